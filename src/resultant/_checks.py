@@ -1,0 +1,118 @@
+"""What every public function asks of its arguments, and the errors that say what arrived.
+
+Shapes, dtypes and plain numbers are always checked. The values of a tensor are checked where
+that costs no device synchronisation and breaks no graph, that is on the CPU in eager mode;
+elsewhere on request (``validate_args=True``), and nowhere with ``validate_args=False``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+Number = float | Tensor
+
+COMPUTE_DTYPE = {
+    torch.float64: torch.float64,
+    torch.float32: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+}
+
+# Functions that are odd or even in x go on below zero, so that a finite difference can be taken
+# at x = 0; anything further down is a mistake.
+BELOW_ZERO = -1e-4
+
+
+def dimension(p: int) -> int:
+    """``p`` as an int, at least 2."""
+    try:
+        value = operator.index(p)
+    except TypeError:
+        raise ValueError(f"expected p to be an integer >= 2, got {p!r}") from None
+    if value < 2:
+        raise ValueError(f"expected p >= 2, got {value}")
+    return value
+
+
+def order(nu: Number) -> Number:
+    """An order ``nu`` >= 0: a float, or a tensor of floats without gradient."""
+    if isinstance(nu, Tensor):
+        _floating("nu", nu)
+        if nu.requires_grad:
+            raise ValueError("expected nu without gradient: no derivative in the order exists here")
+        return nu
+    if isinstance(nu, bool) or not isinstance(nu, Real):
+        raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
+    if not 0 <= float(nu) < math.inf:
+        raise ValueError(f"expected nu >= 0 and finite, got {nu}")
+    return float(nu)
+
+
+def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
+    """The arguments as tensors of one computing dtype and device, and the dtype of the result.
+
+    Plain numbers take the dtype and device of the tensors beside them; alone they are float64.
+    """
+    given = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
+    for name, a in arguments.items():
+        if isinstance(a, Tensor):
+            _floating(name, a)
+        elif isinstance(a, bool) or not isinstance(a, Real):
+            raise ValueError(f"expected {name} to be a tensor or number, got {type(a).__name__}")
+    try:
+        torch.broadcast_shapes(*(a.shape for a in given.values()))
+    except RuntimeError:
+        shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
+        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
+    ranked = [a for a in given.values() if a.dim()] or list(given.values())
+    dtype = torch.float64 if not ranked else ranked[0].dtype
+    device = ranked[0].device if ranked else torch.device("cpu")
+    for a in ranked:
+        dtype = torch.promote_types(dtype, a.dtype)
+    for name, a in given.items():
+        if a.dim() and a.device != device:
+            raise ValueError(f"expected all tensors on {device}, got {name} on {a.device}")
+    compute = COMPUTE_DTYPE[dtype]
+    converted = [
+        a.to(device=device, dtype=compute)
+        if isinstance(a, Tensor)
+        else torch.full((), float(a), dtype=compute, device=device)
+        for a in arguments.values()
+    ]
+    return converted, dtype
+
+
+def _floating(name: str, a: Tensor) -> None:
+    if a.dtype not in COMPUTE_DTYPE:
+        raise ValueError(f"expected {name} of a floating dtype, got {a.dtype}")
+
+
+def wanted(validate_args: bool | None, *arguments: object) -> bool:
+    """Whether the values of these arguments are to be looked at, and can be."""
+    if torch.compiler.is_compiling():
+        return False
+    if validate_args is None:
+        return all(a.device.type == "cpu" for a in arguments if isinstance(a, Tensor))
+    return validate_args
+
+
+def within(
+    name: str, a: Tensor, low: float, high: float = math.inf, *, rule: str, open_low: bool = False
+) -> None:
+    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``) and a is finite everywhere."""
+    high = min(high, torch.finfo(a.dtype).max)
+    if a.numel() == 0:
+        return
+    least, most = (float(v) for v in torch.aminmax(a.detach()))
+    if (low < least if open_low else low <= least) and most <= high:
+        return
+    bad = ~((a > low if open_low else a >= low) & (a <= high))
+    where = bad.nonzero()[0].tolist()
+    value = float(a[tuple(where)])
+    place = f" at index {where[0] if len(where) == 1 else tuple(where)}" if where else ""
+    raise ValueError(f"expected {name} {rule}, got {value:g}{place}")

@@ -1,0 +1,211 @@
+r"""The logarithm of the Debye expansion of :math:`I_\nu`, as polynomials.
+
+With :math:`s=\sqrt{\nu^2+x^2}` and :math:`u=\nu/s`,
+
+.. math::
+    \log I_\nu(x) - \nu\log x = s - \nu\log(\nu+s) - \tfrac12\log(2\pi s) + L,
+    \qquad L = \sum_{k\ge1} D_k(u)\,\nu^{-k}.
+
+For a given order :math:`L` is one polynomial in :math:`u` on [0, 1]. Its coefficients come from
+exact rationals, once an order, on the host, and it is economised: of its Chebyshev series only
+what the precision can see is kept. An order too small for the expansion is shifted up first
+(``shift``), and whoever evaluates comes down again by the recurrence of the Bessel ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import torch
+from torch import Tensor
+
+Number = float | Tensor
+
+# The smallest order at which the truncated series reaches the precision (see `terms_for`),
+# in as many terms as `MAX_TERMS` allows.
+SMALLEST_ORDER = {torch.float64: 30.0, torch.float32: 12.0}
+MAX_TERMS = 14
+
+
+@cache
+def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
+    """``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
+    zero = Fraction(0)
+    debye = [[Fraction(1)]]  # U_0, U_1, ... of DLMF 10.41.9
+    for _ in range(terms):
+        last = debye[-1]
+        following = [zero] * (len(last) + 3)
+        for m, c in enumerate(last):
+            following[m + 1] += c * m / 2 + c / (8 * (m + 1))
+            following[m + 3] -= c * m / 2 + 5 * c / (8 * (m + 3))
+        debye.append(following)
+    # The series of a logarithm: k U_k = sum_j j D_j U_{k-j}.
+    logs = [[zero]]
+    for k in range(1, terms + 1):
+        d = list(debye[k])
+        for j in range(1, k):
+            for m, c in enumerate(logs[j]):
+                if c:
+                    for n, b in enumerate(debye[k - j]):
+                        d[m + n] -= Fraction(j, k) * c * b
+        logs.append(d)
+    return tuple(tuple(d) for d in logs[1:])
+
+
+@cache
+def _next_term_size(terms: int) -> float:
+    """The largest ``|u D_k'(u)|`` on [0, 1], for the first term left out, k = terms + 1."""
+    d = [m * float(c) for m, c in enumerate(log_debye(terms + 1)[terms])]
+    return max(abs(sum(c * (i / 200) ** m for m, c in enumerate(d))) for i in range(201))
+
+
+def terms_for(order: float, eps: float) -> int:
+    """The number of terms that leaves a relative error below ``eps / 4`` in the Bessel ratio."""
+    for terms in range(1, MAX_TERMS):
+        if 2 * _next_term_size(terms) / order ** (terms + 2) < eps / 4:
+            return terms
+    return MAX_TERMS
+
+
+@dataclass(frozen=True, eq=False)
+class LogDebye:
+    """The expansion at the shifted order ``order = nu + shift``.
+
+    ``coefficients[m]`` multiplies ``u**m``: numbers when nu is one, tensors when nu is a tensor.
+    """
+
+    nu: Number
+    shift: int
+    order: Number
+    coefficients: tuple[Number, ...]
+
+    def weighted(self, power: int) -> list[Number]:
+        r"""The coefficients of :math:`(u\,d/du)^{power} L`."""
+        return [m**power * c for m, c in enumerate(self.coefficients)]
+
+    def steps(self) -> list[Number]:
+        """The factors ``2 j`` of ``r_{j-1} = 1/(2 j + x^2 r_j)`` from the shifted order down."""
+        return [2 * (self.nu + j) for j in range(self.shift, 0, -1)]
+
+
+def expansion(nu: Number, dtype: torch.dtype) -> LogDebye:
+    """The expansion that serves order ``nu`` in the precision of ``dtype``."""
+    smallest = SMALLEST_ORDER[dtype]
+    eps = torch.finfo(dtype).eps
+    if not isinstance(nu, Tensor):
+        shift = max(0, math.ceil(smallest - nu))
+        return LogDebye(nu, shift, nu + shift, coefficients_at(nu + shift, eps))
+    shift = math.ceil(smallest)
+    order = nu + shift
+    inverse = 1 / order
+    coefficients: list[Number] = [0.0]
+    for column in columns_at(smallest, eps):
+        total = torch.zeros_like(order)
+        for c in reversed(column):
+            total = (total + c) * inverse
+        coefficients.append(total)
+    return LogDebye(nu, shift, order, tuple(coefficients))
+
+
+@torch.compiler.assume_constant_result  # it must wrap a plain function, not a cached one
+def coefficients_at(order: float, eps: float) -> tuple[float, ...]:
+    """The economised coefficients of L as a polynomial in u, for one order."""
+    return _coefficients_at(order, eps)
+
+
+@cache
+def _coefficients_at(order: float, eps: float) -> tuple[float, ...]:
+    table = log_debye(terms_for(order, eps))
+    exact = Fraction(order)
+    polynomial = [
+        sum((d[m] / exact**k for k, d in enumerate(table, 1) if m < len(d)), Fraction(0))
+        for m in range(3 * len(table) + 1)
+    ]
+    return tuple(float(c) for c in economise(polynomial, tolerance=order * eps / 8))
+
+
+@torch.compiler.assume_constant_result
+def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
+    """For u, u^2, ...: its coefficients in D_1, D_2, ..., enough for this order and above."""
+    return _columns_at(order, eps)
+
+
+@cache
+def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
+    table = log_debye(terms_for(order, eps))
+    return tuple(
+        tuple(float(d[m]) if m < len(d) else 0.0 for d in table)
+        for m in range(1, 3 * len(table) + 1)
+    )
+
+
+def economise(polynomial: Sequence[Fraction], tolerance: float) -> list[Fraction]:
+    """Drop the Chebyshev terms on [0, 1] that move ``u P'(u)`` by less than ``tolerance``."""
+    chebyshev = [Fraction(0)] * len(polynomial)
+    for m, c in enumerate(polynomial):  # u^m = 4^-m (C(2m, m) + 2 sum_j C(2m, m-j) T_j)
+        for j in range(m + 1):
+            chebyshev[j] += c * Fraction(math.comb(2 * m, m - j) * (2 if j else 1), 4**m)
+    degree, dropped = len(polynomial) - 1, 0.0
+    while degree > 1:
+        dropped += 2 * degree**2 * abs(float(chebyshev[degree]))  # |T_n'| <= 2 n^2
+        if dropped > tolerance:
+            break
+        degree -= 1
+    result = [Fraction(0)] * (degree + 1)
+    before, current = [Fraction(1)], [Fraction(-1), Fraction(2)]  # T_0, T_1 of 2u - 1
+    for c in chebyshev[: degree + 1]:
+        for m, b in enumerate(before):
+            result[m] += c * b
+        following = [Fraction(0)] + [4 * b for b in current]
+        for m, b in enumerate(current):
+            following[m] -= 2 * b
+        for m, b in enumerate(before):
+            following[m] -= b
+        before, current = current, following
+    return result
+
+
+def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
+    """The polynomial at ``u``."""
+    total = torch.zeros_like(u) + coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total = torch.addcmul(as_tensor(c, u), total, u)
+    return total
+
+
+def quotient(coefficients: Sequence[Number], u0: Tensor) -> list[Tensor]:
+    """The polynomial ``(P(u) - P(u0)) / (u - u0)`` in u: its value at u1 is a divided difference
+    that subtracts nothing, and P' where u1 = u0."""
+    partial = torch.zeros_like(u0) + coefficients[-1]
+    partials = [partial]
+    for c in reversed(coefficients[1:-1]):
+        partial = torch.addcmul(as_tensor(c, u0), partial, u0)
+        partials.append(partial)
+    return partials[::-1]
+
+
+def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -> Tensor:
+    """``(P(u1) - P(u0)) / (u1 - u0)``."""
+    return horner(quotient(coefficients, u0), u1)
+
+
+def second_divided_difference(
+    coefficients: Sequence[Number], u0: Tensor, u1: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``P[u0, u0, u1] = (P(u1) - P(u0) - (u1 - u0) P'(u0)) / (u1 - u0)^2``, and ``P'(u0)``."""
+    value = torch.zeros_like(u0) + coefficients[-1]
+    slope = bend = torch.zeros_like(value)
+    for c in reversed(coefficients[1:-1]):
+        bend = bend * u1 + slope
+        slope = slope * u0 + value
+        value = value * u0 + c
+    return bend * u1 + slope, slope * u0 + value
+
+
+def as_tensor(c: Number, like: Tensor) -> Tensor:
+    """A coefficient as a tensor, of the dtype and device of ``like``."""
+    return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)

@@ -1,0 +1,59 @@
+"""Elementwise functions with hand-written derivatives, for autograd and torch.func alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
+    """The arguments of a vmapped elementwise call with every batch dimension moved to the front.
+
+    Tensors without a batch dimension broadcast from the right as they are.
+    """
+    rank = max(a.dim() - 1 for a, d in zip(args, in_dims, strict=True) if d is not None)
+    rank = max([rank] + [a.dim() for a in args if isinstance(a, Tensor) and a.dim() > rank])
+    aligned = []
+    for a, d in zip(args, in_dims, strict=True):
+        if d is not None:
+            a = a.movedim(d, 0)
+            a = a.reshape(a.shape[:1] + (1,) * (rank + 1 - a.dim()) + a.shape[1:])
+        aligned.append(a)
+    return aligned
+
+
+def elementwise(
+    value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
+) -> Callable[..., Tensor]:
+    """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
+
+    Arguments are broadcasting tensors or plain values; ``None`` stands for an argument that
+    carries no gradient. Higher derivatives exist as far as the partials are differentiable.
+    """
+
+    class Rule(torch.autograd.Function):
+        forward = staticmethod(value)  # as it is: torch.compile counts its parameters
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.plain = [() if isinstance(a, Tensor) else (a,) for a in inputs]
+            ctx.save_for_backward(*(a for a in inputs if isinstance(a, Tensor)))
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+            saved = iter(ctx.saved_tensors)
+            args = [a[0] if a else next(saved) for a in ctx.plain]
+            return tuple(
+                (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
+                for a, partial, needed in zip(args, partials, ctx.needs_input_grad, strict=True)
+            )
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+            return Rule.apply(*batched(in_dims, args)), 0  # type: ignore[return-value]
+
+    Rule.__name__ = value.__name__
+    return Rule.apply

@@ -1,0 +1,214 @@
+r"""Modified Bessel functions of any real order: :math:`\log I_\nu`, their ratio, its inverse.
+
+The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` is the mean resultant length of a von
+Mises-Fisher distribution in dimension :math:`p = 2\nu+2`. Everything here is one idea: the
+log-Debye expansion at an order that is large enough, and where the order asked for is not, the
+recurrence :math:`r_{j-1} = 1/(2j + x^2 r_j)` of :math:`r_\nu = R_\nu(x)/x`, which comes down from
+there without loss. No formula gives way to another along x, hence there is no seam.
+
+All functions take tensors or numbers, broadcast, keep dtype and device (bfloat16 and float16 are
+computed in float32), and carry first and second derivatives in everything but the order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant import _checks as checks
+from resultant._debye import Number, expansion, horner
+from resultant._differences import GROUP, Lower, inner_ratio, ratio_slopes
+from resultant._elementwise import elementwise
+from resultant._exact import two_product
+
+# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
+# c = coth(c) and ZERO = 1/sinh(COTH), here with what its double leaves out.
+COTH = 1.1996786402577337
+ZERO = 0.6627434193491816
+ZERO_REST = 8.155323790501267e-18
+
+
+def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""The logarithm of the modified Bessel function of the first kind, :math:`\log I_\nu(x)`.
+
+    ``nu`` is a number or tensor >= 0, ``x`` >= 0; :math:`-\infty` at x = 0 unless nu = 0.
+    """
+    nu, x, dtype = _arguments(nu, x=x)
+    return _log_i(nu, x, validate_args).to(dtype)
+
+
+def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)`, in [0, 1), of prop:bregman-view.
+
+    The mean resultant length of a vMF distribution is :math:`A_p(\kappa) = R_{p/2-1}(\kappa)`.
+    ``nu`` is a number or tensor >= 0, ``x`` >= 0.
+    """
+    nu, x, dtype = _arguments(nu, x=x)
+    return ratio(nu, x, 0, validate_args).to(dtype)
+
+
+def bessel_ratio_inverse(nu: Number, r: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""The x with :math:`R_\nu(x) = r`, for 0 <= r <= 1; infinite at r = 1.
+
+    With nu = p/2 - 1 this is the maximum-likelihood concentration of a mean resultant length.
+    """
+    nu, r, dtype = _arguments(nu, r=r)
+    return _ratio_inverse(nu, r, validate_args).to(dtype)
+
+
+def bessel_ratio_integral(
+    nu: Number, lower: Number, upper: Number, *, validate_args: bool | None = None
+) -> Tensor:
+    r""":math:`\int_{lower}^{upper} R_\nu(x)\,dx = \phi_\nu(upper) - \phi_\nu(lower)`,
+    with :math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x` (eq:score-integral).
+
+    Right relative to its own size, however close the two bounds are.
+    """
+    nu = checks.order(nu)
+    (lower, upper), dtype = checks.tensors(lower=lower, upper=upper)
+    return _ratio_integral(nu, lower, upper, validate_args).to(dtype)
+
+
+def _arguments(nu: Number, **x: Number) -> tuple[Number, Tensor, torch.dtype]:
+    nu = checks.order(nu)
+    if not isinstance(nu, Tensor):
+        (value,), dtype = checks.tensors(**x)
+        return nu, value, dtype
+    (nu, value), dtype = checks.tensors(nu=nu, **x)
+    return nu, value, dtype
+
+
+def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named: Tensor) -> None:
+    if not checks.wanted(validate, nu, *named.values()):
+        return
+    if isinstance(nu, Tensor):
+        checks.within("nu", nu, 0.0, rule=">= 0 and finite")
+    for name, x in named.items():
+        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
+        checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
+
+
+def _bounded(x: Tensor) -> Tensor:
+    """``x`` where its square is finite; further out the ratio is one in every precision."""
+    limit = torch.finfo(x.dtype).max ** 0.5 / 1024
+    return x.clamp(-limit, limit)
+
+
+def _ratio_value(nu: Number, x: Tensor, derivative: int, validate: bool | None) -> Tensor:
+    _validate(validate, nu, x=x)
+    e = expansion(nu, x.dtype)
+    x = _bounded(x)
+    if derivative == 0:
+        return x * inner_ratio(e, x * x)
+    _, first, second = ratio_slopes(e, x * x)
+    return first if derivative == 1 else x * second
+
+
+def _ratio_partial(nu: Number, x: Tensor, derivative: int, _: bool | None) -> Tensor:
+    _at_most_second(derivative + 1)
+    return ratio(nu, x, derivative + 1, False)
+
+
+# ratio(nu, x, n, validate): the n-th derivative of R_nu, n <= 2.
+ratio = elementwise(_ratio_value, None, _ratio_partial, None, None)
+
+
+def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
+    return inner_ratio(expansion(nu, y.dtype), y, derivative)
+
+
+def _inner_partial(nu: float, y: Tensor, derivative: int) -> Tensor:
+    _at_most_second(derivative + 1)
+    return inner(nu, y, derivative + 1) / 2
+
+
+# inner(nu, y, n): the n-th power of 2 d/dy on R_nu(x)/x as a function of y = x^2, n <= 2.
+inner = elementwise(_inner_value, None, _inner_partial, None)
+
+
+def _at_most_second(derivative: int) -> None:
+    if derivative > 2:
+        raise ValueError(f"derivatives of R_nu go up to the second, got order {derivative}")
+
+
+def _log_value(nu: Number, x: Tensor, validate: bool | None) -> Tensor:
+    _validate(validate, nu, x=x)
+    e = expansion(nu, x.dtype)
+    a = e.order
+    bounded = _bounded(x)
+    # Measure from the zero x0 of the leading part, so that nothing cancels near it.
+    zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
+    rest = ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=x.dtype)))
+    order = a if isinstance(a, Tensor) else torch.full_like(zero, a)
+    x0, lost = two_product(order, zero)
+    d = (bounded - x0) - (lost + order * rest)
+    s0, y = order * COTH, bounded * bounded
+    s = (y + a * a).sqrt()
+    ds = d * ((bounded + x0) / (s + s0))
+    total = ds - a * torch.log1p(ds / (a + s0)) - 0.5 * torch.log(2 * math.pi * s)
+    total = total + horner(e.coefficients, a / s)
+    near = d.abs() < 0.5 * x0
+    log_ratio = torch.where(near, torch.log1p(torch.where(near, d / x0, 0.0)), 0.0)
+    nu = nu if isinstance(nu, Tensor) else torch.full_like(zero, nu)
+    total = total + torch.where(near, nu * log_ratio, torch.xlogy(nu, bounded / x0))
+    w = 1 / s
+    r = 1 / (s + a) - (horner(e.weighted(1), a * w) + 0.5) * w * w
+    product = torch.ones_like(total)
+    for i, step in enumerate(e.steps(), 1):
+        r = 1 / (step + y * r)
+        product = product * (x0 * r)
+        if i % GROUP == 0:
+            total, product = total - product.log(), torch.ones_like(total)
+    return total - product.log() + (x - bounded)
+
+
+def _log_partial(nu: Number, x: Tensor, _: bool | None) -> Tensor:
+    if isinstance(nu, Tensor):
+        return ratio(nu, x, 0, False) + torch.where(nu == 0, torch.zeros_like(x), nu / x)
+    return ratio(nu, x, 0, False) + (nu / x if nu else 0.0)
+
+
+_log_i = elementwise(_log_value, None, _log_partial, None)
+
+
+def _integral_value(nu: Number, lower: Tensor, upper: Tensor, validate: bool | None) -> Tensor:
+    _validate(validate, nu, lower=lower, upper=upper)
+    h = (upper - lower) * (upper + lower)
+    start = Lower(expansion(nu, h.dtype), lower * lower)
+    return start.phi_difference(upper * upper, h, with_ratio=False)[0]
+
+
+_ratio_integral = elementwise(
+    _integral_value,
+    None,
+    lambda nu, lower, upper, _: -ratio(nu, lower, 0, False),
+    lambda nu, lower, upper, _: ratio(nu, upper, 0, False),
+    None,
+)
+
+
+def _inverse_value(nu: Number, r: Tensor, validate: bool | None) -> Tensor:
+    _validate(validate, nu, 1.0, r=r)
+    e = expansion(nu, r.dtype)
+    p = 2 * nu + 2
+    x = r * (p - r * r) / ((1 - r) * (1 + r))  # Banerjee et al. 2005
+    for _ in range(HALLEY_STEPS):
+        x = _bounded(x)
+        inner_r, first, second = ratio_slopes(e, x * x)
+        newton = (x * inner_r - r) / first
+        bend = 0.5 * newton * x * second / first
+        x = x - newton / (1 - bend.clamp(-0.5, 0.5))
+    return torch.where(r >= 1, math.inf, x)
+
+
+HALLEY_STEPS = 3
+
+
+def _inverse_partial(nu: Number, r: Tensor, _: bool | None) -> Any:
+    return 1 / ratio(nu, _ratio_inverse(nu, r, False), 1, False)
+
+
+_ratio_inverse = elementwise(_inverse_value, None, _inverse_partial, None)

@@ -1,0 +1,427 @@
+r"""The exact probabilistic score of ProCo, its slope, feature gradients and decomposition.
+
+For a class :math:`X \sim \mathrm{vMF}(\mu,\kappa)` on the unit sphere in dimension p, a query z
+with :math:`\rho=\mu^\top z` and :math:`t=1/\tau`,
+
+.. math::
+    q(\rho;\kappa,\tau,p) = \log\mathbb E\exp(t z^\top X)
+        = \phi_\nu(\tilde\kappa) - \phi_\nu(\kappa), \qquad
+    \tilde\kappa^2 = \kappa^2 + 2\kappa t\rho + t^2, \quad \nu = p/2-1
+
+(eq:main-exact). The difference is taken as one (`_differences`), so q is right relative to its
+own size in float64 and float32 alike. All functions broadcast, keep dtype and device, and are
+differentiable in rho, kappa and tau.
+
+The cosine rho usually comes from a matrix product, and an error there passes on as
+:math:`\partial q = (\kappa t/\tilde\kappa) R_\nu(\tilde\kappa)\,\partial\rho`: with TF32 or
+bfloat16 products that error, up to 1e-3 t, is all there is. Keep the product in full float32
+where exactness matters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant import _checks as checks
+from resultant._debye import Number, expansion
+from resultant._differences import (
+    Lower,
+    inner_ratio,
+    inner_ratio_difference,
+    phi_second_difference,
+    ratio_difference,
+)
+from resultant._elementwise import batched, elementwise
+from resultant._exact import two_product, two_reciprocal
+from resultant._polynomial import Scorer, ScorePolynomial, degree_for
+from resultant.bessel import inner, ratio
+
+# Bytes of a piece per thread on the CPU: the temporaries of a piece stay in the cache.
+PIECE = 1 << 18
+
+# A polynomial in rho is set up if that takes no more rows than this share of those to score.
+ROW_SHARE = 0.25
+
+
+class Decomposition(NamedTuple):
+    """``q(rho) = intercept + gain * rho + remainder`` (eq:main-decomposition)."""
+
+    intercept: Tensor
+    gain: Tensor
+    remainder: Tensor
+
+
+def vmf_score(
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The exact score :math:`q(\rho;\kappa,\tau,p)=\log\mathbb E\exp(z^\top X/\tau)` of eq:main-exact.
+
+    ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2.
+    """
+    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    if any(a.requires_grad for a in (rho, kappa, tau)):
+        return _ScoreAndSlope.apply(rho, kappa, tau, options)[0].to(dtype)  # type: ignore[index]
+    return _score(rho, kappa, tau, options).to(dtype)
+
+
+def vmf_score_slope(
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The derivative :math:`\partial_\rho q=\kappa t\,R_\nu(\tilde\kappa)/\tilde\kappa`
+    of eq:exact-rho-derivative."""
+    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    return _slope(rho, kappa, tau, options).to(dtype)
+
+
+def vmf_score_and_slope(
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+) -> tuple[Tensor, Tensor]:
+    """`vmf_score` and `vmf_score_slope` for little more than the price of one."""
+    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    q, slope = _ScoreAndSlope.apply(rho, kappa, tau, options)  # type: ignore[misc]
+    return q.to(dtype), slope.to(dtype)
+
+
+def decompose(
+    rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
+) -> Decomposition:
+    r"""Intercept :math:`h=q(0)`, angular gain :math:`g=A/\tau` and remainder r of the score.
+
+    eq:main-decomposition of thm:centered-gain, :math:`q(\rho)=h+g\rho+r(\rho)` with r(0) = 0. The
+    remainder is of order 1/nu; it is computed by itself, not as what is left of q.
+    """
+    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    intercept = _score(torch.zeros_like(kappa), kappa, tau, options)
+    gain = ratio(p / 2 - 1, kappa, 0, False) / tau
+    remainder = _remainder(rho, kappa, tau, options)
+    return Decomposition(intercept.to(dtype), gain.to(dtype), remainder.to(dtype))
+
+
+def ambient_gradient(
+    z: Tensor, mu: Tensor, kappa: Number, tau: Number, *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The feature gradient :math:`\nabla_z q = t R_\nu(\tilde\kappa)(\kappa\mu+tz)/\tilde\kappa`.
+
+    eq:exact-vector-gradient, for unit vectors z and mu [..., p] that broadcast; kappa and tau [...].
+    """
+    rho, kappa, tau = _directions(z, mu, kappa, tau)
+    p = z.shape[-1]
+    slope = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
+    # t r1 kappa is the slope; t^2 r1 needs r1 by itself where kappa = 0.
+    t = 1 / tau
+    rest = t * t * inner(p / 2 - 1, _Tilt(kappa, tau).y1(rho), 0)
+    return slope.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z
+
+
+def tangent_gradient(
+    z: Tensor, mu: Tensor, kappa: Number, tau: Number, *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The gradient on the sphere, :math:`\Pi_z\nabla_z q = \partial_\rho q\,(\mu-\rho z)`."""
+    rho, kappa, tau = _directions(z, mu, kappa, tau)
+    slope = vmf_score_slope(rho, kappa, tau, z.shape[-1], validate_args=validate_args)
+    return slope.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)
+
+
+@dataclass(frozen=True)
+class _Options:
+    p: int
+    validate: bool | None
+    tolerance: float  # how far |rho| may exceed one by rounding
+
+
+def _arguments(
+    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
+) -> tuple[list[Tensor], _Options, torch.dtype]:
+    p = checks.dimension(p)
+    (rho, kappa, tau), dtype = checks.tensors(rho=rho, kappa=kappa, tau=tau)
+    # A product of two unit vectors carries the rounding of its sum and that of its storage.
+    eps = torch.finfo(rho.dtype).eps
+    tolerance = (8 + math.sqrt(p)) * eps
+    if dtype != rho.dtype:
+        tolerance += 2 * torch.finfo(dtype).eps
+    return [rho, kappa, tau], _Options(p, validate_args, tolerance), dtype
+
+
+def _validate(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> None:
+    if not checks.wanted(options.validate, rho, kappa, tau):
+        return
+    limit = 1 + options.tolerance
+    checks.within("rho", rho, -limit, limit, rule="in [-1, 1]")
+    checks.within("kappa", kappa, 0.0, rule=">= 0 and finite")
+    checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+
+
+def _directions(
+    z: Tensor, mu: Tensor, kappa: Number, tau: Number
+) -> tuple[Tensor, Tensor, Tensor]:
+    if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
+        raise ValueError(
+            f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
+            f"{tuple(mu.shape)}"
+        )
+    (z, mu, kappa, tau), _ = checks.tensors(
+        z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
+    )
+    rho = (z * mu).sum(-1)
+    return rho, kappa.squeeze(-1) if kappa.dim() else kappa, tau.squeeze(-1) if tau.dim() else tau
+
+
+def _trailing(a: Number) -> Number:
+    return a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a
+
+
+class _Tilt:
+    r"""The squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
+
+    def __init__(self, kappa: Tensor, tau: Tensor) -> None:
+        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
+        self.y0 = kappa * kappa
+        self.twice = 2 * kappa * self.t
+        self.square = self.t * self.t
+        apart = (kappa - self.t) - self.t_rest
+        self.least = apart * apart
+
+    def y1(self, rho: Tensor) -> Tensor:
+        r""":math:`\tilde\kappa^2`, of which no term is negative."""
+        return torch.addcmul(self.least, self.twice, 1 + rho)
+
+    def h(self, rho: Tensor) -> Tensor:
+        """``y1 - y0``, by itself."""
+        return torch.addcmul(self.square, self.twice, rho)
+
+
+def _evaluate(
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, *, slope: bool
+) -> tuple[Tensor, Tensor]:
+    """The score and, if asked for, its slope (else an empty tensor): the fastest way there is."""
+    _validate(rho, kappa, tau, options)
+    if torch.compiler.is_compiling() or rho.device.type == "meta":
+        return _Columns(kappa, tau, options.p)(rho, slope)
+    if rho.device.type == "cuda":
+        from resultant import _score_kernel
+
+        if _score_kernel.serves(rho, kappa, tau):
+            return _score_kernel.score(rho, kappa, tau, options.p, slope)
+        return _Columns(kappa, tau, options.p)(rho, slope)
+    return _by_pieces(rho, kappa, tau, options.p, slope)
+
+
+class _Columns:
+    """The score of given classes for any rho: what depends on the classes is computed once."""
+
+    def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
+        self.tilt = _Tilt(kappa, tau)
+        self.lower = Lower(expansion(p / 2 - 1, kappa.dtype), self.tilt.y0)
+        self.scale = kappa * self.tilt.t
+
+    def __call__(self, rho: Tensor, slope: bool) -> tuple[Tensor, Tensor]:
+        rho = rho.clamp(-1, 1)
+        y1, h = self.tilt.y1(rho), self.tilt.h(rho)
+        q, r1 = self.lower.phi_difference(y1, h, with_ratio=slope)
+        return q, self.scale * r1 if slope else q.new_empty(0)
+
+
+def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
+    """The exact score of these classes or, for enough rows, the polynomial that equals it."""
+    degree = degree_for(kappa, tau, p, kappa.dtype)
+    if degree is None or rows * ROW_SHARE < degree + 2:
+        return _Columns(kappa, tau, p)
+    exact = _Columns(kappa.double(), tau.double(), p)
+    return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
+
+
+def _by_pieces(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
+) -> tuple[Tensor, Tensor]:
+    """The score of rows x classes on the CPU, in pieces that fit the cache."""
+    shape = torch.broadcast_shapes(rho.shape, kappa.shape, tau.shape)
+    size = math.prod(shape)
+    piece = PIECE // rho.element_size() * torch.get_num_threads()
+    if size <= piece:
+        return _Columns(kappa, tau, p)(rho, slope)
+    classes = torch.broadcast_shapes(kappa.shape, tau.shape)
+    classes = shape[len(shape) - len(classes) :] if math.prod(classes) > 1 else ()
+    columns = math.prod(classes)
+    rho = rho.expand(shape).reshape(-1, columns)
+    rows = rho.shape[0]
+    kappa, tau = (
+        a.expand(classes).reshape(columns) if a.numel() > 1 else a.reshape(1) for a in (kappa, tau)
+    )
+    q = torch.empty_like(rho)
+    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
+    width = min(columns, piece)
+    height = max(1, piece // width)
+    for left in range(0, columns, width):
+        part = slice(left, left + width)
+        score = _scorer(*(a[part] if len(a) > 1 else a for a in (kappa, tau)), p, rows)
+        for top in range(0, rows, height):
+            block = (slice(top, top + height), part)
+            q[block], slope_block = score(rho[block], slope)
+            if slope:
+                slopes[block] = slope_block
+    return q.reshape(shape), slopes.reshape(shape) if slope else slopes
+
+
+def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    return _evaluate(rho, kappa, tau, options, slope=False)[0]
+
+
+def _slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    """The slope, differentiable as it stands."""
+    return kappa / tau * _r1(rho, kappa, tau, options, 0)
+
+
+def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, n: int) -> Tensor:
+    return inner(options.p / 2 - 1, _Tilt(kappa, tau).y1(rho), n)
+
+
+def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
+
+    Taken as the difference of the two ratios and what the factor misses of one, so that it stays
+    right where both ratios are near one.
+    """
+    rho = rho.clamp(-1, 1)
+    tilt = _Tilt(kappa, tau)
+    y1 = tilt.y1(rho)
+    x1 = y1.sqrt()
+    along = kappa + tilt.t * rho
+    across = tilt.square * ((1 - rho) * (1 + rho))
+    tiny = torch.finfo(rho.dtype).tiny
+    gap = torch.where(along >= 0, across / (x1 + along.abs()).clamp_min(tiny), x1 - along)
+    e = expansion(options.p / 2 - 1, rho.dtype)
+    return ratio_difference(e, kappa, x1, tilt.h(rho)) - inner_ratio(e, y1) * gap
+
+
+def _hessian(
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Second derivatives of q: (rho rho), (rho kappa), (rho t), (kappa kappa), (kappa t)."""
+    t = 1 / tau
+    r, d = (_r1(rho, kappa, tau, options, n) for n in (0, 1))
+    along, towards = kappa + t * rho, t + kappa * rho
+    return (
+        (kappa * t) ** 2 * d,
+        t * r + kappa * t * along * d,
+        kappa * r + kappa * t * towards * d,
+        r + along * along * d - ratio(options.p / 2 - 1, kappa, 1, False),
+        rho * r + along * towards * d,
+    )
+
+
+_concentration_slope = elementwise(
+    _concentration_value,
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[1],
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[3],
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[4] / -(tau * tau),
+    None,
+)
+
+
+def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
+    t, t_rest = two_reciprocal(tau)
+    product, lost = two_product(kappa, rho)
+    towards = (t + product) + (lost + t_rest)
+    return -(t * t) * towards * _r1(rho, kappa, tau, options, 0)
+
+
+_score = elementwise(_score_value, _slope, _concentration_slope, _temperature_slope, None)
+
+
+class _ScoreAndSlope(torch.autograd.Function):
+    """``(q, slope)`` in one pass, so that the backward pass in rho is one product."""
+
+    @staticmethod
+    def forward(
+        rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options
+    ) -> tuple[Tensor, Tensor]:
+        return _evaluate(rho, kappa, tau, options, slope=True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        rho, kappa, tau, ctx.options = inputs
+        ctx.materialize_grads = False
+        ctx.save_for_backward(rho, kappa, tau, output[1])
+
+    @staticmethod
+    def backward(  # type: ignore[override]
+        ctx: Any, grad_q: Tensor | None, grad_slope: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        rho, kappa, tau, slope = ctx.saved_tensors
+        args = (rho, kappa, tau, ctx.options)
+        grads: list[Tensor | None] = [None] * 4
+        if grad_q is not None:
+            partials = (lambda: slope, lambda: _concentration_slope(*args), lambda: _temperature_slope(*args))
+            for i in range(3):
+                if ctx.needs_input_grad[i]:
+                    grads[i] = grad_q * partials[i]()
+        if grad_slope is not None:
+            curvature, in_kappa, in_t, _, _ = _hessian(*args)
+            for i, second in enumerate((curvature, in_kappa, -in_t / (tau * tau))):
+                if ctx.needs_input_grad[i]:
+                    term = grad_slope * second
+                    grads[i] = term if grads[i] is None else grads[i] + term
+        return tuple(
+            g if g is None else g.sum_to_size(a.shape) for g, a in zip(grads, args, strict=True)
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *args: Any
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        return _ScoreAndSlope.apply(*batched(in_dims, args)), (0, 0)  # type: ignore[return-value]
+
+
+def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    """slope - gain, from the difference of the inner ratios."""
+    rho = rho.clamp(-1, 1)
+    tilt = _Tilt(kappa, tau)
+    e = expansion(options.p / 2 - 1, rho.dtype)
+    return kappa * tilt.t * inner_ratio_difference(e, tilt.y0, tilt.y1(rho), tilt.h(rho))
+
+
+_excess = elementwise(
+    _excess_value,
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[0],
+    lambda rho, kappa, tau, o: (
+        _hessian(rho, kappa, tau, o)[1] - ratio(o.p / 2 - 1, kappa, 1, False) / tau
+    ),
+    lambda rho, kappa, tau, o: (
+        (ratio(o.p / 2 - 1, kappa, 0, False) - _hessian(rho, kappa, tau, o)[2]) / (tau * tau)
+    ),
+    None,
+)
+
+
+def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    _validate(rho, kappa, tau, options)
+    rho = rho.clamp(-1, 1)
+    tilt = _Tilt(kappa, tau)
+    e = expansion(options.p / 2 - 1, rho.dtype)
+    middle = tilt.y0 + tilt.square  # the tilted square at rho = 0
+    bend = phi_second_difference(e, middle, tilt.y1(rho), tilt.twice * rho)
+    shift = inner_ratio_difference(e, tilt.y0, middle, tilt.square)
+    return 0.5 * tilt.twice * rho * shift + bend
+
+
+_remainder = elementwise(
+    _remainder_value,
+    _excess,
+    lambda rho, kappa, tau, o: (
+        _concentration_slope(rho, kappa, tau, o)
+        - _concentration_slope(torch.zeros_like(rho), kappa, tau, o)
+        - rho / tau * ratio(o.p / 2 - 1, kappa, 1, False)
+    ),
+    lambda rho, kappa, tau, o: (
+        _temperature_slope(rho, kappa, tau, o)
+        - _temperature_slope(torch.zeros_like(rho), kappa, tau, o)
+        + rho / (tau * tau) * ratio(o.p / 2 - 1, kappa, 0, False)
+    ),
+    None,
+)
