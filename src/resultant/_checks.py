@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import reduce
 from numbers import Real
 
 import torch
@@ -65,26 +66,36 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
         elif isinstance(a, bool) or not isinstance(a, Real):
             raise ValueError(f"expected {name} to be a tensor or number, got {type(a).__name__}")
     try:
-        torch.broadcast_shapes(*(a.shape for a in given.values()))
+        broadcast(*(a.shape for a in given.values()))
     except RuntimeError:
         shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    ranked = [a for a in given.values() if a.dim()] or list(given.values())
-    dtype = torch.float64 if not ranked else ranked[0].dtype
-    device = ranked[0].device if ranked else torch.device("cpu")
-    for a in ranked:
-        dtype = torch.promote_types(dtype, a.dtype)
-    for name, a in given.items():
-        if a.dim() and a.device != device:
-            raise ValueError(f"expected all tensors on {device}, got {name} on {a.device}")
-    compute = COMPUTE_DTYPE[dtype]
-    converted = [
-        a.to(device=device, dtype=compute)
-        if isinstance(a, Tensor)
-        else torch.full((), float(a), dtype=compute, device=device)
-        for a in arguments.values()
-    ]
-    return converted, dtype
+    ranked = {name: a for name, a in given.items() if a.dim()} or given
+    dtypes = {a.dtype for a in ranked.values()} or {torch.float64}
+    dtype = reduce(torch.promote_types, dtypes)
+    devices = {a.device: name for name, a in ranked.items()} or {torch.device("cpu"): ""}
+    if len(devices) > 1:
+        places = ", ".join(f"{name} on {device}" for device, name in devices.items())
+        raise ValueError(f"expected all tensors on one device, got {places}")
+    device, compute = next(iter(devices)), COMPUTE_DTYPE[dtype]
+    return [_converted(a, compute, device) for a in arguments.values()], dtype
+
+
+def _converted(a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+    if not isinstance(a, Tensor):
+        return torch.full((), float(a), dtype=dtype, device=device)
+    if a.dtype == dtype and a.device == device:
+        return a
+    return a.to(device=device, dtype=dtype)
+
+
+def broadcast(*shapes: torch.Size) -> torch.Size:
+    """`torch.broadcast_shapes`, at once where one shape ends like the other."""
+    whole = torch.Size()
+    for shape in shapes:
+        short, long = sorted((whole, shape), key=len)
+        whole = long if long[len(long) - len(short) :] == short else torch.broadcast_shapes(whole, shape)
+    return whole
 
 
 def _floating(name: str, a: Tensor) -> None:

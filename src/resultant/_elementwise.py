@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,12 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
     return aligned
 
 
+def signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its signature at hand: autograd asks for it at every call."""
+    function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return function
+
+
 def elementwise(
     value: Callable[..., Tensor], *partials: Callable[..., Tensor] | None
 ) -> Callable[..., Tensor]:
@@ -35,7 +42,7 @@ def elementwise(
     """
 
     class Rule(torch.autograd.Function):
-        forward = staticmethod(value)  # as it is: torch.compile counts its parameters
+        forward = staticmethod(signed(value))  # as it is: torch.compile counts its parameters
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -30,18 +30,27 @@ def degree_for(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> int | 
     t, nu = 1 / tau.double(), p / 2 - 1
     kappa = kappa.double()
     b = float(((nu * nu + kappa * kappa + t * t) / (2 * kappa * t)).min())
-    rate = b + math.sqrt(max(b * b - 1, 0.0))
-    if not rate > 1:
+    if not b > 1:
         return None
-    degree = math.ceil(-math.log(torch.finfo(dtype).eps / 1024) / math.log(rate))
+    degree = math.ceil(_digits(dtype) / math.acosh(b))
     return max(degree, 2) if degree <= MAX_DEGREE else None
+
+
+def bound_for(degree: int, dtype: torch.dtype) -> float:
+    """The least b of a class whose slope a polynomial of this degree gives to ``dtype``."""
+    return math.cosh(_digits(dtype) / degree)
+
+
+def _digits(dtype: torch.dtype) -> float:
+    """The fall of the Chebyshev series, as a logarithm, that leaves nothing to see."""
+    return -math.log(torch.finfo(dtype).eps / 1024)
 
 
 class ScorePolynomial:
     """Built from the exact score of the classes in float64, evaluated in the dtype of rho."""
 
     def __init__(self, exact: Scorer, classes: int, degree: int, dtype: torch.dtype) -> None:
-        nodes, to_chebyshev, to_powers = _transforms(degree)
+        nodes, to_chebyshev, to_powers = transforms(degree)
         q0, _ = exact(torch.zeros(1, classes, dtype=torch.float64), False)
         _, slopes = exact(nodes.unsqueeze(1).expand(-1, classes), True)
         # In two steps: the product of the two matrices would not be well conditioned.
@@ -56,7 +65,7 @@ class ScorePolynomial:
 
 
 @cache
-def _transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
+def transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
     """Chebyshev nodes; values there -> Chebyshev coefficients; these -> powers of rho."""
     k = torch.arange(degree + 1, dtype=torch.float64)
     angles = (k + 0.5) * math.pi / (degree + 1)

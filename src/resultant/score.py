@@ -21,7 +21,9 @@ where exactness matters.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -36,7 +38,7 @@ from resultant._differences import (
     phi_second_difference,
     ratio_difference,
 )
-from resultant._elementwise import batched, elementwise
+from resultant._elementwise import batched, elementwise, signed
 from resultant._exact import two_product, two_reciprocal
 from resultant._polynomial import Scorer, ScorePolynomial, degree_for
 from resultant.bessel import inner, ratio
@@ -200,15 +202,35 @@ def _evaluate(
 ) -> tuple[Tensor, Tensor]:
     """The score and, if asked for, its slope (else an empty tensor): the fastest way there is."""
     _validate(rho, kappa, tau, options)
-    if torch.compiler.is_compiling() or rho.device.type == "meta":
-        return _Columns(kappa, tau, options.p)(rho, slope)
-    if rho.device.type == "cuda":
-        from resultant import _score_kernel
+    if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
+        score = _by_pieces if rho.device.type == "cpu" else _fused()
+        if score is not None:
+            shape = checks.broadcast(rho.shape, kappa.shape, tau.shape)
+            q, slopes = score(*_rows(rho, kappa, tau, shape), options.p, slope)
+            return q.reshape(shape), slopes.reshape(shape) if slope else slopes
+    return _Columns(kappa, tau, options.p)(rho, slope)
 
-        if _score_kernel.serves(rho, kappa, tau):
-            return _score_kernel.score(rho, kappa, tau, options.p, slope)
-        return _Columns(kappa, tau, options.p)(rho, slope)
-    return _by_pieces(rho, kappa, tau, options.p, slope)
+
+def _rows(
+    rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
+) -> tuple[Tensor, Tensor, Tensor]:
+    """rho as [rows, classes], kappa and tau as [classes] or [1]."""
+    classes = checks.broadcast(kappa.shape, tau.shape)
+    split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
+    rows, classes = math.prod(shape[:split]), shape[split:]
+    kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
+    rho = rho.expand(shape).reshape(rows, math.prod(classes))
+    return rho, kappa.reshape(-1), tau.reshape(-1)
+
+
+@cache
+def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """The fused kernel, where Triton is at hand."""
+    try:
+        from resultant import _score_kernel
+    except ImportError:
+        return None
+    return _score_kernel.score
 
 
 class _Columns:
@@ -238,20 +260,11 @@ def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
 def _by_pieces(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    """The score of rows x classes on the CPU, in pieces that fit the cache."""
-    shape = torch.broadcast_shapes(rho.shape, kappa.shape, tau.shape)
-    size = math.prod(shape)
+    """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
     piece = PIECE // rho.element_size() * torch.get_num_threads()
-    if size <= piece:
+    if rho.numel() <= piece:
         return _Columns(kappa, tau, p)(rho, slope)
-    classes = torch.broadcast_shapes(kappa.shape, tau.shape)
-    classes = shape[len(shape) - len(classes) :] if math.prod(classes) > 1 else ()
-    columns = math.prod(classes)
-    rho = rho.expand(shape).reshape(-1, columns)
-    rows = rho.shape[0]
-    kappa, tau = (
-        a.expand(classes).reshape(columns) if a.numel() > 1 else a.reshape(1) for a in (kappa, tau)
-    )
+    rows, columns = rho.shape
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     width = min(columns, piece)
@@ -264,7 +277,7 @@ def _by_pieces(
             q[block], slope_block = score(rho[block], slope)
             if slope:
                 slopes[block] = slope_block
-    return q.reshape(shape), slopes.reshape(shape) if slope else slopes
+    return q, slopes
 
 
 def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
@@ -338,6 +351,7 @@ class _ScoreAndSlope(torch.autograd.Function):
     """``(q, slope)`` in one pass, so that the backward pass in rho is one product."""
 
     @staticmethod
+    @signed
     def forward(
         rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options
     ) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,38 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help install test lint demo bench
+
+help:
+	@echo "make install  a virtual environment in $(VENV)"
+	@echo "make demo     a table and a picture in out/"
+	@echo "make test     the tests"
+	@echo "make lint     ruff and pyright"
+	@echo "make bench    accuracy and speed beside the peers, into benchmarks/ and the README"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else "resultant needs Python 3.11 or newer; $(PYTHON) is " + v + ". Try: make install PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# torch first: the build that is at hand is taken, and nothing later replaces it.
+	$(PIP) install -c constraints.txt torch
+	$(PIP) install -c constraints.txt -e '.[cli,report,dev]'
+	@touch $@
+
+test: install
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+demo: install
+	$(BIN)/python examples/exact_score.py
+
+bench: install
+	$(BIN)/python -m benchmarks

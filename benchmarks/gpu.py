@@ -1,0 +1,84 @@
+"""The fused score on a GPU beside a copy of the same bytes; writes benchmarks/gpu.json.
+
+python -m benchmarks.gpu
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import resultant
+from resultant.score import _Columns
+
+ROWS, CLASSES, P = 4096, 8142, 1024
+
+
+def milliseconds(run: Callable[[], object], repeats: int = 100) -> float:
+    """The median time on the device."""
+    for _ in range(10):
+        run()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(repeats):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        stop.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    rows: list[dict[str, object]] = []
+    for dtype in (torch.float32, torch.float64):
+        size = torch.finfo(dtype).bits // 8
+        name = str(dtype).removeprefix("torch.")
+        rho = torch.rand(ROWS, CLASSES, device="cuda", dtype=dtype) * 2 - 1
+        kappa = P * 10 ** (torch.rand(CLASSES, device="cuda", dtype=dtype) - 0.5)
+        tau = torch.full((), 0.1, device="cuda", dtype=dtype)
+
+        # Reading rho and writing q, or q and slope, moves two or three times its bytes; a copy of
+        # n bytes moves 2 n.
+        one = torch.rand(ROWS * CLASSES, device="cuda", dtype=dtype)
+        both = torch.rand(ROWS * CLASSES * 3 // 2, device="cuda", dtype=dtype)
+        target_one, target_both = torch.empty_like(one), torch.empty_like(both)
+        copy_one = milliseconds(lambda: target_one.copy_(one))  # noqa: B023
+        copy_both = milliseconds(lambda: target_both.copy_(both))  # noqa: B023
+        timed = {
+            "q": (lambda: resultant.vmf_score(rho, kappa, tau, P), copy_one),  # noqa: B023
+            "q and slope": (
+                lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P),  # noqa: B023
+                copy_both,
+            ),
+            "q and slope, torch path": (
+                lambda: _Columns(kappa, tau, P)(rho, True),  # noqa: B023
+                copy_both,
+            ),
+        }
+        for what, (run, copy) in timed.items():
+            time = milliseconds(run)
+            rows.append(
+                {
+                    "what": f"rho -> {what}, {ROWS} x {CLASSES} {name}, p = {P}",
+                    "value": f"{time * 1e3:.0f} us",
+                    "reference": f"copy of the same bytes: {copy * 1e3:.0f} us"
+                    f" ({2 * both.numel() * size / copy_both / 1e9:.2f} TB/s)",
+                    "ratio": round(time / copy, 2),
+                }
+            )
+            print(rows[-1], flush=True)
+    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+    out = Path(os.environ.get("OUT", Path(__file__).parent)) / "gpu.json"
+    out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

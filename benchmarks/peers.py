@@ -1,0 +1,193 @@
+"""The ways in which the vMF score, the Bessel ratio and kappa are computed elsewhere.
+
+A score takes NumPy arrays rho, kappa and tau and an int p, and returns q in float64. Except for
+`resultant` each is phi(kt) - phi(kappa) with phi(x) = log I_nu(x) - nu log x, two values
+subtracted. A ratio takes p and x = kappa and returns R_nu(x), nu = p/2 - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special, stats
+from torch import Tensor
+
+from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Score = Callable[[Array, Array, Array, int], Array]
+Ratio = Callable[[int, Array], Array]
+
+OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
+
+
+def ours_score(dtype: torch.dtype) -> Score:
+    def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+        r, k, t = (torch.from_numpy(a).to(dtype) for a in (rho, kappa, tau))
+        return vmf_score(r, k, t, p).double().numpy()
+
+    return score
+
+
+def ours_ratio(dtype: torch.dtype) -> Ratio:
+    return lambda p, x: bessel_ratio(p / 2 - 1, torch.from_numpy(x).to(dtype)).double().numpy()
+
+
+def tilted(rho: Array, kappa: Array, tau: Array) -> Array:
+    """kt, the length of kappa mu + z / tau."""
+    t = 1 / tau
+    return np.sqrt(np.maximum(kappa * kappa + 2 * kappa * t * rho + t * t, 0.0))
+
+
+def subtracted(phi: Callable[[float, Array], Array]) -> Score:
+    def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+        with np.errstate(all="ignore"):
+            return phi(p / 2 - 1, tilted(rho, kappa, tau)) - phi(p / 2 - 1, kappa)
+
+    return score
+
+
+def scipy_phi(nu: float, x: Array) -> Array:
+    return np.log(special.ive(nu, x)) + x - nu * np.log(x)
+
+
+def scipy_ratio(p: int, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
+
+
+def debye_phi(nu: float, x: Array) -> Array:
+    """The Debye expansion with its first four terms (DLMF 10.41.3), in double precision."""
+    s = np.hypot(nu, x)
+    u = nu / s
+    v = u * u
+    u1 = u * (3 - 5 * v) / 24
+    u2 = v * (81 - 462 * v + 385 * v**2) / 1152
+    u3 = u * v * (30375 - 369603 * v + 765765 * v**2 - 425425 * v**3) / 414720
+    u4 = (
+        v
+        * v
+        * (4465125 - 94121676 * v + 349922430 * v**2 - 446185740 * v**3 + 185910725 * v**4)
+        / 39813120
+    )
+    series = u1 / nu + u2 / nu**2 + u3 / nu**3 + u4 / nu**4
+    return s - nu * np.log(nu + s) - 0.5 * np.log(2 * np.pi * s) + np.log1p(series)
+
+
+def debye_ratio(p: int, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        log = debye_phi(p / 2, x) - debye_phi(p / 2 - 1, x)
+        return x * np.exp(log)
+
+
+def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    """log I_order(x) - x and log I_{order+1}(x) - x by recurrence from 2 order down to 0, where
+    I_0 is known.
+
+    The start at twice the order is what ProCo does; for x far above the order it is too low.
+    There is no start for order 0 (p = 2 and 3): nan.
+    """
+    if order == 0:
+        return torch.full_like(x, math.nan), torch.full_like(x, math.nan)
+    high, low = torch.zeros_like(x), torch.ones_like(x)
+    shift = torch.zeros_like(x)
+    recorded = {}
+    for i in range(2 * order, 0, -1):
+        if i in (order, order + 1):
+            recorded[i] = low.log() + shift
+        below = torch.addcmul(high, 2 * i / x, low)
+        if torch.isinf(below).any():
+            shift += low.log()
+            high, low = high / low, torch.ones_like(low)
+            below = torch.addcmul(high, 2 * i / x, low)
+        high, low = low, below
+    known = torch.special.i0e(x).log() - low.log() - shift
+    return known + recorded[order], known + recorded[order + 1]
+
+
+def proco_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+    """kt and nu log x in float32, the recurrence in float64, the order of an odd p truncated."""
+    kt = torch.from_numpy(tilted(rho, kappa, tau)).float()
+    return (proco_phi(p, kt) - proco_phi(p, torch.from_numpy(kappa).float())).numpy()
+
+
+def proco_phi(p: int, x: Tensor) -> Tensor:
+    value, _ = miller(int(p / 2 - 1), x.double())
+    # float32, as x is; only what the recurrence returns is float64.
+    return value + x - (p / 2 - 1) * torch.log(x + 1e-20)
+
+
+def proco_ratio(p: int, x: Array) -> Array:
+    value, above = miller(int(p / 2 - 1), torch.from_numpy(x).float().double())
+    return (above - value).exp().clamp(max=1.0).numpy()
+
+
+def tensorflow_probability() -> Any:
+    """TensorFlow Probability on JAX in double precision, or None."""
+    try:
+        import jax  # type: ignore[import-not-found]
+        from tensorflow_probability.substrates import (  # type: ignore[import-not-found]
+            jax as tfp,
+        )
+    except Exception:  # its import fails in more ways than ImportError under a newer JAX
+        return None
+    jax.config.update("jax_enable_x64", True)
+    return jax.jit(tfp.math.log_bessel_ive)
+
+
+def scores() -> dict[str, Score]:
+    """Every score there is here, ours first."""
+    found: dict[str, Score] = {name: ours_score(dtype) for name, dtype in OURS.items()}
+    found["scipy ive"] = subtracted(scipy_phi)
+    found["Debye, 4 terms"] = subtracted(debye_phi)
+    found["ProCo recurrence"] = proco_score
+    log_ive = tensorflow_probability()
+    if log_ive is not None:
+        found["TFP on JAX"] = subtracted(
+            lambda nu, x: np.asarray(log_ive(np.float64(nu), x)) + x - nu * np.log(x)
+        )
+    return found
+
+
+def ratios() -> dict[str, Ratio]:
+    found: dict[str, Ratio] = {name: ours_ratio(dtype) for name, dtype in OURS.items()}
+    found["scipy ive"] = scipy_ratio
+    found["Debye, 4 terms"] = debye_ratio
+    found["ProCo recurrence"] = proco_ratio
+    log_ive = tensorflow_probability()
+    if log_ive is not None:
+        found["TFP on JAX"] = lambda p, x: np.exp(
+            np.asarray(log_ive(np.float64(p / 2), x) - log_ive(np.float64(p / 2 - 1), x))
+        )
+    return found
+
+
+def inverses() -> dict[str, Ratio]:
+    """kappa from the dimension and a mean resultant length."""
+    return {
+        "resultant, float64": lambda p, r: bessel_ratio_inverse(
+            p / 2 - 1, torch.from_numpy(r)
+        ).numpy(),
+        "ProCo: p R / (1 - R²)": lambda p, r: p * r / (1 - r * r),
+        "Banerjee: R (p - R²) / (1 - R²)": lambda p, r: r * (p - r * r) / (1 - r * r),
+        "scipy.stats.vonmises_fisher.fit": scipy_fit,
+    }
+
+
+def scipy_fit(p: int, r: Array) -> Array:
+    """The fit to two unit vectors whose mean has length r; nan where it raises."""
+    fitted = []
+    for length in r:
+        x = np.zeros((2, p))
+        x[:, 0] = length
+        x[:, 1] = math.sqrt((1 - length) * (1 + length)) * np.array([1, -1])
+        try:
+            with np.errstate(all="ignore"):
+                fitted.append(float(stats.vonmises_fisher.fit(x)[1]))
+        except (ValueError, RuntimeError):
+            fitted.append(math.nan)
+    return np.array(fitted)

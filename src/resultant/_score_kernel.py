@@ -1,0 +1,332 @@
+"""The score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
+
+The formulas are those of `_differences.Lower`. A program owns a block of classes, keeps what
+depends on them in registers, and goes down its rows; each element of rho is read once. Where
+there are many rows, and the classes allow it, that is the polynomial of `_polynomial`: then the
+kernel takes hardly longer than a copy.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numpy.polynomial import Chebyshev, Polynomial
+from torch import Tensor
+from triton.language.extra import libdevice
+
+from resultant._debye import expansion
+from resultant._polynomial import bound_for, transforms
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+# Classes in a block at most, and rows a program goes down.
+BLOCK = 256
+ROWS = 8
+
+# The polynomial in rho: its degree, the rows a program goes down, and from how many on it pays.
+DEGREE = {torch.float32: 8, torch.float64: 16}
+POLYNOMIAL_ROWS = 64
+POLYNOMIAL_FROM = 512
+
+
+@triton.jit
+def _horner(COEFFICIENTS: tl.constexpr, u):
+    total = tl.full(u.shape, COEFFICIENTS[len(COEFFICIENTS) - 1], u.dtype)
+    for i in tl.static_range(len(COEFFICIENTS) - 2, -1, -1):
+        total = total * u + COEFFICIENTS[i]
+    return total
+
+
+@triton.jit
+def _divided_difference(COEFFICIENTS: tl.constexpr, u0, u1):
+    partial = tl.full(u0.shape, COEFFICIENTS[len(COEFFICIENTS) - 1], u0.dtype)
+    total = partial
+    for i in tl.static_range(len(COEFFICIENTS) - 2, 0, -1):
+        partial = partial * u0 + COEFFICIENTS[i]
+        total = total * u1 + partial
+    return total
+
+
+# log(1 + f) = f + f^2 P(f) on [-1/4, 1/2], to float32.
+LOG1P = tuple(
+    float(c)
+    for c in Chebyshev.interpolate(
+        lambda f: (np.log1p(f) - f) / (f * f), 8, domain=[-0.25, 0.5]
+    ).convert(kind=Polynomial)
+)
+
+
+@triton.jit
+def _log1p_single(x, P: tl.constexpr):
+    """log(1 + x) for float32: the exponent k of 1 + x, and a polynomial in (1 + x)/2^k - 1."""
+    k = (((1 + x).to(tl.int32, bitcast=True) - 0x3F400000) >> 23) << 23
+    f = (x.to(tl.int32, bitcast=True) - k).to(tl.float32, bitcast=True)
+    f += 0.25 * (0x40800000 - k).to(tl.float32, bitcast=True) - 1
+    return f + f * f * _horner(P, f) + k.to(tl.float32) * 8.262958294867817e-08  # log(2) / 2^23
+
+
+if INTERPRETED:  # libdevice is device code
+
+    @triton.jit
+    def _log1p_double(x):
+        u = 1 + x
+        return tl.where(u == 1, x, tl.log(u) * (x / tl.where(u == 1, 1.0, u - 1)))
+
+    @triton.jit
+    def _reciprocal(x):
+        return 1 / x
+
+    @triton.jit
+    def _rsqrt(x):
+        return 1 / tl.sqrt(x)
+else:
+
+    @triton.jit
+    def _log1p_double(x):
+        return libdevice.log1p(x)
+
+    @triton.jit
+    def _reciprocal(x):
+        if x.dtype == tl.float32:  # one instruction each, right to two units in the last place
+            return tl.inline_asm_elementwise(
+                "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
+            )
+        else:
+            return 1 / x
+
+    @triton.jit
+    def _rsqrt(x):
+        if x.dtype == tl.float32:
+            return tl.inline_asm_elementwise(
+                "rsqrt.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
+            )
+        else:
+            return 1 / tl.sqrt(x)
+
+
+@triton.jit
+def _log1p(x, P: tl.constexpr):
+    if x.dtype == tl.float32:
+        return _log1p_single(x, P)
+    else:
+        return _log1p_double(x)
+
+
+@triton.jit
+def _difference(
+    rho,
+    twice,
+    least,
+    square,
+    y0,
+    s0,
+    w0,
+    g0,
+    A: tl.constexpr,
+    STEPS: tl.constexpr,
+    LOG: tl.constexpr,
+    HALF: tl.constexpr,
+    P: tl.constexpr,
+    RATIO: tl.constexpr,
+):
+    """q, and r at the tilted end if RATIO."""
+    y1 = least + twice * (1 + rho)
+    h = square + twice * rho
+    w1 = _rsqrt(y1 + A * A)
+    s1 = (y1 + A * A) * w1
+    u0 = A * w0
+    u1 = A * w1
+    sum0 = s0 + s1
+    sum1 = s1 + A
+    both = _reciprocal(sum0 * sum1)
+    ds = h * (sum1 * both)
+    q = ds - A * _log1p(ds * g0, P) - 0.5 * _log1p(ds * w0, P)
+    q -= ds * u1 * w0 * _divided_difference(LOG, u0, u1)
+    r1 = q
+    if RATIO or len(STEPS) > 0:
+        g1 = sum0 * both
+        r1 = g1 - _horner(HALF, u1) * w1 * w1
+    if len(STEPS) > 0:
+        half = _horner(HALF, u0)
+        r0 = g0 - half * w0 * w0
+        de = -u0 * ds * w1 * _divided_difference(HALF, u0, u1)
+        dr = w1 * w1 * (half * h * w0 * w0 - de) - ds * g0 * g1
+        excess = tl.zeros_like(q)
+        product = tl.full(q.shape, 1.0, q.dtype)
+        logs = tl.zeros_like(q)
+        for j in tl.static_range(len(STEPS)):
+            f0 = STEPS[j] + y0 * r0
+            df = h * r1 + y0 * dr
+            r0 = 1 / f0
+            r1 = 1 / (STEPS[j] + y1 * r1)
+            growth = -df * r1
+            dr = growth * r0
+            excess = excess + growth + excess * growth
+            product = product * (f0 * r1)
+            if j % 4 == 3:
+                logs += tl.log(product)
+                product = tl.full(q.shape, 1.0, q.dtype)
+        near = tl.abs(excess) < 0.5
+        far = logs + tl.log(product)
+        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P), far)
+    return q, r1
+
+
+@triton.jit
+def _score_rows(
+    rho_at,
+    kappa_at,
+    tau_at,
+    q_at,
+    slope_at,
+    rows,
+    columns,
+    kappa_step,
+    tau_step,
+    NU: tl.constexpr,
+    A: tl.constexpr,
+    STEPS: tl.constexpr,
+    LOG: tl.constexpr,
+    HALF: tl.constexpr,
+    P: tl.constexpr,
+    DEGREE: tl.constexpr,
+    BOUND: tl.constexpr,
+    NODES: tl.constexpr,
+    CHEBYSHEV: tl.constexpr,
+    POWERS: tl.constexpr,
+    SLOPE: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first = tl.program_id(1).to(tl.int64) * ROWS
+    inside = column < columns
+    kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
+    tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
+
+    # The tilt: t + t_rest is 1/tau to twice the precision.
+    t = 1 / tau
+    t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
+    twice = 2 * kappa * t
+    apart = (kappa - t) - t_rest
+    least, square, y0, scale = apart * apart, t * t, kappa * kappa, kappa * t
+    s0 = tl.sqrt(y0 + A * A)
+    w0 = 1 / s0
+    g0 = 1 / (s0 + A)
+
+    rho_at += first * columns + column
+    q_at += first * columns + column
+    slope_at += first * columns + column
+    near_pole = inside & (NU * NU + y0 + square < BOUND * twice)
+    if DEGREE > 0 and tl.max(near_pole.to(tl.int32)) == 0:
+        # Many rows, and every class far from its pole: one polynomial in rho a class.
+        zero = tl.zeros_like(kappa)
+        q0, _ = _difference(
+            zero, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, False
+        )
+        values = ()
+        for j in tl.static_range(DEGREE + 1):
+            _, r1 = _difference(
+                zero + NODES[j], twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, True
+            )
+            values = values + (scale * r1,)
+        series = ()
+        for k in tl.static_range(DEGREE + 1):
+            total = zero
+            for j in tl.static_range(DEGREE + 1):
+                total += CHEBYSHEV[k * (DEGREE + 1) + j] * values[j]
+            series = series + (total,)
+        powers = ()
+        for m in tl.static_range(DEGREE + 1):
+            total = zero
+            for k in tl.static_range(m, DEGREE + 1):
+                total += POWERS[m * (DEGREE + 1) + k] * series[k]
+            powers = powers + (total,)
+        for i in range(ROWS):
+            here = inside & (first + i < rows)
+            rho = tl.load(rho_at, mask=here, other=0.0)
+            rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
+            q = powers[DEGREE] * (1 / (DEGREE + 1))
+            slope = powers[DEGREE]
+            for m in tl.static_range(DEGREE - 1, -1, -1):
+                q = q * rho + powers[m] * (1 / (m + 1))
+                slope = slope * rho + powers[m]
+            tl.store(q_at, q * rho + q0, mask=here)
+            if SLOPE:
+                tl.store(slope_at, slope, mask=here)
+            rho_at += columns
+            q_at += columns
+            slope_at += columns
+    else:
+        for i in range(ROWS):
+            here = inside & (first + i < rows)
+            rho = tl.load(rho_at, mask=here, other=0.0)
+            rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
+            q, r1 = _difference(
+                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE
+            )
+            tl.store(q_at, q, mask=here)
+            if SLOPE:
+                tl.store(slope_at, scale * r1, mask=here)
+            rho_at += columns
+            q_at += columns
+            slope_at += columns
+
+
+@cache
+def _constants(p: int, dtype: torch.dtype, polynomial: bool) -> dict[str, Any]:
+    e = expansion(p / 2 - 1, dtype)
+    degree = DEGREE[dtype] if polynomial and not e.shift else 0
+    nodes, to_chebyshev, to_powers = transforms(DEGREE[dtype])
+    return {
+        "NU": p / 2 - 1,
+        "A": e.order,
+        "STEPS": tuple(e.steps()),
+        "LOG": e.coefficients,
+        "HALF": (0.5, *e.weighted(1)[1:]),
+        "P": LOG1P,
+        "DEGREE": degree,
+        "BOUND": bound_for(DEGREE[dtype], dtype),
+        "NODES": tuple(nodes.tolist()) if degree else (),
+        "CHEBYSHEV": tuple(to_chebyshev.flatten().tolist()) if degree else (),
+        "POWERS": tuple(to_powers.flatten().tolist()) if degree else (),
+    }
+
+
+def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
+    """q and, if asked for, its slope (else an empty tensor) of rho [rows, classes] under
+    kappa, tau, each [classes] or [1]."""
+    rho = rho.contiguous()
+    shape = rho.shape
+    if kappa.numel() == tau.numel() == 1:
+        rho = rho.reshape(1, -1)
+    rows, columns = rho.shape
+    q = torch.empty_like(rho)
+    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
+    if q.numel():
+        polynomial = rows >= POLYNOMIAL_FROM
+        down = min(POLYNOMIAL_ROWS if polynomial else ROWS, triton.next_power_of_2(rows))
+        block = min(BLOCK, triton.next_power_of_2(columns))
+        grid = (triton.cdiv(columns, block), triton.cdiv(rows, down))
+        _score_rows[grid](
+            rho,
+            kappa.contiguous(),
+            tau.contiguous(),
+            q,
+            slopes,
+            rows,
+            columns,
+            int(kappa.numel() > 1),
+            int(tau.numel() > 1),
+            **_constants(p, rho.dtype, polynomial),
+            SLOPE=slope,
+            ROWS=down,
+            BLOCK=block,
+        )
+    return q.reshape(shape), slopes.reshape(shape) if slope else slopes

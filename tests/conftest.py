@@ -1,0 +1,21 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The workers share the cores.
+    torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="needs a CUDA device")
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(skip)

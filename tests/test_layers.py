@@ -1,0 +1,91 @@
+"""The order of the layers, what a bare import costs, and that public names are documented."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import resultant
+
+SOURCE = Path(resultant.__file__).parent
+
+# A module imports only what stands before it.
+LAYERS = [
+    *("_exact", "_debye", "_differences", "_elementwise", "_checks"),
+    *("bessel", "vmf"),
+    *("_polynomial", "_score_kernel", "score"),
+    *("expansion", "classes", "gain", "geometry", "population"),
+    *("losses", "classifier"),
+    *("data", "models", "augment", "train", "probe", "frozen"),
+    *("paper", "report", "cli"),
+]
+
+HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich")
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The layers that a module imports; the empty string stands for the package itself."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            paths = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: expected an absolute import"
+            module = node.module or ""
+            paths = [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for path in paths:
+            first, _, rest = path.partition(".")
+            if first == "resultant":
+                names.add(rest.partition(".")[0])
+    return names
+
+
+MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if path != SOURCE / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_only_layers_before(path: Path) -> None:
+    name = layer(path)
+    assert name in LAYERS, f"place {name} in LAYERS, after all that it imports"
+    before = LAYERS[: LAYERS.index(name)]
+    for other in imported(ast.parse(path.read_text())) - {name}:
+        assert other in LAYERS, (
+            f"{name} imports resultant.{other}: expected a module of LAYERS, not a name of the "
+            "package"
+        )
+        assert other in before, f"{name} imports {other}, which stands after it in LAYERS"
+
+
+def test_every_module_is_found() -> None:
+    assert {"bessel", "score"} <= {layer(path) for path in MODULES}
+
+
+def test_import_is_light() -> None:
+    """Pictures, estimators and kernels are loaded by those who use them."""
+    code = f"import resultant, sys; print(*(m for m in {HEAVY} if m in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert not done.stdout.split(), f"import resultant loads {done.stdout.strip()}"
+
+
+@pytest.mark.parametrize("name", resultant.__all__)
+def test_public_name_has_docstring(name: str) -> None:
+    # Its own: a class would otherwise answer with that of its base.
+    value = getattr(resultant, name)
+    assert inspect.cleandoc(value.__doc__ or ""), f"resultant.{name} has no docstring"
