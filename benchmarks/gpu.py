@@ -19,19 +19,20 @@ from resultant.score import _Columns
 ROWS, CLASSES, P = 4096, 8142, 1024
 
 
-def milliseconds(run: Callable[[], object], repeats: int = 100) -> float:
-    """The median time on the device."""
-    for _ in range(10):
+def milliseconds(run: Callable[[], object], calls: int = 20, repeats: int = 15) -> float:
+    """The time a call of calls issued back to back, median over repeats."""
+    for _ in range(5):
         run()
     torch.cuda.synchronize()
     times = []
     for _ in range(repeats):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        run()
+        for _ in range(calls):
+            run()
         stop.record()
         stop.synchronize()
-        times.append(start.elapsed_time(stop))
+        times.append(start.elapsed_time(stop) / calls)
     return statistics.median(times)
 
 

@@ -15,17 +15,29 @@ from resultant.score import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
+from resultant.vmf import (
+    HypersphericalUniform,
+    VonMisesFisher,
+    concentration,
+    log_normalizer,
+    mean_resultant,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Decomposition",
+    "HypersphericalUniform",
+    "VonMisesFisher",
     "ambient_gradient",
     "bessel_ratio",
     "bessel_ratio_integral",
     "bessel_ratio_inverse",
+    "concentration",
     "decompose",
     "log_bessel_i",
+    "log_normalizer",
+    "mean_resultant",
     "tangent_gradient",
     "vmf_score",
     "vmf_score_and_slope",

@@ -90,11 +90,14 @@ def _converted(a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
-    """`torch.broadcast_shapes`, at once where one shape ends like the other."""
+    """`torch.broadcast_shapes`, at once where one shape is all ones or ends like the other."""
     whole = torch.Size()
     for shape in shapes:
         short, long = sorted((whole, shape), key=len)
-        whole = long if long[len(long) - len(short) :] == short else torch.broadcast_shapes(whole, shape)
+        if long[len(long) - len(short) :] == short or short.numel() == 1:
+            whole = long
+        else:
+            whole = torch.broadcast_shapes(whole, shape)
     return whole
 
 

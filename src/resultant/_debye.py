@@ -73,15 +73,20 @@ def terms_for(order: float, eps: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LogDebye:
-    """The expansion at the shifted order ``order = nu + shift``.
+    """The expansion at the order ``order = nu + shift``, as a polynomial in ``scale/s``.
 
-    ``coefficients[m]`` multiplies ``u**m``: numbers when nu is one, tensors when nu is a tensor.
+    The scale is the order, so that the variable is u, but for `far`. Coefficients are numbers
+    when nu is one, tensors when nu is a tensor.
     """
 
     nu: Number
     shift: int
-    order: Number
+    scale: Number
     coefficients: tuple[Number, ...]
+
+    @property
+    def order(self) -> Number:
+        return self.nu + self.shift
 
     def weighted(self, power: int) -> list[Number]:
         r"""The coefficients of :math:`(u\,d/du)^{power} L`."""
@@ -93,42 +98,48 @@ class LogDebye:
 
 
 def expansion(nu: Number, dtype: torch.dtype) -> LogDebye:
-    """The expansion that serves order ``nu`` in the precision of ``dtype``."""
+    """The expansion that serves order ``nu`` for every x, in the precision of ``dtype``."""
     smallest = SMALLEST_ORDER[dtype]
+    shift = math.ceil(smallest if isinstance(nu, Tensor) else max(smallest - nu, 0))
+    return _expansion(nu, shift, nu + shift, dtype)
+
+
+def far(nu: Number, dtype: torch.dtype) -> LogDebye:
+    """The expansion at ``nu`` itself, for s well above the smallest order of `expansion`."""
+    return _expansion(nu, 0, SMALLEST_ORDER[dtype], dtype)
+
+
+def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> LogDebye:
     eps = torch.finfo(dtype).eps
-    if not isinstance(nu, Tensor):
-        shift = max(0, math.ceil(smallest - nu))
-        return LogDebye(nu, shift, nu + shift, coefficients_at(nu + shift, eps))
-    shift = math.ceil(smallest)
     order = nu + shift
-    inverse = 1 / order
+    if not isinstance(order, Tensor) and not isinstance(scale, Tensor):
+        return LogDebye(nu, shift, scale, coefficients_at(order, scale, eps))
+    ratio = order / scale
     coefficients: list[Number] = [0.0]
-    for column in columns_at(smallest, eps):
-        total = torch.zeros_like(order)
-        for c in reversed(column):
-            total = (total + c) * inverse
-        coefficients.append(total)
-    return LogDebye(nu, shift, order, tuple(coefficients))
+    for m, column in enumerate(columns_at(SMALLEST_ORDER[dtype], eps), 1):
+        terms = (c * ratio ** (m - k) / scale**k for k, c in enumerate(column, 1) if c)
+        coefficients.append(sum(terms, torch.zeros_like(ratio)))
+    return LogDebye(nu, shift, scale, tuple(coefficients))
 
 
-@torch.compiler.assume_constant_result  # it must wrap a plain function, not a cached one
-def coefficients_at(order: float, eps: float) -> tuple[float, ...]:
-    """The economised coefficients of L as a polynomial in u, for one order."""
-    return _coefficients_at(order, eps)
+def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
+    """The economised coefficients of L as a polynomial in scale/s, for one order."""
+    return _coefficients_at(order, scale, eps)
 
 
 @cache
-def _coefficients_at(order: float, eps: float) -> tuple[float, ...]:
-    table = log_debye(terms_for(order, eps))
-    exact = Fraction(order)
+def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
+    table = log_debye(terms_for(scale, eps))
+    a, b = Fraction(order), Fraction(scale)
     polynomial = [
-        sum((d[m] / exact**k for k, d in enumerate(table, 1) if m < len(d)), Fraction(0))
+        sum((d[m] * a ** (m - k) / b**m for k, d in enumerate(table, 1) if m < len(d) and d[m]), a * 0)
         for m in range(3 * len(table) + 1)
     ]
-    return tuple(float(c) for c in economise(polynomial, tolerance=order * eps / 8))
+    # Far out even a derivative stands by itself; near by, r is of the size of 1/scale.
+    tolerance = scale * eps / 8 if scale == order else eps / 1024
+    return tuple(float(c) for c in economise(polynomial, tolerance))
 
 
-@torch.compiler.assume_constant_result
 def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     """For u, u^2, ...: its coefficients in D_1, D_2, ..., enough for this order and above."""
     return _columns_at(order, eps)
@@ -141,6 +152,12 @@ def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
         tuple(float(d[m]) if m < len(d) else 0.0 for d in table)
         for m in range(1, 3 * len(table) + 1)
     )
+
+
+# What torch.compiler.assume_constant_result sets, without loading the compiler to do so: the two
+# are constants to torch.compile, which would otherwise trace through the rational arithmetic.
+for _function in (coefficients_at, columns_at):
+    _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def economise(polynomial: Sequence[Fraction], tolerance: float) -> list[Fraction]:

@@ -17,10 +17,13 @@ import torch
 from torch import Tensor
 
 from resultant._debye import (
+    SMALLEST_ORDER,
     LogDebye,
     Number,
     as_tensor,
     divided_difference,
+    expansion,
+    far,
     horner,
     quotient,
     second_divided_difference,
@@ -37,14 +40,14 @@ class _Point(NamedTuple):
     s: Tensor  # sqrt(a^2 + y)
     w: Tensor  # 1/s
     g: Tensor  # 1/(a + s)
-    u: Tensor  # a/s
+    u: Tensor  # scale/s, which is a/s
 
 
 def _point(e: LogDebye, y: Tensor) -> _Point:
     a = e.order
     s = (y + a * a).sqrt()
     w = 1 / s
-    return _Point(y, s, w, 1 / (s + a), a * w)
+    return _Point(y, s, w, 1 / (s + a), e.scale * w)
 
 
 def _half_plus(e: LogDebye, p: _Point) -> Tensor:
@@ -87,21 +90,48 @@ def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
     return (r, d1, d2)[derivative]
 
 
-def ratio_slopes(e: LogDebye, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r""":math:`R_\nu(x)/x`, :math:`R_\nu'(x)` and :math:`R_\nu''(x)/x` at ``y`` = x^2.
+class RatioSlopes(NamedTuple):
+    """The ratio R_nu at x with its derivatives, each right relative to its own size."""
+
+    r: Tensor  # R/x
+    complement: Tensor  # 1 - R
+    first: Tensor  # R'
+    second: Tensor  # R''/x
+
+
+def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
+    """The ratio, what it lacks of one, and its derivatives at ``x``.
+
+    The recurrence loses digits of all but the ratio itself where x >> nu, and is not needed there.
+    """
+    e = expansion(nu, x.dtype)
+    if not e.shift:
+        return _ratio_slopes(e, x)
+    smallest = SMALLEST_ORDER[x.dtype]
+    is_far = x * x + nu * nu >= (1.5 * smallest) ** 2
+    if isinstance(nu, Tensor):  # some of these orders may not be small
+        is_far = is_far & (nu < smallest)
+        nu = nu.clamp_max(smallest)
+    near, beyond = _ratio_slopes(e, x), _ratio_slopes(far(nu, x.dtype), x)
+    return RatioSlopes(*(torch.where(is_far, b, a) for a, b in zip(near, beyond, strict=True)))
+
+
+def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
+    """The same by one expansion.
 
     Neither the Riccati equation nor ``r + y D r`` is used: both cancel where x >> nu.
     """
-    a = e.order
+    a, y = e.order, x * x
     p = _point(e, y)
     square = p.w * p.w
     share = y * square  # (x/s)^2
     e1 = _half_plus(e, p)
     e2, e3 = (horner(e.weighted(n), p.u) for n in (2, 3))
     r = _r(e1, p)
+    complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square
     d1 = (2 * e1 + e2) * square * square - p.w * p.g * p.g
     first = a * p.w * p.g - e1 * square + share * (2 * e1 + e2) * square
-    inner = (2 * e1 + e2) * (1 + 2 * p.u * p.u) - share * (4 * e1 + 4 * e2 + e3)
+    inner = (2 * e1 + e2) * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
     second = square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
     for step in e.steps():
         below = 1 / (step + y * r)
@@ -109,8 +139,9 @@ def ratio_slopes(e: LogDebye, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rest = step - y * first
         second = 2 * below * d1_below * rest - below * below * (2 * first + y * second)
         first = below * below * rest
+        complement = (step - x * complement) * below
         r, d1 = below, d1_below
-    return r, first, second
+    return RatioSlopes(r, complement, first, second)
 
 
 class Lower:

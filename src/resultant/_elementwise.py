@@ -15,10 +15,10 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
 
     Tensors without a batch dimension broadcast from the right as they are.
     """
-    rank = max(a.dim() - 1 for a, d in zip(args, in_dims, strict=True) if d is not None)
-    rank = max([rank] + [a.dim() for a in args if isinstance(a, Tensor) and a.dim() > rank])
+    pairs = list(zip(args, in_dims, strict=True))
+    rank = max(a.dim() - (d is not None) for a, d in pairs if isinstance(a, Tensor))
     aligned = []
-    for a, d in zip(args, in_dims, strict=True):
+    for a, d in pairs:
         if d is not None:
             a = a.movedim(d, 0)
             a = a.reshape(a.shape[:1] + (1,) * (rank + 1 - a.dim()) + a.shape[1:])

@@ -32,25 +32,16 @@ def degree_for(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> int | 
     b = float(((nu * nu + kappa * kappa + t * t) / (2 * kappa * t)).min())
     if not b > 1:
         return None
-    degree = math.ceil(_digits(dtype) / math.acosh(b))
+    digits = -math.log(torch.finfo(dtype).eps / 1024)
+    degree = math.ceil(digits / math.acosh(b))
     return max(degree, 2) if degree <= MAX_DEGREE else None
-
-
-def bound_for(degree: int, dtype: torch.dtype) -> float:
-    """The least b of a class whose slope a polynomial of this degree gives to ``dtype``."""
-    return math.cosh(_digits(dtype) / degree)
-
-
-def _digits(dtype: torch.dtype) -> float:
-    """The fall of the Chebyshev series, as a logarithm, that leaves nothing to see."""
-    return -math.log(torch.finfo(dtype).eps / 1024)
 
 
 class ScorePolynomial:
     """Built from the exact score of the classes in float64, evaluated in the dtype of rho."""
 
     def __init__(self, exact: Scorer, classes: int, degree: int, dtype: torch.dtype) -> None:
-        nodes, to_chebyshev, to_powers = transforms(degree)
+        nodes, to_chebyshev, to_powers = _transforms(degree)
         q0, _ = exact(torch.zeros(1, classes, dtype=torch.float64), False)
         _, slopes = exact(nodes.unsqueeze(1).expand(-1, classes), True)
         # In two steps: the product of the two matrices would not be well conditioned.
@@ -65,16 +56,19 @@ class ScorePolynomial:
 
 
 @cache
-def transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
+def _transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
     """Chebyshev nodes; values there -> Chebyshev coefficients; these -> powers of rho."""
-    k = torch.arange(degree + 1, dtype=torch.float64)
-    angles = (k + 0.5) * math.pi / (degree + 1)
-    to_chebyshev = torch.cos(k.unsqueeze(1) * angles) * (2 / (degree + 1))
+    n = degree + 1
+    k = torch.arange(n)
+    odd = 2 * k + 1
+    # k times the angle of a node, reduced to one turn before it is rounded
+    turns = (k.unsqueeze(1) * odd % (4 * n)).double() / (2 * n)
+    to_chebyshev = torch.cos(turns * math.pi) * (2 / n)
     to_chebyshev[0] /= 2
     to_powers = torch.zeros(degree + 1, degree + 1, dtype=torch.float64)
     to_powers[0, 0] = 1
     to_powers[1, 1] = 1
-    for n in range(2, degree + 1):
-        to_powers[1:, n] = 2 * to_powers[:-1, n - 1]
-        to_powers[:, n] -= to_powers[:, n - 2]
-    return torch.cos(angles), to_chebyshev, to_powers
+    for j in range(2, n):
+        to_powers[1:, j] = 2 * to_powers[:-1, j - 1]
+        to_powers[:, j] -= to_powers[:, j - 2]
+    return torch.cos(odd.double() / (2 * n) * math.pi), to_chebyshev, to_powers

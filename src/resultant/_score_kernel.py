@@ -1,9 +1,7 @@
 """The score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
 
 The formulas are those of `_differences.Lower`. A program owns a block of classes, keeps what
-depends on them in registers, and goes down its rows; each element of rho is read once. Where
-there are many rows, and the classes allow it, that is the polynomial of `_polynomial`: then the
-kernel takes hardly longer than a copy.
+depends on them in registers, and goes down its rows; each element of rho is read once.
 """
 
 from __future__ import annotations
@@ -21,18 +19,13 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from resultant._debye import expansion
-from resultant._polynomial import bound_for, transforms
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 # Classes in a block at most, and rows a program goes down.
 BLOCK = 256
-ROWS = 8
-
-# The polynomial in rho: its degree, the rows a program goes down, and from how many on it pays.
-DEGREE = {torch.float32: 8, torch.float64: 16}
-POLYNOMIAL_ROWS = 64
-POLYNOMIAL_FROM = 512
+ROWS = 4
+WARPS = 2
 
 
 @triton.jit
@@ -71,7 +64,7 @@ def _log1p_single(x, P: tl.constexpr):
     return f + f * f * _horner(P, f) + k.to(tl.float32) * 8.262958294867817e-08  # log(2) / 2^23
 
 
-if INTERPRETED:  # libdevice is device code
+if INTERPRETED:  # libdevice and inline assembly are device code
 
     @triton.jit
     def _log1p_double(x):
@@ -83,39 +76,48 @@ if INTERPRETED:  # libdevice is device code
         return 1 / x
 
     @triton.jit
-    def _rsqrt(x):
-        return 1 / tl.sqrt(x)
+    def _roots(x):
+        s = tl.sqrt(x)
+        return s, 1 / s
 else:
 
     @triton.jit
     def _log1p_double(x):
         return libdevice.log1p(x)
 
+    # For float32 one approximate instruction each, and one step of Newton.
+
     @triton.jit
     def _reciprocal(x):
-        if x.dtype == tl.float32:  # one instruction each, right to two units in the last place
-            return tl.inline_asm_elementwise(
+        if x.dtype == tl.float32:
+            r = tl.inline_asm_elementwise(
                 "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
             )
+            return r + r * (1 - x * r)
         else:
             return 1 / x
 
     @triton.jit
-    def _rsqrt(x):
+    def _roots(x):
         if x.dtype == tl.float32:
-            return tl.inline_asm_elementwise(
+            w = tl.inline_asm_elementwise(
                 "rsqrt.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1
             )
+            s = x * w
+            return s + 0.5 * w * (x - s * s), w
         else:
-            return 1 / tl.sqrt(x)
+            s = tl.sqrt(x)
+            return s, 1 / s
 
 
 @triton.jit
-def _log1p(x, P: tl.constexpr):
-    if x.dtype == tl.float32:
-        return _log1p_single(x, P)
-    else:
+def _log1p(x, P: tl.constexpr, SMALL: tl.constexpr):
+    if x.dtype != tl.float32:
         return _log1p_double(x)
+    elif SMALL:
+        return x + x * x * _horner(P, x)
+    else:
+        return _log1p_single(x, P)
 
 
 @triton.jit
@@ -134,19 +136,20 @@ def _difference(
     HALF: tl.constexpr,
     P: tl.constexpr,
     RATIO: tl.constexpr,
+    SMALL: tl.constexpr,
 ):
-    """q, and r at the tilted end if RATIO."""
+    """q, and r at the tilted end if RATIO; SMALL promises -1/4 <= ds/s0 <= 1/2."""
+    rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
     y1 = least + twice * (1 + rho)
     h = square + twice * rho
-    w1 = _rsqrt(y1 + A * A)
-    s1 = (y1 + A * A) * w1
+    s1, w1 = _roots(y1 + A * A)
     u0 = A * w0
     u1 = A * w1
     sum0 = s0 + s1
     sum1 = s1 + A
     both = _reciprocal(sum0 * sum1)
     ds = h * (sum1 * both)
-    q = ds - A * _log1p(ds * g0, P) - 0.5 * _log1p(ds * w0, P)
+    q = ds - A * _log1p(ds * g0, P, SMALL) - 0.5 * _log1p(ds * w0, P, SMALL)
     q -= ds * u1 * w0 * _divided_difference(LOG, u0, u1)
     r1 = q
     if RATIO or len(STEPS) > 0:
@@ -174,7 +177,7 @@ def _difference(
                 product = tl.full(q.shape, 1.0, q.dtype)
         near = tl.abs(excess) < 0.5
         far = logs + tl.log(product)
-        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P), far)
+        q -= tl.where(near, _log1p(tl.where(near, excess, 0.0), P, False), far)
     return q, r1
 
 
@@ -189,17 +192,11 @@ def _score_rows(
     columns,
     kappa_step,
     tau_step,
-    NU: tl.constexpr,
     A: tl.constexpr,
     STEPS: tl.constexpr,
     LOG: tl.constexpr,
     HALF: tl.constexpr,
     P: tl.constexpr,
-    DEGREE: tl.constexpr,
-    BOUND: tl.constexpr,
-    NODES: tl.constexpr,
-    CHEBYSHEV: tl.constexpr,
-    POWERS: tl.constexpr,
     SLOPE: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -213,7 +210,7 @@ def _score_rows(
     # The tilt: t + t_rest is 1/tau to twice the precision.
     t = 1 / tau
     t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
-    twice = 2 * kappa * t
+    twice = 2 * tl.fma(kappa, t, kappa * t_rest)
     apart = (kappa - t) - t_rest
     least, square, y0, scale = apart * apart, t * t, kappa * kappa, kappa * t
     s0 = tl.sqrt(y0 + A * A)
@@ -223,43 +220,20 @@ def _score_rows(
     rho_at += first * columns + column
     q_at += first * columns + column
     slope_at += first * columns + column
-    near_pole = inside & (NU * NU + y0 + square < BOUND * twice)
-    if DEGREE > 0 and tl.max(near_pole.to(tl.int32)) == 0:
-        # Many rows, and every class far from its pole: one polynomial in rho a class.
-        zero = tl.zeros_like(kappa)
-        q0, _ = _difference(
-            zero, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, False
-        )
-        values = ()
-        for j in tl.static_range(DEGREE + 1):
-            _, r1 = _difference(
-                zero + NODES[j], twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, True
-            )
-            values = values + (scale * r1,)
-        series = ()
-        for k in tl.static_range(DEGREE + 1):
-            total = zero
-            for j in tl.static_range(DEGREE + 1):
-                total += CHEBYSHEV[k * (DEGREE + 1) + j] * values[j]
-            series = series + (total,)
-        powers = ()
-        for m in tl.static_range(DEGREE + 1):
-            total = zero
-            for k in tl.static_range(m, DEGREE + 1):
-                total += POWERS[m * (DEGREE + 1) + k] * series[k]
-            powers = powers + (total,)
+    # The tilt moves s by little in most uses; then its logarithms need no exponent.
+    a2, s02 = A * A, y0 + A * A
+    most, fewest = y0 + square + twice + a2, least + a2
+    small = tl.min(((most <= 2.25 * s02) & (fewest >= 0.5625 * s02)).to(tl.int32))
+    if small == 1:
         for i in range(ROWS):
             here = inside & (first + i < rows)
             rho = tl.load(rho_at, mask=here, other=0.0)
-            rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
-            q = powers[DEGREE] * (1 / (DEGREE + 1))
-            slope = powers[DEGREE]
-            for m in tl.static_range(DEGREE - 1, -1, -1):
-                q = q * rho + powers[m] * (1 / (m + 1))
-                slope = slope * rho + powers[m]
-            tl.store(q_at, q * rho + q0, mask=here)
+            q, r1 = _difference(
+                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, True
+            )
+            tl.store(q_at, q, mask=here)
             if SLOPE:
-                tl.store(slope_at, slope, mask=here)
+                tl.store(slope_at, scale * r1, mask=here)
             rho_at += columns
             q_at += columns
             slope_at += columns
@@ -267,9 +241,8 @@ def _score_rows(
         for i in range(ROWS):
             here = inside & (first + i < rows)
             rho = tl.load(rho_at, mask=here, other=0.0)
-            rho = tl.minimum(tl.maximum(rho, -1.0), 1.0)
             q, r1 = _difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE
+                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, False
             )
             tl.store(q_at, q, mask=here)
             if SLOPE:
@@ -280,22 +253,15 @@ def _score_rows(
 
 
 @cache
-def _constants(p: int, dtype: torch.dtype, polynomial: bool) -> dict[str, Any]:
+def _constants(p: int, dtype: torch.dtype) -> dict[str, Any]:
     e = expansion(p / 2 - 1, dtype)
-    degree = DEGREE[dtype] if polynomial and not e.shift else 0
-    nodes, to_chebyshev, to_powers = transforms(DEGREE[dtype])
+    half_plus = (0.5, *e.weighted(1)[1:])
     return {
-        "NU": p / 2 - 1,
         "A": e.order,
         "STEPS": tuple(e.steps()),
         "LOG": e.coefficients,
-        "HALF": (0.5, *e.weighted(1)[1:]),
+        "HALF": half_plus,
         "P": LOG1P,
-        "DEGREE": degree,
-        "BOUND": bound_for(DEGREE[dtype], dtype),
-        "NODES": tuple(nodes.tolist()) if degree else (),
-        "CHEBYSHEV": tuple(to_chebyshev.flatten().tolist()) if degree else (),
-        "POWERS": tuple(to_powers.flatten().tolist()) if degree else (),
     }
 
 
@@ -310,8 +276,7 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     if q.numel():
-        polynomial = rows >= POLYNOMIAL_FROM
-        down = min(POLYNOMIAL_ROWS if polynomial else ROWS, triton.next_power_of_2(rows))
+        down = min(ROWS, triton.next_power_of_2(rows))
         block = min(BLOCK, triton.next_power_of_2(columns))
         grid = (triton.cdiv(columns, block), triton.cdiv(rows, down))
         _score_rows[grid](
@@ -324,9 +289,10 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
             columns,
             int(kappa.numel() > 1),
             int(tau.numel() > 1),
-            **_constants(p, rho.dtype, polynomial),
+            **_constants(p, rho.dtype),
             SLOPE=slope,
             ROWS=down,
             BLOCK=block,
+            num_warps=WARPS,
         )
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes

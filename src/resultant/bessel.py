@@ -30,6 +30,9 @@ COTH = 1.1996786402577337
 ZERO = 0.6627434193491816
 ZERO_REST = 8.155323790501267e-18
 
+# Steps from the start of Banerjee et al. (2005) to full precision; two would do from p = 3 on.
+HALLEY_STEPS = 3
+
 
 def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""The logarithm of the modified Bessel function of the first kind, :math:`\log I_\nu(x)`.
@@ -99,12 +102,11 @@ def _bounded(x: Tensor) -> Tensor:
 
 def _ratio_value(nu: Number, x: Tensor, derivative: int, validate: bool | None) -> Tensor:
     _validate(validate, nu, x=x)
-    e = expansion(nu, x.dtype)
     x = _bounded(x)
     if derivative == 0:
-        return x * inner_ratio(e, x * x)
-    _, first, second = ratio_slopes(e, x * x)
-    return first if derivative == 1 else x * second
+        return x * inner_ratio(expansion(nu, x.dtype), x * x)
+    slopes = ratio_slopes(nu, x)
+    return slopes.first if derivative == 1 else x * slopes.second
 
 
 def _ratio_partial(nu: Number, x: Tensor, derivative: int, _: bool | None) -> Tensor:
@@ -166,8 +168,8 @@ def _log_value(nu: Number, x: Tensor, validate: bool | None) -> Tensor:
 
 
 def _log_partial(nu: Number, x: Tensor, _: bool | None) -> Tensor:
-    if isinstance(nu, Tensor):
-        return ratio(nu, x, 0, False) + torch.where(nu == 0, torch.zeros_like(x), nu / x)
+    if isinstance(nu, Tensor):  # 0/x is zero also at x = 0
+        return ratio(nu, x, 0, False) + nu / torch.where(nu == 0, 1.0, x)
     return ratio(nu, x, 0, False) + (nu / x if nu else 0.0)
 
 
@@ -192,19 +194,16 @@ _ratio_integral = elementwise(
 
 def _inverse_value(nu: Number, r: Tensor, validate: bool | None) -> Tensor:
     _validate(validate, nu, 1.0, r=r)
-    e = expansion(nu, r.dtype)
     p = 2 * nu + 2
-    x = r * (p - r * r) / ((1 - r) * (1 + r))  # Banerjee et al. 2005
+    x = r * (p - r * r) / ((1 - r) * (1 + r))
     for _ in range(HALLEY_STEPS):
         x = _bounded(x)
-        inner_r, first, second = ratio_slopes(e, x * x)
-        newton = (x * inner_r - r) / first
-        bend = 0.5 * newton * x * second / first
+        at = ratio_slopes(nu, x)
+        # Near one it is 1 - r that carries the digits.
+        newton = torch.where(r < 0.5, x * at.r - r, (1 - r) - at.complement) / at.first
+        bend = 0.5 * newton * x * at.second / at.first
         x = x - newton / (1 - bend.clamp(-0.5, 0.5))
     return torch.where(r >= 1, math.inf, x)
-
-
-HALLEY_STEPS = 3
 
 
 def _inverse_partial(nu: Number, r: Tensor, _: bool | None) -> Any:

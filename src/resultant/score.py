@@ -183,7 +183,8 @@ class _Tilt:
     def __init__(self, kappa: Tensor, tau: Tensor) -> None:
         self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
         self.y0 = kappa * kappa
-        self.twice = 2 * kappa * self.t
+        product, lost = two_product(kappa, self.t)
+        self.twice = 2 * (product + (lost + kappa * self.t_rest))
         self.square = self.t * self.t
         apart = (kappa - self.t) - self.t_rest
         self.least = apart * apart
@@ -284,11 +285,6 @@ def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> 
     return _evaluate(rho, kappa, tau, options, slope=False)[0]
 
 
-def _slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
-    """The slope, differentiable as it stands."""
-    return kappa / tau * _r1(rho, kappa, tau, options, 0)
-
-
 def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, n: int) -> Tensor:
     return inner(options.p / 2 - 1, _Tilt(kappa, tau).y1(rho), n)
 
@@ -344,6 +340,21 @@ def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Option
     return -(t * t) * towards * _r1(rho, kappa, tau, options, 0)
 
 
+def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+    _validate(rho, kappa, tau, options)
+    tilt = _Tilt(kappa, tau)
+    e = expansion(options.p / 2 - 1, rho.dtype)
+    return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
+
+
+_slope = elementwise(
+    _slope_value,
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[0],
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[1],
+    lambda rho, kappa, tau, o: _hessian(rho, kappa, tau, o)[2] / -(tau * tau),
+    None,
+)
+
 _score = elementwise(_score_value, _slope, _concentration_slope, _temperature_slope, None)
 
 
@@ -369,20 +380,21 @@ class _ScoreAndSlope(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         rho, kappa, tau, slope = ctx.saved_tensors
         args = (rho, kappa, tau, ctx.options)
-        grads: list[Tensor | None] = [None] * 4
+        grads: list[Tensor | None] = [None] * 3
+        needed = ctx.needs_input_grad
+        firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
         if grad_q is not None:
-            partials = (lambda: slope, lambda: _concentration_slope(*args), lambda: _temperature_slope(*args))
-            for i in range(3):
-                if ctx.needs_input_grad[i]:
-                    grads[i] = grad_q * partials[i]()
+            grads = [grad_q * f(*args) if n else None for f, n in zip(firsts, needed, strict=False)]
         if grad_slope is not None:
             curvature, in_kappa, in_t, _, _ = _hessian(*args)
-            for i, second in enumerate((curvature, in_kappa, -in_t / (tau * tau))):
-                if ctx.needs_input_grad[i]:
-                    term = grad_slope * second
-                    grads[i] = term if grads[i] is None else grads[i] + term
-        return tuple(
-            g if g is None else g.sum_to_size(a.shape) for g, a in zip(grads, args, strict=True)
+            seconds = (curvature, in_kappa, -in_t / (tau * tau))
+            terms = [grad_slope * s if n else None for s, n in zip(seconds, needed, strict=False)]
+            grads = terms if grad_q is None else [
+                None if g is None else g + t for g, t in zip(grads, terms, strict=True)
+            ]
+        return (
+            *(g if g is None else g.sum_to_size(a.shape) for g, a in zip(grads, args, strict=False)),
+            None,
         )
 
     @staticmethod

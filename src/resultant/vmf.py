@@ -387,9 +387,8 @@ def _velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
 
     Of the two, the one over which :math:`\cos\varphi-A` keeps its sign.
     """
-    r, slope, _ = ratio_slopes(expansion(p / 2 - 1, theta.dtype), kappa * kappa)
-    # 1 - A by the Riccati equation A' = 1 - A^2 - (p - 1) A/kappa, then cos(theta) - A.
-    lead = (slope + (p - 1) * r) / (1 + kappa * r) - 2 * (theta / 2).sin() ** 2
+    # cos(theta) - A, from what each lacks of one.
+    lead = ratio_slopes(p / 2 - 1, kappa).complement - 2 * (theta / 2).sin() ** 2
     side = torch.where(lead < 0, 1.0, -1.0)
     cos, sin = theta.cos(), theta.sin().clamp_min(1e-100)
     cot = cos / sin

@@ -63,3 +63,18 @@ def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, f
 
     a, b, c, d = _certified(compute)
     return a, b, c, d
+
+
+def remainder(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float]:
+    """q(rho) - q(0) - (A/tau) rho, and the size of the two parts whose sum it is by nature:
+    the change of slope from kappa to the tilt at zero, and the bend from there."""
+
+    def compute() -> list[arb]:
+        n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
+        middle, y1 = k * k + t * t, k * k + t * t + 2 * k * t * c
+        change = k * t * c * (_r(n, middle) - _r(n, k * k))
+        bend = _phi(n, y1) - _phi(n, middle) - k * t * c * _r(n, middle)
+        return [change + bend, abs(change) + abs(bend)]
+
+    value, size = _certified(compute)
+    return value, size

@@ -1,0 +1,750 @@
+"""The von Mises-Fisher distribution against Arb, quadrature, scipy and its own draws.
+
+Statistical tests have fixed seeds: a Kolmogorov-Smirnov p-value below 1e-3, or a mean further
+than five standard errors from its exact value, is a failure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from flint import arb as ball
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from torch import Tensor
+from torch.distributions import Distribution, kl_divergence
+
+from reference import arb
+from resultant import vmf
+from resultant.bessel import bessel_ratio, ratio
+from resultant.vmf import (
+    HypersphericalUniform,
+    VonMisesFisher,
+    concentration,
+    log_normalizer,
+    mean_resultant,
+    unit_vector,
+)
+
+DIMENSIONS = (2, 3, 5, 16, 128, 1024, 65536)
+CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
+EPS = torch.finfo(torch.float64).eps
+STANDARD_ERRORS = 5.0
+P_VALUE = 1e-3
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20240601)
+
+
+def double(*values: float) -> Tensor:
+    tensor = torch.tensor(values, dtype=torch.float64)
+    return tensor if len(values) > 1 else tensor.squeeze(0)
+
+
+def direction(p: int, *batch: int) -> Tensor:
+    return torch.nn.functional.normalize(torch.randn(*batch, p, dtype=torch.float64), dim=-1)
+
+
+def axis(p: int, i: int = 0, sign: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return sign * torch.eye(p, dtype=dtype)[i]
+
+
+def exact(compute: Callable[[], ball]) -> float:
+    return arb._certified(lambda: [compute()])[0]
+
+
+def exact_log_area(p: int) -> ball:
+    half = ball(p) / 2
+    return ball(2).log() + half * ball.pi().log() - half.lgamma()
+
+
+def exact_phi(p: int, kappa: float) -> ball:
+    """phi(kappa) - phi(0) = log 0F1(p/2; kappa^2/4)."""
+    return arb._phi(ball(p) / 2 - 1, ball(kappa) ** 2)
+
+
+def exact_integral(p: int, kappa: float) -> float:
+    return exact(lambda: exact_phi(p, kappa))
+
+
+def exact_ratio(p: int, kappa: float) -> ball:
+    return ball(kappa) * arb._r(ball(p) / 2 - 1, ball(kappa) ** 2)
+
+
+def assert_mean(samples: Tensor, expected: Tensor | float) -> None:
+    """The mean over the first dimension, within the standard errors allowed."""
+    error = samples.std(0) / math.sqrt(len(samples))
+    excess = (samples.mean(0) - expected).abs() / error.clamp_min(1e-300)
+    assert excess.max() < STANDARD_ERRORS, f"{float(excess.max()):.1f} standard errors"
+
+
+def log_density(p: int, kappa: float, theta: np.ndarray) -> np.ndarray:
+    """The log density of the angle, up to a constant."""
+    with np.errstate(divide="ignore"):
+        across = (p - 2) * np.log(np.sin(theta)) if p > 2 else 0.0
+    return -2 * kappa * np.sin(theta / 2) ** 2 + across
+
+
+def bulk(p: int, kappa: float) -> tuple[float, float]:
+    """The mode of the angle and a standard deviation, from the curvature of its log density."""
+    cos = 2 * kappa / (p - 2 + math.hypot(p - 2, 2 * kappa)) if p > 2 else 1.0
+    mode = math.asin(math.sqrt((p - 2) * cos / kappa)) if kappa else math.pi / 2
+    curvature = ((p - 2) / math.sin(mode) ** 2 if p > 2 else 0.0) + kappa * math.cos(mode)
+    return mode, 1 / math.sqrt(max(curvature, 0.1))
+
+
+def angle_cdf(p: int, kappa: float) -> Callable[[np.ndarray], np.ndarray]:
+    mode, sd = bulk(p, kappa)
+    grid = np.linspace(max(0.0, mode - 15 * sd), min(math.pi, mode + 15 * sd), 40001)
+    logs = log_density(p, kappa, grid)
+    cdf = integrate.cumulative_simpson(np.exp(logs - logs.max()), x=grid, initial=0.0)
+    return lambda theta: np.interp(theta, grid, cdf / cdf[-1])
+
+
+def angles(x: Tensor, loc: Tensor) -> np.ndarray:
+    chord = (x - loc).square().sum(-1).sqrt()
+    return (2 * (chord / 2).clamp_max(1).asin()).numpy()
+
+
+class TestNormalizer:
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    def test_log_normalizer_against_arb(self, p: int) -> None:
+        value = log_normalizer(p, double(*CONCENTRATIONS))
+        for kappa, got in zip(CONCENTRATIONS, value.tolist(), strict=True):
+            area, integral = exact(lambda: exact_log_area(p)), exact_integral(p, kappa)
+            assert abs(got - (area + integral)) <= 8 * EPS * (abs(area) + integral)
+
+    def test_log_normalizer_at_zero_is_the_log_area(self) -> None:
+        assert log_normalizer(2, 0.0).item() == pytest.approx(
+            math.log(2 * math.pi), rel=1e-15, abs=0
+        )
+        assert log_normalizer(3, 0.0).item() == pytest.approx(
+            math.log(4 * math.pi), rel=1e-15, abs=0
+        )
+
+    def test_log_normalizer_in_three_dimensions(self) -> None:
+        kappa = torch.linspace(0.1, 30, 50, dtype=torch.float64)
+        expected = (4 * math.pi * kappa.sinh() / kappa).log()
+        torch.testing.assert_close(log_normalizer(3, kappa), expected, rtol=1e-14, atol=0)
+
+    def test_its_derivative_is_the_mean_resultant_length(self) -> None:
+        kappa = double(0.0, 0.3, 7.0, 200.0).requires_grad_()
+        (slope,) = torch.autograd.grad(log_normalizer(12, kappa).sum(), kappa)
+        torch.testing.assert_close(slope, mean_resultant(12, kappa), rtol=1e-15, atol=0)
+        torch.testing.assert_close(slope, bessel_ratio(5, kappa), rtol=1e-15, atol=0)
+
+
+class TestConcentration:
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    def test_maximum_likelihood_inverts_the_mean_resultant_length(self, p: int) -> None:
+        kappa = double(0.0, 0.01, 1.0, 30.0, 1e3, 1e6)
+        R = mean_resultant(p, kappa)
+        # Half an ulp of R near one is (A/A') of kappa.
+        conditioning = kappa + R / ratio(p / 2 - 1, kappa, 1, False)
+        assert ((concentration(p, R) - kappa).abs() <= 8 * EPS * conditioning).all()
+
+    def test_closed_forms(self) -> None:
+        R = double(0.0, 0.25, 0.9)
+        torch.testing.assert_close(concentration(7, R, "proco"), 7 * R / (1 - R**2))
+        torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
+
+    @pytest.mark.parametrize("estimator", vmf.ESTIMATORS)
+    def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
+        assert concentration(5, 1.0, estimator).item() == math.inf
+        assert concentration(5, torch.tensor([1.0]), estimator).dtype == torch.float32
+        R = double(0.1, 0.8).requires_grad_()
+        assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator), R)
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match=r"one of \('mle', 'proco', 'banerjee'\), got 'em'"):
+            concentration(5, 0.5, "em")
+        with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
+            concentration(5, double(0.5, 1.5))
+        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+            concentration(1, 0.5)
+        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got -3 at index 1"):
+            mean_resultant(5, double(0.5, -3.0))
+        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got nan"):
+            log_normalizer(5, math.nan)
+
+
+class TestLogProb:
+    @pytest.mark.parametrize("p", [2, 3, 5, 10])
+    @pytest.mark.parametrize("kappa", [0.1, 2.0, 100.0])
+    def test_against_scipy(self, p: int, kappa: float) -> None:
+        loc, x = direction(p), direction(p, 20)
+        expected = stats.vonmises_fisher(loc.numpy(), kappa).logpdf(x.numpy())  # type: ignore[arg-type]
+        got = VonMisesFisher(loc, kappa).log_prob(x)
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("kappa", [0.0, 0.7, 50.0])
+    def test_integrates_to_one_on_the_circle(self, kappa: float) -> None:
+        angle = torch.arange(512, dtype=torch.float64) * (2 * math.pi / 512)
+        x = torch.stack([angle.cos(), angle.sin()], dim=-1)
+        density = VonMisesFisher(direction(2), kappa).log_prob(x).exp()
+        assert density.mean().item() * 2 * math.pi == pytest.approx(1, abs=1e-13)
+
+    @pytest.mark.parametrize("kappa", [0.0, 0.7, 20.0])
+    def test_integrates_to_one_on_the_sphere(self, kappa: float) -> None:
+        nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(80))
+        turn = torch.arange(160, dtype=torch.float64) * (2 * math.pi / 160)
+        z, turn = torch.meshgrid(nodes, turn, indexing="ij")
+        across = (1 - z * z).sqrt()
+        x = torch.stack([across * turn.cos(), across * turn.sin(), z], dim=-1)
+        density = VonMisesFisher(direction(3), kappa).log_prob(x).exp()
+        total = (density.mean(1) * weights).sum().item() * 2 * math.pi
+        assert total == pytest.approx(1, abs=1e-12)
+
+    @pytest.mark.parametrize("p", [2, 128, 65536])
+    def test_float32_keeps_its_digits_at_a_large_concentration(self, p: int) -> None:
+        # kappa mu'x and log Z are both about 1e6 here, where float32 resolves 0.06.
+        kappa = 1e6
+        loc = direction(p).float()
+        d = VonMisesFisher(loc, kappa)
+        x = d.sample((5,))
+        peak = exact(lambda: ball(kappa) - exact_phi(p, kappa) - exact_log_area(p))
+        unit, mu = (a.double() / a.double().square().sum(-1, keepdim=True).sqrt() for a in (x, loc))
+        expected = peak - kappa / 2 * (unit - mu).square().sum(-1)
+        torch.testing.assert_close(d.log_prob(x).double(), expected, rtol=4e-7, atol=2e-5)
+
+    def test_gradients(self) -> None:
+        x = direction(4, 6)
+        loc = direction(4).requires_grad_()
+        kappa = double(0.0, 1.0, 20.0).unsqueeze(-1).requires_grad_()
+
+        def log_prob(loc: Tensor, kappa: Tensor) -> Tensor:
+            return VonMisesFisher(loc, kappa, validate_args=False).log_prob(x)
+
+        assert torch.autograd.gradcheck(log_prob, (loc, kappa))
+        # The gradient on the sphere is that of kappa mu'x.
+        d = VonMisesFisher(loc, 3.0)
+        (gradient,) = torch.autograd.grad(d.log_prob(x).sum(), loc)
+        expected = 3 * x.sum(0)
+        tangent = lambda a: (a - (a @ loc) * loc).detach()  # noqa: E731
+        torch.testing.assert_close(tangent(gradient), tangent(expected))
+
+    def test_broadcasts_and_keeps_the_dtype(self) -> None:
+        d = VonMisesFisher(direction(6, 3, 1).float(), torch.rand(4))
+        assert d.batch_shape == (3, 4) and d.event_shape == (6,)
+        value = direction(6, 5, 1, 1).float()
+        assert d.log_prob(value).shape == (5, 3, 4)
+        assert d.log_prob(value).dtype == torch.float32
+        assert d.log_prob(value.double()).dtype == torch.float64
+
+
+class TestMoments:
+    @pytest.mark.parametrize(("p", "kappa"), [(2, 0.5), (3, 4.0), (10, 25.0), (128, 60.0)])
+    def test_variances_against_quadrature(self, p: int, kappa: float) -> None:
+        nodes, weights = np.polynomial.legendre.leggauss(400)
+        theta = (nodes + 1) * math.pi / 2
+        logs = log_density(p, kappa, theta)
+        density = weights * np.exp(logs - logs.max())
+        density /= density.sum()
+        mean = (density * np.cos(theta)).sum()
+        along = (density * (np.cos(theta) - mean) ** 2).sum()
+        across = (density * np.sin(theta) ** 2).sum() / (p - 1)
+        loc = direction(p)
+        d = VonMisesFisher(loc, kappa)
+        assert d.variance_along.item() == pytest.approx(along, rel=1e-11, abs=0)
+        assert d.variance_across.item() == pytest.approx(across, rel=1e-11, abs=0)
+        torch.testing.assert_close(d.mean, mean * loc, rtol=1e-11, atol=0)
+        torch.testing.assert_close(d.variance, along * loc**2 + across * (1 - loc**2))
+        assert d.mode is d.loc
+
+    def test_moments_against_samples(self) -> None:
+        d = VonMisesFisher(direction(4), 3.0)
+        x = d.sample((40000,))
+        assert_mean(x, d.mean)
+        assert_mean((x - d.mean).square(), d.variance)
+
+    @pytest.mark.parametrize("p", [2, 3, 128])
+    def test_at_zero_concentration(self, p: int) -> None:
+        d = VonMisesFisher(direction(p), 0.0)
+        assert d.mean.abs().max() == 0
+        torch.testing.assert_close(d.variance, torch.full((p,), 1 / p, dtype=torch.float64))
+        assert d.entropy().item() == pytest.approx(log_normalizer(p, 0.0).item(), rel=1e-15, abs=0)
+
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    @pytest.mark.parametrize("kappa", [0.5, 40.0, 1e6])
+    def test_entropy_against_arb(self, p: int, kappa: float) -> None:
+        expected = exact(
+            lambda: exact_log_area(p) + exact_phi(p, kappa) - kappa * exact_ratio(p, kappa)
+        )
+        scale = abs(expected) + kappa + p
+        loc = axis(p) if p < 5000 else direction(p)
+        assert abs(VonMisesFisher(loc, kappa).entropy().item() - expected) < 4 * EPS * scale
+        single = VonMisesFisher(loc.float(), torch.tensor(kappa)).entropy()
+        assert single.item() == pytest.approx(expected, rel=1e-6, abs=1e-5)
+
+    def test_entropy_against_samples(self) -> None:
+        d = VonMisesFisher(direction(5), 12.0)
+        assert_mean(-d.log_prob(d.sample((20000,))), d.entropy())
+
+    def test_entropy_and_divergence_derivatives(self) -> None:
+        loc, other = direction(5), direction(5)
+        kappas = (double(0.5, 2.0, 30.0).requires_grad_(), double(0.7, 2.0, 3.0).requires_grad_())
+
+        def both(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+            d = VonMisesFisher(loc, a)
+            return d.entropy(), kl_divergence(d, VonMisesFisher(other, b))
+
+        assert torch.autograd.gradcheck(both, kappas)
+        assert torch.autograd.gradgradcheck(both, kappas)
+
+
+class TestDivergence:
+    @pytest.mark.parametrize("p", [2, 3, 16, 1024])
+    @pytest.mark.parametrize(
+        ("a", "b"), [(0.5, 40.0), (40.0, 0.5), (40.0, 40.001), (1e5, 1e5 + 1), (0.0, 3.0)]
+    )
+    def test_against_arb(self, p: int, a: float, b: float) -> None:
+        def compute() -> ball:
+            step = ball(b) - ball(a)
+            return exact_phi(p, b) - exact_phi(p, a) - step * exact_ratio(p, a)
+
+        loc = axis(p)
+        got = kl_divergence(VonMisesFisher(loc, a), VonMisesFisher(loc, b)).item()
+        # Close arguments cancel by the factor r/A' = 2 kappa/(p - 1), others by A |b - a|/KL.
+        cancelled = max(1.0, a / p, abs(b - a) / got if abs(b - a) > a else 0.0)
+        assert got == pytest.approx(exact(compute), rel=64 * EPS * cancelled, abs=0)
+
+    def test_in_three_dimensions(self) -> None:
+        a, b, mu, other = 4.0, 9.0, direction(3), direction(3)
+        log_z = lambda k: math.log(4 * math.pi * math.sinh(k) / k)  # noqa: E731
+        mean = 1 / math.tanh(a) - 1 / a
+        expected = a * mean - b * mean * float(mu @ other) - log_z(a) + log_z(b)
+        got = kl_divergence(VonMisesFisher(mu, a), VonMisesFisher(other, b))
+        assert got.item() == pytest.approx(expected, rel=1e-13, abs=0)
+
+    def test_against_samples(self) -> None:
+        p, q = VonMisesFisher(direction(6), 5.0), VonMisesFisher(direction(6), 2.0)
+        x = p.sample((40000,))
+        assert_mean(p.log_prob(x) - q.log_prob(x), kl_divergence(p, q))
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        p=st.sampled_from(DIMENSIONS[:-1]),
+        kappa=st.floats(1e-3, 1e6),
+        step=st.floats(-1e-6, 1e-6),
+        turn=st.floats(0.0, 1e-7),
+    )
+    def test_of_close_arguments(self, p: int, kappa: float, step: float, turn: float) -> None:
+        """Nonnegative, and half the squared distance in the Fisher metric."""
+        loc = torch.stack([axis(p), math.cos(turn) * axis(p) + math.sin(turn) * axis(p, 1)])
+        kappas = double(kappa, kappa * (1 + step))
+        got = kl_divergence(
+            VonMisesFisher(loc[0], kappas[0]), VonMisesFisher(loc[1], kappas[1])
+        ).item()
+        slope = ratio(p / 2 - 1, kappas[0], 1, False)
+        fisher = slope * (kappas[1] - kappas[0]) ** 2
+        fisher += mean_resultant(p, kappas[0]) * kappas[1] * (loc[0] - loc[1]).square().sum()
+        assert got >= 0
+        assert got == pytest.approx(0.5 * fisher.item(), rel=1e-5, abs=1e-300)
+
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    @pytest.mark.parametrize("kappa", [1e-4, 1.0, 300.0])
+    def test_to_the_uniform_law(self, p: int, kappa: float) -> None:
+        d = VonMisesFisher(direction(p), kappa)
+        uniform = HypersphericalUniform(p, dtype=torch.float64)
+        expected = exact(lambda: kappa * exact_ratio(p, kappa) - exact_phi(p, kappa))
+        assert kl_divergence(d, uniform).item() == pytest.approx(expected, rel=1e-11, abs=0)
+        expected = exact_integral(p, kappa)
+        assert kl_divergence(uniform, d).item() == pytest.approx(expected, rel=1e-13, abs=0)
+        assert kl_divergence(uniform, uniform).item() == 0
+
+    def test_shapes_and_errors(self) -> None:
+        p = VonMisesFisher(direction(6, 3, 1).float(), torch.rand(4))
+        q = VonMisesFisher(direction(6, 4).float(), torch.rand(4))
+        assert kl_divergence(p, q).shape == (3, 4)
+        assert kl_divergence(p, q).dtype == torch.float32
+        assert kl_divergence(p, HypersphericalUniform(6, (5, 1, 1))).shape == (5, 3, 4)
+        with pytest.raises(ValueError, match="on one sphere, got p = 6 and 7"):
+            kl_divergence(p, HypersphericalUniform(7))
+
+
+SAMPLED = [
+    (2, 0.0), (2, 0.3), (2, 50.0), (2, 1e6), (3, 0.0), (3, 2.0), (3, 1e6), (10, 4.0),
+    (128, 0.0), (128, 60.0), (128, 1e6), (65536, 0.0), (65536, 2e4), (65536, 1e6),
+]  # fmt: skip
+
+
+class TestSampling:
+    @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
+    def test_angle_law(self, p: int, kappa: float) -> None:
+        theta = vmf._sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
+        assert stats.kstest(theta.numpy(), angle_cdf(p, kappa)).pvalue > P_VALUE
+
+    @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
+    def test_cosine_of_a_sample(self, p: int, kappa: float) -> None:
+        loc = direction(p)
+        x = VonMisesFisher(loc, kappa).sample((min(10000, 6000000 // p),))
+        assert stats.kstest(angles(x, loc), angle_cdf(p, kappa)).pvalue > P_VALUE
+
+    @pytest.mark.parametrize("p", [2, 3, 7])
+    @pytest.mark.parametrize("where", ["e1", "-e1", "e2", "anywhere"])
+    def test_directions_across_are_uniform(self, p: int, where: str) -> None:
+        special = {"e1": axis(p), "-e1": axis(p, sign=-1.0), "e2": axis(p, 1)}
+        loc = special.get(where, direction(p))
+        x = VonMisesFisher(loc, 3.0).sample((30000,))
+        across = x - (x @ loc).unsqueeze(-1) * loc
+        across = across / across.square().sum(-1, keepdim=True).sqrt()
+        assert_mean(across, 0.0)
+        outer = across.unsqueeze(-1) * across.unsqueeze(-2)
+        expected = (torch.eye(p, dtype=torch.float64) - torch.outer(loc, loc)) / (p - 1)
+        if p == 2:  # both directions have the same outer product
+            torch.testing.assert_close(outer, expected.expand_as(outer))
+        else:
+            torch.testing.assert_close((across @ loc).abs().max(), double(0.0), rtol=0, atol=1e-12)
+            excess = outer.mean(0) - expected
+            error = outer.std(0) / math.sqrt(len(x))
+            assert (excess.abs() <= STANDARD_ERRORS * error + 1e-12).all()
+
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    @pytest.mark.parametrize("p", [2, 3, 128])
+    def test_mean_direction_on_the_first_axis(self, p: int, sign: float) -> None:
+        """TensorFlow Probability's sampler gave NaN at e_1 (its issue 1211)."""
+        loc = axis(p, sign=sign, dtype=torch.float32).requires_grad_()
+        kappa = torch.tensor([0.0, 1.0, 1e6], requires_grad=True)
+        x = VonMisesFisher(loc, kappa).rsample((500,))
+        x.sum().backward()
+        assert loc.grad is not None and kappa.grad is not None
+        assert all(a.isfinite().all() for a in (x, loc.grad, kappa.grad))
+        assert (x[:, 2] * loc).sum(-1).min() > 0.99
+
+    def test_a_zero_gaussian(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Single-precision normals are exactly zero now and then; one is all there is at p = 2."""
+        monkeypatch.setattr(
+            torch, "randn", lambda *shape, **options: torch.zeros(*shape, **options)
+        )
+        for p in (2, 3):
+            x = VonMisesFisher(axis(p, dtype=torch.float32), 1.0).sample((10,))
+            torch.testing.assert_close(x.square().sum(-1), torch.ones(10))
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize("p", [2, 3, 512, 65536])
+    def test_dtype_and_unit_norm(self, dtype: torch.dtype, p: int) -> None:
+        kappa = torch.tensor([0.0, 1.0, 5e4], dtype=dtype)
+        d = VonMisesFisher(direction(p).to(dtype), kappa)
+        x = d.sample((20,))
+        assert x.dtype == dtype and x.shape == (20, 3, p)
+        norm = x.double().square().sum(-1).sqrt()
+        # The mean direction is itself a unit vector only up to rounding.
+        assert (norm - 1).abs().max() < 4 * torch.finfo(dtype).eps
+        assert bool(unit_vector.check(x).all())
+        value = d.log_prob(x)
+        assert value.dtype == dtype
+        if (p, dtype) != (65536, torch.float16):  # about 2.3e5, beyond that dtype
+            assert value.isfinite().all()
+
+    def test_shapes(self) -> None:
+        d = VonMisesFisher(direction(4, 3, 1), torch.rand(2, dtype=torch.float64))
+        assert d.sample().shape == (3, 2, 4)
+        assert d.sample((5, 6)).shape == (5, 6, 3, 2, 4)
+        assert d.sample(torch.Size([0])).shape == (0, 3, 2, 4)
+        assert not d.sample().requires_grad
+
+    def test_each_distribution_of_a_batch_has_its_own_law(self) -> None:
+        kappa = double(0.5, 500.0)
+        loc = direction(5, 2)
+        x = VonMisesFisher(loc, kappa).sample((20000,))
+        assert_mean((x * loc).sum(-1), mean_resultant(5, kappa))
+
+    def test_a_nan_concentration_ends(self) -> None:
+        d = VonMisesFisher(axis(3), double(math.nan, 1.0), validate_args=False)
+        x = d.sample()
+        assert x[0].isnan().all() and x[1].isfinite().all()
+
+    def test_most_proposals_are_accepted(self) -> None:
+        rounds, real = [], torch.rand_like
+
+        def counted(a: Tensor) -> Tensor:
+            rounds.append(len(a))
+            return real(a)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "rand_like", counted)
+            for p, kappa in SAMPLED:
+                rounds.clear()
+                vmf._sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
+                assert sum(rounds) < 1.7 * 5000, (p, kappa)
+
+
+class TestPathwiseGradient:
+    @pytest.mark.parametrize(
+        ("p", "kappa"),
+        [(2, 0.0), (2, 3.0), (3, 1.0), (5, 200.0), (128, 40.0), (128, 1e6), (1024, 0.0)],
+    )
+    def test_in_the_concentration(self, p: int, kappa: float) -> None:
+        """E[d c/dkappa] = A' and E[d c^2/dkappa] = A'' + 2 A A', with c the cosine to the mean."""
+        loc = direction(p)
+        kappas = torch.full((4000,), kappa, dtype=torch.float64, requires_grad=True)
+        x = VonMisesFisher(loc, kappas).rsample()
+        first, second = (ratio(p / 2 - 1, double(kappa), n, False) for n in (1, 2))
+        miss = 0.5 * (x - loc).square().sum(-1)  # 1 - c, without cancellation
+        (slope,) = torch.autograd.grad(-miss.sum(), kappas, retain_graph=True)
+        assert_mean(slope, first)
+        (slope,) = torch.autograd.grad(miss.square().sum(), kappas)
+        assert_mean(slope, second - 2 * (1 - mean_resultant(p, kappa)) * first)
+
+    @pytest.mark.parametrize(("p", "kappa"), [(2, 3.0), (3, 1.0), (16, 30.0), (128, 1e4)])
+    @pytest.mark.parametrize("where", ["e1", "-e1", "anywhere"])
+    def test_in_the_mean_direction(self, p: int, kappa: float, where: str) -> None:
+        """Along a tangent a: E[d a'X] = A, and E[d (c'X)^2] = 2 (c'mu)(c'a)(A' + A^2 - A/kappa)."""
+        loc = {"e1": axis(p), "-e1": axis(p, sign=-1.0)}.get(where, direction(p))
+        a = direction(p)
+        a = torch.nn.functional.normalize(a - (a @ loc) * loc, dim=-1)
+        c = torch.nn.functional.normalize(loc + 0.5 * a, dim=-1)
+        locs = loc.repeat(20000, 1).requires_grad_()
+        d = VonMisesFisher(locs, kappa)
+        x = d.rsample()
+        (gradient,) = torch.autograd.grad((x @ a).sum(), locs, retain_graph=True)
+        A = mean_resultant(p, kappa)
+        assert_mean(gradient @ a, A)
+        (gradient,) = torch.autograd.grad((x @ c).square().sum(), locs)
+        spread = d.variance_along[0] + A * A - d.variance_across[0]
+        assert_mean(gradient @ a, 2 * (c @ loc) * (c @ a) * spread)
+
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    def test_velocity_against_quadrature(self, p: int) -> None:
+        for kappa in (0.0, 2.0, 300.0, 1e6):
+            mode, sd = bulk(p, kappa)
+            theta = [mode + z * sd for z in (-6.0, -1.5, 0.1, 1.0, 6.0)]
+            theta = [t for t in theta if 0 < t < math.pi]
+            got = vmf._velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
+            for t, v in zip(theta, got.tolist(), strict=True):
+                assert v == pytest.approx(velocity_by_quadrature(p, kappa, t), rel=2e-13, abs=0)
+
+    @pytest.mark.parametrize("kappa", [1e-3, 1.0, 30.0, 1e4, 1e6])
+    def test_velocity_in_three_dimensions(self, kappa: float) -> None:
+        r"""F(theta) = (1 - e^{-kappa (1 - cos theta)}) / (1 - e^{-2 kappa}) is explicit."""
+        mode, sd = bulk(3, kappa)
+        grid = [t for t in np.linspace(mode - 6 * sd, mode + 6 * sd, 40) if 0 < t < math.pi]
+        got = vmf._velocity(3, double(kappa), double(*grid)).tolist()
+        with mp.workdps(60):
+            for theta, v in zip(grid, got, strict=True):
+                k, miss = mp.mpf(kappa), 1 - mp.cos(mp.mpf(theta))
+                left, whole = mp.exp(-k * miss), -mp.expm1(-2 * k)
+                in_kappa = (miss * left * whole - (1 - left) * 2 * mp.exp(-2 * k)) / whole**2
+                in_theta = k * mp.sin(theta) * left / whole
+                assert v == pytest.approx(float(-in_kappa / in_theta), rel=1e-13, abs=0)
+
+    @pytest.mark.parametrize("p", [2, 3, 128])
+    def test_velocity_at_the_ends(self, p: int) -> None:
+        theta = double(0.0, 1e-160, 1e-12, math.pi - 1e-12, math.pi)
+        for kappa in (0.0, 1.0, 1e6):
+            v = vmf._velocity(p, double(kappa), theta)
+            assert v.isfinite().all() and (v <= 0).all()
+
+
+def velocity_by_quadrature(p: int, kappa: float, theta: float) -> float:
+    """The integral over the tail away from the mean angle, in 30 digits."""
+    with mp.workdps(30):
+        A = mp.mpf(0)
+        if kappa:  # a float is not enough near one: 1 - A = (A' + (p - 1) A/kappa)/(1 + A)
+            _, a, slope, _ = arb.bessel(p / 2 - 1, kappa)
+            A = 1 - (mp.mpf(slope) + (p - 1) * mp.mpf(a) / mp.mpf(kappa)) / (1 + mp.mpf(a))
+        k, t = mp.mpf(kappa), mp.mpf(theta)
+        upper = mp.cos(t) < A
+
+        def integrand(phi: Any) -> Any:
+            power = abs(mp.sin(phi) / mp.sin(t)) ** (p - 2)
+            return (mp.cos(phi) - A) * power * mp.exp(k * (mp.cos(phi) - mp.cos(t)))
+
+        sd = 1 / mp.sqrt((p - 2) / mp.sin(t) ** 2 + abs(k * mp.cos(t)) + mp.mpf("0.01"))
+        step, end = (sd, mp.pi) if upper else (-sd, mp.mpf(0))
+        points = [t + m * step for m in (0, 2, 5, 10, 18)]
+        points = [q for q in points if 0 < q < mp.pi]
+        if len(points) < 5:
+            points.append(end)
+        return float(mp.quad(integrand, points))  # type: ignore[arg-type]
+
+
+class TestFit:
+    @pytest.mark.parametrize(("p", "kappa"), [(2, 5.0), (3, 1e6), (16, 40.0), (128, 300.0)])
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+    def test_round_trip(self, p: int, kappa: float, dtype: torch.dtype) -> None:
+        loc = direction(p)
+        x = VonMisesFisher(loc, kappa).sample((20000,)).to(dtype)
+        fitted = VonMisesFisher.fit(x)
+        assert fitted.loc.dtype == fitted.concentration.dtype == dtype
+        # The mean resultant length has standard error sqrt(A'/n), hence kappa 1/sqrt(n A').
+        slope = ratio(p / 2 - 1, double(kappa), 1, False).item()
+        error = 1 / math.sqrt(20000 * slope)
+        assert abs(fitted.concentration.item() - kappa) < STANDARD_ERRORS * error
+        # Each component across the mean has variance (A/kappa)/n over A^2, about 1/(n kappa A).
+        chord = (fitted.loc.double() - loc).square().sum().item()
+        assert chord < 25 * p / (20000 * kappa * mean_resultant(p, kappa).item())
+
+    def test_is_the_maximum_of_the_likelihood(self) -> None:
+        x = VonMisesFisher(direction(4), 7.0).sample((50,))
+        fitted = VonMisesFisher.fit(x)
+        kappa = fitted.concentration.clone().requires_grad_()
+        loc = fitted.loc.clone().requires_grad_()
+        value = VonMisesFisher(loc, kappa).log_prob(x).sum()
+        in_loc, in_kappa = torch.autograd.grad(value, (loc, kappa))
+        assert abs(in_kappa.item()) < 1e-10
+        assert (in_loc - (in_loc @ loc) * loc).abs().max() < 1e-10
+
+    def test_float32_rows_of_rounded_length(self) -> None:
+        # With 1 - R = 1e-6, norms off by 6e-8 would cost the second digit.
+        x = VonMisesFisher(direction(3), 1e6).sample((500,))
+        exactly = VonMisesFisher.fit(x).concentration.item()
+        rounded = (x * (1 + 2e-7)).float()
+        assert VonMisesFisher.fit(rounded).concentration.item() == pytest.approx(
+            exactly, rel=1e-3, abs=0
+        )
+
+    def test_weights_repeat_vectors(self) -> None:
+        x = VonMisesFisher(direction(5), 2.0).sample((4,))
+        weights = torch.tensor([1, 0, 3, 2])
+        weighted = VonMisesFisher.fit(x, weights)
+        repeated = VonMisesFisher.fit(x.repeat_interleave(weights, dim=0))
+        torch.testing.assert_close(weighted.loc, repeated.loc)
+        torch.testing.assert_close(weighted.concentration, repeated.concentration)
+
+    def test_batches(self) -> None:
+        x = VonMisesFisher(direction(4, 2, 3), 9.0).sample((30,)).movedim(0, -2)
+        weights = torch.rand(3, 30)
+        fitted = VonMisesFisher.fit(x, weights)
+        assert fitted.batch_shape == (2, 3)
+        alone = VonMisesFisher.fit(x[1, 2], weights[2])
+        torch.testing.assert_close(fitted.loc[1, 2], alone.loc)
+        torch.testing.assert_close(fitted.concentration[1, 2], alone.concentration)
+        assert VonMisesFisher.fit(x[0, 0], weights).batch_shape == (3,)
+
+    def test_vectors_that_sum_to_zero(self) -> None:
+        fitted = VonMisesFisher.fit(torch.stack([axis(3, 1), -axis(3, 1)]))
+        torch.testing.assert_close(fitted.loc, axis(3))
+        assert fitted.concentration.item() == 0
+
+    def test_errors(self) -> None:
+        x = direction(4, 6)
+
+        def raises(match: str, *args: Tensor) -> None:
+            with pytest.raises(ValueError, match=match):
+                VonMisesFisher.fit(*args)
+
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            same = direction(4).to(dtype).expand(1000, 4)
+            raises(r"< 1 \(equal vectors have an unbounded maximum-likelihood", same)
+        raises("unbounded", direction(65536).float().expand(7, 65536))
+        raises("unbounded", x[:1])
+        raises("the total weight > 0 and finite, got 0", x, torch.zeros(6))
+        raises("weights >= 0 and finite, got -1 at index 2", x, double(1, 1, -1, 1, 1, 1))
+        raises("weights >= 0 and finite, got nan at index 0", x, torch.full((6,), math.nan))
+        raises(r"weights \[\.\.\., 6\], one a vector, got \(5,\)", x, torch.ones(5))
+        long = x.clone()
+        long[3] *= 2
+        raises(r"\|x\| - 1 within .* of zero, got 1 at index 3", long)
+        long[3] = math.nan
+        raises(r"\|x\| - 1 within .* of zero, got nan at index 3", long)
+        raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(4,\)", x[0])
+        raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(0, 4\)", x[:0])
+        raises("x of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64))
+
+
+class TestDistribution:
+    def test_expand(self) -> None:
+        d = VonMisesFisher(direction(4, 3), double(1.0, 2.0, 3.0))
+        wide = d.expand((5, 3))
+        assert type(wide) is VonMisesFisher
+        assert wide.batch_shape == (5, 3) and wide.event_shape == (4,)
+        assert wide.loc.data_ptr() == d.loc.data_ptr()
+        assert wide.sample((2,)).shape == (2, 5, 3, 4)
+        x = direction(4)
+        torch.testing.assert_close(wide.log_prob(x), d.log_prob(x).expand(5, 3))
+        with pytest.raises(ValueError, match="value"):
+            wide.log_prob(2 * x)
+
+    def test_constraints(self) -> None:
+        loc = direction(512)
+        assert VonMisesFisher.support is unit_vector and unit_vector.event_dim == 1
+        assert VonMisesFisher.has_rsample
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+            assert bool(unit_vector.check(loc.to(dtype)))
+            assert not bool(unit_vector.check(loc.to(dtype) * 1.1))
+        assert not bool(unit_vector.check(loc * (1 + 1e-5)))
+        assert bool(unit_vector.check(loc.float().double()))
+        assert unit_vector.check(direction(3, 2, 5)).shape == (2, 5)
+        assert "loc: torch.Size([512])" in repr(VonMisesFisher(loc, 1.0))
+
+    def test_dtypes_follow_the_tensors(self) -> None:
+        loc = direction(3).float()
+        assert VonMisesFisher(loc, 2.0).concentration.dtype == torch.float32
+        assert VonMisesFisher(loc, double(2.0)).loc.dtype == torch.float32
+        assert VonMisesFisher(loc, double(2.0, 3.0)).loc.dtype == torch.float64
+        assert VonMisesFisher(loc.bfloat16(), torch.rand(2)).loc.dtype == torch.float32
+
+    def test_errors(self) -> None:
+        loc = direction(4, 3)
+
+        def raises(match: str, *args: object) -> None:
+            with pytest.raises(ValueError, match=match):
+                VonMisesFisher(*args)  # type: ignore[arg-type]
+
+        long = loc * double(1, 2, 1)[:, None]
+        raises(r"\|loc\| - 1 within 1\.2e-06 of zero, got 1 at index 1", long, 1.0)
+        raises(r"\|loc\| - 1 within .*, got nan", torch.full((4,), math.nan), 1.0)
+        raises("concentration >= 0 and finite, got -1 at index 2", loc, double(0.0, 1.0, -1.0))
+        raises("concentration >= 0 and finite, got inf", loc, math.inf)
+        raises("concentration >= 0 and finite, got nan", loc, math.nan)
+        raises(r"with p >= 2, got \(3, 1\)", loc[:, :1], 1.0)
+        raises(r"with p >= 2, got \(\)", double(1.0), 1.0)
+        raises("with p >= 2, got list", [1.0, 0.0], 1.0)
+        raises(r"that broadcast, got \(3,\) and \(2,\)", loc, double(1.0, 1.0))
+        raises("loc of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64), 1.0)
+        raises("concentration to be a tensor or number, got str", loc, "1")
+        d = VonMisesFisher(loc, 1.0)
+        with pytest.raises(ValueError, match=r"\|value\| - 1 within .*, got 1 at index \(0, 1\)"):
+            d.log_prob(long.expand(2, 3, 4))
+        with pytest.raises(ValueError, match=r"expected value \[\.\.\., 4\], got shape \(3, 1\)"):
+            d.log_prob(loc[:, :1])
+        with pytest.raises(ValueError, match=r"value \(5, 4\), loc \(3, 4\)"):
+            d.log_prob(direction(4, 5))
+
+    def test_validation_can_be_turned_off(self) -> None:
+        long = 2 * axis(3)
+        assert VonMisesFisher(long, 1.0, validate_args=False).log_prob(long).isfinite()
+        Distribution.set_default_validate_args(False)
+        try:
+            assert VonMisesFisher(long, 1.0).log_prob(long).isfinite()
+            with pytest.raises(ValueError, match="loc"):
+                VonMisesFisher(long, 1.0, validate_args=True)
+        finally:
+            Distribution.set_default_validate_args(__debug__)
+
+
+class TestUniform:
+    @pytest.mark.parametrize("p", [2, 3, 64])
+    def test_law(self, p: int) -> None:
+        d = HypersphericalUniform(p, dtype=torch.float64)
+        x = d.sample((20000,))
+        assert_mean(x, 0.0)
+        assert_mean(x.square(), 1 / p)
+        # The square of a coordinate is Beta(1/2, (p - 1)/2).
+        law = stats.beta(0.5, (p - 1) / 2)
+        for i in range(min(p, 3)):
+            assert stats.kstest(x[:, i].square().numpy(), law.cdf).pvalue > P_VALUE
+        area = exact(lambda: exact_log_area(p))
+        torch.testing.assert_close(d.log_prob(x), torch.full_like(x[:, 0], -area))
+        assert d.entropy().item() == pytest.approx(area, rel=1e-14, abs=0)
+
+    def test_shapes_and_errors(self) -> None:
+        d = HypersphericalUniform(5, (2, 3), dtype=torch.bfloat16)
+        assert d.sample((4,)).shape == (4, 2, 3, 5) and d.sample().dtype == torch.bfloat16
+        wide = d.expand((7, 2, 3))
+        assert type(wide) is HypersphericalUniform and wide.entropy().shape == (7, 2, 3)
+        assert HypersphericalUniform(5).sample().dtype == torch.get_default_dtype()
+        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+            HypersphericalUniform(1)
+        with pytest.raises(ValueError, match=r"\|value\| - 1 within"):
+            HypersphericalUniform(2).log_prob(torch.ones(2))
