@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import resultant
-from resultant.score import _Columns
+from resultant._evaluate import Columns
 
 ROWS, CLASSES, P = 4096, 8142, 1024
 
@@ -60,7 +60,7 @@ def main() -> None:
                 copy_both,
             ),
             "q and slope, torch path": (
-                lambda: _Columns(kappa, tau, P)(rho, True),  # noqa: B023
+                lambda: Columns(kappa, tau, P)(rho, True),  # noqa: B023
                 copy_both,
             ),
         }

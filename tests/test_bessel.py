@@ -1,5 +1,8 @@
 """log I_nu, the ratio, its inverse and integral: against Arb, and by their derivatives."""
 
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
 from __future__ import annotations
 
 import math
@@ -9,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import arb, tables
 from torch.autograd import gradcheck, gradgradcheck
 
+from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
 from resultant.bessel import inner, ratio
 
@@ -143,7 +146,7 @@ def test_no_seam(dtype: torch.dtype) -> None:
                 smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1, None)[200]
                 assert (v / smooth - 1).abs().max() <= allowed * eps
     for edge in (12.0, 30.0, 511.0):
-        nu = torch.tensor([edge * (1 - 2e-7), edge, edge * (1 + 2e-7)], dtype=torch.float64)
+        nu = torch.tensor([edge * (1 - 1e-9), edge, edge * (1 + 1e-9)], dtype=torch.float64)
         a, b, c = (float(bessel_ratio(float(n), torch.tensor(25.0, dtype=dtype))) for n in nu)
         assert abs((a + c) / (2 * b) - 1) <= 30 * eps
 
@@ -151,7 +154,7 @@ def test_no_seam(dtype: torch.dtype) -> None:
 def test_extremes() -> None:
     for dtype in DTYPES:
         huge = torch.tensor([1e20, 1e30, torch.finfo(dtype).max], dtype=dtype)
-        assert (bessel_ratio(3.0, huge) == 1).all()
+        torch.testing.assert_close(bessel_ratio(3.0, huge), torch.ones_like(huge))
         torch.testing.assert_close(log_bessel_i(3.0, huge), huge, rtol=1e-6, atol=0)
         tiny = torch.tensor([torch.finfo(dtype).tiny], dtype=dtype)
         torch.testing.assert_close(bessel_ratio(0.0, tiny), tiny / 2)
@@ -222,13 +225,25 @@ X = torch.tensor([1.0, 2.0])
         (lambda: bessel_ratio(-X, X), r"expected nu >= 0 and finite, got -1 at index 0"),
         (lambda: bessel_ratio(X.clone().requires_grad_(), X), r"expected nu without gradient"),
         (lambda: bessel_ratio(1.0, -3.0), r"expected x >= 0 and finite, got -3"),
-        (lambda: bessel_ratio(1.0, X * math.nan), r"expected x >= 0 and finite, got nan at index 0"),
+        (
+            lambda: bessel_ratio(1.0, X * math.nan),
+            r"expected x >= 0 and finite, got nan at index 0",
+        ),
         (lambda: log_bessel_i(1.0, -X), r"expected x >= 0 and finite, got -1 at index 0"),
-        (lambda: log_bessel_i(1.0, torch.tensor([1, 2])), r"expected x of a floating dtype, got torch.int64"),
+        (
+            lambda: log_bessel_i(1.0, torch.tensor([1, 2])),
+            r"expected x of a floating dtype, got torch.int64",
+        ),
         (lambda: log_bessel_i(1.0, [1.0]), r"expected x to be a tensor or number, got list"),
         (lambda: bessel_ratio_inverse(1.0, X), r"expected r between 0 and 1, got 2 at index 1"),
-        (lambda: bessel_ratio(torch.ones(3), X), r"expected shapes that broadcast, got nu \(3,\), x \(2,\)"),
-        (lambda: bessel_ratio_integral(1.0, X.reshape(2, 1), -X), r"expected upper >= 0 and finite"),
+        (
+            lambda: bessel_ratio(torch.ones(3), X),
+            r"expected shapes that broadcast, got nu \(3,\), x \(2,\)",
+        ),
+        (
+            lambda: bessel_ratio_integral(1.0, X.reshape(2, 1), -X),
+            r"expected upper >= 0 and finite",
+        ),
     ],
 )
 def test_bad_input(call, message: str) -> None:
@@ -239,6 +254,7 @@ def test_bad_input(call, message: str) -> None:
 def test_third_derivatives_are_refused() -> None:
     x = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     value = bessel_ratio(1.0, x)
+    for _ in range(2):
+        (value,) = torch.autograd.grad(value, x, create_graph=True)
     with pytest.raises(ValueError, match="up to the second"):
-        for _ in range(3):
-            (value,) = torch.autograd.grad(value, x, create_graph=True)
+        torch.autograd.grad(value, x)

@@ -1,15 +1,18 @@
 """On CUDA: the fused kernel, the torch path, graphs and synchronisation."""
 
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from reference import tables
 from torch import Tensor
 
 import resultant
-from resultant.score import _Columns
+from reference import tables
+from resultant._evaluate import Columns
 
 pytestmark = pytest.mark.gpu
 
@@ -25,7 +28,9 @@ def classes(rows: int, columns: int, p: int, dtype: torch.dtype) -> tuple[Tensor
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_score_against_arb(dtype: torch.dtype) -> None:
     for p, table in tables.scores():
-        inputs = [torch.tensor(table[k], device="cuda", dtype=dtype) for k in ("rho", "kappa", "tau")]
+        inputs = [
+            torch.tensor(table[k], device="cuda", dtype=dtype) for k in ("rho", "kappa", "tau")
+        ]
         q, slope = (a.double().cpu().numpy() for a in resultant.vmf_score_and_slope(*inputs, p))
         assert np.isfinite(q).all() and np.isfinite(slope).all()
         assert (np.abs(q - table["q"]) <= PRECISION[dtype] * tables.q_scale(table)).all(), p
@@ -34,11 +39,13 @@ def test_score_against_arb(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("p", [3, 16, 128, 1024])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (256, 100), (600, 1000), (7, 8142), (100_003, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 5), (256, 100), (600, 1000), (7, 8142), (100_003, 1)]
+)
 def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
     rho, kappa, tau = classes(*shape, p, dtype)
     q, slope = resultant.vmf_score_and_slope(rho, kappa, tau, p)
-    q_torch, slope_torch = _Columns(kappa, tau, p)(rho, True)
+    q_torch, slope_torch = Columns(kappa, tau, p)(rho, True)
     scale = torch.maximum(q_torch.abs(), (rho * slope_torch).abs())
     assert ((q - q_torch).abs() <= PRECISION[dtype] * scale).all()
     assert ((slope / slope_torch - 1).abs() <= PRECISION[dtype]).all()

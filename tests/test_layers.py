@@ -17,8 +17,8 @@ SOURCE = Path(resultant.__file__).parent
 # A module imports only what stands before it.
 LAYERS = [
     *("_exact", "_debye", "_differences", "_elementwise", "_checks"),
-    *("bessel", "vmf"),
-    *("_polynomial", "_score_kernel", "score"),
+    *("bessel", "_angle", "vmf"),
+    *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "classes", "gain", "geometry", "population"),
     *("losses", "classifier"),
     *("data", "models", "augment", "train", "probe", "frozen"),

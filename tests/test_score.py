@@ -1,5 +1,8 @@
 """The score, its slope, gradients and decomposition: Arb, identities of the paper, bad input."""
 
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
 from __future__ import annotations
 
 import math
@@ -9,12 +12,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import arb, tables
 from scipy import integrate
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-import resultant.score
+from reference import arb, tables
 from resultant import (
     VonMisesFisher,
     ambient_gradient,
@@ -26,6 +28,7 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
+from resultant._evaluate import Columns
 from resultant.bessel import ratio
 
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
@@ -123,7 +126,7 @@ def test_shapes(rho: tuple[int, ...], kappa: tuple[int, ...], tau: tuple[int, ..
     a = torch.rand(rho, dtype=torch.float64) * 2 - 1
     k, t = torch.rand(kappa, dtype=torch.float64) * 100, torch.rand(tau, dtype=torch.float64) + 0.1
     q, slope = vmf_score_and_slope(a, k, t, 64)
-    expected = resultant.score._Columns(k, t, 64)(a, True)
+    expected = Columns(k, t, 64)(a, True)
     assert q.shape == torch.broadcast_shapes(rho, kappa, tau)
     torch.testing.assert_close((q, slope), expected, rtol=1e-13, atol=1e-15)
 
@@ -363,7 +366,10 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
     ("call", "message"),
     [
         (lambda: vmf_score(RHO, -3.0, 0.1, 8), r"expected kappa >= 0 and finite, got -3"),
-        (lambda: vmf_score(RHO, RHO - 0.2, 0.1, 8), r"expected kappa >= 0 and finite, got -0.1 at index 0"),
+        (
+            lambda: vmf_score(RHO, RHO - 0.2, 0.1, 8),
+            r"expected kappa >= 0 and finite, got -0.1 at index 0",
+        ),
         (lambda: vmf_score(RHO, math.inf, 0.1, 8), r"expected kappa >= 0 and finite, got inf"),
         (lambda: vmf_score(RHO, 1.0, 0.0, 8), r"expected tau > 0 and finite, got 0"),
         (lambda: vmf_score(RHO, 1.0, -0.1, 8), r"expected tau > 0 and finite, got -0.1"),
@@ -372,12 +378,21 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
         (lambda: vmf_score(NAN.reshape(3, 1), RHO, 0.1, 8), r"got nan at index \(1, 0\)"),
         (lambda: vmf_score(RHO, 1.0, 0.1, 1), r"expected p >= 2, got 1"),
         (lambda: vmf_score(RHO, 1.0, 0.1, 8.5), r"expected p to be an integer >= 2, got 8.5"),
-        (lambda: vmf_score(torch.tensor([0, 1]), 1.0, 0.1, 8), r"expected rho of a floating dtype, got torch.int64"),
-        (lambda: vmf_score(RHO, torch.ones(2), 0.1, 8), r"expected shapes that broadcast, got rho \(3,\), kappa \(2,\)"),
+        (
+            lambda: vmf_score(torch.tensor([0, 1]), 1.0, 0.1, 8),
+            r"expected rho of a floating dtype, got torch.int64",
+        ),
+        (
+            lambda: vmf_score(RHO, torch.ones(2), 0.1, 8),
+            r"expected shapes that broadcast, got rho \(3,\), kappa \(2,\)",
+        ),
         (lambda: vmf_score(RHO, "1", 0.1, 8), r"expected kappa to be a tensor or number, got str"),
         (lambda: decompose(RHO, -1.0, 0.1, 8), r"expected kappa >= 0 and finite, got -1"),
         (lambda: vmf_score_slope(RHO, 1.0, -1.0, 8), r"expected tau > 0 and finite, got -1"),
-        (lambda: tangent_gradient(torch.ones(4), torch.ones(5), 1.0, 0.1), r"share their last dimension, got \(4,\) and \(5,\)"),
+        (
+            lambda: tangent_gradient(torch.ones(4), torch.ones(5), 1.0, 0.1),
+            r"share their last dimension, got \(4,\) and \(5,\)",
+        ),
     ],
 )
 def test_bad_input(call, message: str) -> None:

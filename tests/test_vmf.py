@@ -22,9 +22,10 @@ from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
 from reference import arb
-from resultant import vmf
+from resultant import _angle
 from resultant.bessel import bessel_ratio, ratio
 from resultant.vmf import (
+    ESTIMATORS,
     HypersphericalUniform,
     VonMisesFisher,
     concentration,
@@ -157,7 +158,7 @@ class TestConcentration:
         torch.testing.assert_close(concentration(7, R, "proco"), 7 * R / (1 - R**2))
         torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
 
-    @pytest.mark.parametrize("estimator", vmf.ESTIMATORS)
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
     def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
         assert concentration(5, 1.0, estimator).item() == math.inf
         assert concentration(5, torch.tensor([1.0]), estimator).dtype == torch.float32
@@ -380,7 +381,7 @@ SAMPLED = [
 class TestSampling:
     @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
     def test_angle_law(self, p: int, kappa: float) -> None:
-        theta = vmf._sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
+        theta = _angle.sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
         assert stats.kstest(theta.numpy(), angle_cdf(p, kappa)).pvalue > P_VALUE
 
     @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
@@ -474,7 +475,7 @@ class TestSampling:
             patch.setattr(torch, "rand_like", counted)
             for p, kappa in SAMPLED:
                 rounds.clear()
-                vmf._sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
+                _angle.sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
                 assert sum(rounds) < 1.7 * 5000, (p, kappa)
 
 
@@ -519,7 +520,7 @@ class TestPathwiseGradient:
             mode, sd = bulk(p, kappa)
             theta = [mode + z * sd for z in (-6.0, -1.5, 0.1, 1.0, 6.0)]
             theta = [t for t in theta if 0 < t < math.pi]
-            got = vmf._velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
+            got = _angle.velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
             for t, v in zip(theta, got.tolist(), strict=True):
                 assert v == pytest.approx(velocity_by_quadrature(p, kappa, t), rel=2e-13, abs=0)
 
@@ -528,7 +529,7 @@ class TestPathwiseGradient:
         r"""F(theta) = (1 - e^{-kappa (1 - cos theta)}) / (1 - e^{-2 kappa}) is explicit."""
         mode, sd = bulk(3, kappa)
         grid = [t for t in np.linspace(mode - 6 * sd, mode + 6 * sd, 40) if 0 < t < math.pi]
-        got = vmf._velocity(3, double(kappa), double(*grid)).tolist()
+        got = _angle.velocity(3, double(kappa), double(*grid)).tolist()
         with mp.workdps(60):
             for theta, v in zip(grid, got, strict=True):
                 k, miss = mp.mpf(kappa), 1 - mp.cos(mp.mpf(theta))
@@ -541,7 +542,7 @@ class TestPathwiseGradient:
     def test_velocity_at_the_ends(self, p: int) -> None:
         theta = double(0.0, 1e-160, 1e-12, math.pi - 1e-12, math.pi)
         for kappa in (0.0, 1.0, 1e6):
-            v = vmf._velocity(p, double(kappa), theta)
+            v = _angle.velocity(p, double(kappa), theta)
             assert v.isfinite().all() and (v <= 0).all()
 
 
@@ -714,13 +715,16 @@ class TestDistribution:
     def test_validation_can_be_turned_off(self) -> None:
         long = 2 * axis(3)
         assert VonMisesFisher(long, 1.0, validate_args=False).log_prob(long).isfinite()
+
+    def test_validation_survives_torch_compile(self) -> None:
+        """torch.compile sets the default of torch.distributions to no validation."""
+        before = Distribution._validate_args
         Distribution.set_default_validate_args(False)
         try:
-            assert VonMisesFisher(long, 1.0).log_prob(long).isfinite()
             with pytest.raises(ValueError, match="loc"):
-                VonMisesFisher(long, 1.0, validate_args=True)
+                VonMisesFisher(2 * axis(3), 1.0)
         finally:
-            Distribution.set_default_validate_args(__debug__)
+            Distribution.set_default_validate_args(before)
 
 
 class TestUniform:

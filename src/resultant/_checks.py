@@ -118,7 +118,7 @@ def wanted(validate_args: bool | None, *arguments: object) -> bool:
 def within(
     name: str, a: Tensor, low: float, high: float = math.inf, *, rule: str, open_low: bool = False
 ) -> None:
-    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``) and a is finite everywhere."""
+    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``), all of a finite."""
     high = min(high, torch.finfo(a.dtype).max)
     if a.numel() == 0:
         return

@@ -118,7 +118,7 @@ def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> Log
     coefficients: list[Number] = [0.0]
     for m, column in enumerate(columns_at(SMALLEST_ORDER[dtype], eps), 1):
         terms = (c * ratio ** (m - k) / scale**k for k, c in enumerate(column, 1) if c)
-        coefficients.append(sum(terms, torch.zeros_like(ratio)))
+        coefficients.append(sum(terms))
     return LogDebye(nu, shift, scale, tuple(coefficients))
 
 
@@ -132,7 +132,10 @@ def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...
     table = log_debye(terms_for(scale, eps))
     a, b = Fraction(order), Fraction(scale)
     polynomial = [
-        sum((d[m] * a ** (m - k) / b**m for k, d in enumerate(table, 1) if m < len(d) and d[m]), a * 0)
+        sum(
+            (d[m] * a ** (m - k) / b**m for k, d in enumerate(table, 1) if m < len(d) and d[m]),
+            a * 0,
+        )
         for m in range(3 * len(table) + 1)
     ]
     # Far out even a derivative stands by itself; near by, r is of the size of 1/scale.

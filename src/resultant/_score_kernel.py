@@ -4,6 +4,11 @@ The formulas are those of `_differences.Lower`. A program owns a block of classe
 depends on them in registers, and goes down its rows; each element of rho is read once.
 """
 
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false
+# Triton's language is Python only in its syntax.
+
 from __future__ import annotations
 
 import os
@@ -182,6 +187,46 @@ def _difference(
 
 
 @triton.jit
+def _walk(
+    rho_at,
+    q_at,
+    slope_at,
+    left,
+    columns,
+    inside,
+    twice,
+    least,
+    square,
+    y0,
+    s0,
+    w0,
+    g0,
+    scale,
+    A: tl.constexpr,
+    STEPS: tl.constexpr,
+    LOG: tl.constexpr,
+    HALF: tl.constexpr,
+    P: tl.constexpr,
+    SLOPE: tl.constexpr,
+    SMALL: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Down ROWS rows, of which there are ``left``."""
+    for i in range(ROWS):
+        here = inside & (i < left)
+        rho = tl.load(rho_at, mask=here, other=0.0)
+        q, r1 = _difference(
+            rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, SMALL
+        )
+        tl.store(q_at, q, mask=here)
+        if SLOPE:
+            tl.store(slope_at, scale * r1, mask=here)
+        rho_at += columns
+        q_at += columns
+        slope_at += columns
+
+
+@triton.jit
 def _score_rows(
     rho_at,
     kappa_at,
@@ -212,7 +257,7 @@ def _score_rows(
     t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
     twice = 2 * tl.fma(kappa, t, kappa * t_rest)
     apart = (kappa - t) - t_rest
-    least, square, y0, scale = apart * apart, t * t, kappa * kappa, kappa * t
+    least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
     s0 = tl.sqrt(y0 + A * A)
     w0 = 1 / s0
     g0 = 1 / (s0 + A)
@@ -220,47 +265,30 @@ def _score_rows(
     rho_at += first * columns + column
     q_at += first * columns + column
     slope_at += first * columns + column
-    # The tilt moves s by little in most uses; then its logarithms need no exponent.
-    a2, s02 = A * A, y0 + A * A
-    most, fewest = y0 + square + twice + a2, least + a2
-    small = tl.min(((most <= 2.25 * s02) & (fewest >= 0.5625 * s02)).to(tl.int32))
-    if small == 1:
-        for i in range(ROWS):
-            here = inside & (first + i < rows)
-            rho = tl.load(rho_at, mask=here, other=0.0)
-            q, r1 = _difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, True
-            )
-            tl.store(q_at, q, mask=here)
-            if SLOPE:
-                tl.store(slope_at, scale * r1, mask=here)
-            rho_at += columns
-            q_at += columns
-            slope_at += columns
+    left = rows - first
+    # In most uses the tilt moves s by little; then its logarithms need no exponent.
+    lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
+    steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
+    if tl.min(steady.to(tl.int32)) == 1:
+        _walk(
+            rho_at, q_at, slope_at, left, columns, inside, twice, least, square, y0, s0, w0, g0,
+            scale, A, STEPS, LOG, HALF, P, SLOPE, True, ROWS,
+        )  # fmt: skip
     else:
-        for i in range(ROWS):
-            here = inside & (first + i < rows)
-            rho = tl.load(rho_at, mask=here, other=0.0)
-            q, r1 = _difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, False
-            )
-            tl.store(q_at, q, mask=here)
-            if SLOPE:
-                tl.store(slope_at, scale * r1, mask=here)
-            rho_at += columns
-            q_at += columns
-            slope_at += columns
+        _walk(
+            rho_at, q_at, slope_at, left, columns, inside, twice, least, square, y0, s0, w0, g0,
+            scale, A, STEPS, LOG, HALF, P, SLOPE, False, ROWS,
+        )  # fmt: skip
 
 
 @cache
 def _constants(p: int, dtype: torch.dtype) -> dict[str, Any]:
     e = expansion(p / 2 - 1, dtype)
-    half_plus = (0.5, *e.weighted(1)[1:])
     return {
         "A": e.order,
         "STEPS": tuple(e.steps()),
         "LOG": e.coefficients,
-        "HALF": half_plus,
+        "HALF": (0.5, *e.weighted(1)[1:]),
         "P": LOG1P,
     }
 

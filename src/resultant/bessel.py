@@ -94,15 +94,15 @@ def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named
         checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
 
 
-def _bounded(x: Tensor) -> Tensor:
-    """``x`` where its square is finite; further out the ratio is one in every precision."""
-    limit = torch.finfo(x.dtype).max ** 0.5 / 1024
+def _bounded(x: Tensor, root: float) -> Tensor:
+    """``x`` as far as its ``root``-th power is finite; beyond, the ratio is one to the last digit."""
+    limit = torch.finfo(x.dtype).max ** (1 / root)
     return x.clamp(-limit, limit)
 
 
 def _ratio_value(nu: Number, x: Tensor, derivative: int, validate: bool | None) -> Tensor:
     _validate(validate, nu, x=x)
-    x = _bounded(x)
+    x = _bounded(x, 2.2)
     if derivative == 0:
         return x * inner_ratio(expansion(nu, x.dtype), x * x)
     slopes = ratio_slopes(nu, x)
@@ -140,7 +140,7 @@ def _log_value(nu: Number, x: Tensor, validate: bool | None) -> Tensor:
     _validate(validate, nu, x=x)
     e = expansion(nu, x.dtype)
     a = e.order
-    bounded = _bounded(x)
+    bounded = _bounded(x, GROUP + 0.5)
     # Measure from the zero x0 of the leading part, so that nothing cancels near it.
     zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
     rest = ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=x.dtype)))
@@ -197,7 +197,7 @@ def _inverse_value(nu: Number, r: Tensor, validate: bool | None) -> Tensor:
     p = 2 * nu + 2
     x = r * (p - r * r) / ((1 - r) * (1 + r))
     for _ in range(HALLEY_STEPS):
-        x = _bounded(x)
+        x = _bounded(x, 2.2)
         at = ratio_slopes(nu, x)
         # Near one it is 1 - r that carries the digits.
         newton = torch.where(r < 0.5, x * at.r - r, (1 - r) - at.complement) / at.first

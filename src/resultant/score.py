@@ -21,9 +21,7 @@ where exactness matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -32,22 +30,15 @@ from torch import Tensor
 from resultant import _checks as checks
 from resultant._debye import Number, expansion
 from resultant._differences import (
-    Lower,
     inner_ratio,
     inner_ratio_difference,
     phi_second_difference,
     ratio_difference,
 )
 from resultant._elementwise import batched, elementwise, signed
+from resultant._evaluate import Tilt, evaluate
 from resultant._exact import two_product, two_reciprocal
-from resultant._polynomial import Scorer, ScorePolynomial, degree_for
 from resultant.bessel import inner, ratio
-
-# Bytes of a piece per thread on the CPU: the temporaries of a piece stay in the cache.
-PIECE = 1 << 18
-
-# A polynomial in rho is set up if that takes no more rows than this share of those to score.
-ROW_SHARE = 0.25
 
 
 class Decomposition(NamedTuple):
@@ -61,7 +52,7 @@ class Decomposition(NamedTuple):
 def vmf_score(
     rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""The exact score :math:`q(\rho;\kappa,\tau,p)=\log\mathbb E\exp(z^\top X/\tau)` of eq:main-exact.
+    r"""The exact score :math:`q=\log\mathbb E\exp(z^\top X/\tau)` of eq:main-exact.
 
     ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2.
     """
@@ -109,14 +100,14 @@ def ambient_gradient(
 ) -> Tensor:
     r"""The feature gradient :math:`\nabla_z q = t R_\nu(\tilde\kappa)(\kappa\mu+tz)/\tilde\kappa`.
 
-    eq:exact-vector-gradient, for unit vectors z and mu [..., p] that broadcast; kappa and tau [...].
+    eq:exact-vector-gradient, for unit vectors z, mu [..., p] that broadcast, and kappa, tau [...].
     """
     rho, kappa, tau = _directions(z, mu, kappa, tau)
     p = z.shape[-1]
     slope = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
     # t r1 kappa is the slope; t^2 r1 needs r1 by itself where kappa = 0.
     t = 1 / tau
-    rest = t * t * inner(p / 2 - 1, _Tilt(kappa, tau).y1(rho), 0)
+    rest = t * t * inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), 0)
     return slope.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z
 
 
@@ -158,17 +149,13 @@ def _validate(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Non
     checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
 
 
-def _directions(
-    z: Tensor, mu: Tensor, kappa: Number, tau: Number
-) -> tuple[Tensor, Tensor, Tensor]:
+def _directions(z: Tensor, mu: Tensor, kappa: Number, tau: Number) -> tuple[Tensor, Tensor, Tensor]:
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
         raise ValueError(
             f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
             f"{tuple(mu.shape)}"
         )
-    (z, mu, kappa, tau), _ = checks.tensors(
-        z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
-    )
+    (z, mu, kappa, tau), _ = checks.tensors(z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau))
     rho = (z * mu).sum(-1)
     return rho, kappa.squeeze(-1) if kappa.dim() else kappa, tau.squeeze(-1) if tau.dim() else tau
 
@@ -177,108 +164,11 @@ def _trailing(a: Number) -> Number:
     return a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a
 
 
-class _Tilt:
-    r"""The squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
-
-    def __init__(self, kappa: Tensor, tau: Tensor) -> None:
-        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
-        self.y0 = kappa * kappa
-        product, lost = two_product(kappa, self.t)
-        self.twice = 2 * (product + (lost + kappa * self.t_rest))
-        self.square = self.t * self.t
-        apart = (kappa - self.t) - self.t_rest
-        self.least = apart * apart
-
-    def y1(self, rho: Tensor) -> Tensor:
-        r""":math:`\tilde\kappa^2`, of which no term is negative."""
-        return torch.addcmul(self.least, self.twice, 1 + rho)
-
-    def h(self, rho: Tensor) -> Tensor:
-        """``y1 - y0``, by itself."""
-        return torch.addcmul(self.square, self.twice, rho)
-
-
 def _evaluate(
     rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    """The score and, if asked for, its slope (else an empty tensor): the fastest way there is."""
     _validate(rho, kappa, tau, options)
-    if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
-        score = _by_pieces if rho.device.type == "cpu" else _fused()
-        if score is not None:
-            shape = checks.broadcast(rho.shape, kappa.shape, tau.shape)
-            q, slopes = score(*_rows(rho, kappa, tau, shape), options.p, slope)
-            return q.reshape(shape), slopes.reshape(shape) if slope else slopes
-    return _Columns(kappa, tau, options.p)(rho, slope)
-
-
-def _rows(
-    rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
-) -> tuple[Tensor, Tensor, Tensor]:
-    """rho as [rows, classes], kappa and tau as [classes] or [1]."""
-    classes = checks.broadcast(kappa.shape, tau.shape)
-    split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
-    rows, classes = math.prod(shape[:split]), shape[split:]
-    kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
-    rho = rho.expand(shape).reshape(rows, math.prod(classes))
-    return rho, kappa.reshape(-1), tau.reshape(-1)
-
-
-@cache
-def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """The fused kernel, where Triton is at hand."""
-    try:
-        from resultant import _score_kernel
-    except ImportError:
-        return None
-    return _score_kernel.score
-
-
-class _Columns:
-    """The score of given classes for any rho: what depends on the classes is computed once."""
-
-    def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
-        self.tilt = _Tilt(kappa, tau)
-        self.lower = Lower(expansion(p / 2 - 1, kappa.dtype), self.tilt.y0)
-        self.scale = kappa * self.tilt.t
-
-    def __call__(self, rho: Tensor, slope: bool) -> tuple[Tensor, Tensor]:
-        rho = rho.clamp(-1, 1)
-        y1, h = self.tilt.y1(rho), self.tilt.h(rho)
-        q, r1 = self.lower.phi_difference(y1, h, with_ratio=slope)
-        return q, self.scale * r1 if slope else q.new_empty(0)
-
-
-def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
-    """The exact score of these classes or, for enough rows, the polynomial that equals it."""
-    degree = degree_for(kappa, tau, p, kappa.dtype)
-    if degree is None or rows * ROW_SHARE < degree + 2:
-        return _Columns(kappa, tau, p)
-    exact = _Columns(kappa.double(), tau.double(), p)
-    return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
-
-
-def _by_pieces(
-    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
-) -> tuple[Tensor, Tensor]:
-    """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
-    piece = PIECE // rho.element_size() * torch.get_num_threads()
-    if rho.numel() <= piece:
-        return _Columns(kappa, tau, p)(rho, slope)
-    rows, columns = rho.shape
-    q = torch.empty_like(rho)
-    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
-    width = min(columns, piece)
-    height = max(1, piece // width)
-    for left in range(0, columns, width):
-        part = slice(left, left + width)
-        score = _scorer(*(a[part] if len(a) > 1 else a for a in (kappa, tau)), p, rows)
-        for top in range(0, rows, height):
-            block = (slice(top, top + height), part)
-            q[block], slope_block = score(rho[block], slope)
-            if slope:
-                slopes[block] = slope_block
-    return q, slopes
+    return evaluate(rho, kappa, tau, options.p, slope=slope)
 
 
 def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
@@ -286,7 +176,7 @@ def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> 
 
 
 def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, n: int) -> Tensor:
-    return inner(options.p / 2 - 1, _Tilt(kappa, tau).y1(rho), n)
+    return inner(options.p / 2 - 1, Tilt(kappa, tau).y1(rho), n)
 
 
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
@@ -296,7 +186,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Opti
     right where both ratios are near one.
     """
     rho = rho.clamp(-1, 1)
-    tilt = _Tilt(kappa, tau)
+    tilt = Tilt(kappa, tau)
     y1 = tilt.y1(rho)
     x1 = y1.sqrt()
     along = kappa + tilt.t * rho
@@ -342,7 +232,7 @@ def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Option
 
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
     _validate(rho, kappa, tau, options)
-    tilt = _Tilt(kappa, tau)
+    tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
     return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
 
@@ -380,22 +270,19 @@ class _ScoreAndSlope(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         rho, kappa, tau, slope = ctx.saved_tensors
         args = (rho, kappa, tau, ctx.options)
-        grads: list[Tensor | None] = [None] * 3
-        needed = ctx.needs_input_grad
         firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
-        if grad_q is not None:
-            grads = [grad_q * f(*args) if n else None for f, n in zip(firsts, needed, strict=False)]
+        seconds = None
         if grad_slope is not None:
             curvature, in_kappa, in_t, _, _ = _hessian(*args)
             seconds = (curvature, in_kappa, -in_t / (tau * tau))
-            terms = [grad_slope * s if n else None for s, n in zip(seconds, needed, strict=False)]
-            grads = terms if grad_q is None else [
-                None if g is None else g + t for g, t in zip(grads, terms, strict=True)
-            ]
-        return (
-            *(g if g is None else g.sum_to_size(a.shape) for g, a in zip(grads, args, strict=False)),
-            None,
-        )
+        grads: list[Tensor | None] = [None] * 4
+        for i in range(3):
+            if ctx.needs_input_grad[i]:
+                terms = [] if grad_q is None else [grad_q * firsts[i](*args)]
+                if grad_slope is not None and seconds is not None:
+                    terms.append(grad_slope * seconds[i])
+                grads[i] = sum(terms, torch.zeros_like(slope)).sum_to_size(args[i].shape)
+        return tuple(grads)
 
     @staticmethod
     def vmap(
@@ -407,7 +294,7 @@ class _ScoreAndSlope(torch.autograd.Function):
 def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
     """slope - gain, from the difference of the inner ratios."""
     rho = rho.clamp(-1, 1)
-    tilt = _Tilt(kappa, tau)
+    tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
     return kappa * tilt.t * inner_ratio_difference(e, tilt.y0, tilt.y1(rho), tilt.h(rho))
 
@@ -428,7 +315,7 @@ _excess = elementwise(
 def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
     _validate(rho, kappa, tau, options)
     rho = rho.clamp(-1, 1)
-    tilt = _Tilt(kappa, tau)
+    tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
     middle = tilt.y0 + tilt.square  # the tilted square at rho = 0
     bend = phi_second_difference(e, middle, tilt.y1(rho), tilt.twice * rho)

@@ -1,0 +1,60 @@
+"""The fused kernel in Triton's interpreter, where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+CHECK = """
+import torch
+from resultant._evaluate import Columns
+from resultant._score_kernel import INTERPRETED, score
+
+assert INTERPRETED
+torch.manual_seed(0)
+for p in (2, 3, 17, 128, 1024):
+    for dtype, bar in ((torch.float32, 2e-6), (torch.float64, 1e-14)):
+        for rows, columns in ((5, 300), (1, 1), (9, 7)):
+            # every other block of classes far from steady: tilts from a tenth to ten times kappa
+            for spread in (0.2, 4.0):
+                rho = torch.rand(rows, columns, dtype=torch.float64).to(dtype) * 2 - 1
+                rho[0, 0], rho[-1, -1] = -1, 1
+                kappa = (p * 10 ** (spread * (torch.rand(columns) - 0.5))).to(dtype)
+                tau = torch.full((1,), 0.1, dtype=dtype)
+                q, slope = score(rho, kappa, tau, p, True)
+                exact, exact_slope = Columns(kappa.double(), tau.double(), p)(rho.double(), True)
+                scale = torch.maximum(exact.abs(), (rho * exact_slope).abs())
+                assert ((q - exact).abs() <= bar * scale).all(), (p, dtype, rows, columns)
+                assert ((slope / exact_slope - 1).abs() <= bar).all(), (p, dtype, rows, columns)
+                alone, nothing = score(rho, kappa, tau, p, False)
+                assert torch.equal(alone, q) and nothing.numel() == 0
+empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
+assert empty.shape == (0, 4)
+print("checked")
+"""
+
+
+def test_interpreted() -> None:
+    pytest.importorskip("triton")
+    # In a process of its own: the kernel is read as device code or not when it is imported.
+    run = subprocess.run(
+        [sys.executable, "-c", CHECK],
+        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0 and "checked" in run.stdout, run.stderr
+
+
+def test_it_is_used_on_cuda_alone() -> None:
+    """Where Triton is missing the torch path stands in."""
+    from resultant import _evaluate
+
+    rho = torch.rand(3, 4) * 2 - 1
+    q, _ = _evaluate.evaluate(rho, torch.ones(4), torch.ones(()), 8, slope=False)
+    assert q.device.type == "cpu" and "resultant._score_kernel" not in sys.modules
