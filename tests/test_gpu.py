@@ -129,3 +129,21 @@ def test_validation_on_request() -> None:
     kappa[3] = -2.0
     with pytest.raises(ValueError, match=r"expected kappa >= 0 and finite, got -2 at index 3"):
         resultant.vmf_score(rho, kappa, tau, 128, validate_args=True)
+
+
+def test_distribution() -> None:
+    torch.manual_seed(0)
+    loc = torch.eye(5, device="cuda")[0].requires_grad_()
+    kappa = torch.tensor([0.0, 3.0, 1e6], device="cuda", requires_grad=True)
+    d = resultant.VonMisesFisher(loc, kappa, validate_args=True)
+    x = d.rsample((4000,))
+    assert x.isfinite().all() and (x.norm(dim=-1) - 1).abs().max() < 1e-6
+    (moved,) = torch.autograd.grad(x[..., 0].mean(0).sum(), kappa)
+    expected = torch.autograd.grad(d.mean[..., 0].sum(), kappa)[0]
+    torch.testing.assert_close(moved[:2], expected[:2], rtol=0.1, atol=1e-3)
+    fitted = resultant.VonMisesFisher.fit(x[:, 1].detach(), validate_args=True)
+    assert abs(float(fitted.concentration.detach()) - 3) < 0.3
+    cpu = resultant.VonMisesFisher(loc.detach().cpu(), kappa.detach().cpu())
+    torch.testing.assert_close(d.entropy().detach().cpu(), cpu.entropy())
+    density = d.log_prob(x.detach()).detach().cpu()
+    torch.testing.assert_close(density, cpu.log_prob(x.detach().cpu()), rtol=1e-5, atol=1e-2)

@@ -95,7 +95,7 @@ def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named
 
 
 def _bounded(x: Tensor, root: float) -> Tensor:
-    """``x`` as far as its ``root``-th power is finite; beyond, the ratio is one to the last digit."""
+    """``x`` as far as its ``root``-th power is finite; beyond, the ratio rounds to one."""
     limit = torch.finfo(x.dtype).max ** (1 / root)
     return x.clamp(-limit, limit)
 
