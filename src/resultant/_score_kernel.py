@@ -28,9 +28,9 @@ from resultant._debye import expansion
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 # Classes in a block at most, and rows a program goes down.
-BLOCK = 256
+BLOCK = 128
 ROWS = 4
-WARPS = 2
+WARPS = 1
 
 
 @triton.jit

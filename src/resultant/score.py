@@ -21,7 +21,9 @@ where exactness matters.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -102,22 +104,21 @@ def ambient_gradient(
 
     eq:exact-vector-gradient, for unit vectors z, mu [..., p] that broadcast, and kappa, tau [...].
     """
-    rho, kappa, tau = _directions(z, mu, kappa, tau)
-    p = z.shape[-1]
+    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
     slope = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
     # t r1 kappa is the slope; t^2 r1 needs r1 by itself where kappa = 0.
     t = 1 / tau
     rest = t * t * inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), 0)
-    return slope.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z
+    return (slope.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z).to(dtype)
 
 
 def tangent_gradient(
     z: Tensor, mu: Tensor, kappa: Number, tau: Number, *, validate_args: bool | None = None
 ) -> Tensor:
     r"""The gradient on the sphere, :math:`\Pi_z\nabla_z q = \partial_\rho q\,(\mu-\rho z)`."""
-    rho, kappa, tau = _directions(z, mu, kappa, tau)
-    slope = vmf_score_slope(rho, kappa, tau, z.shape[-1], validate_args=validate_args)
-    return slope.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)
+    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
+    slope = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
+    return (slope.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)).to(dtype)
 
 
 @dataclass(frozen=True)
@@ -149,15 +150,20 @@ def _validate(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Non
     checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
 
 
-def _directions(z: Tensor, mu: Tensor, kappa: Number, tau: Number) -> tuple[Tensor, Tensor, Tensor]:
+def _directions(
+    z: Tensor, mu: Tensor, kappa: Number, tau: Number
+) -> tuple[list[Tensor], int, torch.dtype]:
+    """z, mu, their cosine, kappa and tau in the computing dtype; the dimension; the dtype."""
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
         raise ValueError(
             f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
             f"{tuple(mu.shape)}"
         )
-    (z, mu, kappa, tau), _ = checks.tensors(z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau))
-    rho = (z * mu).sum(-1)
-    return rho, kappa.squeeze(-1) if kappa.dim() else kappa, tau.squeeze(-1) if tau.dim() else tau
+    (z, mu, kappa, tau), dtype = checks.tensors(
+        z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
+    )
+    kappa, tau = (a.squeeze(-1) if a.dim() else a for a in (kappa, tau))
+    return [z, mu, (z * mu).sum(-1), kappa, tau], z.shape[-1], dtype
 
 
 def _trailing(a: Number) -> Number:
@@ -271,7 +277,7 @@ class _ScoreAndSlope(torch.autograd.Function):
         rho, kappa, tau, slope = ctx.saved_tensors
         args = (rho, kappa, tau, ctx.options)
         firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
-        seconds = None
+        seconds = ()
         if grad_slope is not None:
             curvature, in_kappa, in_t, _, _ = _hessian(*args)
             seconds = (curvature, in_kappa, -in_t / (tau * tau))
@@ -279,9 +285,9 @@ class _ScoreAndSlope(torch.autograd.Function):
         for i in range(3):
             if ctx.needs_input_grad[i]:
                 terms = [] if grad_q is None else [grad_q * firsts[i](*args)]
-                if grad_slope is not None and seconds is not None:
+                if grad_slope is not None:
                     terms.append(grad_slope * seconds[i])
-                grads[i] = sum(terms, torch.zeros_like(slope)).sum_to_size(args[i].shape)
+                grads[i] = reduce(operator.add, terms).sum_to_size(args[i].shape)
         return tuple(grads)
 
     @staticmethod
