@@ -59,6 +59,9 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
 
     Plain numbers take the dtype and device of the tensors beside them; alone they are float64.
     """
+    alike = _alike(*arguments.values())
+    if alike is not None:
+        return alike, alike[0].dtype
     given = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     for name, a in arguments.items():
         if isinstance(a, Tensor):
@@ -79,6 +82,20 @@ def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
         raise ValueError(f"expected all tensors on one device, got {places}")
     device, compute = next(iter(devices)), COMPUTE_DTYPE[dtype]
     return [_converted(a, compute, device) for a in arguments.values()], dtype
+
+
+def _alike(*arguments: Number) -> list[Tensor] | None:
+    """The arguments where nothing is to be done: tensors of one computing dtype and device, of
+    which one has the shape of the result."""
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    first = tensors[0] if len(tensors) == len(arguments) else None
+    if first is None or COMPUTE_DTYPE.get(first.dtype) != first.dtype:
+        return None
+    for a in tensors:
+        fits = a.dim() == 0 or first.shape[first.dim() - a.dim() :] == a.shape
+        if a.dtype != first.dtype or a.device != first.device or not fits:
+            return None
+    return tensors
 
 
 def _converted(a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -35,6 +35,8 @@ def evaluate(
         if score is not None:
             shape = checks.broadcast(rho.shape, kappa.shape, tau.shape)
             q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
+            if q.shape == shape:
+                return q, slopes
             return q.reshape(shape), slopes.reshape(shape) if slope else slopes
     return Columns(kappa, tau, p)(rho, slope)
 
@@ -64,6 +66,8 @@ def _rows(
     rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
 ) -> tuple[Tensor, Tensor, Tensor]:
     """rho as [rows, classes], kappa and tau as [classes] or [1]."""
+    if rho.shape == shape and rho.dim() == 2 and kappa.dim() == 1 and tau.dim() == 0:
+        return rho, kappa, tau.reshape(1)
     classes = checks.broadcast(kappa.shape, tau.shape)
     split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
     rows, classes = math.prod(shape[:split]), shape[split:]

@@ -323,4 +323,6 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
             BLOCK=block,
             num_warps=WARPS,
         )
+    if q.shape == shape:
+        return q, slopes
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes

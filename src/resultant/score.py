@@ -283,7 +283,7 @@ class _ScoreAndSlope(torch.autograd.Function):
             seconds = (curvature, in_kappa, -in_t / (tau * tau))
         grads: list[Tensor | None] = [None] * 4
         for i in range(3):
-            if ctx.needs_input_grad[i]:
+            if ctx.needs_input_grad[i] and (grad_q is not None or grad_slope is not None):
                 terms = [] if grad_q is None else [grad_q * firsts[i](*args)]
                 if grad_slope is not None:
                     terms.append(grad_slope * seconds[i])
