@@ -16,7 +16,7 @@ from torch import Tensor
 from resultant import _checks as checks
 from resultant._debye import expansion
 from resultant._differences import Lower
-from resultant._exact import two_product, two_reciprocal
+from resultant._exact import two_reciprocal
 from resultant._polynomial import ScorePolynomial, Scorer, degree_for
 
 # Bytes of a piece per thread on the CPU: the temporaries of a piece stay in the cache.
@@ -47,8 +47,7 @@ class Tilt:
     def __init__(self, kappa: Tensor, tau: Tensor) -> None:
         self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
         self.y0 = kappa * kappa
-        product, lost = two_product(kappa, self.t)
-        self.twice = 2 * (product + (lost + kappa * self.t_rest))
+        self.twice = 2 * kappa * self.t
         self.square = self.t * self.t
         apart = (kappa - self.t) - self.t_rest
         self.least = apart * apart
