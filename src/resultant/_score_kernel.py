@@ -7,6 +7,7 @@ depends on them in registers, and goes down its rows; each element of rho is rea
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 # pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false
+# pyright: reportRedeclaration=false, reportPossiblyUnboundVariable=false
 # Triton's language is Python only in its syntax.
 
 from __future__ import annotations
