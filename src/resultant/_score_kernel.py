@@ -214,7 +214,7 @@ def _walk(
 ):
     """Down ROWS rows, of which there are ``left``."""
     for i in range(ROWS):
-        here = inside & (i < left)
+        here = (inside & (i < left)).to(tl.int1)
         rho = tl.load(rho_at, mask=here, other=0.0)
         q, r1 = _difference(
             rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, SMALL
