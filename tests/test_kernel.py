@@ -16,9 +16,9 @@ from resultant._score_kernel import INTERPRETED, score
 
 assert INTERPRETED
 torch.manual_seed(0)
-for p in (2, 3, 17, 128, 1024):
+for p in (3, 17, 1024):
     for dtype, bar in ((torch.float32, 2e-6), (torch.float64, 1e-14)):
-        for rows, columns in ((5, 300), (1, 1), (9, 7)):
+        for rows, columns in ((5, 130), (1, 1)):
             # every other block of classes far from steady: tilts from a tenth to ten times kappa
             for spread in (0.2, 4.0):
                 rho = torch.rand(rows, columns, dtype=torch.float64).to(dtype) * 2 - 1

@@ -193,8 +193,8 @@ def _walk(
     q_at,
     slope_at,
     left,
+    column,
     columns,
-    inside,
     twice,
     least,
     square,
@@ -214,7 +214,8 @@ def _walk(
 ):
     """Down ROWS rows, of which there are ``left``."""
     for i in range(ROWS):
-        here = (inside & (i < left)).to(tl.int1)
+        # one comparison: an "and" of two masks is no mask to some interpreters
+        here = tl.where(i < left, column, columns) < columns
         rho = tl.load(rho_at, mask=here, other=0.0)
         q, r1 = _difference(
             rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, SLOPE, SMALL
@@ -272,12 +273,12 @@ def _score_rows(
     steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
     if tl.min(steady.to(tl.int32)) == 1:
         _walk(
-            rho_at, q_at, slope_at, left, columns, inside, twice, least, square, y0, s0, w0, g0,
+            rho_at, q_at, slope_at, left, column, columns, twice, least, square, y0, s0, w0, g0,
             scale, A, STEPS, LOG, HALF, P, SLOPE, True, ROWS,
         )  # fmt: skip
     else:
         _walk(
-            rho_at, q_at, slope_at, left, columns, inside, twice, least, square, y0, s0, w0, g0,
+            rho_at, q_at, slope_at, left, column, columns, twice, least, square, y0, s0, w0, g0,
             scale, A, STEPS, LOG, HALF, P, SLOPE, False, ROWS,
         )  # fmt: skip
 
