@@ -19,7 +19,7 @@ LAYERS = [
     *("_exact", "_debye", "_differences", "_elementwise", "_checks"),
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
-    *("expansion", "classes", "gain", "geometry", "population"),
+    *("expansion", "propagation", "classes", "gain", "geometry", "population"),
     *("losses", "classifier"),
     *("data", "models", "augment", "train", "probe", "frozen"),
     *("paper", "report", "cli"),

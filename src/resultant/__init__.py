@@ -6,6 +6,13 @@ from resultant.bessel import (
     bessel_ratio_inverse,
     log_bessel_i,
 )
+from resultant.expansion import (
+    directional_cumulants,
+    fixed_expansion,
+    free_energy_expansion,
+    joint_expansion,
+)
+from resultant.propagation import propagate_loss, propagate_probabilities
 from resultant.score import (
     Decomposition,
     ambient_gradient,
@@ -35,9 +42,15 @@ __all__ = [
     "bessel_ratio_inverse",
     "concentration",
     "decompose",
+    "directional_cumulants",
+    "fixed_expansion",
+    "free_energy_expansion",
+    "joint_expansion",
     "log_bessel_i",
     "log_normalizer",
     "mean_resultant",
+    "propagate_loss",
+    "propagate_probabilities",
     "tangent_gradient",
     "vmf_score",
     "vmf_score_and_slope",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import dataclass
 from functools import reduce
 from numbers import Real
 
@@ -144,6 +145,38 @@ def within(
         return
     bad = ~((a > low if open_low else a >= low) & (a <= high))
     where = bad.nonzero()[0].tolist()
-    value = float(a[tuple(where)])
+    value = float(a.detach()[tuple(where)])
     place = f" at index {where[0] if len(where) == 1 else tuple(where)}" if where else ""
     raise ValueError(f"expected {name} {rule}, got {value:g}{place}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What goes with the tensors of a score."""
+
+    p: int
+    validate: bool | None
+    tolerance: float  # how far |rho| may exceed one by rounding
+
+
+def score_arguments(
+    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
+) -> tuple[list[Tensor], Options, torch.dtype]:
+    """rho, kappa and tau as `tensors`, the rest as `Options`, and the dtype of the result."""
+    p = dimension(p)
+    (rho, kappa, tau), dtype = tensors(rho=rho, kappa=kappa, tau=tau)
+    # A product of two unit vectors carries the rounding of its sum and that of its storage.
+    tolerance = (8 + math.sqrt(p)) * torch.finfo(rho.dtype).eps
+    if dtype != rho.dtype:
+        tolerance += 2 * torch.finfo(dtype).eps
+    return [rho, kappa, tau], Options(p, validate_args, tolerance), dtype
+
+
+def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> None:
+    """The values of a score's arguments, where they are to be looked at."""
+    if not wanted(options.validate, rho, kappa, tau):
+        return
+    limit = 1 + options.tolerance
+    within("rho", rho, -limit, limit, rule="in [-1, 1]")
+    within("kappa", kappa, 0.0, rule=">= 0 and finite")
+    within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)

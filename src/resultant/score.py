@@ -20,9 +20,7 @@ where exactness matters.
 
 from __future__ import annotations
 
-import math
 import operator
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -30,6 +28,7 @@ import torch
 from torch import Tensor
 
 from resultant import _checks as checks
+from resultant._checks import Options, score_arguments, validate_score
 from resultant._debye import Number, expansion
 from resultant._differences import (
     inner_ratio,
@@ -58,7 +57,7 @@ def vmf_score(
 
     ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2.
     """
-    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     if any(a.requires_grad for a in (rho, kappa, tau)):
         return _ScoreAndSlope.apply(rho, kappa, tau, options)[0].to(dtype)  # type: ignore[index]
     return _score(rho, kappa, tau, options).to(dtype)
@@ -69,7 +68,7 @@ def vmf_score_slope(
 ) -> Tensor:
     r"""The derivative :math:`\partial_\rho q=\kappa t\,R_\nu(\tilde\kappa)/\tilde\kappa`
     of eq:exact-rho-derivative."""
-    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     return _slope(rho, kappa, tau, options).to(dtype)
 
 
@@ -77,7 +76,7 @@ def vmf_score_and_slope(
     rho: Number, kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None
 ) -> tuple[Tensor, Tensor]:
     """`vmf_score` and `vmf_score_slope` for little more than the price of one."""
-    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     q, slope = _ScoreAndSlope.apply(rho, kappa, tau, options)  # type: ignore[misc]
     return q.to(dtype), slope.to(dtype)
 
@@ -90,7 +89,7 @@ def decompose(
     eq:main-decomposition of thm:centered-gain, :math:`q(\rho)=h+g\rho+r(\rho)` with r(0) = 0. The
     remainder is of order 1/nu; it is computed by itself, not as what is left of q.
     """
-    (rho, kappa, tau), options, dtype = _arguments(rho, kappa, tau, p, validate_args)
+    (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     intercept = _score(torch.zeros_like(kappa), kappa, tau, options)
     gain = ratio(p / 2 - 1, kappa, 0, False) / tau
     remainder = _remainder(rho, kappa, tau, options)
@@ -121,35 +120,6 @@ def tangent_gradient(
     return (slope.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)).to(dtype)
 
 
-@dataclass(frozen=True)
-class _Options:
-    p: int
-    validate: bool | None
-    tolerance: float  # how far |rho| may exceed one by rounding
-
-
-def _arguments(
-    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
-) -> tuple[list[Tensor], _Options, torch.dtype]:
-    p = checks.dimension(p)
-    (rho, kappa, tau), dtype = checks.tensors(rho=rho, kappa=kappa, tau=tau)
-    # A product of two unit vectors carries the rounding of its sum and that of its storage.
-    eps = torch.finfo(rho.dtype).eps
-    tolerance = (8 + math.sqrt(p)) * eps
-    if dtype != rho.dtype:
-        tolerance += 2 * torch.finfo(dtype).eps
-    return [rho, kappa, tau], _Options(p, validate_args, tolerance), dtype
-
-
-def _validate(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> None:
-    if not checks.wanted(options.validate, rho, kappa, tau):
-        return
-    limit = 1 + options.tolerance
-    checks.within("rho", rho, -limit, limit, rule="in [-1, 1]")
-    checks.within("kappa", kappa, 0.0, rule=">= 0 and finite")
-    checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
-
-
 def _directions(
     z: Tensor, mu: Tensor, kappa: Number, tau: Number
 ) -> tuple[list[Tensor], int, torch.dtype]:
@@ -171,21 +141,21 @@ def _trailing(a: Number) -> Number:
 
 
 def _evaluate(
-    rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, *, slope: bool
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: Options, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    _validate(rho, kappa, tau, options)
+    validate_score(rho, kappa, tau, options)
     return evaluate(rho, kappa, tau, options.p, slope=slope)
 
 
-def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
     return _evaluate(rho, kappa, tau, options, slope=False)[0]
 
 
-def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options, n: int) -> Tensor:
+def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options, n: int) -> Tensor:
     return inner(options.p / 2 - 1, Tilt(kappa, tau).y1(rho), n)
 
 
-def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
     Taken as the difference of the two ratios and what the factor misses of one, so that it stays
@@ -204,7 +174,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Opti
 
 
 def _hessian(
-    rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: Options
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Second derivatives of q: (rho rho), (rho kappa), (rho t), (kappa kappa), (kappa t)."""
     t = 1 / tau
@@ -228,7 +198,7 @@ _concentration_slope = elementwise(
 )
 
 
-def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     t, t_rest = two_reciprocal(tau)
     product, lost = two_product(kappa, rho)
@@ -236,8 +206,8 @@ def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Option
     return -(t * t) * towards * _r1(rho, kappa, tau, options, 0)
 
 
-def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
-    _validate(rho, kappa, tau, options)
+def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+    validate_score(rho, kappa, tau, options)
     tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
     return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
@@ -259,9 +229,7 @@ class _ScoreAndSlope(torch.autograd.Function):
 
     @staticmethod
     @signed
-    def forward(
-        rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options
-    ) -> tuple[Tensor, Tensor]:
+    def forward(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> tuple[Tensor, Tensor]:
         return _evaluate(rho, kappa, tau, options, slope=True)
 
     @staticmethod
@@ -297,7 +265,7 @@ class _ScoreAndSlope(torch.autograd.Function):
         return _ScoreAndSlope.apply(*batched(in_dims, args)), (0, 0)  # type: ignore[return-value]
 
 
-def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
+def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
     """slope - gain, from the difference of the inner ratios."""
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
@@ -318,8 +286,8 @@ _excess = elementwise(
 )
 
 
-def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: _Options) -> Tensor:
-    _validate(rho, kappa, tau, options)
+def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+    validate_score(rho, kappa, tau, options)
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
