@@ -1,0 +1,93 @@
+"""What functions of features and labels ask of them, and how they go through them in pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from resultant import _checks as checks
+from resultant._checks import Number
+from resultant.vmf import unit_vector
+
+# Bytes of features in float64 at a time.
+CHUNK_BYTES = 1 << 24
+
+
+def require_features(
+    z: Tensor, dim: int, device: torch.device, validate: bool | None, name: str = "z"
+) -> None:
+    """Raise unless ``z`` is [N, dim] on the device, of unit vectors where values are looked at."""
+    if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
+        raise ValueError(f"expected {name} [N, {dim}], got {shape_of(z)}")
+    if z.dtype not in checks.COMPUTE_DTYPE:
+        raise ValueError(f"expected {name} of a floating dtype, got {z.dtype}")
+    if z.device != device:
+        raise ValueError(f"expected {name} on {device}, got it on {z.device}")
+    if len(z) and checks.wanted(validate, z):
+        excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
+        tolerance = unit_vector.excess(z[:1].detach())[1]
+        rule = f"within {tolerance:.1e} of zero"
+        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule)
+
+
+def require_labels(
+    y: Tensor,
+    length: int,
+    number: int,
+    device: torch.device,
+    validate: bool | None,
+    name: str = "y",
+) -> None:
+    """Raise unless ``y`` is [length] int64 on the device, and in [0, number)."""
+    if not isinstance(y, Tensor) or y.dim() != 1 or len(y) != length:
+        raise ValueError(f"expected {name} [{length}], one a row of z, got {shape_of(y)}")
+    if y.dtype != torch.int64:
+        raise ValueError(f"expected {name} of dtype torch.int64, got {y.dtype}")
+    if y.device != device:
+        raise ValueError(f"expected {name} on {device}, got it on {y.device}")
+    if not checks.wanted(validate, y):
+        return
+    bad = (y < 0) | (y >= number)
+    if bad.any():
+        i = int(bad.nonzero()[0])
+        raise ValueError(f"expected {name} in [0, {number}), got {int(y[i])} at index {i}")
+
+
+def require_temperature(
+    tau: Number, num_classes: int, device: torch.device, validate: bool | None
+) -> Tensor:
+    """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device."""
+    if not isinstance(tau, Tensor):
+        checks.tensors(tau=tau)
+        if not 0 < float(tau) < math.inf:
+            raise ValueError(f"expected tau > 0 and finite, got {tau:g}")
+        # Filled in on the device: a copy would wait for it.
+        return torch.full((), float(tau), dtype=torch.float64, device=device)
+    tau = checks.tensors(tau=tau)[0][0].detach()
+    if tau.dim() and tau.shape != (num_classes,):
+        raise ValueError(f"expected tau to be a number or [{num_classes}], got {shape_of(tau)}")
+    if checks.wanted(validate, tau):
+        checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    return tau.to(device=device, dtype=torch.float64)
+
+
+def shape_of(a: object) -> str:
+    return f"shape {tuple(a.shape)}" if isinstance(a, Tensor) else type(a).__name__
+
+
+def normalized(z: Tensor) -> Tensor:
+    x = z.double()
+    return x / x.square().sum(-1, keepdim=True).sqrt()
+
+
+def rows_at_once(z: Tensor) -> int:
+    return max(1, CHUNK_BYTES // (8 * z.shape[1]))
+
+
+def pieces(z: Tensor) -> Iterator[slice]:
+    """Rows of z [N, p] that take CHUNK_BYTES in float64."""
+    height = rows_at_once(z)
+    return (slice(top, top + height) for top in range(0, len(z), height))

@@ -1,0 +1,546 @@
+"""Class statistics against loops over the samples, refits from scratch and draws."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import Tensor
+
+from resultant import _features, classes, finite_sample
+from resultant.classes import MAX_KAPPA, ClassState, ClassStatistics
+from resultant.finite_sample import (
+    cross_fit_temperature,
+    expected_square_resultant,
+    fold_statistics,
+    leave_one_out_scores,
+    self_inclusion,
+    unbiased_square_resultant,
+)
+from resultant.score import vmf_score
+from resultant.vmf import ESTIMATORS, VonMisesFisher, concentration, mean_resultant
+
+C, P = 5, 6
+F64 = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20240601)
+
+
+def unit(*shape: int, dtype: torch.dtype = F64) -> Tensor:
+    return torch.nn.functional.normalize(torch.randn(*shape, dtype=F64), dim=-1).to(dtype)
+
+
+def axis(p: int = P, i: int = 0) -> Tensor:
+    return torch.eye(p, dtype=F64)[i]
+
+
+def sample(n: int = 60, c: int = C, p: int = P, spread: float = 0.4) -> tuple[Tensor, Tensor]:
+    """Unit vectors around a direction per class, and labels that hold each class twice."""
+    y = torch.cat([torch.arange(c).repeat(2), torch.randint(c, (n - 2 * c,))])
+    z = unit(c, p)[y] + spread * torch.randn(n, p, dtype=F64)
+    return torch.nn.functional.normalize(z, dim=-1), y
+
+
+def fitted(z: Tensor, y: Tensor, c: int = C) -> ClassStatistics:
+    return ClassStatistics(c, z.shape[1]).update(z, y)
+
+
+def naive_mean(z: Tensor, y: Tensor, c: int) -> tuple[Tensor, float]:
+    """Direction and length of a class mean, by a loop in float64."""
+    total, n = torch.zeros(z.shape[1], dtype=F64), 0
+    for row, label in zip(z.double(), y.tolist(), strict=True):
+        if label == c:
+            total, n = total + row / row.norm(), n + 1
+    length = float(total.norm()) / max(n, 1)
+    if length < 1e-13:
+        return axis(z.shape[1]), 0.0
+    return total / total.norm(), min(length, 1.0)
+
+
+def naive_kappa(R: float, p: int, estimator: str) -> float:
+    if R in (0.0, 1.0):
+        return R * MAX_KAPPA
+    if estimator == "proco":
+        return min(p * R / (1 - R**2), MAX_KAPPA)
+    if estimator == "banerjee":
+        return min(R * (p - R**2) / (1 - R**2), MAX_KAPPA)
+    low, high = 0.0, MAX_KAPPA
+    for _ in range(64):
+        middle = (low + high) / 2
+        below = float(mean_resultant(p, middle)) < R
+        low, high = (middle, high) if below else (low, middle)
+    return high
+
+
+def close(a: Any, b: Any, rtol: float = 1e-12, atol: float = 1e-13) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(a, dtype=F64), torch.as_tensor(b, dtype=F64), rtol=rtol, atol=atol
+    )
+
+
+# Statistics and states
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_state_is_the_naive_fit(estimator: str) -> None:
+    z, y = sample()
+    statistics = fitted(z, y)
+    state = statistics.state(estimator)
+    for c in range(C):
+        mu, R = naive_mean(z, y, c)
+        close(state.mu[c], mu)
+        close(statistics.mean_length[c], R)
+        close(state.kappa[c], naive_kappa(R, P, estimator), rtol=1e-9)
+        assert int(state.count[c]) == int((y == c).sum())
+    assert (state.num_classes, state.dim) == (C, P)
+    if estimator == "mle":
+        close(state.resultant, statistics.mean_length)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rounded_features_are_taken_to_unit_length(dtype: torch.dtype) -> None:
+    z, y = sample()
+    z = z.to(dtype)
+    state = fitted(z, y).state()
+    for c in range(C):
+        close(state.mu[c], naive_mean(z, y, c)[0])
+    assert state.mu.dtype == F64
+
+
+def test_weights_repeat_samples() -> None:
+    z, y = sample()
+    times = torch.randint(0, 4, (len(y),))
+    weighted = ClassStatistics(C, P).update(z, y, times.double())
+    repeated = fitted(z.repeat_interleave(times, 0), y.repeat_interleave(times))
+    close(weighted.total, repeated.total)
+    close(weighted.weight, repeated.weight)
+    close(weighted.mean_length, repeated.mean_length)
+    assert torch.equal(weighted.count, torch.bincount(y, minlength=C))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(0, 2**31), st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_split_and_order_merges_to_the_whole(
+    labels: list[int], seed: int, data: st.DataObject
+) -> None:
+    torch.manual_seed(seed)
+    y = torch.tensor(labels)
+    z = unit(len(y), P)
+    order = torch.randperm(len(y))
+    part = torch.tensor(data.draw(st.lists(st.integers(0, 3), min_size=len(y), max_size=len(y))))
+    pieces = [fitted(z[order][part == k], y[order][part == k], 4) for k in range(4)]
+    whole = fitted(z, y, 4)
+    merged = ClassStatistics(4, P)
+    for k in torch.randperm(4).tolist():
+        assert merged.merge(pieces[k]) is merged
+    assert torch.equal(merged.count, whole.count)
+    close(merged.total, whole.total)
+    close(merged.mean_length, whole.mean_length)
+    rest = whole.without(pieces[0])
+    others = pieces[1].merge(pieces[2]).merge(pieces[3])
+    assert torch.equal(rest.count, others.count)
+    assert torch.equal(rest.weight, others.weight)
+    close(rest.total, others.total)
+    assert (rest.total[rest.count == 0] == 0).all()
+
+
+def test_pieces_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = sample()
+    whole, scores = fitted(z, y), leave_one_out_scores(z, y, fitted(z, y), 0.1)
+    left = whole.leave_one_out(z, y)
+    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 7)
+    seen = []
+    normalized = _features.normalized
+    for module in (classes, finite_sample):
+        monkeypatch.setattr(module, "normalized", lambda a: seen.append(len(a)) or normalized(a))
+    close(fitted(z, y).total, whole.total)
+    for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):
+        close(a, b)
+    for a, b in zip(whole.leave_one_out(z, y), left, strict=True):
+        close(a, b)
+    assert max(seen) == 7 and sum(seen) == 3 * len(z)
+    with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 23"):
+        whole.update(z * torch.where(torch.arange(len(z)) == 23, 2.0, 1.0)[:, None], y)
+
+
+def test_update_takes_no_gradient_and_an_empty_batch() -> None:
+    z, y = sample()
+    statistics = fitted(z.requires_grad_(), y)
+    assert not statistics.total.requires_grad
+    before = statistics.total.clone()
+    statistics.update(z[:0], y[:0])
+    assert torch.equal(statistics.total, before)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("dtype", [F64, torch.float32, torch.bfloat16])
+def test_degenerate_classes(estimator: str, dtype: torch.dtype) -> None:
+    x = unit(4, P, dtype=dtype)
+    # Class 0 none, 1 one sample, 2 seven equal samples, 3 opposite samples, 4 cancelling sums.
+    z = torch.cat([x[:1], x[1:2].expand(7, P), x[2:3], -x[2:3], x, -x])
+    y = torch.tensor([1] + [2] * 7 + [3] * 2 + [4] * 8)
+    statistics = fitted(z, y)
+    close(statistics.mean_length, [0.0, 1.0, 1.0, 0.0, 0.0])
+    assert (statistics.mean_length <= 1).all()
+    state = statistics.state(estimator)
+    assert state.kappa.tolist() == [0.0, MAX_KAPPA, MAX_KAPPA, 0.0, 0.0]
+    assert state.count.tolist() == [0, 1, 7, 2, 8]
+    for c in (0, 3, 4):
+        assert torch.equal(state.mu[c], axis())
+    close(state.mu[1], classes.normalized(x[:1])[0])
+    close(state.mu[2], classes.normalized(x[1:2])[0])
+    ClassState(state.mu, state.kappa, state.count)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_cap_holds_for_nearly_equal_samples(estimator: str) -> None:
+    near = torch.nn.functional.normalize(axis() + 1e-4 * axis(i=1), dim=0)
+    state = fitted(torch.stack([axis(), near]), torch.zeros(2, dtype=torch.int64)).state(estimator)
+    assert float(concentration(P, 1 - 1e-9, estimator)) > MAX_KAPPA
+    assert float(state.kappa[0]) == MAX_KAPPA
+
+
+# Files
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    z, y = sample()
+    statistics, path = fitted(z, y), tmp_path / "bank.safetensors"
+    ClassStatistics(2, 3).save(path)
+    statistics.save(path)
+    loaded = ClassStatistics.load(str(path))
+    for a, b in zip(loaded._sums(), statistics._sums(), strict=True):
+        assert torch.equal(a, b) and a.dtype == b.dtype
+    loaded.update(z, y)  # not a view of the file
+    assert [f.name for f in tmp_path.iterdir()] == ["bank.safetensors"]
+
+
+def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bank"
+    ClassStatistics(2, 3).save(path)
+    before = path.read_bytes()
+
+    def fail(tensors: Any, name: Path, metadata: Any) -> None:
+        name.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(classes, "save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        ClassStatistics(2, 3).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "bank.safetensors"
+    z, y = sample()
+    fitted(z, y).save(path)
+    whole = path.read_bytes()
+    rule = r"expected .*bank\.safetensors to be a whole safetensors file of ClassStatistics"
+    for content in (b"", whole[:7], whole[:60], whole[:-1], whole + b"x", b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rule + ", got a file that cannot be read"):
+            ClassStatistics.load(path)
+    good: dict[str, Tensor] = {n: getattr(fitted(z, y), n) for n in ("count", "weight", "total")}
+    mark = {"format": classes.FORMAT}
+    foreign: list[tuple[dict[str, Tensor], dict[str, str] | None, str]] = [
+        (good, None, "got format None with tensors"),
+        ({"count": good["count"]}, mark, r"with tensors \['count'\]"),
+        ({**good, "count": good["count"].int()}, mark, r"count torch.int32 \(5,\)"),
+        ({**good, "total": good["total"][:3].clone()}, mark, r"total torch.float64 \(3, 6\)"),
+        ({**good, "total": good["total"] * math.nan}, mark, "negative, infinite or undefined"),
+        ({**good, "total": good["total"] * 40}, mark, "a mean longer than one"),
+        ({**good, "count": -good["count"]}, mark, "negative, infinite or undefined"),
+    ]
+    for tensors, metadata, message in foreign:
+        save_file(tensors, path, metadata)
+        with pytest.raises(ValueError, match=rule + ".*" + message):
+            ClassStatistics.load(path)
+    with pytest.raises(FileNotFoundError):
+        ClassStatistics.load(tmp_path / "none")
+
+
+# Leave one out
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_leave_one_out_is_the_refit(estimator: str) -> None:
+    z, y = sample(30)
+    z, y = torch.cat([z, unit(1, P)]), torch.cat([y, torch.tensor([C])])  # class C: one sample
+    statistics = fitted(z, y, C + 1)
+    mu, kappa = statistics.leave_one_out(z, y, estimator)
+    scores = leave_one_out_scores(z, y, statistics, 0.1, estimator)
+    state = statistics.state(estimator)
+    for i, c in enumerate(y.tolist()):
+        others = torch.arange(len(y)) != i
+        refit = fitted(z[others], y[others], C + 1).state(estimator)
+        close(mu[i], refit.mu[c])
+        close(kappa[i], refit.kappa[c], rtol=1e-10)
+        for q, at in zip(scores, (refit, state), strict=True):
+            naive = vmf_score((z[i] * at.mu[c]).sum().clamp(-1, 1), at.kappa[c], 0.1, P)
+            close(q[i], naive, rtol=1e-9)
+    assert float(kappa[-1]) == 0 and torch.equal(mu[-1], axis())
+
+
+def test_leave_one_out_with_weights_and_class_temperatures() -> None:
+    z, y = sample(30)
+    w, tau = torch.rand(30, dtype=F64), torch.rand(C, dtype=F64) + 0.05
+    w[y == 0] = 0.0
+    w[0] = 0.3  # all the weight of class 0
+    statistics = ClassStatistics(C, P).update(z, y, w)
+    mu, kappa = statistics.leave_one_out(z, y, weights=w)
+    scores = leave_one_out_scores(z, y, statistics, tau, weights=w)
+    for i, c in enumerate(y.tolist()):
+        others = torch.arange(len(y)) != i
+        refit = ClassStatistics(C, P).update(z[others], y[others], w[others]).state()
+        close(mu[i], refit.mu[c], atol=1e-11)
+        close(kappa[i], refit.kappa[c], rtol=1e-9)
+        naive = vmf_score((z[i] * refit.mu[c]).sum().clamp(-1, 1), refit.kappa[c], tau[c], P)
+        close(scores.left_out[i], naive, rtol=1e-9)
+    assert float(kappa[0]) == 0 and torch.equal(mu[0], axis())
+
+
+# Finite samples
+
+
+def test_finite_sample_formulas() -> None:
+    A, n, tau = 0.3, 7, 0.1
+    close(expected_square_resultant(A, n), A**2 + (1 - A**2) / n)
+    close(unbiased_square_resultant(A, n), (n * A**2 - 1) / (n - 1))
+    close(self_inclusion(A, tau, n), (1 - A**2) / (tau * n))
+    counts = torch.tensor([2, 5, 1000])
+    lengths = torch.tensor([0.2, 0.9, 1.0], dtype=F64)
+    close(unbiased_square_resultant(lengths, counts), (counts * lengths**2 - 1) / (counts - 1))
+    for dtype in (torch.float32, torch.bfloat16):
+        assert expected_square_resultant(lengths.to(dtype), counts).dtype == dtype
+        assert unbiased_square_resultant(lengths.to(dtype), counts).dtype == dtype
+        assert self_inclusion(lengths.to(dtype), tau, counts).dtype == dtype
+    # The estimate of the expectation is the square itself.
+    expected = expected_square_resultant(lengths, counts)
+    close(unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "kappa", "n"), [(3, 2.0, 2), (16, 8.0, 5), (128, 40.0, 12)])
+def test_finite_sample_identities_hold_for_draws(p: int, kappa: float, n: int) -> None:
+    repeats, tau = 4000, 0.1
+    draws = VonMisesFisher(axis(p), kappa).sample((repeats * n,))
+    y = torch.arange(repeats).repeat_interleave(n)
+    statistics = fitted(draws, y, repeats)
+    R, A = statistics.mean_length, float(mean_resultant(p, kappa))
+
+    def agrees(values: Tensor, expected: Any) -> None:
+        error = float(values.std()) / math.sqrt(repeats)
+        assert abs(float(values.mean()) - float(expected)) < 5 * error
+
+    agrees(R**2, expected_square_resultant(A, n))
+    agrees(unbiased_square_resultant(R, n), A**2)
+    mean = statistics.total / n
+    rest = (statistics.total.repeat_interleave(n, 0) - draws) / (n - 1)
+    leading = ((draws * (mean.repeat_interleave(n, 0) - rest)).sum(-1)) / tau
+    agrees(leading.view(repeats, n).mean(1), self_inclusion(A, tau, n))
+
+
+def test_inclusion_raises_own_scores_as_predicted() -> None:
+    p, n, kappa, tau = 1024, 40, 800.0, 1.0
+    z = VonMisesFisher(axis(p), kappa).sample((20 * n,))
+    y = torch.arange(20).repeat_interleave(n)
+    left_out, included = leave_one_out_scores(z, y, fitted(z, y, 20), tau)
+    predicted = float(self_inclusion(float(mean_resultant(p, kappa)), tau, n))
+    assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
+
+
+# Cross-fitting
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_cross_fit_is_the_naive_one(estimator: str) -> None:
+    z, y = sample(50, spread=0.6)
+    # Class 5 is in fold 0 alone, 6 has one sample in each of folds 0 and 1, 7 cancels.
+    extra = unit(4, P)
+    z = torch.cat([z, extra, extra[:2], -extra[:2]])
+    y = torch.cat([y, torch.tensor([5, 5, 6, 6, 7, 7, 7, 7])])
+    fold = torch.cat([torch.randint(3, (50,)), torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])])
+    tau, A_ref, r_min, r_max = 0.1, 0.6, 0.9, 1.1
+    folds = fold_statistics(z, y, fold, 8, 3)
+    fit = cross_fit_temperature(folds, tau, A_ref, r_min=r_min, r_max=r_max, estimator=estimator)
+    clipped = set()
+    for k in range(3):
+        rows = fold != k
+        for c in range(8):
+            n = int((y[rows] == c).sum())
+            mu, R = naive_mean(z[rows], y[rows], c)
+            A = A_ref if n < 2 else math.sqrt(max((n * R**2 - 1) / (n - 1), 0.0))
+            ratio = min(max(A / A_ref, r_min), r_max)
+            clipped.add((ratio == r_min) - (ratio == r_max))
+            close(fit.resultant[k, c], A, rtol=1e-10)
+            close(fit.temperature[k, c], tau * ratio, rtol=1e-10)
+            close(fit.states[k].mu[c], mu)
+            kappa = 0.0 if n == 0 else naive_kappa(A, P, estimator)
+            close(fit.states[k].kappa[c], kappa, rtol=1e-8)
+            assert int(fit.states[k].count[c]) == n
+            if estimator == "mle" and n > 0 and ratio == A / A_ref:
+                close(fit.states[k].resultant[c] / fit.temperature[k, c], A_ref / tau, rtol=1e-9)
+    assert clipped == {-1, 0, 1}
+
+
+def test_fold_statistics_by_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = sample()
+    fold = torch.arange(len(y)) % 4
+    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 3)
+    for k, statistics in enumerate(fold_statistics(z, y, fold, C, 4)):
+        close(statistics.total, fitted(z[fold == k], y[fold == k]).total)
+
+
+# Errors and the snapshot
+
+
+def test_state_moves_between_dtypes() -> None:
+    state = fitted(*sample()).state()
+    low = state.to(dtype=torch.float32)
+    assert low.mu.dtype == low.kappa.dtype == low.resultant.dtype == torch.float32
+    assert low.count.dtype == torch.int64
+    assert state.to("meta").mu.device.type == "meta"
+
+
+torch.manual_seed(1)
+MU, KAPPA, COUNT = unit(C, P), torch.ones(C, dtype=F64), torch.ones(C, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], KAPPA, COUNT), "expected mu to be a tensor, got list"),
+        ((MU[0], KAPPA, COUNT), r"expected mu \[C, p\] with p >= 2, .* got \(6,\), \(5,\) and"),
+        ((MU[:, :1], KAPPA, COUNT), r"with p >= 2, .* got \(5, 1\)"),
+        ((MU, KAPPA[:2], COUNT), r"kappa \[C\] and count \[C\], got \(5, 6\), \(2,\) and \(5,\)"),
+        ((MU, KAPPA.float(), COUNT), "of one floating dtype, got torch.float64 and torch.float32"),
+        ((MU.long(), KAPPA, COUNT), "of one floating dtype, got torch.int64"),
+        ((MU, KAPPA.to("meta"), COUNT), "on one device, got cpu, meta and cpu"),
+        ((MU * 1.1, KAPPA, COUNT), r"expected \|mu\| - 1 within .* got 0.1 at index 0"),
+        ((MU, -KAPPA, COUNT), "expected kappa >= 0 and finite, got -1 at index 0"),
+        ((MU, KAPPA * math.nan, COUNT), "expected kappa >= 0 and finite, got nan at index 0"),
+        ((MU, KAPPA, -COUNT), "expected count >= 0 and finite, got -1 at index 0"),
+    ],
+)
+def test_state_errors(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClassState(*arguments)
+
+
+def changed(a: Tensor, i: int, value: float) -> Tensor:
+    a = a.clone()
+    a[i] = value
+    return a
+
+
+Z, Y = sample(20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Z[:, :3], Y), r"expected z \[N, 6\], got shape \(20, 3\)"),
+        (("z", Y), r"expected z \[N, 6\], got str"),
+        ((Z.long(), Y), "expected z of a floating dtype, got torch.int64"),
+        ((Z.to("meta"), Y), "expected z on cpu, got it on meta"),
+        ((Z * 1.5, Y), r"expected \|z\| - 1 within .* got 0.5 at index 0"),
+        ((changed(Z, 3, math.nan), Y), r"expected \|z\| - 1 within .* got nan at index 3"),
+        ((Z, Y[:4]), r"expected y \[20\], one a row of z, got shape \(4,\)"),
+        ((Z, Y.int()), "expected y of dtype torch.int64, got torch.int32"),
+        ((Z, Y.to("meta")), "expected y on cpu, got it on meta"),
+        ((Z, changed(Y, 7, 5)), r"expected y in \[0, 5\), got 5 at index 7"),
+        ((Z, changed(Y, 8, -1)), r"expected y in \[0, 5\), got -1 at index 8"),
+        ((Z, Y, torch.ones(3)), r"expected weights \[20\] on cpu, got \(3,\) on cpu"),
+        ((Z, Y, -torch.ones(20)), "expected weights >= 0 and finite, got -1 at index 0"),
+        ((Z, Y, Y), "expected weights of a floating dtype, got torch.int64"),
+    ],
+)
+def test_update_errors_come_before_any_work(arguments: Any, message: str) -> None:
+    statistics = ClassStatistics(C, P)
+    with pytest.raises(ValueError, match=message):
+        statistics.update(*arguments)
+    assert not statistics.count.any() and not statistics.total.any()
+
+
+def test_other_errors() -> None:
+    for number in (0, 2.0, True):
+        with pytest.raises(ValueError, match="expected num_classes to be an integer >= 1, got"):
+            ClassStatistics(number, P)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+        ClassStatistics(C, 1)
+    statistics = fitted(Z, Y)
+    with pytest.raises(ValueError, match=r"alike, .*num_classes=5, dim=6.*got .*dim=3\)"):
+        statistics.merge(ClassStatistics(C, 3))
+    with pytest.raises(ValueError, match="expected ClassStatistics, got str"):
+        statistics.merge("x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"a part of these, got \d+ samples of 0 in class 0"):
+        ClassStatistics(C, P).without(statistics)
+    with pytest.raises(ValueError, match=r"expected estimator to be one of .* got 'map'"):
+        statistics.state("map")
+    with pytest.raises(ValueError, match="one of class 0, which has no sample, at index 0"):
+        ClassStatistics(C, P).leave_one_out(Z, Y)
+    with pytest.raises(ValueError, match=r"expected weights \[20\] on cpu, got \(30,\)"):
+        leave_one_out_scores(Z, Y, statistics, 0.1, weights=torch.ones(30))
+    with pytest.raises(ValueError, match=r"expected tau to be a number or \[5\], got shape \(2,\)"):
+        leave_one_out_scores(Z, Y, statistics, torch.ones(2))
+    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
+        leave_one_out_scores(Z, Y, statistics, 0.0)
+
+
+def test_finite_sample_errors() -> None:
+    with pytest.raises(ValueError, match="expected n >= 2 and finite, got 1 at index 1"):
+        unbiased_square_resultant(0.5, torch.tensor([2, 1]))
+    with pytest.raises(ValueError, match="expected n >= 1 and finite, got 0"):
+        expected_square_resultant(0.5, 0)
+    with pytest.raises(ValueError, match=r"expected A between 0 and 1, got 1\.5"):
+        self_inclusion(1.5, 0.1, 3)
+    with pytest.raises(ValueError, match=r"expected R between 0 and 1, got -0\.5"):
+        unbiased_square_resultant(-0.5, 3)
+    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
+        self_inclusion(0.5, 0.0, 3)
+
+
+def test_cross_fit_errors() -> None:
+    fold = torch.arange(20) % 2
+    folds = fold_statistics(Z, Y, fold, C, 2)
+    bounds: Any = {"r_min": 0.5, "r_max": 2.0}
+    with pytest.raises(ValueError, match="expected two folds or more, got 1"):
+        cross_fit_temperature(folds[:1], 0.1, 0.5, **bounds)
+    with pytest.raises(ValueError, match="0 < r_min <= r_max, both finite, got r_min = 2"):
+        cross_fit_temperature(folds, 0.1, 0.5, r_min=2.0, r_max=1.0)
+    with pytest.raises(ValueError, match=r"expected A_ref in \(0, 1\], got 0"):
+        cross_fit_temperature(folds, 0.1, 0.0, **bounds)
+    weighted = ClassStatistics(C, P).update(Z, Y, torch.full((20,), 0.5))
+    with pytest.raises(ValueError, match=r"without weights, .* samples in class 0"):
+        cross_fit_temperature([*folds, weighted], 0.1, 0.5, **bounds)
+    with pytest.raises(ValueError, match=r"expected fold in \[0, 2\), got 4 at index 3"):
+        fold_statistics(Z, Y, changed(fold, 3, 4), C, 2)
+    with pytest.raises(ValueError, match="expected num_folds to be an integer >= 2, got 1"):
+        fold_statistics(Z, Y, fold, C, 1)
+    with pytest.raises(ValueError, match=r"expected z \[N, p\], got shape \(6,\)"):
+        fold_statistics(Z[0], Y, fold, C, 2)
+
+
+@pytest.mark.gpu
+def test_gpu_statistics_agree_without_synchronising() -> None:
+    z, y = sample()
+    statistics = ClassStatistics(C, P, device="cuda")
+    on_gpu = z.cuda(), y.cuda()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        statistics.update(*on_gpu)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    close(statistics.total.cpu(), fitted(z, y).total)
+    close(statistics.state().kappa.cpu(), fitted(z, y).state().kappa, rtol=1e-10)
+    with pytest.raises(ValueError, match="got nan at index 3"):
+        statistics.update(changed(on_gpu[0], 3, math.nan), on_gpu[1], validate_args=True)

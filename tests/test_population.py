@@ -1,0 +1,490 @@
+"""The matched binary model against direct integration, full draws and its own limits.
+
+Statistical tests have fixed seeds: a frequency or mean further than five standard errors from its
+exact value is a failure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import integrate, optimize, special, stats
+from torch import Tensor
+
+from resultant._projection import log_projection_tail
+from resultant.bessel import ratio
+from resultant.population import BinaryModel, projection_variance, rate_function
+from resultant.score import vmf_score
+from resultant.vmf import VonMisesFisher
+
+STANDARD_ERRORS = 5.0
+DOUBLINGS = (256, 1024, 4096, 16384, 65536)
+
+ORDERED = BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
+# Here the offsets decide which class has the larger exponent.
+CLOSE = BinaryModel(1.2, 1.0, -0.2, tau=1.0, b_h=0.05, b_t=-0.05)
+CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
+
+models = st.builds(
+    BinaryModel,
+    lambda_h=st.floats(0.05, 20.0),
+    lambda_t=st.floats(0.05, 20.0),
+    cosine=st.floats(-1.0, 0.95),
+    tau=st.floats(0.05, 2.0),
+    b_h=st.floats(-2.0, 2.0),
+    b_t=st.floats(-2.0, 2.0),
+)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20240601)
+
+
+def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
+    """The model with its offsets moved so that the tail class has this typical margin."""
+    flat = replace(model, b_h=0.0, b_t=0.0)
+    return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
+
+
+def directions(model: BinaryModel, p: int) -> tuple[Tensor, Tensor]:
+    """mu_h and mu_t in the first two coordinates."""
+    mu = torch.eye(2, p, dtype=torch.float64)
+    sine = math.sqrt(1 - model.cosine**2)
+    return mu[0], model.cosine * mu[0] + sine * mu[1]
+
+
+def full_errors(model: BinaryModel, p: int, n: int, rule: str) -> list[tuple[float, float]]:
+    """Class errors of whole vectors, and their standard errors, with the rules written out."""
+    nu = p / 2 - 1
+    mu_h, mu_t = directions(model, p)
+    r_h, r_t = (x / (1 + math.sqrt(1 + x * x)) for x in (model.lambda_h, model.lambda_t))
+    found = []
+    for mu, lam, sign in ((mu_h, model.lambda_h, 1), (mu_t, model.lambda_t, -1)):
+        z = VonMisesFisher(mu, nu * lam).sample((n,))
+        if rule == "leading":
+            D = z @ (r_h * mu_h - r_t * mu_t) / model.tau
+        else:
+            D = vmf_score(z @ mu_h, nu * model.lambda_h, model.tau, p)
+            D = D - vmf_score(z @ mu_t, nu * model.lambda_t, model.tau, p)
+        wrong = float((sign * (D + model.b_h - model.b_t) < 0).double().mean())
+        found.append((wrong, math.sqrt(max(wrong * (1 - wrong), 1 / n) / n)))
+    return found
+
+
+def disk_probability(xi: float, beta: float, kappa: float, p: int) -> float:
+    """Pr(n'X <= xi) over two coordinates (xi, u) of X, u = sqrt(1 - xi^2) sin(phi)."""
+    alpha, nu = mp.sqrt(1 - mp.mpf(beta) ** 2), mp.mpf(p) / 2 - 1
+
+    def slab(x: Any) -> Any:
+        root = mp.sqrt(1 - x * x)
+
+        def density(phi: Any) -> Any:
+            exponent = kappa * (beta * x + alpha * root * mp.sin(phi))
+            return mp.exp(exponent) * mp.cos(phi) ** (2 * nu - 1)
+
+        return _integral(density, -mp.pi / 2, mp.pi / 2) * root ** (2 * nu - 1)
+
+    # In the angle of x, whose ends are regular.
+    angle, last = mp.acos(xi), mp.pi
+
+    def turned(psi: Any) -> Any:
+        return slab(mp.cos(psi)) * mp.sin(psi)
+
+    below, above = (_integral(turned, a, b) for a, b in ((angle, last), (0, angle)))
+    return float(below / (below + above))
+
+
+def _integral(f: Any, start: Any, end: Any) -> Any:
+    return mp.quad(f, [start, end], method="gauss-legendre", maxdegree=4)
+
+
+def split_log_probability(xi: float, beta: float, kappa: float, p: int) -> float:
+    """log Pr(n'X <= xi) over the angle of X with mu; what lies across it is a beta variate."""
+    theta = np.linspace(0, math.pi, 40002)[1:-1]
+    log_f = kappa * np.cos(theta) + (p - 2) * np.log(np.sin(theta))
+    alpha = math.sqrt(1 - beta**2)
+    x = (xi - beta * np.cos(theta)) / (alpha * np.sin(theta))
+    half = 0.5 * special.betainc((p - 2) / 2, 0.5, np.clip(1 - x * x, 0, 1))
+    with np.errstate(divide="ignore"):
+        log_tail = np.log(np.where(x < 0, half, 1 - half))
+    return float(special.logsumexp(log_f + log_tail) - special.logsumexp(log_f))
+
+
+@pytest.mark.parametrize(
+    ("p", "beta", "lam", "xi"),
+    [(3, 0.6, 1.5, 0.1), (4, -0.3, 4.0, -0.7), (9, 0.6, 1.5, -0.2)],
+)
+def test_tail_against_direct_integration(p: int, beta: float, lam: float, xi: float) -> None:
+    kappa = lam * (p / 2 - 1)
+    expected = disk_probability(xi, beta, kappa, p)
+    lower = log_projection_tail(xi, beta, kappa, p, upper=False)
+    upper = log_projection_tail(xi, beta, kappa, p, upper=True)
+    assert float(lower.exp()) == pytest.approx(expected, rel=1e-10)
+    assert float(upper.exp()) == pytest.approx(1 - expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("p", [16, 128, 700])
+@pytest.mark.parametrize("beta", [-0.5, 0.2, 0.9])
+@pytest.mark.parametrize("xi", [-0.55, 0.0, 0.4])
+def test_tail_against_incomplete_beta(p: int, beta: float, xi: float) -> None:
+    kappa = 1.3 * (p / 2 - 1)
+    expected = split_log_probability(xi, beta, kappa, p)
+    lower = float(log_projection_tail(xi, beta, kappa, p, upper=False))
+    assert lower == pytest.approx(expected, rel=1e-10, abs=1e-11)
+
+
+@pytest.mark.parametrize("p", [3, 4, 17, 1024, 65536])
+def test_tail_of_uniform_vectors(p: int) -> None:
+    xi = torch.tensor([-0.9, -0.2, -1e-3, 0.0, 0.5], dtype=torch.float64)
+    expected = stats.beta.logcdf((1 + xi.numpy()) / 2, (p - 1) / 2, (p - 1) / 2)
+    found = log_projection_tail(xi, 0.3, 0.0, p, upper=False).numpy()
+    # scipy underflows far out.
+    seen = expected > -600
+    assert np.allclose(found[seen], expected[seen], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [3, 128, 65536])
+@pytest.mark.parametrize("kappa", [1e-3, 30.0, 1e5])
+def test_tails_are_complements(p: int, kappa: float) -> None:
+    xi = torch.linspace(-0.99, 0.99, 6, dtype=torch.float64).unsqueeze(-1)
+    beta = torch.linspace(-1, 1, 5, dtype=torch.float64)
+    both = [log_projection_tail(xi, beta, kappa, p, upper=upper) for upper in (False, True)]
+    assert both[0].shape == (6, 5)
+    tolerance = 1e-14 * (p + kappa)
+    assert float((both[0].exp() + both[1].exp() - 1).abs().max()) < tolerance
+    assert (both[0].diff(dim=0) > -tolerance).all()
+
+
+def test_tail_beyond_the_sphere() -> None:
+    xi = torch.tensor([-2.0, -1.0, 1.0, 3.0], dtype=torch.float64)
+    lower = log_projection_tail(xi, 0.4, 7.0, 10, upper=False)
+    upper = log_projection_tail(xi, 0.4, 7.0, 10, upper=True)
+    assert lower.tolist() == [-math.inf, -math.inf, 0.0, 0.0]
+    assert upper.tolist() == [0.0, 0.0, -math.inf, -math.inf]
+    assert log_projection_tail(xi.float(), 0.4, 7.0, 10, upper=True).dtype == torch.float32
+
+
+@pytest.mark.parametrize("p", [16, 128])
+@pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
+def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
+    n = 40_000
+    full = full_errors(model, p, n, "leading")
+    for error, (wrong, deviation) in zip(model.errors(p), full, strict=True):
+        assert abs(error - wrong) < STANDARD_ERRORS * deviation
+    for error, estimate in zip(model.errors(p), model.monte_carlo(p, n, "leading"), strict=True):
+        deviation = math.sqrt(error * (1 - error) / n)
+        assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 1 / n
+        if estimate.value * n > 400:
+            assert estimate.standard_error == pytest.approx(deviation, rel=0.2)
+
+
+def test_nothing_counted_is_not_a_probability_of_zero() -> None:
+    head, tail = ORDERED.monte_carlo(4096, 100)
+    assert (head.value, head.displayed, head.samples) == (0.0, 0.005, 100)
+    assert 0.004 < head.standard_error < 0.02
+    assert at_margin(-0.5).monte_carlo(4096, 100).t.displayed == 1.0
+    assert tail.samples == 100
+
+
+@pytest.mark.parametrize("p", [3, 16, 128])
+def test_exact_rule_against_full_draws(p: int) -> None:
+    model, n = at_margin(0.03), 40_000
+    full = full_errors(model, p, n, "exact")
+    for estimate, (wrong, deviation) in zip(model.monte_carlo(p, n), full, strict=True):
+        spread = math.hypot(deviation, estimate.standard_error)
+        assert abs(estimate.value - wrong) < STANDARD_ERRORS * spread
+
+
+def test_exact_margin_nears_the_leading_one() -> None:
+    gaps = []
+    for p in (66, 258, 1026, 4098):
+        leading, exact = ORDERED.sample_margins(p, 2000, "h")
+        gaps.append((p / 2 - 1) * float((leading - exact).abs().max()))
+    assert max(gaps) < 2 * min(gaps)
+
+
+@pytest.mark.parametrize("label", ["h", "t"])
+def test_typical_margin_is_the_limit_of_the_margin(label: Any) -> None:
+    margins = ORDERED.sample_margins(65536, 2000, label)
+    sign = 1 if label == "h" else -1
+    expected = sign * getattr(ORDERED.typical_margins, label) / ORDERED.tau
+    for D in margins:
+        assert float(D.mean()) == pytest.approx(expected, abs=2e-3)
+
+
+def test_geometry_in_the_plane() -> None:
+    mu_h, mu_t = directions(ORDERED, 3)
+    w = ORDERED.r.h * mu_h - ORDERED.r.t * mu_t
+    assert pytest.approx(float(w.norm())) == ORDERED.W
+    for mu, beta, alpha in zip((mu_h, mu_t), ORDERED.beta, ORDERED.alpha, strict=True):
+        assert beta == pytest.approx(float(mu @ w / w.norm()))
+        assert beta**2 + alpha**2 == pytest.approx(1)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.7, 5.0, 200.0])
+def test_projection_variance_is_that_of_the_paper(lam: float) -> None:
+    r = lam / (1 + math.sqrt(1 + lam**2))
+    slope = (1 - r**2) ** 2 / (2 * (1 + r**2))
+    expected = slope * 0.4**2 + (1 - r**2) / 2 * 0.7**2
+    assert float(projection_variance(lam, 0.4, 0.7)) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("p", [128, 2048])
+def test_projection_variance_against_draws_and_moments(p: int) -> None:
+    nu, n = p / 2 - 1, 20_000
+    v = torch.tensor([0.6, -0.5, 0.3], dtype=torch.float64)
+    z = VonMisesFisher(torch.eye(p)[0].double(), 1.4 * nu).sample((n,))[:, :3] @ v
+    limit = float(projection_variance(1.4, 0.6, math.hypot(0.5, 0.3)))
+    kappa = torch.tensor(1.4 * nu, dtype=torch.float64)
+    A, dA = (float(ratio(nu, kappa, k, False)) for k in (0, 1))
+    exact = nu * (dA * 0.36 + A / float(kappa) * 0.34)
+    assert exact == pytest.approx(limit, rel=3 / nu)
+    # The variance of a sample variance of nearly normal draws is 2 sigma^4 / n.
+    assert abs(nu * float(z.var()) / exact - 1) < STANDARD_ERRORS * math.sqrt(2 / n)
+
+
+def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
+    worst = []
+    for p in DOUBLINGS:
+        nu = p / 2 - 1
+        gap = 0.0
+        for R in (-0.8, -0.3, 0.0, 0.4, 0.9):
+            model = at_margin(R / math.sqrt(nu))
+            gap = max(gap, abs(model.gaussian_errors(p).t - model.errors(p).t))
+        worst.append(math.sqrt(nu) * gap)
+    assert max(worst) < 0.1
+    assert max(worst) < 1.3 * min(worst)
+
+
+def test_transition_narrows_as_the_root_of_nu() -> None:
+    def quantile(p: int, level: float) -> float:
+        reach = 8 / math.sqrt(p)
+        root: Any = optimize.brentq(
+            lambda R: at_margin(R).errors(p).t - level, -reach, reach, xtol=1e-6
+        )
+        return root
+
+    z = stats.norm.ppf(0.9)
+    expected = 2 * z * math.sqrt(CRITICAL.variances.t)
+    for p in (128, 2048, 32768):
+        width = quantile(p, 0.1) - quantile(p, 0.9)
+        assert math.sqrt(p / 2 - 1) * width == pytest.approx(expected, rel=2 / math.sqrt(p))
+
+
+@pytest.mark.parametrize(("R", "limit"), [(0.02, 0.0), (-0.02, 1.0), (0.0, 0.5)])
+def test_transition_limits(R: float, limit: float) -> None:
+    model = at_margin(R)
+    assert model.typical_margins.t == pytest.approx(R, abs=1e-15)
+    distance = [abs(model.errors(p).t - limit) for p in DOUBLINGS]
+    assert distance == sorted(distance, reverse=True)
+    assert distance[-1] < 2e-3
+    if R:
+        assert model.limiting_errors == (0.0, limit)
+    if limit == 0.5:
+        # The exact rule has the same limit: its offset, O(1/nu), is small against 1/sqrt(nu).
+        assert model.monte_carlo(65536, 20_000).t.value == pytest.approx(0.5, abs=0.025)
+
+
+def test_limit_of_one_half_at_the_critical_margin() -> None:
+    # A mean direction across the other: R_t = r_t^2 - delta, zero without rounding.
+    r = BinaryModel(1.0, 0.75, 0.0).r.t
+    model = BinaryModel(1.0, 0.75, 0.0, tau=1.0, b_h=r * r)
+    assert model.typical_margins.t == 0
+    assert model.limiting_errors == (0.0, 0.5)
+    assert model.exponents.t == 0
+
+
+@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
+def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
+    """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail."""
+    assert min(model.typical_margins) > 0
+    rests = []
+    for p in DOUBLINGS:
+        nu = p / 2 - 1
+        errors = zip(model.log_errors(p), model.exponents, strict=True)
+        rests.append([-e - nu * rate - 0.5 * math.log(nu) for e, rate in errors])
+    rests = np.array(rests)
+    steps = np.abs(np.diff(rests, axis=0))
+    assert (steps[-1] < 1e-2).all()
+    assert (steps[1:] < 0.6 * steps[:-1]).all()
+    assert np.abs(rests[-1]).max() < 10
+
+
+def test_errors_far_below_the_smallest_double() -> None:
+    model = BinaryModel(8.0, 6.0, -0.9)
+    log_errors = model.log_errors(65536)
+    assert max(log_errors) < -1e4
+    assert model.errors(65536) == (0.0, 0.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(models)
+def test_exponents_are_ordered_under_the_stated_prior(model: BinaryModel) -> None:
+    lambdas, offsets = (model.lambda_h, model.lambda_t), (model.b_h, model.b_t)
+    model = replace(
+        model,
+        lambda_h=max(lambdas),
+        lambda_t=min(lambdas),
+        b_h=max(offsets) / 20,
+        b_t=min(offsets) / 20,
+    )
+    assume(model.typical_margins.t > 0)
+    assert model.typical_margins.h > 0
+    assert model.exponents.h >= model.exponents.t - 1e-13
+
+
+def test_exponents_are_equal_only_in_the_symmetric_case() -> None:
+    symmetric = BinaryModel(1.5, 1.5, 0.2)
+    assert symmetric.exponents.h == pytest.approx(symmetric.exponents.t, rel=1e-13)
+    assert symmetric.errors(40).h == pytest.approx(symmetric.errors(40).t, rel=1e-11)
+    for other in (replace(symmetric, lambda_h=1.6), replace(symmetric, b_h=0.05)):
+        assert other.exponents.h > other.exponents.t
+
+
+def test_reversed_prior_reverses_the_exponents() -> None:
+    back = CLOSE.reversed_prior()
+    assert back.delta == -CLOSE.delta
+    assert min(*CLOSE.typical_margins, *back.typical_margins) > 0
+    assert CLOSE.exponents.h > CLOSE.exponents.t
+    assert back.exponents.h < back.exponents.t
+    # And so do the errors themselves, in high dimension.
+    assert CLOSE.log_errors(4096).h < CLOSE.log_errors(4096).t
+    assert back.log_errors(4096).h > back.log_errors(4096).t
+
+
+@settings(max_examples=12, deadline=None)
+@given(models, st.sampled_from([3, 24, 1000]))
+def test_exchanging_the_classes_exchanges_their_errors(model: BinaryModel, p: int) -> None:
+    lambdas = {"lambda_h": model.lambda_t, "lambda_t": model.lambda_h}
+    other = replace(model.reversed_prior(), **lambdas)
+
+    def near(pair: Any) -> Any:
+        return pytest.approx(tuple(pair), rel=1e-9, abs=1e-9)
+
+    assert other.typical_margins[::-1] == near(model.typical_margins)
+    assert other.exponents[::-1] == near(model.exponents)
+    assert other.log_errors(p)[::-1] == near(model.log_errors(p))
+
+
+def legendre(xi: float, lam: float, beta: float) -> float:
+    """sup_s s xi - Lambda(s), where Lambda(s) = J(|lam mu + s n|) - J(lam)."""
+
+    def J(square: float) -> float:
+        S = math.sqrt(1 + square)
+        return S - math.log(1 + S)
+
+    def lost(s: float) -> float:
+        return J(lam**2 + 2 * lam * s * beta + s**2) - J(lam**2) - s * xi
+
+    found: Any = optimize.minimize_scalar(lost, bracket=(-1.0, 1.0), tol=1e-12)
+    return -float(found.fun)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.05, 10.0), st.floats(-1.0, 1.0), st.floats(-0.9, 0.9))
+def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> None:
+    expected = legendre(xi, lam, beta)
+    assert float(rate_function(xi, lam, beta)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
+@pytest.mark.parametrize("beta", [-1.0, -0.4, 0.0, 0.8])
+def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
+    typical = lam / (1 + math.sqrt(1 + lam**2)) * beta
+    at = torch.tensor(typical, dtype=torch.float64, requires_grad=True)
+    rate = rate_function(at, lam, beta)
+    (slope,) = torch.autograd.grad(rate, at)
+    assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
+    assert abs(float(slope)) < 1e-12 * (1 + lam)
+    grid = torch.linspace(-0.999, 0.999, 501, dtype=torch.float64)
+    values = rate_function(grid, lam, beta)
+    assert (values.diff().diff() > 0).all()
+    # Its curvature at the typical value is one over the variance of the projection.
+    step = 1e-4
+    bend = rate_function(torch.tensor([typical - step, typical + step]).double(), lam, beta)
+    variance = float(projection_variance(lam, beta, math.sqrt(1 - beta**2)))
+    assert float(bend.sum()) / step**2 == pytest.approx(1 / variance, rel=1e-3)
+
+
+def test_rate_is_infinite_from_the_sphere_on() -> None:
+    xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
+    assert rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
+    assert BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
+
+
+def test_rate_is_differentiable() -> None:
+    xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
+    lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, b: rate_function(a, b, -0.6), (xi, lam))
+
+
+def test_density_of_the_angle_integrates_to_the_tail() -> None:
+    """The Bessel form of the density, against scipy's Bessel function and quadrature."""
+    p, beta, kappa, xi = 7, 0.35, 9.0, -0.1
+    m, alpha = (p - 3) / 2, math.sqrt(1 - beta**2)
+
+    def density(psi: float) -> float:
+        x = kappa * alpha * math.sin(psi)
+        weight = math.exp(kappa * beta * math.cos(psi)) * special.iv(m, x) / x**m
+        return math.sin(psi) ** (p - 2) * weight
+
+    above, total = (integrate.quad(density, 1e-12, end)[0] for end in (math.acos(xi), math.pi))
+    found = log_projection_tail(xi, beta, kappa, p, upper=True)
+    assert float(found.exp()) == pytest.approx(above / total, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lambda_h": 0.0}, "expected lambda_h > 0 and finite, got 0"),
+        ({"lambda_t": -1.0}, "expected lambda_t > 0 and finite, got -1"),
+        ({"lambda_t": math.inf}, "expected lambda_t > 0 and finite, got inf"),
+        ({"cosine": 1.5}, r"expected cosine in \[-1, 1\], got 1.5"),
+        ({"tau": 0.0}, "expected tau > 0 and finite, got 0"),
+        ({"b_h": math.nan}, "expected b_h finite, got nan"),
+        ({"b_t": -math.inf}, "expected b_t finite, got -inf"),
+        ({"tau": "warm"}, "expected tau to be a number, got str"),
+        ({"lambda_t": 2.0, "cosine": 1.0}, "w = .* != 0, got lambda_h = lambda_t = 2 and cosine"),
+    ],
+)
+def test_model_rejects(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(ORDERED, **change)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ORDERED.log_errors(2), r"expected p >= 3 \(nu > 0\), got 2"),
+        (lambda: ORDERED.gaussian_errors(2), "expected p >= 3"),
+        (lambda: ORDERED.errors(7.5), "expected p to be an integer"),  # type: ignore[arg-type]
+        (lambda: ORDERED.monte_carlo(9, 0), "expected samples to be an integer >= 1, got 0"),
+        (lambda: ORDERED.monte_carlo(9, 9, "best"), "leading, exact, got 'best'"),  # type: ignore[arg-type]
+        (lambda: ORDERED.sample_margins(9, 9, "x"), "label 'h' or 't', got 'x'"),  # type: ignore[arg-type]
+        (lambda: rate_function(0.0, -1.0, 0.0), "expected lam >= 0 and finite, got -1"),
+        (lambda: rate_function(0.0, 1.0, 1.1), r"expected beta in \[-1, 1\], got 1.1"),
+        (lambda: rate_function(math.nan, 1.0, 0.0), "expected xi finite, got nan"),
+        (lambda: log_projection_tail(math.nan, 0.0, 1.0, 5, upper=True), "xi finite, got nan"),
+        (lambda: projection_variance(-2.0, 0.0, 1.0), "expected lam >= 0 and finite, got -2"),
+        (
+            lambda: log_projection_tail(0.0, torch.tensor([0.0, 2.0]), 1.0, 5, upper=True),
+            r"expected beta in \[-1, 1\], got 2 at index 1",
+        ),
+        (
+            lambda: log_projection_tail(0.0, 0.0, -1.0, 5, upper=True),
+            "expected kappa >= 0 and finite, got -1",
+        ),
+    ],
+)
+def test_functions_reject(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
