@@ -32,6 +32,12 @@ for p in (3, 17, 1024):
                 assert ((slope / exact_slope - 1).abs() <= bar).all(), (p, dtype, rows, columns)
                 alone, nothing = score(rho, kappa, tau, p, False)
                 assert torch.equal(alone, q) and nothing.numel() == 0
+# the absolute error where kappa is of the order of p and t = 10
+for p in (128, 1024):
+    rho, kappa = torch.rand(64, 256) * 2 - 1, p * 10 ** (torch.rand(256) * 2 - 1)
+    tau = torch.full((1,), 0.1)
+    exact, _ = Columns(kappa.double(), tau.double(), p)(rho.double(), False)
+    assert (score(rho, kappa, tau, p, False)[0] - exact).abs().max() <= 3e-6
 empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
 assert empty.shape == (0, 4)
 print("checked")

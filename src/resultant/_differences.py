@@ -160,9 +160,10 @@ class Lower:
         e, p0 = self.e, self.p0
         p1 = _point(e, y1)
         ds = h / (p0.s + p1.s)
-        phi = _add(ds, torch.log1p(ds * p0.g), -e.order)
-        phi = _add(phi, torch.log1p(ds * p0.w), -0.5)
-        phi = torch.addcmul(phi, ds * p1.u * -p0.w, horner(self.quotient, p1.u))
+        # The other terms first, so that the largest is rounded into the result once.
+        small = torch.log1p(ds * p0.w) * 0.5
+        small = torch.addcmul(small, ds * p1.u * p0.w, horner(self.quotient, p1.u))
+        phi = ds - _add(small, torch.log1p(ds * p0.g), e.order)
         if not (with_ratio or e.shift):
             return phi, p1.g
         r1 = _r(horner(self.half_plus, p1.u), p1)

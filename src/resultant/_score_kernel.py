@@ -155,8 +155,10 @@ def _difference(
     sum1 = s1 + A
     both = _reciprocal(sum0 * sum1)
     ds = h * (sum1 * both)
-    q = ds - A * _log1p(ds * g0, P, SMALL) - 0.5 * _log1p(ds * w0, P, SMALL)
-    q -= ds * u1 * w0 * _divided_difference(LOG, u0, u1)
+    ds += (sum1 * both) * tl.fma(-ds, sum0, h)  # the rounding of the quotient, in full
+    # The other terms first, so that the largest is rounded into the result once.
+    small = 0.5 * _log1p(ds * w0, P, SMALL) + ds * u1 * w0 * _divided_difference(LOG, u0, u1)
+    q = ds - (A * _log1p(ds * g0, P, SMALL) + small)
     r1 = q
     if RATIO or len(STEPS) > 0:
         g1 = sum0 * both
@@ -260,8 +262,7 @@ def _score_rows(
     twice = 2 * tl.fma(kappa, t, kappa * t_rest)
     apart = (kappa - t) - t_rest
     least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
-    s0 = tl.sqrt(y0 + A * A)
-    w0 = 1 / s0
+    s0, w0 = _roots(y0 + A * A)
     g0 = 1 / (s0 + A)
 
     rho_at += first * columns + column
