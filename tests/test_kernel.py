@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
-import torch
+
+import resultant
+from resultant import _evaluate
 
 CHECK = """
 import torch
@@ -57,10 +59,11 @@ def test_interpreted() -> None:
     assert run.returncode == 0 and "checked" in run.stdout, run.stderr
 
 
-def test_it_is_used_on_cuda_alone() -> None:
-    """Where Triton is missing the torch path stands in."""
-    from resultant import _evaluate
-
-    rho = torch.rand(3, 4) * 2 - 1
-    q, _ = _evaluate.evaluate(rho, torch.ones(4), torch.ones(()), 8, slope=False)
-    assert q.device.type == "cpu" and "resultant._score_kernel" not in sys.modules
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Triton cannot be imported there is no fused kernel, and the torch path stands in."""
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "resultant._score_kernel", raising=False)
+    monkeypatch.delattr(resultant, "_score_kernel", raising=False)
+    _evaluate._fused.cache_clear()
+    assert _evaluate._fused() is None
+    _evaluate._fused.cache_clear()
