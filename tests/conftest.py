@@ -7,9 +7,13 @@ import os
 import pytest
 import torch
 
+from torchvision_schemas import define_missing
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers share the cores.
     torch.set_num_threads(1)
+
+define_missing()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,14 +20,16 @@ LAYERS = [
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
-    *("_features", "classes", "finite_sample", "gain", "geometry"),
+    *("_features", "classes", "finite_sample", "gain"),
+    *("geometry", "boundaries", "certificates"),
     *("_projection", "population"),
     *("losses", "classifier"),
-    *("data", "models", "augment", "train", "probe", "frozen"),
-    *("paper", "report", "cli"),
+    *("data", "_norm_kernel", "models", "augment"),
+    *("presets", "checkpoint", "train", "probe", "proco_checkpoint", "frozen"),
+    *("figures", "verify", "paper", "report", "cli"),
 ]
 
-HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich")
+HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")
 
 
 def layer(path: Path) -> str:
