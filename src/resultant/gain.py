@@ -19,7 +19,8 @@ from resultant import _checks as checks
 from resultant._checks import COMPUTE_DTYPE, Number
 from resultant._features import require_features, require_temperature
 from resultant.classes import ClassState
-from resultant.score import vmf_score
+from resultant.score import vmf_score, vmf_score_slope
+from resultant.vmf import mean_resultant
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 FAMILIES = ("linear", "power")
@@ -120,14 +121,20 @@ def class_scores(
     of cosines). The scores have the dtype and device of z; the product is never in less than
     float32.
     """
-    if realization not in REALIZATIONS:
-        raise ValueError(f"expected realization to be one of {REALIZATIONS}, got {realization!r}")
     if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
         raise ValueError(f"expected chunk to be an integer >= 1 or None, got {chunk!r}")
     require_features(z, state.dim, state.mu.device, validate_args)
-    offset = _require_offset(offset, state, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
-    rule = _realize(state, tau, realization, beta, family, offset, dtype, validate_args)
+    rule = realize(
+        state,
+        tau,
+        realization,
+        beta,
+        family=family,
+        offset=offset,
+        dtype=dtype,
+        validate_args=validate_args,
+    )
     if torch.compiler.is_compiling() or (z.requires_grad and torch.is_grad_enabled()):
         return rule(z).to(z.dtype)
     width = max(1, state.num_classes) * dtype.itemsize
@@ -142,8 +149,12 @@ def class_scores(
 
 
 @dataclass(frozen=True)
-class _Rule:
-    r"""``q(rho; tau) + slope * rho + shift`` of each class, without q where tau is None."""
+class Realization:
+    r"""The scores of C classes as functions of their cosines alone:
+    ``q(rho; kappa, tau) + slope * rho + shift``, without q where tau is None.
+
+    ``mu`` [C, p], ``kappa`` [C], ``tau`` and ``slope`` [C] or [], ``shift`` [C]. Made by `realize`.
+    """
 
     mu: Tensor
     kappa: Tensor
@@ -152,39 +163,75 @@ class _Rule:
     shift: Tensor | None
 
     def __call__(self, z: Tensor) -> Tensor:
+        """The scores [N, C] of unit vectors z [N, p]."""
         with torch.autocast(z.device.type, enabled=False):
             rho = z.to(self.mu.dtype) @ self.mu.T
-        if self.tau is None:
+        return self.at(rho)
+
+    def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
+        """The scores at cosines ``rho`` [..., C], or [..., K] of the chosen ``classes`` [K]."""
+        tau, slope, shift = (_chosen(a, classes) for a in (self.tau, self.slope, self.shift))
+        if tau is None:
             q = torch.zeros((), dtype=rho.dtype, device=rho.device)
         else:
             # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
-            q = vmf_score(rho, self.kappa, self.tau, self.mu.shape[1], validate_args=False)
-        if self.slope is not None:
-            q = torch.addcmul(q, rho, self.slope)
-        return q if self.shift is None else q + self.shift
+            kappa = self.kappa if classes is None else self.kappa[classes]
+            q = vmf_score(rho, kappa, tau, self.mu.shape[1], validate_args=False)
+        if slope is not None:
+            q = torch.addcmul(q, rho, slope)
+        return q if shift is None else q + shift
+
+    def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
+        """The derivatives of the scores in the cosine, arguments as in `at`."""
+        tau, slope = (_chosen(a, classes) for a in (self.tau, self.slope))
+        kappa = self.kappa if classes is None else self.kappa[classes]
+        if tau is None:
+            total = torch.zeros_like(rho * kappa)
+        else:
+            total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
+        return total if slope is None else total + slope
+
+    def gain(self) -> Tensor:
+        r"""The linear-mean coefficients [C]: :math:`A_c/\tau_c`, and the slope added to it."""
+        gain = torch.zeros_like(self.kappa)
+        if self.tau is not None:
+            gain = mean_resultant(self.mu.shape[1], self.kappa, validate_args=False) / self.tau
+        return gain if self.slope is None else gain + self.slope
+
+    def linear(self) -> Realization:
+        r"""The linear-mean scores :math:`\ell_c=a_c+g_c\rho_c` (sec:softmax-geometry), with the
+        intercept :math:`a_c` of these scores at rho = 0 and their gain :math:`g_c`."""
+        intercept = self.at(torch.zeros_like(self.kappa))
+        return Realization(self.mu, self.kappa, None, self.gain(), intercept)
 
 
 @torch.no_grad()
-def _realize(
+def realize(
     state: ClassState,
     tau: Number,
-    realization: str,
-    beta: float,
-    family: str,
-    offset: Tensor | None,
-    dtype: torch.dtype,
-    validate: bool | None,
-) -> _Rule:
-    """What depends on the classes alone, worked out in float64."""
+    realization: str = "native",
+    beta: float = 0.0,
+    *,
+    family: str = "linear",
+    offset: Tensor | None = None,
+    dtype: torch.dtype = torch.float64,
+    validate_args: bool | None = None,
+) -> Realization:
+    """The scores of `class_scores` for any cosines, its arguments and all; they compute in
+    ``dtype``. What depends on the classes alone is worked out in float64."""
+    if realization not in REALIZATIONS:
+        raise ValueError(f"expected realization to be one of {REALIZATIONS}, got {realization!r}")
     beta = _require_target(beta, family)
+    offset = _require_offset(offset, state, validate_args)
     wide = ClassState(state.mu.detach(), state.kappa.detach(), state.count, validate_args=False).to(
         dtype=torch.float64
     )
-    tau = require_temperature(tau, state.num_classes, state.mu.device, validate)
+    tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
     slope, shift, base = None, offset, tau.to(dtype)
     kappa, used = wide.kappa.to(dtype), base
     if realization in ("temperature", "preserve"):
-        used = target_temperature(wide, tau, beta, family=family, validate_args=validate).to(dtype)
+        used = target_temperature(wide, tau, beta, family=family, validate_args=validate_args)
+        used = used.to(dtype)
     if realization == "preserve":
         # Of the rounded arguments: the intercepts are large, and only their rest is seen.
         h0, h1 = (
@@ -194,11 +241,16 @@ def _realize(
         shift = h0 - h1 if offset is None else h0 - h1 + offset
     elif realization == "angular":
         g = angular_gain(wide, tau, validate_args=False)
-        slope = target_gain(g, beta, family, validate_args=validate) - g
+        slope = target_gain(g, beta, family, validate_args=validate_args) - g
     elif realization == "cosine":
         slope = angular_gain(wide, tau, validate_args=False).mean()
     slope, shift = (None if a is None else a.to(dtype) for a in (slope, shift))
-    return _Rule(wide.mu.to(dtype), kappa, None if realization == "cosine" else used, slope, shift)
+    used = None if realization == "cosine" else used
+    return Realization(wide.mu.to(dtype), kappa, used, slope, shift)
+
+
+def _chosen(a: Tensor | None, classes: Tensor | None) -> Tensor | None:
+    return a if a is None or classes is None or a.dim() == 0 else a[classes]
 
 
 def _require_target(beta: float, family: str) -> float:

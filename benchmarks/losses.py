@@ -1,0 +1,193 @@
+"""A step of the contrastive loss, statistics included, beside the same work done the direct way;
+writes benchmarks/losses.json.
+
+python -m benchmarks.losses
+
+The direct way is that of ProCo's authors, written here for two views and without their host
+synchronisations: N x C x p differences for the norms, and a Bessel function by backward recurrence
+from twice the order, one kernel a step. Without a CUDA device only a small agreement is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import DeviceType
+from torch.nn import functional
+
+from benchmarks.gpu import captured, milliseconds
+from resultant.losses import ProCoLoss
+
+# N, C, p
+SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]
+TAU = 0.1
+RUNS = 12
+RESCALE_EVERY = 8  # float32 holds the growth of so many steps
+
+
+class _LogBessel(torch.autograd.Function):
+    """log I_nu(x) for an integer order by Miller's backward recurrence."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, nu: int) -> Tensor:
+        reciprocal = 2 / x
+        above, here = torch.zeros_like(x), torch.ones_like(x)
+        scale = at_order = torch.zeros_like(x)
+        for m in range(2 * nu, 0, -1):
+            above, here = here, torch.addcmul(above, reciprocal, here, value=m)
+            if m - 1 == nu:
+                at_order = here.log() + scale
+                ctx.save_for_backward(above / here + nu / x)
+            if m % RESCALE_EVERY == 0:
+                scale = scale + here.log()
+                above, here = above / here, torch.ones_like(x)
+        return at_order - (here.log() + scale) + torch.special.i0e(x).log() + x
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
+        return grad[0] * ctx.saved_tensors[0], None
+
+
+class Direct:
+    """The baseline's loss over views: running means of two banks, and the scores above."""
+
+    def __init__(self, old: Tensor, new: Tensor) -> None:
+        self.banks = [(start, torch.zeros(len(start), device=start.device)) for start in (old, new)]
+
+    def update(self, z: Tensor, y: Tensor) -> None:
+        one_hot = functional.one_hot(y, len(self.banks[0][0])).to(z.dtype)
+        n = one_hot.sum(0)
+        mean = (one_hot.T @ z) / n.clamp_min(1).unsqueeze(-1)
+        for average, amount in self.banks:
+            w = torch.nan_to_num(n / (n + amount), nan=0.0).unsqueeze(-1)
+            average.mul_(1 - w).addcmul_(w, mean)
+            amount.add_(n)
+
+    def scores(self, z: Tensor) -> Tensor:
+        average, p = self.banks[0][0], z.shape[1]
+        R = average.norm(dim=-1)
+        kappa = p * R / (1 - R * R)
+        kappa = torch.where((kappa > 1e5) | (kappa < 0), 1e5, kappa)
+        tilted = (kappa / R).unsqueeze(-1) * average + z.unsqueeze(1) / TAU
+        x, nu = tilted.norm(dim=-1), p // 2 - 1
+        log_bessel: Callable[[Tensor, int], Any] = _LogBessel.apply
+        phi = log_bessel(x, nu) - nu * x.log()
+        return phi - (log_bessel(kappa, nu) - nu * kappa.log())
+
+    def __call__(self, views: Tensor, y: Tensor) -> Tensor:
+        total = views.new_zeros(())
+        for z in views:
+            with torch.no_grad():
+                self.update(z, y)
+            total = total + functional.cross_entropy(self.scores(z), y)
+        return total / len(views)
+
+
+def problem(
+    N: int, C: int, p: int, device: str, runs: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor]:
+    """Two views that lean on their classes, and labels."""
+    y = torch.randint(0, C, (N,), device=device)
+    centres = functional.normalize(torch.randn(C, p, device=device), dim=-1)
+    z = centres[y] + 0.7 * torch.randn(2, *runs, N, p, device=device) / p**0.5
+    return functional.normalize(z, dim=-1).requires_grad_(), y
+
+
+def step(loss: Callable[..., Tensor], z: Tensor, y: Tensor) -> Callable[[], Tensor]:
+    return lambda: torch.autograd.grad(loss(z, y).sum(), z)[0]
+
+
+def exact(C: int, p: int, realization: str | Sequence[str] = "native", **options: Any) -> ProCoLoss:
+    return ProCoLoss(C, p, TAU, realization, **options).cuda()
+
+
+def direct(C: int, p: int) -> Direct:
+    return direct_twin(exact(C, p))
+
+
+def direct_twin(loss: ProCoLoss) -> Direct:
+    """The direct way from the same random start, float32."""
+    old, new = (0.9 * loss.bank.state(bank=bank).mu.float() for bank in ("old", "new"))
+    return Direct(old, new)
+
+
+def agreement(device: str) -> float:
+    """The largest relative difference between the two ways over some steps of a small problem."""
+    loss = ProCoLoss(10, 64, TAU).to(device)
+    twin, worst = direct_twin(loss), 0.0
+    z, y = problem(32, 10, 64, device)
+    for _ in range(3):
+        a, b = float(loss(z, y).detach()), float(twin(z, y).detach())
+        worst = max(worst, abs(a / b - 1))
+    return worst
+
+
+def kernels(run: Callable[[], object]) -> int:
+    """The kernels that a call launches."""
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run()
+        torch.cuda.synchronize()
+    return sum(event.device_type == DeviceType.CUDA for event in profile.events() or ())
+
+
+def measured(
+    what: str, z: Tensor, y: Tensor, make: Callable[..., Callable[..., Tensor]], *settings: Any
+) -> dict[str, object]:
+    """Times as called and as a CUDA graph, kernels, and the most memory taken, banks included."""
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    run = step(make(*settings), z, y)
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    peak = torch.cuda.max_memory_allocated() - before
+    row = {
+        "what": what,
+        "kernels": kernels(run),
+        "called_us": round(1e3 * milliseconds(run, calls=5, repeats=7), 1),
+        "graph_us": round(1e3 * milliseconds(captured(run), calls=5, repeats=7), 1),
+        "peak_mb": round(peak / 1e6, 1),
+    }
+    print(row, flush=True)
+    return row
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    if not torch.cuda.is_available():
+        print(f"no CUDA device; the two ways agree to {agreement('cpu'):.1e}")
+        return
+    rows: list[dict[str, object]] = []
+    for N, C, p in SIZES:
+        size = f"2 x {N} x {C}, p = {p}"
+        z, y = problem(N, C, p, "cuda")
+        for name in ("native", "angular"):
+            rows.append(measured(f"{size}, {name}", z, y, exact, C, p, name))
+        rows.append(measured(f"{size}, the direct way", z, y, direct, C, p))
+    z, y = problem(256, 10, 128, "cuda", (RUNS,))
+    mixed = ("native", "temperature", "preserve", "angular") * (RUNS // 4)
+    for names in (("native",) * RUNS, ("angular",) * RUNS, mixed):
+        what = f"{RUNS} runs of 2 x 256 x 10, p = 128, {', '.join(dict.fromkeys(names))}"
+        stack = partial(exact, runs=(RUNS,))
+        rows.append(measured(what, z, y, stack, 10, 128, names))
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "agreement": agreement("cuda"),
+        "rows": rows,
+    }
+    out = Path(os.environ.get("OUT", Path(__file__).parent)) / "losses.json"
+    temporary = out.with_suffix(".tmp")
+    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    temporary.replace(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""``python -m resultant`` is the command ``resultant``."""
+
+import sys
+
+from resultant.cli import main
+
+sys.exit(main())

@@ -1,0 +1,250 @@
+r"""ProCo's running class statistics: two banks of sums, one scored against and one being filled.
+
+A bank holds for each class the sum of its unit vectors and their number, so the mean of a class,
+its direction :math:`\mu_c` and its length :math:`R_c` are those of a running mean, while an
+update touches only the classes of the batch. The sums are float64: the order of the additions,
+which differs between devices and numbers of processes, is then lost when a direction is rounded
+to float32, and :math:`1-R_c` keeps its digits over any number of samples.
+
+A class without samples stands at a random vector of length 0.9. That vector is the first sample,
+of weight 1e-30: alone it is the mean, and beside one sample it is less than a rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from resultant import _checks as checks
+from resultant._checks import COMPUTE_DTYPE
+from resultant._features import require_features, require_labels, shape_of
+from resultant.classes import ClassState, capped_concentration
+from resultant.vmf import ESTIMATORS
+
+START_LENGTH = 0.9
+START_WEIGHT = 1e-30
+
+
+class WideModule(nn.Module):
+    """A module whose buffers move with it and keep their dtype: ``half()`` is for networks."""
+
+    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
+        kept = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, a in kept.items():
+            moved = self._buffers[name]
+            self._buffers[name] = a if a is None or moved is None else a.to(moved.device)
+        return self
+
+
+class Snapshot(NamedTuple):
+    """The bank ``old`` as each of V views found it, for queries that are scored against it.
+
+    Directions ``mu`` [V, *runs, C, p] and mean lengths ``R`` [V, *runs, C]; with ``leave_out``
+    also those of each query's own class without the query, [V, *runs, N, p] and [V, *runs, N].
+    """
+
+    mu: Tensor
+    R: Tensor
+    own_mu: Tensor | None = None
+    own_R: Tensor | None = None
+
+
+class ProCoBank(WideModule):
+    r"""The two banks of alg:controlled-training's baseline estimator, ``old`` and ``new``.
+
+    ``old`` has the whole previous epoch and this one so far, ``new`` this one alone; both are
+    buffers [*runs, C, p + 1] of the sums and, last, the counts. ``estimator`` fits kappa to R:
+    ``proco`` is :math:`pR/(1-R^2)`, at most 1e5; ``mle`` and ``banerjee`` as in `concentration`.
+    With ``leave_out`` a query is taken out of its own class before it is scored
+    (sec:self-inclusion).
+
+    ``runs`` are leading dimensions of independent banks side by side. ``seed`` >= 0 draws the
+    random starts, one a run as a sequence, or counting up from a number; with the epoch it fixes
+    them, so they agree on all devices and ranks. Under torch.distributed the samples of all ranks
+    are gathered, N of them on each.
+    """
+
+    old: Tensor
+    new: Tensor
+    epoch: Tensor
+    offset: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        dim: int,
+        *,
+        estimator: str = "proco",
+        leave_out: bool = False,
+        runs: Sequence[int] = (),
+        seed: int | Sequence[int] = 0,
+    ) -> None:
+        super().__init__()
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+            raise ValueError(f"expected num_classes to be an integer >= 1, got {num_classes!r}")
+        if estimator not in ESTIMATORS:
+            raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
+        self.num_classes, self.dim = num_classes, checks.dimension(dim)
+        self.estimator, self.leave_out = estimator, leave_out
+        self.runs = require_runs(runs)
+        number = math.prod(self.runs)
+        self.seeds = tuple(range(seed, seed + number)) if isinstance(seed, int) else tuple(seed)
+        if len(self.seeds) != number or any(not isinstance(s, int) or s < 0 for s in self.seeds):
+            raise ValueError(f"expected seed >= 0, a number or one a run ({number}), got {seed!r}")
+        shape = (*self.runs, num_classes, self.dim + 1)
+        for name in ("old", "new"):
+            self.register_buffer(name, torch.empty(shape, dtype=torch.float64))
+        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
+        first = torch.arange(number).view(*self.runs, 1) * num_classes
+        self.register_buffer("offset", first, persistent=False)
+        self.reset()
+
+    def extra_repr(self) -> str:
+        shape = f"num_classes={self.num_classes}, dim={self.dim}, runs={self.runs}"
+        return f"{shape}, estimator={self.estimator!r}, leave_out={self.leave_out}"
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Both banks as at the beginning of the first epoch."""
+        self.epoch.zero_()
+        self._start(self.old, 0)
+        self._start(self.new, 1)
+
+    @torch.no_grad()
+    def start_epoch(self) -> None:
+        """``old`` becomes ``new``, and ``new`` starts again. Once before every epoch."""
+        self.old.copy_(self.new)
+        self.epoch += 1
+        self._start(self.new, 1)
+
+    def _start(self, bank: Tensor, which: int) -> None:
+        epoch = int(self.epoch)
+        starts = []
+        for seed in self.seeds:
+            mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
+            generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
+            starts.append(torch.randn(self.num_classes, self.dim, generator=generator))
+        u = torch.stack(starts).double().view(*bank.shape[:-1], self.dim)
+        bank[..., :-1] = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
+        bank[..., -1] = START_WEIGHT
+
+    @torch.no_grad()
+    def update(self, z: Tensor, y: Tensor) -> Snapshot:
+        """Add views ``z`` [*runs, N, p] or [V, *runs, N, p], in turn, to both banks.
+
+        ``y`` [N] or [*runs, N] are the labels of every view. Returns what each view is scored
+        against: ``old`` with this view and those before it. Nothing waits for the device.
+        """
+        self.require(z)
+        require_run_labels(y, z.shape[-2], self.num_classes, self.runs, self.old.device)
+        views = z.detach().reshape(-1, *self.runs, *z.shape[-2:])
+        rows = (y + self.offset if self.runs else y).reshape(-1)
+        gathered, at = _of_all_ranks(views), _of_all_ranks(rows).flatten()
+        samples = gathered.new_ones(*gathered.shape[:-1], self.dim + 1, dtype=torch.float64)
+        samples[..., :-1] = gathered
+        number, dtype = len(views), COMPUTE_DTYPE[z.dtype]
+        mu = z.new_empty(number, *self.runs, self.num_classes, self.dim, dtype=dtype)
+        own_mu = views.new_empty(views.shape, dtype=dtype) if self.leave_out else None
+        R: list[Tensor] = []
+        own_R: list[Tensor] = []
+        old, new = (bank.view(-1, self.dim + 1) for bank in (self.old, self.new))
+        for v in range(number):
+            view = samples[:, v].flatten(0, -2)
+            new.index_add_(0, at, view)
+            old.index_add_(0, at, view)
+            mu[v], length = _mean(self.old)
+            R.append(length)
+            if own_mu is not None:
+                own_mu[v], length = self._without(views[v], old[rows])
+                own_R.append(length)
+        return Snapshot(mu, torch.stack(R), own_mu, torch.stack(own_R) if own_R else None)
+
+    def _without(self, z: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Directions and mean lengths of the own classes' sums without the queries.
+
+        A class that the query leaves empty has the length of the random start, and a direction
+        across every query (zero), as a random one nearly is.
+        """
+        own = own.view(*z.shape[:-1], self.dim + 1)
+        rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
+        mu, R = _mean(rest)
+        empty = rest[..., -1] < 0.5
+        return mu.masked_fill(empty.unsqueeze(-1), 0.0), R.masked_fill(empty, START_LENGTH)
+
+    def kappa(self, R: Tensor) -> Tensor:
+        """The concentrations that the estimator fits to mean lengths, at most 1e5."""
+        # The mean of rounded unit vectors may be a rounding longer than one.
+        return capped_concentration(self.dim, R.clamp_max(1), self.estimator)
+
+    def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
+        """``old`` as it is, as of one view."""
+        mu, R = _mean(self.old)
+        return Snapshot(mu.to(dtype).unsqueeze(0), R.unsqueeze(0))
+
+    def state(self, run: int | tuple[int, ...] = (), *, bank: str = "old") -> ClassState:
+        """The state of bank ``old`` or ``new`` in float64; with ``runs``, of the run given."""
+        if bank not in ("old", "new"):
+            raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
+        run = (run,) if isinstance(run, int) else tuple(run)
+        if len(run) != len(self.runs):
+            raise ValueError(f"expected the index of one run of {self.runs}, got {run}")
+        sums = getattr(self, bank)[run]
+        mu, R = _mean(sums)
+        return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
+
+    def require(self, z: Tensor) -> None:
+        """Raise unless ``z`` is [*runs, N, p] or [V, *runs, N, p], of unit vectors."""
+        lead = "".join(f"{n}, " for n in self.runs)
+        rank = len(self.runs) + 2
+        if (
+            not isinstance(z, Tensor)
+            or z.dim() not in (rank, rank + 1)
+            or z.shape[-1] != self.dim
+            or z.shape[-rank:-2] != self.runs
+        ):
+            rule = f"expected z [{lead}N, {self.dim}] or [V, {lead}N, {self.dim}]"
+            raise ValueError(f"{rule}, got {shape_of(z)}")
+        require_features(z.reshape(-1, self.dim), self.dim, self.old.device, None)
+
+
+def require_run_labels(
+    y: Tensor, number: int, num_classes: int, runs: tuple[int, ...], device: torch.device
+) -> None:
+    """Raise unless ``y`` is [N] or [*runs, N], and labels of the classes."""
+    if not isinstance(y, Tensor) or y.shape not in ((number,), (*runs, number)):
+        lead = "".join(f"{n}, " for n in runs)
+        rule = f"expected y [{number}]" + (f" or [{lead}{number}]" if lead else "")
+        raise ValueError(f"{rule}, one a row of z, got {shape_of(y)}")
+    require_labels(y.reshape(-1), y.numel(), num_classes, device, None)
+
+
+def require_runs(runs: Sequence[int]) -> tuple[int, ...]:
+    runs = tuple(runs)
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in runs):
+        raise ValueError(f"expected runs to be a tuple of integers >= 1, got {runs!r}")
+    return runs
+
+
+def _mean(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Directions [..., p] and lengths [...] of the means of sums and counts [..., p + 1]."""
+    total = sums[..., :-1]
+    length = torch.linalg.vector_norm(total, dim=-1)
+    # Samples that cancel exactly have no direction: zero is across every query.
+    apart = length.clamp_min(torch.finfo(length.dtype).tiny)
+    return total / apart.unsqueeze(-1), length / sums[..., -1]
+
+
+def _of_all_ranks(a: Tensor) -> Tensor:
+    """``a`` of every rank, [ranks, ...]."""
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return a.unsqueeze(0)
+    whole = a.new_empty(dist.get_world_size() * len(a), *a.shape[1:])
+    dist.all_gather_into_tensor(whole, a.contiguous())
+    return whole.view(-1, *a.shape)

@@ -1,0 +1,152 @@
+"""Where a training step takes its images from: CIFAR on the device, or a loader of image files.
+
+Everything random about an epoch comes from (seed, epoch) and is drawn on the CPU, so that a run can
+be resumed at any epoch, sees the same on every device, and runs of one seed see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from resultant.augment import ClassificationView, ContrastiveView, normalize
+from resultant.data.images import Loader
+from resultant.models import patches
+
+# Images of the classification view that are augmented at a time.
+PIECE = 16384
+
+
+class Batches(Protocol):
+    """The batches of every epoch; `draw` may run ahead of the device, `load` follows it."""
+
+    steps: int
+
+    def draw(self, epoch: int) -> list[Tensor]:
+        """What is random about an epoch, on the CPU."""
+        ...
+
+    def load(self, drawn: list[Tensor]) -> None:
+        """Begin the epoch."""
+        ...
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """The views [V * N, ...] that the network reads, view by view, and labels [runs, N]."""
+        ...
+
+
+class CifarBatches:
+    """A long-tailed subset on the device; a step's views are made in the step.
+
+    ``images`` uint8 [n, 3, 32, 32] and ``labels`` [n] are the subset; ``seeds`` has one seed a
+    run, equal ones together. A batch can be taken inside a CUDA graph: a counter on the device
+    says which.
+    """
+
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        seeds: Sequence[int],
+        batch_size: int,
+        classification_view: bool,
+        dtype: torch.dtype,
+    ) -> None:
+        self.images, self.labels, self.batch_size, self.dtype = images, labels, batch_size, dtype
+        self.seeds = tuple(dict.fromkeys(seeds))
+        if list(seeds) != sorted(seeds, key=self.seeds.index):
+            raise ValueError(f"expected runs of one seed side by side, got seeds {tuple(seeds)}")
+        self.steps = len(images) // batch_size
+        if not self.steps:
+            raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
+        self.view = ContrastiveView(size=images.shape[-1])
+        self.extra = ClassificationView(size=images.shape[-1]) if classification_view else None
+        device, groups = images.device, len(self.seeds)
+        # Run r reads the images of seed group[r].
+        self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
+        self.step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.order = torch.zeros(
+            self.steps, groups, batch_size, dtype=torch.int64, device=device
+        )
+        self.parameters = torch.zeros(
+            self.steps, groups, 2 * batch_size, len(self.view.columns), device=device
+        )
+        self.extras: Tensor | None = None
+        if self.extra is not None:
+            shape = (self.steps, groups, batch_size, *images.shape[1:])
+            self.extras = torch.zeros(shape, dtype=torch.uint8, device=device)
+
+    def draw(self, epoch: int) -> list[Tensor]:
+        orders, parameters, extras = [], [], []
+        for seed in self.seeds:
+            generator = torch.Generator().manual_seed(_mixed(seed, epoch))
+            order = torch.randperm(len(self.images), generator=generator)
+            orders.append(order[: self.steps * self.batch_size].view(self.steps, -1))
+            drawn = self.view.draw(self.steps * 2 * self.batch_size, generator)
+            parameters.append(drawn.view(self.steps, 2 * self.batch_size, -1))
+            if self.extra is not None:
+                extras.append(self.extra.draw(self.steps * self.batch_size, generator))
+        drawn = [torch.stack(orders, 1), torch.stack(parameters, 1), *extras]
+        return [a.pin_memory() for a in drawn] if self.images.is_cuda else drawn
+
+    def load(self, drawn: list[Tensor]) -> None:
+        order, parameters, *extras = drawn
+        self.order.copy_(order, non_blocking=True)
+        self.parameters.copy_(parameters, non_blocking=True)
+        self.step.zero_()
+        if self.extra is None or self.extras is None:
+            return
+        for g, drawn_extra in enumerate(extras):
+            rows = self.order[:, g].flatten()
+            whole = self.extras[:, g]
+            for top in range(0, len(rows), PIECE):
+                piece = slice(top, top + PIECE)
+                made = self.extra(self.images[rows[piece]], drawn_extra[piece])
+                self._place(whole, top, made.round().to(torch.uint8))
+
+    def _place(self, whole: Tensor, top: int, made: Tensor) -> None:
+        step = torch.arange(top, top + len(made), device=made.device)
+        whole[step // self.batch_size, step % self.batch_size] = made
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        order = self.order.index_select(0, self.step)[0]
+        parameters = self.parameters.index_select(0, self.step)[0]
+        groups = len(self.seeds)
+        twice = order.repeat(1, 2).flatten()
+        views = self.view(self.images[twice], parameters.flatten(0, 1))
+        views = views.unflatten(0, (groups, -1))
+        if self.extras is not None:
+            extra = self.extras.index_select(0, self.step)[0].to(views.dtype)
+            views = torch.cat([views, extra], 1)
+        x = normalize(views.flatten(0, 1)).unflatten(0, (groups, -1))
+        self.step += 1
+        return patches(x, self.dtype), self.labels[order][self.group]
+
+
+class LoadedBatches:
+    """Batches of image files, for one run; see `resultant.data.images.loader`."""
+
+    def __init__(self, loader: Loader, device: torch.device) -> None:
+        self.loader, self.device, self.steps = loader, device, len(loader)
+        self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
+
+    def draw(self, epoch: int) -> list[Tensor]:
+        return [torch.tensor(epoch)]
+
+    def load(self, drawn: list[Tensor]) -> None:
+        self.loader.set_epoch(int(drawn[0]))
+        self.iterator = iter(self.loader)
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        views, labels, _ = next(self.iterator)
+        views = views.to(self.device, non_blocking=True).transpose(0, 1).flatten(0, 1)
+        views = views.contiguous(memory_format=torch.channels_last)
+        return views, labels.to(self.device, non_blocking=True)[None]
+
+
+def _mixed(seed: int, epoch: int) -> int:
+    """A seed for an epoch of a run; torch mixes its bits well."""
+    return seed * 1_000_003 + epoch

@@ -1,0 +1,54 @@
+"""Tensors and JSON in one safetensors file, written under a temporary name and renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+KEY = "resultant"
+
+
+def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write ``tensors`` and the JSON object ``about``; the file is complete or is not there."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    held = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
+    try:
+        save_file(held, temporary, {KEY: json.dumps(about)})
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save` wrote."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"expected a checkpoint, got no file at {path}")
+    try:
+        with safe_open(path, "pt") as file:
+            about = json.loads((file.metadata() or {}).get(KEY, "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"expected a safetensors file, got {error} in {path}") from None
+    if not isinstance(about, dict):
+        raise ValueError(f"expected a file with metadata {KEY!r}, got none in {path}")
+    return tensors, about
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file under a temporary name and rename it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""The drawing style of every figure, and files that appear whole or not at all.
+
+matplotlib is imported by those who draw: without it everything else works.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# One colour a meaning, told apart also by those who do not see red and green (Okabe and Ito).
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#1A1A1A", "#8A8A8A"
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
+
+# A sequence of orders or dimensions, light to dark.
+SEQUENCE = "viridis_r"
+# Signed values about zero.
+DIVERGING = "RdBu_r"
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "mathtext.fontset": "dejavusans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 160,
+    # Text stays text in a vector file.
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "resultant",
+}
+
+# No dates: the same numbers give the same file.
+METADATA = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+def available() -> bool:
+    """Whether matplotlib is there to draw with."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def require() -> None:
+    """Raise a ValueError that says what to install where matplotlib is missing."""
+    if not available():
+        raise ValueError("expected matplotlib to draw figures: pip install resultant[report]")
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in this style; the settings of the caller come back afterwards."""
+    require()
+    import matplotlib as mpl
+    from cycler import cycler
+
+    settings: Any = {**STYLE, "axes.prop_cycle": cycler(color=CYCLE)}
+    with mpl.rc_context(settings):
+        yield
+
+
+def panels(
+    columns: int = 1, rows: int = 1, *, width: float = 3.5, height: float = 2.8
+) -> tuple[Figure, list[Axes]]:
+    """A figure of panels of this size in inches, row by row; call it within `style`."""
+    from matplotlib.figure import Figure
+
+    # Not by pyplot, which would keep the figure and choose a display.
+    figure = Figure(figsize=(columns * width, rows * height))
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def shades(n: int) -> list[Any]:
+    """n colours of a sequence, none too light to see."""
+    import matplotlib as mpl
+
+    return [mpl.colormaps[SEQUENCE](0.15 + 0.8 * i / max(1, n - 1)) for i in range(n)]
+
+
+def legend_below(figure: Figure, axes: Axes, *, columns: int = 3) -> None:
+    """The legend of these axes beneath all panels, where no data are."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def save(
+    figure: Figure, stem: str | os.PathLike[str], formats: Sequence[str] = ("pdf", "png")
+) -> list[Path]:
+    """Write a figure as ``stem.pdf`` and ``stem.png``, each replaced only by a whole file."""
+    stem = Path(stem)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for suffix in formats:
+        path = stem.with_name(f"{stem.name}.{suffix}")
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=suffix, metadata=METADATA.get(suffix))
+        written.append(path)
+    return written
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path`` that takes its place unless an error comes first."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def letter(axes: Iterable[Axes]) -> None:
+    """Panels named (a), (b), ... before their titles."""
+    for name, ax in zip("abcdefgh", axes, strict=False):
+        ax.set_title(f"({name}) {ax.get_title(loc='left')}", loc="left")

@@ -1,0 +1,365 @@
+r"""The probabilistic contrastive loss with its running class statistics, and logit adjustment.
+
+alg:controlled-training in a module: each view enters the statistics, is scored against them
+under a realization of the target gains, and the cross-entropy of
+:math:`q_c^{\mathcal R}+\gamma\log\pi_c` goes back to the queries alone. Scores, statistics and
+logarithms are float32 or wider, also under autocast; nothing in a step waits for the device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from resultant import _checks as checks
+from resultant._checks import COMPUTE_DTYPE
+from resultant._features import shape_of
+from resultant.bank import ProCoBank, Snapshot, WideModule, require_run_labels, require_runs
+from resultant.classes import ClassState
+from resultant.gain import FAMILIES, NAMED, REALIZATIONS
+from resultant.score import vmf_score, vmf_score_and_slope
+
+# A tilt by 1/VANISHING leaves every kappa as it is.
+VANISHING = 2.0**40
+
+
+# What a run's realization asks for; the two that move the temperature have that in common.
+_ROLES = {
+    "tempered": ("temperature", "preserve"),
+    "preserve": ("preserve",),
+    "angular": ("angular",),
+    "cosine": ("cosine",),
+}
+
+
+class _Gains(NamedTuple):
+    """Gains g, their mean over the classes, and the target gains, in float64."""
+
+    g: Tensor
+    mean: Tensor
+    target: Tensor
+
+
+class _Rule(NamedTuple):
+    """Scores ``q(rho; kappa, tau) + slope * rho + shift``; None stands for nothing to add."""
+
+    kappa: Tensor
+    tau: Tensor
+    slope: Tensor | None
+    shift: Tensor | None
+
+
+class ProCoLoss(WideModule):
+    r"""The contrastive loss of alg:controlled-training, ``loss(z, y)``.
+
+    ``z`` [N, p] are unit vectors, or [V, N, p] the V views of a batch, and ``y`` [N] their labels.
+    For each view in turn: it enters both banks (`ProCoBank`), the classes of ``old`` are fitted
+    and detached, and the view is scored against them at ``temperature`` under ``realization`` and
+    ``beta`` (`class_scores`). The loss is the cross-entropy of
+    :math:`q_c+\gamma\log\pi_c`, the mean over views and queries; :math:`\gamma` is ``prior`` and
+    :math:`\pi_c` the share of ``class_counts`` [C] (equal shares if not given).
+    Call `start_epoch` before every epoch.
+
+    With ``leave_out`` the query's own class is scored without the query in it: its mu, kappa and
+    gain are those of the rest, while the target gain stays that of the class (sec:self-inclusion).
+
+    ``runs`` puts independent losses side by side: z is [*runs, N, p] or [V, *runs, N, p], y [N] or
+    [*runs, N], and the loss has the shape ``runs``. Then ``realization``, ``beta``, ``prior`` and
+    ``seed`` may be sequences, one a run.
+
+    A target gain <= 0 has no temperature. On the CPU that is an error; elsewhere the scores become
+    NaN, and `check` raises the error afterwards.
+    """
+
+    log_prior: Tensor
+    beta: Tensor
+    least_target: Tensor
+    zero: Tensor
+    vanishing: Tensor
+    cosine: Tensor | None
+
+    def __init__(
+        self,
+        num_classes: int,
+        dim: int,
+        temperature: float = 0.1,
+        realization: str | Sequence[str] = "native",
+        beta: float | Sequence[float] = 0.0,
+        class_counts: Tensor | Sequence[float] | None = None,
+        prior: float | Sequence[float] = 1.0,
+        *,
+        family: str = "linear",
+        estimator: str = "proco",
+        leave_out: bool = False,
+        runs: Sequence[int] = (),
+        seed: int | Sequence[int] = 0,
+    ) -> None:
+        super().__init__()
+        if family not in FAMILIES:
+            raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
+        (self.temperature,) = _numbers("temperature", temperature, 1)
+        if self.temperature <= 0:
+            raise ValueError(f"expected temperature > 0, got {temperature!r}")
+        self.family = family
+        self.bank = ProCoBank(
+            num_classes, dim, estimator=estimator, leave_out=leave_out, runs=runs, seed=seed
+        )
+        self.runs = self.bank.runs
+        number = math.prod(self.runs)
+        names = (realization,) * number if isinstance(realization, str) else tuple(realization)
+        if len(names) != number or not set(names) <= set(REALIZATIONS):
+            rule = f"expected realization to be of {REALIZATIONS}, or one a run ({number})"
+            raise ValueError(f"{rule}, got {realization!r}")
+        self.realization = names
+        self.everywhere: dict[str, bool] = {}
+        for role, of in _ROLES.items():
+            taken = [name in of for name in names]
+            mixed = any(taken) and not all(taken)
+            self.register_buffer(role, self._one_a_run(taken) if mixed else None, persistent=False)
+            self.everywhere[role] = all(taken)
+        self.register_buffer("beta", self._one_a_run(_numbers("beta", beta, number)), False)
+        counts = torch.ones(num_classes) if class_counts is None else class_counts
+        log_prior = _log_prior(counts, prior, self.runs)
+        if log_prior.shape[-1] != num_classes:
+            got = log_prior.shape[-1]
+            raise ValueError(f"expected class_counts [{num_classes}], one a class, got {got}")
+        self.register_buffer("log_prior", log_prior, persistent=False)
+        # On the device beforehand: a number would be filled in at every call.
+        for name, value in (("zero", 0.0), ("vanishing", VANISHING)):
+            number = torch.tensor(value, dtype=torch.float64)
+            self.register_buffer(name, number, persistent=False)
+        least = torch.full((*self.runs, num_classes), math.inf, dtype=torch.float64)
+        self.register_buffer("least_target", least, persistent=False)
+
+    def extra_repr(self) -> str:
+        names = self.realization if self.runs else self.realization[0]
+        beta = self.beta.squeeze(-1).tolist()
+        return f"temperature={self.temperature}, realization={names!r}, beta={beta}"
+
+    def _one_a_run(self, values: list[float] | list[bool]) -> Tensor:
+        wide = torch.float64 if isinstance(values[0], float) else None
+        return torch.tensor(values, dtype=wide).view(*self.runs, 1)
+
+    def start_epoch(self) -> None:
+        """Begin an epoch: ``old`` becomes ``new``, and ``new`` starts again."""
+        self.bank.start_epoch()
+
+    def state(self, run: int | tuple[int, ...] = ()) -> ClassState:
+        """The classes scored against, of bank ``old``; with ``runs``, those of the run given."""
+        return self.bank.state(run)
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        snapshot = self.bank.update(z, y)
+        with torch.autocast(z.device.type, enabled=False):
+            views = _computing(z).reshape(-1, *self.runs, *z.shape[-2:])
+            labels = _labels(y, len(views), self.runs)
+            scores = self._scores(views, snapshot, labels)
+            return _cross_entropy(scores + self.log_prior.to(scores.dtype), labels)
+
+    def scores(self, z: Tensor) -> Tensor:
+        """The scores [*runs, N, C] of ``z`` [*runs, N, p] against ``old`` as it is, or of views
+        [V, ...]; without the prior, and without an update."""
+        self.bank.require(z)
+        with torch.autocast(z.device.type, enabled=False):
+            views = _computing(z).reshape(-1, *self.runs, *z.shape[-2:])
+            scores = self._scores(views, self.bank.snapshot(views.dtype))
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], -1)
+
+    def check(self) -> None:
+        """Raise if a step since the last call met a target gain that has no temperature."""
+        least = self.least_target.clone()
+        self.least_target.fill_(math.inf)
+        self._require_positive(least)
+
+    def _scores(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
+        """The realized scores [N, V, *runs, C] of z [V, *runs, N, p].
+
+        The queries come first, so that the classes of all runs are the columns of one score.
+        """
+        rho = (z @ snapshot.mu.mT).movedim(-2, 0)
+        kappa = self.bank.kappa(snapshot.R)
+        gains = self._gains(kappa)
+        scores = self._score(rho, self._realize(kappa, gains, z.dtype))
+        if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
+            return scores
+        at = labels.unsqueeze(-1)
+        rho = (z * snapshot.own_mu).sum(-1, keepdim=True).movedim(-2, 0)
+        kappa = self.bank.kappa(snapshot.own_R).unsqueeze(-1).movedim(-2, 0)
+        if gains is not None:
+            target = gains.target.expand(len(at), *gains.target.shape).gather(-1, at)
+            gains = _Gains(self._gain(kappa), gains.mean, target)
+        own = self._score(rho, self._realize(kappa, gains, z.dtype))
+        return scores.scatter(-1, at, own)
+
+    def _score(self, rho: Tensor, rule: _Rule) -> Tensor:
+        if self.everywhere["cosine"]:
+            q = torch.zeros((), dtype=rho.dtype, device=rho.device)
+        else:
+            q = vmf_score(rho, rule.kappa, rule.tau, self.bank.dim, validate_args=False)
+            q = q if self.cosine is None else q.masked_fill(self.cosine, 0.0)
+        q = q if rule.slope is None else torch.addcmul(q, rho, rule.slope)
+        return q if rule.shift is None else q + rule.shift
+
+    def _gain(self, kappa: Tensor) -> Tensor:
+        """g = A(kappa)/tau_0: the slope of a vanishing tilt, in one kernel where there is one."""
+        slope = vmf_score_and_slope(
+            self.zero, kappa, self.vanishing, self.bank.dim, validate_args=False
+        )[1]
+        return slope * (VANISHING / self.temperature)
+
+    @torch.no_grad()
+    def _gains(self, kappa: Tensor) -> _Gains | None:
+        """Gains and targets of kappa [V, *runs, C], if a run asks for them; as `target_gain`."""
+        if set(self.realization) == {"native"}:
+            return None
+        g = self._gain(kappa)
+        mean = g.mean(-1, keepdim=True)
+        if self.family == "linear":
+            target = torch.lerp(mean.expand_as(g), g, self.beta.expand_as(g))
+        else:
+            power = (g / mean) ** self.beta
+            target = mean * (power / power.mean(-1, keepdim=True))
+        if self._taken("tempered") is not False:
+            if checks.wanted(None, target):
+                self._require_positive(target.amin(0))
+            torch.fmin(self.least_target, target.amin(0), out=self.least_target)
+        return _Gains(g, mean, target)
+
+    @torch.no_grad()
+    def _realize(self, kappa: Tensor, gains: _Gains | None, dtype: torch.dtype) -> _Rule:
+        """What depends on the classes alone, in float64, for scores of a dtype."""
+        kappa = kappa.to(dtype)
+        base = used = torch.full((), self.temperature, dtype=dtype, device=kappa.device)
+        if gains is None:
+            return _Rule(kappa, base, None, None)
+        g, mean, target = gains
+        slope = shift = None
+        if self._taken("tempered") is not False:
+            star = torch.where(target > 0, self.temperature * g / target, math.nan)
+            used = self._pick("tempered", star.to(dtype), base)
+        if self._taken("preserve") is not False:
+            # Of the rounded arguments: the intercepts are large, and only their rest is seen.
+            wide = kappa.double()
+            h0, h1 = (
+                vmf_score(self.zero, wide, t.double(), self.bank.dim, validate_args=False)
+                for t in (base, used)
+            )
+            shift = self._pick("preserve", h0 - h1, self.zero).to(dtype)
+        if self._taken("angular") is not False:
+            slope = self._pick("angular", target - g, self.zero)
+        if self._taken("cosine") is not False:
+            slope = self._pick("cosine", mean, self.zero if slope is None else slope)
+        return _Rule(kappa, used, None if slope is None else slope.to(dtype), shift)
+
+    def _taken(self, role: str) -> Tensor | bool:
+        """Which runs have a role, [*runs, 1], or whether all (True) or none (False) do."""
+        where = getattr(self, role)
+        return self.everywhere[role] if where is None else where
+
+    def _pick(self, role: str, a: Tensor, other: Tensor | float) -> Tensor:
+        where = self._taken(role)
+        return torch.where(where, a, other) if isinstance(where, Tensor) else a
+
+    def _require_positive(self, target: Tensor) -> None:
+        """Raise unless the target gains [*runs, C] of runs with class temperatures are > 0."""
+        bad = ~(self._pick("tempered", target, math.inf) > 0)
+        if not bad.any():
+            return
+        named = [
+            f"{f'run {tuple(run)} ' if run else ''}class {c} ({float(target[(*run, c)]):.4g})"
+            for *run, c in bad.nonzero()[:NAMED].tolist()
+        ]
+        more = ", ..." if int(bad.sum()) > NAMED else ""
+        rule = f"expected target gains > 0 for class temperatures ({self.family})"
+        got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
+        raise ValueError(f"{rule}, got {got}")
+
+
+class LogitAdjustedCrossEntropy(WideModule):
+    r"""Cross-entropy of ``logits`` + :math:`\gamma\log\pi_c`, for the classifier of joint training.
+
+    ``logits`` are [*runs, N, C] or, of V views, [V, *runs, N, C]; ``y`` is [N] or [*runs, N], and
+    the loss has the shape ``runs``. :math:`\gamma` is ``prior``, with ``runs`` also one a run;
+    :math:`\pi_c` is the share of ``class_counts`` [C]. At least float32, also under autocast.
+    """
+
+    log_prior: Tensor
+
+    def __init__(
+        self,
+        class_counts: Tensor | Sequence[float],
+        prior: float | Sequence[float] = 1.0,
+        *,
+        runs: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.runs = require_runs(runs)
+        log_prior = _log_prior(class_counts, prior, self.runs)
+        self.register_buffer("log_prior", log_prior, persistent=False)
+
+    def forward(self, logits: Tensor, y: Tensor) -> Tensor:
+        rank, C = len(self.runs) + 2, self.log_prior.shape[-1]
+        lead = "".join(f"{n}, " for n in self.runs)
+        if (
+            not isinstance(logits, Tensor)
+            or logits.dim() not in (rank, rank + 1)
+            or logits.shape[-rank:-2] != self.runs
+            or logits.shape[-1] != C
+        ):
+            rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
+            raise ValueError(f"{rule}, got {shape_of(logits)}")
+        require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
+        with torch.autocast(logits.device.type, enabled=False):
+            views = _computing(logits).reshape(-1, *self.runs, *logits.shape[-2:]).movedim(-2, 0)
+            labels = _labels(y, views.shape[1], self.runs)
+            return _cross_entropy(views + self.log_prior.to(views.dtype), labels)
+
+
+def _computing(a: Tensor) -> Tensor:
+    """In the dtype to compute with, at least float32."""
+    return a.to(COMPUTE_DTYPE[a.dtype])
+
+
+def _labels(y: Tensor, views: int, runs: tuple[int, ...]) -> Tensor:
+    """The labels [N, V, *runs] of y [N] or [*runs, N]."""
+    first = y.movedim(-1, 0)
+    shape = (len(first), views, *runs)
+    return first.view(len(first), *(1,) * (len(shape) - y.dim()), *first.shape[1:]).expand(shape)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean over queries and views, [*runs], of logits [N, V, *runs, C]."""
+    each = functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+    return each.view(labels.shape).mean((0, 1))
+
+
+def _numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:
+    """A finite number for each of ``number`` runs."""
+    each = [values] * number if isinstance(values, Real) else list(values)  # type: ignore[arg-type]
+    if len(each) != number:
+        got = f"{len(each)} numbers"
+        raise ValueError(f"expected {name} to be a number, or one a run ({number}), got {got}")
+    for value in each:
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"expected {name} to be finite, got {value!r}")
+    return [float(value) for value in each]
+
+
+def _log_prior(
+    counts: Tensor | Sequence[float], prior: float | Sequence[float], runs: tuple[int, ...]
+) -> Tensor:
+    r""":math:`\gamma\log\pi_c` [*runs, C] in float64; zero where gamma is, whatever the counts."""
+    n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
+    if n.dim() != 1 or not len(n):
+        raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
+    checks.within("class_counts", n, 0.0, rule=">= 0 and finite")
+    checks.within("the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True)
+    gamma = torch.tensor(_numbers("prior", prior, math.prod(runs)), dtype=torch.float64)
+    gamma = gamma.view(*runs, 1)
+    return torch.where(gamma == 0, 0.0, gamma * (n / n.sum()).log())

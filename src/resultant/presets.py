@@ -1,0 +1,154 @@
+"""Training settings: a small typed configuration and the recipes that have a name.
+
+The fields are those of tab:training-hyperparameters. Where the paper is silent the value is that
+of ProCo's public recipe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from resultant.gain import FAMILIES, REALIZATIONS
+
+Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
+Architecture = Literal["resnet32", "resnet50", "resnext50_32x4d"]
+Objective = Literal["contrastive", "joint"]
+Schedule = Literal["cosine", "step"]
+
+CIFAR = ("cifar10", "cifar100")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """What defines a training run, its realization, strength and seed aside."""
+
+    dataset: Dataset = "cifar10"
+    imbalance: float = 100.0
+    """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
+    architecture: Architecture = "resnet32"
+    dim: int = 128
+    """Dimension p of the projection."""
+    size: int = 32
+    """Height and width of a view."""
+    objective: Objective = "contrastive"
+    alpha: float = 1.0
+    """Weight of the classification loss in joint training."""
+    temperature: float = 0.1
+    prior: float = 1.0
+    """gamma: the coefficient of log pi_c in the contrastive logits."""
+    classifier_prior: float | None = None
+    """The same for the classifier of joint training; that of the contrastive logits if None."""
+    family: Literal["linear", "power"] = "linear"
+    estimator: Literal["proco", "mle", "banerjee"] = "proco"
+    leave_out: bool = False
+    """Score a query against its own class without the query."""
+    classification_view: bool = False
+    """A third view, which the classifier reads; without it the classifier reads both others."""
+    epochs: int = 200
+    batch_size: int = 256
+    """Images of a step, over all processes; each has two or three views."""
+    learning_rate: float = 0.3
+    momentum: float = 0.9
+    weight_decay: float = 2e-4
+    schedule: Schedule = "cosine"
+    warmup: int = 0
+    """Epochs of linear growth to the learning rate."""
+    milestones: tuple[float, ...] = (0.8, 0.9)
+    """Where the step schedule divides by ten, as shares of the epochs."""
+    precision: Literal["bfloat16", "float32"] = "bfloat16"
+    """Of the network on a GPU; scores and statistics are never below float32."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "dim", "size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
+        for name in ("temperature", "learning_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"expected {name} > 0 and finite, got {getattr(self, name)}")
+        for name in ("alpha", "momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"expected {name} >= 0 and finite, got {getattr(self, name)}")
+        if not self.imbalance >= 1:
+            raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
+        if not 0 <= self.warmup < self.epochs:
+            raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
+        if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
+            rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
+            raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
+        if self.family not in FAMILIES:
+            raise ValueError(f"expected family to be one of {FAMILIES}, got {self.family!r}")
+
+    @property
+    def views(self) -> int:
+        return 3 if self.classification_view else 2
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch."""
+        if epoch < self.warmup:
+            return self.learning_rate * (epoch + 1) / self.warmup
+        if self.schedule == "step":
+            passed = sum(epoch >= share * self.epochs for share in self.milestones)
+            return self.learning_rate * 0.1**passed
+        done, of = epoch, self.epochs
+        if self.warmup:
+            done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
+        return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the runs that are trained side by side."""
+
+    realization: str = "native"
+    beta: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.realization not in REALIZATIONS:
+            rule = f"expected realization to be one of {REALIZATIONS}"
+            raise ValueError(f"{rule}, got {self.realization!r}")
+        if self.seed < 0:
+            raise ValueError(f"expected seed >= 0, got {self.seed}")
+
+    @property
+    def name(self) -> str:
+        strength = "" if self.realization in ("native", "cosine") else f"-beta{self.beta:g}"
+        return f"{self.realization}{strength}-seed{self.seed}"
+
+
+_IMAGES: dict[str, Any] = {
+    "architecture": "resnet50",
+    "dim": 1024,
+    "size": 224,
+    "classification_view": True,
+    "temperature": 0.07,
+    "objective": "joint",
+    "epochs": 90,
+}
+
+PRESETS = {
+    # The paper's controlled comparison: two strong views, cosine schedule.
+    "cifar-controlled": TrainConfig(),
+    # ProCo's public recipe: a third view for the classifier, steps after a warm-up.
+    "cifar-official": TrainConfig(
+        objective="joint", classification_view=True, schedule="step", warmup=5
+    ),
+    "imagenet-lt": TrainConfig(
+        dataset="imagenet-lt", learning_rate=0.1, weight_decay=5e-4, **_IMAGES
+    ),
+    "inaturalist18": TrainConfig(
+        dataset="inaturalist18", learning_rate=0.2, weight_decay=1e-4, **_IMAGES
+    ),
+}
+
+
+def preset(name: str, **changes: Any) -> TrainConfig:
+    """A preset with some fields changed."""
+    if name not in PRESETS:
+        raise ValueError(f"expected a preset, one of {', '.join(PRESETS)}, got {name!r}")
+    unknown = changes.keys() - {field.name for field in fields(TrainConfig)}
+    if unknown:
+        raise ValueError(f"expected fields of TrainConfig, got {', '.join(sorted(unknown))}")
+    return replace(PRESETS[name], **changes)

@@ -1,0 +1,164 @@
+"""Several runs trained as one: the network, the loss, the optimizer and the step they share.
+
+The runs differ in realization, strength and seed. Their networks stand side by side in one
+(`StackedResNet32`), their losses add up, and no gradient passes from one to another. On a GPU the
+whole step, views included, is one CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from resultant.batches import Batches
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.presets import Run, TrainConfig
+
+
+class Stack:
+    """``step()`` trains every run by one batch; ``tensors()`` is all that a later step depends on
+    beside the epoch."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        runs: Sequence[Run],
+        batches: Batches,
+        counts: Tensor,
+        device: torch.device,
+    ) -> None:
+        self.config, self.runs, self.batches, self.device = config, tuple(runs), batches, device
+        joint = config.objective == "joint"
+        self.network = build(config, runs, len(counts) if joint else None).to(device)
+        self.model: nn.Module = self.network
+        if config.architecture != "resnet32" and torch.distributed.is_initialized():
+            ids = [device.index] if device.type == "cuda" else None
+            self.model = DistributedDataParallel(self.network, device_ids=ids)
+        shape = (len(runs),)
+        self.proco = ProCoLoss(
+            len(counts),
+            config.dim,
+            config.temperature,
+            [run.realization for run in runs],
+            [run.beta for run in runs],
+            counts,
+            config.prior,
+            family=config.family,
+            estimator=config.estimator,
+            leave_out=config.leave_out,
+            runs=shape,
+            seed=[run.seed for run in runs],
+        ).to(device)
+        self.classification: LogitAdjustedCrossEntropy | None = None
+        if joint:
+            prior = config.prior if config.classifier_prior is None else config.classifier_prior
+            self.classification = LogitAdjustedCrossEntropy(counts, prior, runs=shape).to(device)
+        parameters = list(self.network.parameters())
+        self.optimizer = torch.optim.SGD(
+            parameters,
+            lr=torch.tensor(config.learning_rate, device=device),
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        # There from the start, so that the first step is like any other.
+        for p in parameters:
+            self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        self.total = torch.zeros(len(runs), device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def objective(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """The loss [runs] of the views of a batch (alg:controlled-training)."""
+        n = labels.shape[-1]
+        views = outputs.projection.unflatten(1, (-1, n)).transpose(0, 1)  # [V, runs, N, p]
+        loss = self.proco(views[:2], labels)
+        if self.classification is not None:
+            assert outputs.logits is not None
+            logits = outputs.logits.unflatten(1, (-1, n)).transpose(0, 1)
+            read = logits[2:] if self.config.classification_view else logits
+            loss = loss + self.config.alpha * self.classification(read, labels)
+        return loss
+
+    def step(self) -> None:
+        """One batch: views, loss, gradients, statistics, optimizer."""
+        views, labels = self.batches.batch()
+        with self._precision():
+            loss = self.objective(self.model(views), labels)
+        self.optimizer.zero_grad()
+        loss.sum().backward()
+        self.optimizer.step()
+        self.total += loss.detach()
+
+    def _precision(self) -> AbstractContextManager:
+        # The stacked network is fed in the precision it works in.
+        if self.config.architecture == "resnet32" or self.device.type != "cuda":
+            return nullcontext()
+        return torch.autocast("cuda", getattr(torch, self.config.precision))
+
+    def start_epoch(self, epoch: int) -> None:
+        self.optimizer.param_groups[0]["lr"].fill_(self.config.rate(epoch))
+        self.total.zero_()
+        self.proco.start_epoch()
+        self.model.train()
+
+    def replay(self) -> None:
+        """A step, through the graph where there is one."""
+        if self.graph is None:
+            self.step()
+        else:
+            self.graph.replay()
+
+    def capture(self) -> None:
+        """Record the step as a CUDA graph; the runs are left as they were."""
+        before = {name: a.clone() for name, a in self.tensors().items()}
+        self.model.train()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad()
+        with torch.cuda.graph(graph):
+            self.step()
+        self.load(before)
+        self.graph = graph
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state by name: weights, running moments, momenta, both banks."""
+        named = {f"network.{name}": a for name, a in self.network.state_dict().items()}
+        for name, p in self.network.named_parameters():
+            named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
+        named |= {f"proco.{name}": a for name, a in self.proco.state_dict().items()}
+        return named
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from what `tensors` gave."""
+        mine = self.tensors()
+        if mine.keys() != tensors.keys():
+            odd = sorted(mine.keys() ^ tensors.keys())
+            raise ValueError(f"expected the tensors of this stack, got a difference in {odd[:3]}")
+        for name, a in mine.items():
+            if a.shape != tensors[name].shape:
+                got = tuple(tensors[name].shape)
+                raise ValueError(f"expected {name} of shape {tuple(a.shape)}, got {got}")
+            a.copy_(tensors[name])
+
+
+def build(
+    config: TrainConfig, runs: Sequence[Run], num_classes: int | None
+) -> StackedResNet32 | ImageNetwork:
+    """The network of a configuration, with a classifier where the number of classes is given."""
+    seeds = [run.seed for run in runs]
+    if config.architecture == "resnet32":
+        return StackedResNet32(seeds, config.dim, num_classes)
+    if len(runs) != 1:
+        raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
+    return ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])

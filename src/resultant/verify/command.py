@@ -1,0 +1,155 @@
+"""``resultant verify``: run the checks, print their table, write numbers and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from resultant.verify.check import Check
+
+import tyro
+
+CAPTION = (
+    "Reference: the exact score of this package in float64, held against Arb in its tests. "
+    "Grids and every number: {json}."
+)
+
+
+def verify(
+    out: Path = Path("out/verify"),
+    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = (),
+    figures: bool = True,
+) -> int:
+    """Check the claims of the paper: a table, verify.json and figures.
+
+    The exit status is 0 if every claim holds and 1 otherwise.
+
+    Args:
+        out: folder for verify.json and the figures (PDF and PNG).
+        only: names of the checks to run; all by default.
+        figures: draw the figures.
+    """
+    from rich.console import Console
+
+    from resultant import figures as drawing
+    from resultant.verify import selected
+
+    names = selected(only)
+    if figures:
+        drawing.require()
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"expected --out to be a folder, got a file: {out}")
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    results = run(names, out if figures else None, console)
+    write(results, out / "verify.json")
+    console.print(table(results, out / "verify.json"))
+    for check, _, _ in results:
+        if check.note:
+            console.print(f"{check.name}: {check.note}", style="dim", highlight=False)
+    failed = [check.name for check, _, _ in results if not check.holds]
+    if failed:
+        console.print(f"{len(failed)} of {len(results)} do not hold: {', '.join(failed)}")
+    else:
+        console.print(f"all {len(results)} hold")
+    return 1 if failed else 0
+
+
+# A check, its seconds, and the files of its figure.
+Result = tuple["Check", float, list[Path]]
+
+
+def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Result]:
+    """The checks of these names, with a progress bar; figures go to ``folder`` unless None."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from resultant import figures as drawing
+    from resultant.verify import CHECKS
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    results: list[Result] = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            start = time.perf_counter()
+            check = CHECKS[name]()
+            seconds = time.perf_counter() - start
+            files: list[Path] = []
+            if folder is not None and check.draw is not None:
+                progress.update(task, description=f"{name}, figure")
+                files = drawing.save(check.draw(), folder / name)
+            results.append((check, seconds, files))
+            progress.advance(task)
+    return results
+
+
+def table(results: Sequence[Result], path: Path) -> Any:
+    """The table: claim, paper, ours, verdict."""
+    from rich.table import Table
+
+    shown = Table(caption=CAPTION.format(json=path), caption_justify="left", pad_edge=False)
+    for name in ("claim", "paper", "ours"):
+        shown.add_column(name, overflow="fold")
+    shown.add_column("verdict", no_wrap=True)
+    for check, _, _ in results:
+        verdict = "[green]holds[/]" if check.holds else "[bold red]FAILS[/]"
+        claim = f"{check.claim}\n[dim]{check.label}[/]"
+        shown.add_row(claim, check.paper, check.ours, verdict)
+    return shown
+
+
+def write(results: Sequence[Result], path: Path) -> None:
+    """verify.json: every check with its details, and the versions that computed them."""
+    import numpy
+    import scipy
+    import torch
+
+    import resultant
+    from resultant.figures import replacing
+
+    record = {
+        "holds": all(check.holds for check, _, _ in results),
+        "versions": {
+            "resultant": resultant.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+        },
+        "checks": [
+            {
+                **{f.name: getattr(check, f.name) for f in fields(check) if f.name != "draw"},
+                "seconds": round(seconds, 3),
+                "figures": [file.name for file in files],
+            }
+            for check, seconds, files in results
+        ],
+    }
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(_plain(record), indent=1, allow_nan=False) + "\n")
+
+
+def _plain(a: Any) -> Any:
+    """The same with what JSON lacks, NaN and infinities, as null or strings."""
+    if isinstance(a, dict):
+        return {str(key): _plain(value) for key, value in a.items()}
+    if isinstance(a, list | tuple):
+        return [_plain(value) for value in a]
+    if isinstance(a, float) and not math.isfinite(a):
+        return None if math.isnan(a) else str(a)
+    return a

@@ -1,0 +1,622 @@
+"""Views of small images against torchvision and PIL: each operation, whole views, and draws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+from scipy import stats
+from torch import Tensor
+from torchvision import transforms
+from torchvision.transforms import functional
+from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
+
+from resultant import _image_ops as ops
+from resultant.augment import (
+    MEAN,
+    NAMES,
+    OPERATIONS,
+    POLICY,
+    STD,
+    ClassificationView,
+    ContrastiveView,
+    View,
+    magnitude,
+    normalize,
+)
+
+# Its annotations speak of tensors alone.
+tv: Any = functional
+
+SIZE = 32
+GREY = (128, 128, 128)
+BICUBIC = Image.Resampling.BICUBIC
+AFFINE = Image.Transform.AFFINE
+VIEWS = (ContrastiveView(), ClassificationView())
+
+Picture = Image.Image
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def sample(n: int = 60, size: int = SIZE) -> Tensor:
+    """Smooth images with noise, of all contrasts; pure noise; and images of one or two levels."""
+    g = seeded(3)
+    coarse = torch.rand(n, 3, 5, 5, generator=g)
+    smooth = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bicubic")
+    noise = torch.randn(n, 3, size, size, generator=g) * torch.rand(n, 1, 1, 1, generator=g)
+    shade = 0.2 + torch.rand(n, 1, 1, 1, generator=g)
+    images = (255 * shade * smooth + 20 * noise).clamp(0, 255).to(torch.uint8)
+    images[:6] = torch.randint(0, 256, (6, 3, size, size), generator=g, dtype=torch.uint8)
+    images[6], images[7], images[8] = 0, 255, 77
+    images[9] = torch.tensor([250, 3, 120], dtype=torch.uint8)[:, None, None]
+    images[10] = 40
+    images[10, :, size // 2 :] = 41
+    images[11] = smooth[11].mean(0).mul(255).clamp(0, 255).to(torch.uint8)
+    return images
+
+
+def pictures(images: Tensor) -> list[Picture]:
+    return [Image.fromarray(a.permute(1, 2, 0).numpy()) for a in images]
+
+
+def levels(pictures: list[Picture]) -> Tensor:
+    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in pictures]).float()
+
+
+def between(low: float, high: float) -> Callable[[int], Tensor]:
+    return lambda n: low + (high - low) * torch.rand(n, generator=seeded(4))
+
+
+def whole(low: int, high: int) -> Callable[[int], Tensor]:
+    return lambda n: torch.randint(low, high + 1, (n,), generator=seeded(4)).float()
+
+
+def affine(entries: Callable[[float], tuple[float, ...]], **options: Any) -> Callable[..., Picture]:
+    return lambda p, m: p.transform(p.size, AFFINE, entries(m), fillcolor=GREY, **options)
+
+
+def sheared(p: Picture, degrees: list[float]) -> Picture:
+    bicubic = tv.InterpolationMode.BICUBIC
+    return tv.affine(p, 0.0, [0, 0], 1.0, degrees, bicubic, [128.0] * 3, center=[0, 0])
+
+
+Ours = Callable[[Tensor, Tensor], Tensor]
+Reference = Callable[[Any, float], Any]
+ELEMENTARY: dict[str, tuple[Ours, Reference, Callable[[int], Tensor]]] = {
+    "brightness": (ops.adjust_brightness, tv.adjust_brightness, between(0, 2)),
+    "contrast": (ops.adjust_contrast, tv.adjust_contrast, between(0, 2)),
+    "saturation": (ops.adjust_saturation, tv.adjust_saturation, between(0, 2)),
+    "sharpness": (ops.adjust_sharpness, tv.adjust_sharpness, between(0, 2)),
+    "hue": (ops.adjust_hue, tv.adjust_hue, between(-0.5, 0.5)),
+    "posterize": (ops.posterize, lambda p, m: tv.posterize(p, int(m)), whole(1, 8)),
+    "solarize": (ops.solarize, tv.solarize, between(0, 255)),
+    "solarize at a level": (ops.solarize, tv.solarize, whole(0, 255)),
+    "invert": (lambda x, m: ops.invert(x), lambda p, m: tv.invert(p), between(0, 1)),
+    "autocontrast": (
+        lambda x, m: ops.autocontrast(x),
+        lambda p, m: tv.autocontrast(p),
+        between(0, 1),
+    ),
+    "equalize": (lambda x, m: ops.equalize(x), lambda p, m: tv.equalize(p), between(0, 1)),
+    "grey": (
+        lambda x, m: ops.grey(x).expand_as(x),
+        lambda p, m: tv.rgb_to_grayscale(p, 3),
+        between(0, 1),
+    ),
+    "shear x": (
+        lambda x, m: ops.shear(x, m, 128.0, across=True),
+        lambda p, m: sheared(p, [math.degrees(math.atan(m)), 0.0]),
+        between(-0.5, 0.5),
+    ),
+    "shear y": (
+        lambda x, m: ops.shear(x, m, 128.0, across=False),
+        lambda p, m: sheared(p, [0.0, math.degrees(math.atan(m))]),
+        between(-0.5, 0.5),
+    ),
+    "rotate": (
+        lambda x, m: ops.affine(x, ops.rotation(m, SIZE), 128.0),
+        lambda p, m: tv.rotate(p, m, fill=[128.0] * 3),
+        between(-180, 180),
+    ),
+    "translate x": (
+        lambda x, m: ops.affine(x, ops.translation(m, 0 * m), 128.0),
+        affine(lambda m: (1, 0, m, 0, 1, 0)),
+        between(-40, 40),
+    ),
+    "translate y": (
+        lambda x, m: ops.affine(x, ops.translation(0 * m, m), 128.0),
+        affine(lambda m: (1, 0, 0, 0, 1, m)),
+        between(-40, 40),
+    ),
+    "translate by pixels": (
+        lambda x, m: ops.affine(x, ops.translation(-m, m), 128.0),
+        lambda p, m: tv.affine(p, 0.0, [int(m), -int(m)], 1.0, [0.0, 0.0], fill=[128.0] * 3),
+        whole(-35, 35),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_operation_is_that_of_torchvision(name: str) -> None:
+    ours, reference, draw = ELEMENTARY[name]
+    images = sample()
+    m = draw(len(images))
+    given = [reference(p, a) for p, a in zip(pictures(images), m.tolist(), strict=True)]
+    torch.testing.assert_close(ours(images.float(), m), levels(given), atol=0, rtol=0)
+
+
+def test_hue_of_many_colours() -> None:
+    """Also where a hue falls on a step: chromas that are multiples of 5 and 17."""
+    steps = [torch.arange(0, 256, k) for k in (3, 5, 17)]
+    colours = torch.cat([torch.cartesian_prod(t, t, t) for t in steps]).to(torch.uint8)
+    picture = Image.fromarray(colours[:, None].numpy())
+    x = colours.T[None, :, :, None].float()
+    for turn in (0.0, 0.07, -0.1, 0.5):
+        ours = ops.adjust_hue(x, torch.tensor([turn]))
+        torch.testing.assert_close(ours, levels([tv.adjust_hue(picture, turn)]), atol=0, rtol=0)
+
+
+def boxes(n: int, size: int) -> Tensor:
+    g = seeded(5)
+    sides = torch.randint(1, size + 1, (n, 2), generator=g)
+    corner = (torch.rand(n, 2, generator=g) * (size - sides + 1)).floor().long()
+    return torch.cat((corner, sides), 1)
+
+
+@pytest.mark.parametrize(("size", "most"), [(32, 0), (64, 0), (24, 1)])
+def test_resized_crop(size: int, most: int) -> None:
+    """Exact where the weights are binary fractions; PIL's own weights are rounded elsewhere."""
+    images = sample(200, size)
+    box = boxes(len(images), size)
+    box[:2] = torch.tensor([[0, 0, size, size], [size - 1, 0, 1, 1]])
+    flip = torch.arange(len(images)) % 2
+    given = []
+    for p, b, f in zip(pictures(images), box.tolist(), flip.tolist(), strict=True):
+        cut = tv.resized_crop(p, *b, [size, size], tv.InterpolationMode.BILINEAR)
+        given.append(tv.hflip(cut) if f else cut)
+    ours = ops.resized_crop(images, box.float(), flip.float())
+    torch.testing.assert_close(ours, levels(given), atol=most, rtol=0)
+
+
+def test_padded_crop() -> None:
+    images = sample()
+    corner = torch.randint(0, 9, (len(images), 2), generator=seeded(5))
+    flip = torch.arange(len(images)) % 2
+    padded = torch.nn.functional.pad(images, [4] * 4)
+    ours = ops.crop(padded, corner[:, 0], corner[:, 1], flip, SIZE)
+    given = []
+    for p, (i, j), f in zip(pictures(images), corner.tolist(), flip.tolist(), strict=True):
+        cut = tv.crop(tv.pad(p, [4]), i, j, SIZE, SIZE)
+        given.append(tv.hflip(cut) if f else cut)
+    torch.testing.assert_close(ours.float(), levels(given), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 16, 80])
+def test_erase(length: int) -> None:
+    images = sample().float()
+    centre = torch.randint(0, SIZE, (len(images), 2), generator=seeded(6))
+    given = []
+    for a, (i, j) in zip(images, centre.tolist(), strict=True):
+        top, left = max(0, i - length // 2), max(0, j - length // 2)
+        h, w = min(SIZE, i + length // 2) - top, min(SIZE, j + length // 2) - left
+        given.append(tv.erase(a, top, left, h, w, torch.tensor(0.0)))
+    ours = ops.erase(images, centre[:, 0].float(), centre[:, 1].float(), length)
+    torch.testing.assert_close(ours, torch.stack(given), atol=0, rtol=0)
+
+
+def test_normalize() -> None:
+    images = sample()
+    means, stds = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+    for given, mean, std in ((normalize(images), MEAN, STD),) + (
+        (normalize(images.float(), means, stds), means, stds),
+    ):
+        expected = tv.normalize(images / 255, list(mean), list(std))
+        torch.testing.assert_close(given, expected)
+
+
+# --- Whole views --------------------------------------------------------------------------------
+
+
+def contrastive(picture: Picture, row: dict[str, float], view: ContrastiveView) -> Picture:
+    """The view as torchvision makes it, from a row of parameters."""
+    i, j, h, w = (int(row[k]) for k in ("top", "left", "height", "width"))
+    p = tv.resized_crop(picture, i, j, h, w, [view.size] * 2, tv.InterpolationMode.BILINEAR)
+    if row["flip"]:
+        p = tv.hflip(p)
+    adjust = {
+        "brightness": tv.adjust_brightness,
+        "contrast": tv.adjust_contrast,
+        "saturation": tv.adjust_saturation,
+        "hue": tv.adjust_hue,
+    }
+    if row["jitter"]:
+        for name in sorted(adjust, key=lambda name: row[f"{name}_place"]):
+            if getattr(view, name):
+                p = adjust[name](p, row[name])
+    return tv.rgb_to_grayscale(p, 3) if row["grey"] else p
+
+
+RECIPE: dict[str, Callable[[Picture, float], Picture]] = {
+    "shear_y": affine(lambda m: (1, 0, 0, m, 1, 0), resample=BICUBIC),
+    "translate_x": affine(lambda m: (1, 0, m * SIZE, 0, 1, 0)),
+    "translate_y": affine(lambda m: (1, 0, 0, 0, 1, m * SIZE)),
+    "rotate": lambda p, m: p.rotate(m, fillcolor=GREY),
+    "brightness": lambda p, m: ImageEnhance.Brightness(p).enhance(1 + m),
+    "color": lambda p, m: ImageEnhance.Color(p).enhance(1 + m),
+    "contrast": lambda p, m: ImageEnhance.Contrast(p).enhance(1 + m),
+    "sharpness": lambda p, m: ImageEnhance.Sharpness(p).enhance(1 + m),
+    "posterize": lambda p, m: ImageOps.posterize(p, int(m)),
+    "solarize": lambda p, m: ImageOps.solarize(p, m),  # pyright: ignore[reportArgumentType]
+    "autocontrast": lambda p, m: ImageOps.autocontrast(p),
+    "equalize": lambda p, m: ImageOps.equalize(p),
+    "invert": lambda p, m: ImageOps.invert(p),
+}
+RANGES: dict[str, np.ndarray] = {
+    "shear_y": np.linspace(0, 0.3, 10),
+    "translate_x": np.linspace(0, 150 / 331, 10),
+    "translate_y": np.linspace(0, 150 / 331, 10),
+    "rotate": np.linspace(0, 30, 10),
+    "posterize": np.round(np.linspace(8, 4, 10)),
+    "solarize": np.linspace(256, 0, 10),
+    **{name: np.linspace(0, 0.9, 10) for name in ("brightness", "color", "contrast", "sharpness")},
+    **{name: np.zeros(10) for name in ("autocontrast", "equalize", "invert")},
+}
+UNSIGNED = ("rotate", "posterize", "solarize", "autocontrast", "equalize", "invert")
+
+
+def recipe_magnitude(name: str, level: int, sign: int) -> float:
+    return float(RANGES[name][level]) * (1 if name in UNSIGNED else sign)
+
+
+STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("name", "level"), STEPS)
+def test_policy_step_is_that_of_the_recipe(name: str, level: int, sign: int) -> None:
+    """With the recipe's own magnitudes, in float64. Ours are float32, and what a shear by a
+    fraction of 30 brings to a whole level may be cut off to the one below."""
+    images = sample()
+    m = torch.full((len(images),), magnitude(name, level, sign, SIZE))
+    ours = OPERATIONS[name](images.float(), m)
+    expected = [RECIPE[name](p, recipe_magnitude(name, level, sign)) for p in pictures(images)]
+    most = 1 if name == "shear_y" else 0
+    torch.testing.assert_close(ours, levels(expected), atol=most, rtol=0)
+
+
+def rows_of(view: View, parameters: Tensor) -> list[dict[str, float]]:
+    return [dict(zip(view.columns, row, strict=True)) for row in parameters.tolist()]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ContrastiveView(),
+        ContrastiveView(p_jitter=1.0, p_grey=0.0, brightness=1.5, contrast=0.9, hue=0.5),
+        ContrastiveView(p_jitter=1.0, hue=0.0),
+        ContrastiveView(size=16, scale=(0.5, 0.9)),
+    ],
+)
+def test_contrastive_view(view: ContrastiveView) -> None:
+    images = sample(400, view.size)
+    parameters = view.draw(len(images), seeded(7))
+    rows = rows_of(view, parameters)
+    expected = [contrastive(p, row, view) for p, row in zip(pictures(images), rows, strict=True)]
+    out = view(images, parameters)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
+
+
+def test_classification_view() -> None:
+    view = ClassificationView()
+    images = sample(600)
+    parameters = view.draw(len(images), seeded(8))
+    expected = []
+    for p, row in zip(pictures(images), rows_of(view, parameters), strict=True):
+        cut = tv.crop(tv.pad(p, [4]), int(row["top"]), int(row["left"]), SIZE, SIZE)
+        cut = tv.hflip(cut) if row["flip"] else cut
+        for step in ("first", "second"):
+            if row[step] >= 0:
+                name, m = NAMES[int(row[step])], row[f"{step}_magnitude"]
+                if name.startswith("translate"):
+                    m /= SIZE
+                elif name in ("brightness", "color", "contrast", "sharpness"):
+                    m -= 1
+                cut = RECIPE[name](cut, m)
+        a = np.array(cut)
+        i, j = int(row["row"]), int(row["column"])
+        a[max(0, i - 8) : i + 8, max(0, j - 8) : j + 8] = 0
+        expected.append(Image.fromarray(a))
+    out = view(images, parameters)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("level", [0, 1, 128, 255])
+def test_image_of_one_level_stays_within_levels(view: View, level: int) -> None:
+    images = torch.full((300, 3, SIZE, SIZE), level, dtype=torch.uint8)
+    out = view(images, view.draw(300, seeded()))
+    assert out.isfinite().all()
+    assert ((out >= 0) & (out <= 255) & (out == out.floor())).all()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_leave_their_arguments_alone(view: View) -> None:
+    images = sample(40)
+    parameters = view.draw(40, seeded())
+    before = images.clone(), parameters.clone()
+    first = view(images, parameters)
+    assert torch.equal(images, before[0])
+    assert torch.equal(parameters, before[1])
+    assert torch.equal(view(images, parameters), first)
+    # An image at a time gives what the batch gives, and an empty batch is one.
+    alone = [view(images[i : i + 1], parameters[i : i + 1]) for i in range(40)]
+    assert torch.equal(torch.cat(alone), first)
+    assert view(images[:0], parameters[:0]).shape == (0, 3, SIZE, SIZE)
+
+
+# --- Draws --------------------------------------------------------------------------------------
+
+LEAST_P = 1e-3
+
+
+def p_value(result: Any) -> float:
+    return float(result.pvalue)
+
+
+def column(view: View, parameters: Tensor, name: str) -> np.ndarray:
+    return parameters[:, view.columns.index(name)].numpy()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_draws_follow_the_generator(view: View) -> None:
+    first, again = view.draw(50, seeded(1)), view.draw(50, seeded(1))
+    assert first.shape == (50, len(view.columns))
+    assert first.dtype == torch.float32
+    assert torch.equal(first, again)
+    assert not torch.equal(first, view.draw(50, seeded(2)))
+    g = seeded(1)
+    view.draw(50, g)
+    assert not torch.equal(first, view.draw(50, g))
+
+
+@pytest.mark.parametrize(
+    ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
+)
+def test_crops_are_drawn_as_by_torchvision(
+    scale: tuple[float, float], ratio: tuple[float, float]
+) -> None:
+    view = ContrastiveView(scale=scale, ratio=ratio)
+    ours = view.draw(20_000, seeded(9))[:, :4].double().numpy()
+    torch.manual_seed(10)
+    image = torch.empty(3, SIZE, SIZE)
+    theirs = np.array(
+        [
+            transforms.RandomResizedCrop.get_params(image, list(scale), list(ratio))
+            for _ in range(4000)
+        ]
+    )
+
+    def faces(box: np.ndarray) -> dict[str, np.ndarray]:
+        top, left, height, width = box.T
+        return {
+            "area": height * width,
+            "ratio": width / height,
+            "height": height,
+            "width": width,
+            "top": top,
+            "left": left,
+            "place": top / np.maximum(1, SIZE - height),
+            "off the middle": (2 * top + height - SIZE) * (2 * left + width - SIZE),
+        }
+
+    for name, values in faces(ours).items():
+        p = p_value(stats.ks_2samp(values, faces(theirs)[name]))
+        assert p > LEAST_P, f"{name}: p = {p:.1e}"
+
+
+@pytest.mark.parametrize("ratio", [(3.0, 4.0), (0.2, 0.3), (1.0, 1.0)])
+def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
+    view = ContrastiveView(scale=(1.0, 1.0), ratio=ratio)
+    drawn = view.draw(5, seeded())[:, :4]
+    image = torch.empty(3, SIZE, SIZE)
+    expected = transforms.RandomResizedCrop.get_params(image, [1.0, 1.0], list(ratio))
+    assert drawn.tolist() == [list(expected)] * 5
+
+
+def test_flags_and_factors() -> None:
+    view = ContrastiveView(brightness=0.4, contrast=0.3, saturation=1.5, hue=0.1)
+    n = 20_000
+    drawn = view.draw(n, seeded(11))
+    for name, p in (("flip", 0.5), ("jitter", 0.8), ("grey", 0.2)):
+        values = column(view, drawn, name)
+        assert set(values) == {0.0, 1.0}
+        assert stats.binomtest(int(values.sum()), n, p).pvalue > LEAST_P
+    jitter: Any = transforms.ColorJitter(0.4, 0.3, 1.5, 0.1)
+    torch.manual_seed(12)
+    theirs = [
+        jitter.get_params(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
+        for _ in range(4000)
+    ]
+    factors = [[row[k] for row in theirs] for k in range(1, 5)]
+    for name, values in zip(("brightness", "contrast", "saturation", "hue"), factors, strict=True):
+        p = p_value(stats.ks_2samp(column(view, drawn, name), values))
+        assert p > LEAST_P, f"{name}: p = {p:.1e}"
+    places = drawn[:, 11:].int().tolist()
+    orders = Counter(tuple(np.argsort(row)) for row in places)
+    theirs_orders = Counter(tuple(row[0].tolist()) for row in theirs)
+    every = list(itertools.permutations(range(4)))
+    table = [[counter[order] for order in every] for counter in (orders, theirs_orders)]
+    assert sum(table[0]) == n
+    assert p_value(stats.chi2_contingency(table)) > LEAST_P
+
+
+def torchvision_policy() -> list[Any]:
+    snake = {"TranslateX": "translate_x", "TranslateY": "translate_y", "ShearY": "shear_y"}
+    pairs = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
+    return [[(snake.get(n, n.lower()), p, level) for n, p, level in pair] for pair in pairs]
+
+
+def test_policy_is_that_of_torchvision() -> None:
+    for ours, theirs in zip(POLICY, torchvision_policy(), strict=True):
+        for (name, p, level), (other, q, at) in zip(ours, theirs, strict=True):
+            assert (name, p) == (other, q)
+            assert at in (None, level)
+
+
+def test_magnitudes_are_those_of_torchvision_but_for_solarize_and_rotate() -> None:
+    space = AutoAugment(AutoAugmentPolicy.CIFAR10)._augmentation_space(10, (SIZE, SIZE))
+    signed = {name.lower(): bool(s) for name, (_, s) in space.items()}
+    theirs = {name.lower(): m for name, (m, _) in space.items()}
+    for name, level in STEPS:
+        key = name.replace("_", "")
+        up, down = (magnitude(name, level, s, SIZE) for s in (1, -1))
+        if key in ("autocontrast", "equalize", "invert"):
+            assert up == down == 0
+            continue
+        expected = float(theirs[key][level])
+        if key == "solarize":
+            # 256 and not 255 at level 0.
+            expected *= 256 / 255
+        one = 1 if key in ("brightness", "color", "contrast", "sharpness") else 0
+        assert up == pytest.approx(one + expected, rel=1e-6)
+        turns = signed[key] and key != "rotate"
+        assert down == pytest.approx(one - expected if turns else up, rel=1e-6)
+
+
+def test_steps_are_drawn_with_their_probabilities() -> None:
+    view = ClassificationView()
+    n = 60_000
+    drawn = view.draw(n, seeded(13))
+
+    def seen(name: str | None, m: float) -> tuple[str | None, float]:
+        return name, round(m, 4) if name else 0.0
+
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for pair in torchvision_policy():
+        sides = []
+        for name, p, level in pair:
+            some = [
+                (seen(name, magnitude(name, level or 0, sign, SIZE)), p / 2) for sign in (1, -1)
+            ]
+            sides.append([*some, (seen(None, 0.0), 1 - p)])
+        for (a, p), (b, q) in itertools.product(*sides):
+            expected[a, b] += p * q / 25
+    assert sum(expected.values()) == pytest.approx(1)
+    counted = Counter(
+        (
+            seen(NAMES[int(a)] if a >= 0 else None, m),
+            seen(NAMES[int(b)] if b >= 0 else None, k),
+        )
+        for a, m, b, k in drawn[:, 3:7].tolist()
+    )
+    cells = [cell for cell, p in expected.items() if p]
+    assert set(counted) <= set(cells)
+    observed = [counted[cell] for cell in cells]
+    assert stats.chisquare(observed, [n * expected[cell] for cell in cells]).pvalue > LEAST_P
+
+
+def test_places_of_crop_and_square_are_uniform() -> None:
+    view = ClassificationView()
+    drawn = view.draw(20_000, seeded(14))
+    for name, count in (("top", 9), ("left", 9), ("flip", 2), ("row", SIZE), ("column", SIZE)):
+        values = column(view, drawn, name).astype(int)
+        counts = np.bincount(values, minlength=count)
+        assert len(counts) == count
+        assert stats.chisquare(counts).pvalue > LEAST_P, name
+
+
+# --- Errors, compilation, devices ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ContrastiveView(size=0), "expected size to be an integer >= 1, got 0"),
+        (lambda: ContrastiveView(scale=(0.5, 0.1)), r"expected scale to ascend in \(0, 1\]"),
+        (lambda: ContrastiveView(ratio=(0.0, 1.0)), r"expected ratio to ascend in \(0, inf\)"),
+        (lambda: ContrastiveView(hue=0.6), r"expected hue in \[0, 0.5\] and finite, got 0.6"),
+        (lambda: ContrastiveView(p_grey=-0.1), r"expected p_grey in \[0, 1\]"),
+        (lambda: ContrastiveView(contrast=math.nan), "expected contrast in"),
+        (lambda: ClassificationView(padding=-1), "expected padding to be an integer >= 0"),
+        (lambda: ContrastiveView().draw(-1, seeded()), "expected n to be an integer >= 0"),
+        (lambda: normalize(torch.zeros(2, 1, 4, 4)), r"shape \(2, 1, 4, 4\), 3 means and 3 stds"),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_bad_images_and_parameters_are_refused(view: View) -> None:
+    images, parameters = sample(20), view.draw(20, seeded())
+    with pytest.raises(ValueError, match=r"expected uint8 images \[N, 3, 32, 32\]"):
+        view(images.float(), parameters)
+    with pytest.raises(ValueError, match=r"shape \(20, 3, 31, 32\)"):
+        view(images[:, :, 1:], parameters)
+    with pytest.raises(ValueError, match=r"expected float32 parameters \[19, "):
+        view(images[:19], parameters)
+    with pytest.raises(ValueError, match=r"got torch.float64"):
+        view(images, parameters.double())
+
+
+def test_contrastive_view_is_one_graph() -> None:
+    view = ContrastiveView()
+    images, parameters = sample(30), view.draw(30, seeded(1))
+    compiled = torch.compile(lambda x, p: normalize(view(x, p)), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(images, parameters), normalize(view(images, parameters)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_gives_what_the_cpu_gives(view: View) -> None:
+    images = sample(2000)
+    parameters = view.draw(len(images), seeded(15))
+    held = parameters.cuda() if isinstance(view, ContrastiveView) else parameters
+    there = images.cuda()
+    view(there, held)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = view(there, held)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
+    """Compiled kernels fuse products and sums, which cuts off a level apart at single pixels."""
+    view = ContrastiveView()
+    images = sample(512)
+    draws = [view.draw(512, seeded(k)) for k in range(3)]
+    call = torch.compile(view, fullgraph=True) if compiled else view
+    there, held = images.cuda(), draws[0].cuda()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call(there, held)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(there, held)
+    for parameters in draws[1:]:
+        held.copy_(parameters)
+        graph.replay()
+        apart = (out.cpu() - view(images, parameters)).abs()
+        print(f"compiled {compiled}: {(apart > 0).sum():d} apart, by up to {apart.max():g}")
+        assert (apart > 0).double().mean() <= (1e-4 if compiled else 0)
+        assert (apart > 2).double().mean() <= (1e-5 if compiled else 0)

@@ -1,0 +1,522 @@
+"""Certificates against the scores as computed, and bounds against the paper's definitions."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from resultant import _features, certificates
+from resultant.certificates import (
+    certificate,
+    disagreement_bound,
+    gradient_bound,
+    loss_bound,
+    margin_change,
+    residual_bound,
+)
+from resultant.classes import ClassState
+from resultant.gain import REALIZATIONS, angular_gain, class_scores, target_gain
+from resultant.score import decompose, vmf_score
+from resultant.vmf import VonMisesFisher, mean_resultant
+
+F64, F32 = torch.float64, torch.float32
+DIMENSIONS = [2, 3, 5, 16, 128, 1024, 4096]
+
+
+@dataclass
+class Case:
+    z: Tensor
+    y: Tensor
+    state: ClassState
+    tau: float
+    offset: Tensor | None
+
+
+@st.composite
+def cases(draw: st.DrawFn, least_kappa: float | None = None, n: int = 24) -> Case:
+    """States and queries anywhere, many of the queries close to ties."""
+    torch.manual_seed(draw(st.integers(0, 2**31)))
+    p, C = draw(st.sampled_from(DIMENSIONS)), draw(st.integers(2, 50))
+    tau = math.exp(draw(st.floats(math.log(0.005), math.log(10))))
+    low = math.log10(least_kappa or 1e-3)
+    centre, width = draw(st.floats(low, 6)), draw(st.sampled_from([0.0, 0.1, 1.0, 4.0]))
+    log_kappa = (centre + width * torch.randn(C, dtype=F64)).clamp(low, 6)
+    kappa = 10**log_kappa
+    if least_kappa is None and draw(st.booleans()):
+        kappa[torch.rand(C) < 0.3] = 0
+    spread = draw(st.sampled_from([1e-6, 1e-3, 0.1, 1.0, 10.0]))
+    mu = normalize(torch.eye(1, p, dtype=F64) + spread * torch.randn(C, p, dtype=F64), dim=1)
+    a, b = torch.randint(C, (2, n))
+    noise = torch.randn(n, p, dtype=F64) * draw(st.sampled_from([0.0, 1e-7, 1e-3, 0.3])) * spread
+    share = torch.rand(n, 1).round(decimals=1)
+    z = normalize(share * mu[a] + (1 - share) * mu[b] + noise + 1e-12, dim=1)
+    z = z * (1 - 2 * (torch.rand(n, 1) < 0.1).double())
+    kinds = ["none", "prior", "large", "impossible"]
+    kind = draw(st.sampled_from(kinds))
+    offset = None
+    if kind != "none":
+        size = 10 ** draw(st.floats(2, 8)) if kind == "large" else 3.0
+        offset = size * torch.randn(C, dtype=F64)
+        if kind == "impossible":
+            offset[torch.rand(C) < 0.5] = -math.inf
+            offset[a[0]] = 0
+    possible = torch.arange(C) if offset is None else offset.isfinite().nonzero().squeeze(1)
+    y = possible[torch.randint(len(possible), (n,))]
+    state = ClassState(mu, kappa, torch.ones(C))
+    if draw(st.booleans()):
+        state = state.to(dtype=F32)
+    dtype = draw(st.sampled_from([F64, F64, F32, F32, torch.bfloat16]))
+    return Case(z.to(dtype), y, state, tau, offset)
+
+
+def overlapping(C: int, seed: int = 0, n: int = 2000) -> tuple[Tensor, Tensor, ClassState]:
+    """Classes of p = 128 with kappa 100 to 300 that share a direction, and samples of them."""
+    torch.manual_seed(seed)
+    shared = 3 * math.sqrt(128) * torch.eye(1, 128)
+    mu = normalize(torch.randn(C, 128, dtype=F64) + shared, dim=1)
+    kappa = torch.linspace(100, 300, C, dtype=F64)
+    y = torch.arange(n) % C
+    z = normalize(VonMisesFisher(mu[y], kappa[y]).sample(), dim=1)
+    return z, y, ClassState(mu, kappa, torch.ones(C))
+
+
+def close(a: Tensor, b: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    torch.testing.assert_close(a, b, rtol=rtol, atol=atol)
+
+
+# Agreement with the cosine rule
+
+
+@given(cases(), st.sampled_from([None, 11]))
+@settings(max_examples=100, deadline=None)
+def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> None:
+    c = certificate(case.z, case.state, case.tau, offset=case.offset, chunk=chunk)
+    assert c.slack > 0
+    for realization in ("angular", "cosine"):
+        scores = class_scores(
+            case.z, case.state, case.tau, realization, 0.0, offset=case.offset, chunk=chunk
+        )
+        top = scores.double().topk(2)
+        assert torch.equal(top.indices[c.certified, 0], c.prediction[c.certified])
+        assert (top.values[:, 0] > top.values[:, 1])[c.certified].all()
+    assert torch.equal(c.angular[c.certified], c.prediction[c.certified])
+    d = disagreement_bound(c)
+    assert 0 <= d.difference <= d.bound <= 1
+    right = [(rule == case.y).double().mean() for rule in (c.prediction, c.angular)]
+    assert (right[0] - right[1]).abs() <= d.difference + 1e-15
+
+
+def test_the_slack_is_needed_and_enough() -> None:
+    """Close to a tie of two classes alike the exact condition holds, and float32 decides
+    otherwise."""
+    torch.manual_seed(1)
+    p = 512
+    mu = normalize(torch.randn(2, p, dtype=F64), dim=1)
+    state = ClassState(mu, torch.full((2,), 400.0, dtype=F64), torch.ones(2))
+    across = normalize(mu[0] - mu[1], dim=0)
+    z = mu.mean(0) + 0.02 * torch.randn(20000, p, dtype=F64)
+    z = z - (z @ across).unsqueeze(1) * across + 1e-7 * torch.randn(20000, 1) * across
+    z = normalize(z, dim=1).float()
+    c = certificate(z, state, 0.1)
+    angular, cosine = (class_scores(z, state, 0.1, r).argmax(1) for r in ("angular", "cosine"))
+    wrong = (angular != c.prediction) | (cosine != c.prediction)
+    assert (wrong & (c.margin > c.residual_range)).sum() > 100
+    assert not (wrong & c.certified).any()
+    wide = certificate(z.double(), state, 0.1)
+    assert wide.coverage > 0.9 and wide.slack < 1e-10
+
+
+def naive(z: Tensor, state: ClassState, tau: float, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine logits and residuals [N, C], number by number."""
+    g = [float(mean_resultant(state.dim, k)) / tau for k in state.kappa.tolist()]
+    gbar = math.fsum(g) / len(g)
+    logits, deltas = [], []
+    for x in z.double():
+        rho = [math.fsum((x * m).tolist()) for m in state.mu.double()]
+        logits.append([float(b) + gbar * r for b, r in zip(offset, rho, strict=True)])
+        terms = zip(rho, state.kappa.tolist(), g, strict=True)
+        deltas.append([float(vmf_score(r, k, tau, state.dim)) - h * r for r, k, h in terms])
+    return torch.tensor(logits, dtype=F64), torch.tensor(deltas, dtype=F64)
+
+
+@pytest.mark.parametrize("prior", [False, True])
+def test_margin_and_range_are_the_naive_ones(prior: bool) -> None:
+    z, _, state = overlapping(7, n=20)
+    offset = torch.linspace(-2, 0, 7, dtype=F64) if prior else torch.zeros(7, dtype=F64)
+    cosine, delta = naive(z, state, 0.1, offset)
+    c = certificate(z, state, 0.1, offset=offset if prior else None)
+    top = cosine.topk(2)
+    close(c.margin, top.values[:, 0] - top.values[:, 1])
+    close(c.residual_range, delta.max(1).values - delta.min(1).values)
+    assert torch.equal(c.prediction, top.indices[:, 0])
+    assert torch.equal(c.angular, (cosine + delta).argmax(1))
+    assert torch.equal(c.certified, c.margin - c.residual_range > c.slack)
+    r = decompose(z @ state.mu.T, state.kappa, 0.1, 128)
+    close(delta, r.intercept + r.remainder)
+
+
+def test_three_dimensions_by_hand() -> None:
+    """p = 3, where q = log(sinh(x')/x') - log(sinh(x)/x) and A = coth(x) - 1/x."""
+
+    def phi(x: float) -> float:
+        return math.log(math.sinh(x) / x)
+
+    kappas, tau, angles = (2.0, 5.0), 0.5, (0.2, 0.75, 1.3)
+    gains = [(1 / math.tanh(k) - 1 / k) / tau for k in kappas]
+    gbar = sum(gains) / 2
+    state = ClassState(torch.eye(2, 3, dtype=F64), torch.tensor(kappas, dtype=F64), torch.ones(2))
+    z = torch.tensor([[math.cos(u), math.sin(u), 0.0] for u in angles], dtype=F64)
+    c = certificate(z, state, tau)
+    losses = loss_bound(z, torch.tensor([0, 0, 0]), state, tau)
+    for i, u in enumerate(angles):
+        rho = (math.cos(u), math.sin(u))
+        delta = [
+            phi(math.sqrt(k * k + 2 * k * r / tau + 1 / tau**2)) - phi(k) - g * r
+            for k, r, g in zip(kappas, rho, gains, strict=True)
+        ]
+        assert float(c.margin[i]) == pytest.approx(gbar * abs(rho[0] - rho[1]), rel=1e-13)
+        assert float(c.residual_range[i]) == pytest.approx(abs(delta[0] - delta[1]), rel=1e-12)
+        gap = gbar * (rho[1] - rho[0])
+        change = math.log1p(math.exp(gap + delta[1] - delta[0])) - math.log1p(math.exp(gap))
+        assert float(losses.difference[i]) == pytest.approx(abs(change), rel=1e-12)
+        assert float(losses.bound[i]) == pytest.approx(2 * max(map(abs, delta)), rel=1e-13)
+    assert c.certified.tolist() == [True, False, True]
+    assert c.prediction.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("C", "least"), [(10, 0.8), (100, 0.5)])
+@pytest.mark.parametrize("dtype", [F64, F32])
+def test_coverage_of_overlapping_classes(C: int, least: float, dtype: torch.dtype) -> None:
+    z, _, state = overlapping(C)
+    c = certificate(z.to(dtype), state, 0.1)
+    d = disagreement_bound(c)
+    assert c.coverage > least
+    assert d.bound == pytest.approx(1 - c.coverage)
+    assert 0 < d.difference < d.bound / 2
+
+
+def test_offsets_of_prior_zero_leave_classes_out() -> None:
+    z, _, state = overlapping(6, n=60)
+    offset = torch.tensor([0.0, -math.inf, -1.0, -math.inf, 0.5, 0.0], dtype=F64)
+    c = certificate(z, state, 0.1, offset=offset)
+    live = offset.isfinite()
+    cosine, delta = naive(z, state, 0.1, offset)
+    top = cosine.topk(2).values
+    close(c.margin, top[:, 0] - top[:, 1])
+    close(c.residual_range, delta[:, live].max(1).values - delta[:, live].min(1).values)
+    assert live[c.prediction].all() and live[c.angular].all()
+    alone = torch.full((6,), -math.inf)
+    alone[4] = -2.0
+    c = certificate(z, state, 0.1, offset=alone)
+    assert c.certified.all() and (c.prediction == 4).all() and (c.margin == math.inf).all()
+
+
+def test_scores_that_overflow_are_not_certified() -> None:
+    z, _, state = overlapping(3, n=9)
+    for dtype, size in ((torch.float16, 7e4), (F32, 1e39)):
+        offset = torch.tensor([size, 0.0, -size], dtype=F64)
+        assert certificate(z, state, 0.1, offset=offset).certified.all()
+        assert not certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
+
+
+def test_nothing_is_certified_without_gain() -> None:
+    state = ClassState(torch.eye(4, dtype=F64), torch.zeros(4, dtype=F64), torch.ones(4))
+    c = certificate(torch.eye(4, dtype=F64), state, 0.1)
+    assert not c.certified.any() and (c.margin == 0).all()
+
+
+def test_class_temperatures() -> None:
+    z, _, state = overlapping(5, n=50)
+    tau = torch.linspace(0.05, 0.2, 5, dtype=F64)
+    c = certificate(z, state, tau)
+    rho = z @ state.mu.T
+    g = angular_gain(state, tau)
+    delta = vmf_score(rho, state.kappa, tau, 128) - g * rho
+    close(c.residual_range, delta.max(1).values - delta.min(1).values)
+    close(c.margin, g.mean() * (rho.topk(2).values @ torch.tensor([1.0, -1.0], dtype=F64)))
+
+
+# Residuals of any query
+
+
+@given(cases(n=40))
+@settings(max_examples=50, deadline=None)
+def test_residuals_stay_within_their_bound(case: Case) -> None:
+    tau, p = case.tau, case.state.dim
+    mu, kappa = normalize(case.state.mu.double(), dim=1), case.state.kappa.double()
+    state = ClassState(mu, kappa, case.state.count)
+    bound = residual_bound(state, tau)
+    ends = torch.linspace(-1, 1, 201, dtype=F64).unsqueeze(1)
+    _, g, _ = decompose(0.0, state.kappa, tau, p)
+    delta = vmf_score(ends, state.kappa, tau, p) - g * ends
+    rounding = 1e-13 / tau
+    assert (delta <= bound.high + rounding).all() and (delta >= bound.low - rounding).all()
+    close(delta.amin(0), bound.low, atol=rounding)
+    beyond = 2 * state.kappa * tau >= 1
+    known = (state.resultant / (2 * state.kappa * tau * tau))[beyond]
+    close(bound.high[beyond], known, atol=rounding)
+    close(bound.high[~beyond], delta[0, ~beyond], atol=rounding)
+    z = normalize(case.z.double(), dim=1)
+    c = certificate(z, state, tau)
+    assert (c.residual_range <= bound.range + rounding).all()
+
+
+def test_residual_slopes() -> None:
+    _, _, state = overlapping(5)
+    rho = torch.linspace(-1, 1, 101, dtype=F64).unsqueeze(1).expand(-1, 5).clone().requires_grad_()
+    delta = vmf_score(rho, state.kappa, 0.1, 128) - angular_gain(state, 0.1) * rho
+    (slope,) = torch.autograd.grad(delta.sum(), rho)
+    close(residual_bound(state, 0.1).slope, slope.abs().amax(0))
+
+
+# Losses and gradients
+
+
+def measured(case: Case) -> tuple[Tensor, Tensor]:
+    """Differences of the losses and of the tangent gradients, by autograd."""
+    losses, gradients = [], []
+    for realization in ("angular", "cosine"):
+        z = case.z.double().requires_grad_()
+        scores = class_scores(z, case.state, case.tau, realization, 0.0, offset=case.offset)
+        loss = cross_entropy(scores, case.y, reduction="none")
+        (G,) = torch.autograd.grad(loss.sum(), z)
+        x = normalize(z.detach(), dim=1)
+        losses.append(loss.detach())
+        gradients.append(G - (G * x).sum(1, keepdim=True) * x)
+    return (losses[0] - losses[1]).abs(), (gradients[0] - gradients[1]).norm(dim=1)
+
+
+@pytest.mark.parametrize("prior", [False, True])
+def test_differences_are_those_of_autograd(prior: bool) -> None:
+    z, y, state = overlapping(12, n=60)
+    offset = torch.linspace(-3, 0, 12, dtype=F64)
+    offset[3] = -math.inf
+    y = torch.where(y == 3, 4, y)
+    case = Case(z, y, state, 0.1, offset if prior else None)
+    loss, gradient = measured(case)
+    for chunk in (None, 7):
+        options: dict[str, Any] = {"offset": case.offset, "chunk": chunk}
+        close(loss_bound(z, y, state, 0.1, **options).difference, loss)
+        close(gradient_bound(z, y, state, 0.1, **options).difference, gradient)
+    live = torch.ones(12).bool() if not prior else offset.isfinite()
+    _, delta = naive(z, state, 0.1, torch.zeros(12))
+    epsilon = delta[:, live].abs().max(1).values
+    close(loss_bound(z, y, state, 0.1, **options).bound, 2 * epsilon)
+    rho = (z @ state.mu.T).requires_grad_()
+    (slope,) = torch.autograd.grad(vmf_score(rho, state.kappa, 0.1, 128).sum(), rho)
+    g = angular_gain(state, 0.1)
+    eta = (slope - g)[:, live].abs().max(1).values
+    bound = gradient_bound(z, y, state, 0.1, **options).bound
+    close(bound, 2 * g.mean() * epsilon + 2 * eta)
+
+
+@given(cases(), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_bounds_hold(case: Case, centered: bool) -> None:
+    """Beyond the rounding of probabilities, and of directions that are units to their dtype."""
+    arguments = (case.z, case.y, case.state, case.tau)
+    options: dict[str, Any] = {"offset": case.offset, "centered": centered}
+    loss, gradient = loss_bound(*arguments, **options), gradient_bound(*arguments, **options)
+    gbar = float(angular_gain(case.state, case.tau).mean())
+    assert (loss.difference <= loss.bound + 1e-13 * (1 + loss.bound)).all()
+    unit = 1e-6 if case.state.mu.dtype == F32 else 1e-12
+    assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
+    plain = loss_bound(*arguments, offset=case.offset)
+    assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
+
+
+def test_bounds_are_not_idle() -> None:
+    """Two classes alike but for kappa, where the sharp loss bound is nearly reached."""
+    mu = torch.eye(2, 16, dtype=F64)
+    state = ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
+    offset = torch.tensor([-40.0, 0.0], dtype=F64)
+    z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
+    loss = loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
+    assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)
+
+
+# Changes of margins
+
+
+def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -> Tensor:
+    """The change of every incidence, from all scores in the dtype of z."""
+    before, after = (
+        class_scores(z, case.state, case.tau, r, beta).double() for r in ("native", realization)
+    )
+    change = []
+    for a, b in pairs.tolist():
+        for c in (a, b):
+            for i in (case.y == c).nonzero().squeeze(1).tolist():
+                change.append((after[i, a] - after[i, b]) - (before[i, a] - before[i, b]))
+    return torch.tensor([float(m) for m in change], dtype=F64)
+
+
+def some_pairs(C: int) -> Tensor:
+    return torch.combinations(torch.arange(C))[:40]
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_margin_changes_are_the_brute_ones(
+    realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    z, y, state = overlapping(5, n=50)
+    case, pairs = Case(z, y, state, 0.1, None), some_pairs(5)
+    m = margin_change(z, y, state, 0.1, pairs, realization, beta)
+    close(m.exact, brute(case, pairs, realization, beta, z), atol=1e-11)
+    assert len(m.exact) == 10 * 20
+    assert (pairs[m.pair] == y[m.row].unsqueeze(1)).any(1).all()
+    assert len(set(zip(m.row.tolist(), m.pair.tolist(), strict=True))) == 200
+    g, rho = angular_gain(state, 0.1), z @ state.mu.T
+    target = {"native": g, "cosine": g.mean().expand(5)}.get(realization, target_gain(g, beta))
+    linear, (a, b) = (target - g) * rho, pairs[m.pair].T
+    close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
+    close(m.residual, m.exact - m.linear)
+    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * 128 * 7)
+    close(margin_change(z, y, state, 0.1, pairs, realization, beta).exact, m.exact)
+    if realization == "angular":
+        assert m.residual.abs().max() < 1e-12 and m.coverage == m.agreement == 1
+    elif realization == "native":
+        assert m.coverage == 0
+    else:
+        assert 0.5 < m.coverage <= m.agreement
+
+
+@given(cases(least_kappa=0.1), st.sampled_from(REALIZATIONS[1:]), st.floats(0, 1))
+@settings(max_examples=70, deadline=None)
+def test_certified_changes_have_their_sign_as_computed(
+    case: Case, realization: str, beta: float
+) -> None:
+    pairs = some_pairs(case.state.num_classes)
+    m = margin_change(case.z, case.y, case.state, case.tau, pairs, realization, beta)
+    assert (m.correct | ~m.certified).all()
+    if len(m.exact):
+        computed = brute(case, pairs, realization, beta, case.z)
+        assert torch.equal(computed.sign()[m.certified], m.linear.sign()[m.certified])
+
+
+# Much data, and mistakes
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y, state = overlapping(9, n=50)
+    whole, heights = certificate(z, state, 0.1), []
+    losses = loss_bound(z, y, state, 0.1)
+    rule = certificates._Rules.__call__
+
+    def counted(self: Any, x: Tensor) -> Any:
+        heights.append(len(x))
+        return rule(self, x)
+
+    monkeypatch.setattr(certificates._Rules, "__call__", counted)
+    monkeypatch.setattr(certificates, "CHUNK_BYTES", 8 * 9 * 16)
+    parts = certificate(z, state, 0.1)
+    assert heights == [16, 16, 16, 2]
+    close(parts.margin, whole.margin)
+    close(parts.residual_range, whole.residual_range)
+    assert torch.equal(parts.certified, whole.certified)
+    close(loss_bound(z, y, state, 0.1, chunk=3).difference, losses.difference)
+    empty = certificate(z[:0], state, 0.1)
+    assert empty.margin.shape == empty.certified.shape == empty.prediction.shape == (0,)
+    none = margin_change(z, y, state, 0.1, torch.zeros(0, 2, dtype=torch.int64))
+    assert len(none.exact) == len(none.row) == 0
+
+
+MEMORY = """
+import resource, torch
+from resultant import certificates
+from resultant.classes import ClassState
+torch.set_num_threads(1)
+N, C, p = 6000, 1000, 128
+certificates.CHUNK_BYTES = 1 << 21
+norm = torch.nn.functional.normalize
+state = ClassState(norm(torch.randn(C, p), dim=1), torch.full((C,), 99.0), torch.ones(C))
+z, y = norm(torch.randn(N, p), dim=1), torch.arange(N) % C
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+certificates.gradient_bound(z[:100], y[:100], state, 0.1)
+before = peak()
+certificates.certificate(z, state, 0.1)
+certificates.gradient_bound(z, y, state, 0.1)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_memory_is_that_of_a_few_chunks() -> None:
+    """The cosines alone are 46 MiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 30
+
+
+Z, Y, STATE = overlapping(4, n=8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
+        ({"chunk": True}, "expected chunk to be an integer >= 1 or None, got True"),
+        ({"offset": torch.zeros(3)}, r"expected offset \[4\], one a class, got \(3,\)"),
+        ({"offset": torch.full((4,), -math.inf)}, "expected a class with an offset above -inf"),
+        ({"z": Z[:, :5]}, r"expected z \[N, 128\], got shape \(8, 5\)"),
+        ({"z": 2 * Z}, r"expected \|z\| - 1 within .* got 1 at index 0"),
+        ({"tau": 0.0}, "expected tau > 0 and finite, got 0"),
+    ],
+)
+def test_errors(options: Any, message: str) -> None:
+    z, tau = options.get("z", Z), options.get("tau", 0.1)
+    rest = {k: v for k, v in options.items() if k not in ("z", "tau")}
+    for call in (
+        lambda: certificate(z, STATE, tau, **rest),
+        lambda: loss_bound(z, Y, STATE, tau, **rest),
+        lambda: gradient_bound(z, Y, STATE, tau, **rest),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_label_and_pair_errors() -> None:
+    offset = torch.tensor([0.0, 0.0, -math.inf, 0.0])
+    message = "expected labels of classes with an offset above -inf, got class 2 .* at index 2"
+    with pytest.raises(ValueError, match=message):
+        loss_bound(Z, Y, STATE, 0.1, offset=offset)
+    with pytest.raises(ValueError, match=r"expected y in \[0, 4\), got 4 at index 0"):
+        gradient_bound(Z, Y + 4, STATE, 0.1)
+    with pytest.raises(ValueError, match=r"expected pairs of two different classes in \[0, 4\)"):
+        margin_change(Z, Y, STATE, 0.1, torch.tensor([[1, 1]]))
+    with pytest.raises(ValueError, match=r"expected pairs \[P, 2\]"):
+        margin_change(Z, Y, STATE, 0.1, torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="expected realization to be one of"):
+        margin_change(Z, Y, STATE, 0.1, some_pairs(4), "cold")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F64, F32])
+def test_gpu(dtype: torch.dtype) -> None:
+    z, y, state = overlapping(100)
+    z = z.to(dtype)
+    ours, there = certificate(z, state, 0.1), certificate(z.cuda(), state.to("cuda"), 0.1)
+    close(there.margin.cpu(), ours.margin, 1e-9, 1e-10)
+    for realization in ("angular", "cosine"):
+        scores = class_scores(z.cuda(), state.to("cuda"), 0.1, realization)
+        assert torch.equal(scores.argmax(1)[there.certified], there.prediction[there.certified])
+    for bound in (loss_bound, gradient_bound):
+        a = bound(z, y, state, 0.1)
+        b = bound(z.cuda(), y.cuda(), state.to("cuda"), 0.1)
+        close(b.difference.cpu(), a.difference, 1e-8, 1e-10)
+    pairs = some_pairs(100)
+    before = margin_change(z, y, state, 0.1, pairs)
+    after = margin_change(z.cuda(), y.cuda(), state.to("cuda"), 0.1, pairs.cuda())
+    close(after.exact.cpu(), before.exact, 1e-8, 1e-10)

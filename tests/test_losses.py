@@ -1,0 +1,610 @@
+"""The contrastive loss and its banks, beside a naive recomputation in the authors' order."""
+
+# pyright: reportArgumentType=false
+# Bad input is passed on purpose.
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from scipy import special
+from torch import Tensor, nn
+
+from resultant.bank import ProCoBank
+from resultant.classes import MAX_KAPPA, ClassStatistics
+from resultant.finite_sample import leave_one_out_scores
+from resultant.gain import REALIZATIONS, class_scores
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
+
+C, P, N, TAU = 6, 16, 24, 0.1
+COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def batch(*lead: int, n: int = N, p: int = P, dtype: Any = torch.float64) -> tuple[Tensor, Tensor]:
+    """Unit vectors that lean on their classes by different amounts; the last class is rare."""
+    y = torch.randint(0, C - 1, (n,))
+    y[: n // 12] = C - 1
+    lean = torch.linspace(1.0, 4.0, C)[y].unsqueeze(-1)
+    x = torch.randn(*lead, n, p) + lean * torch.eye(C, p)[y]
+    return nn.functional.normalize(x.to(dtype), dim=-1), y
+
+
+class LogI(torch.autograd.Function):
+    """log I_nu(x) by scipy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, nu: float) -> Tensor:
+        a = x.detach().numpy()
+        ctx.slope = torch.as_tensor(special.ive(nu + 1, a) / special.ive(nu, a) + nu / a)
+        return torch.as_tensor(special.ive(nu, a)).log() + x
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
+        return grad[0] * ctx.slope, None
+
+
+class Naive:
+    """The baseline in its own order: running means, N x C x p norms, differences of log I."""
+
+    def __init__(self, old: Tensor, new: Tensor, counts: Tensor, tau: float = TAU) -> None:
+        self.old, self.new = ([start, torch.zeros(len(start))] for start in (old, new))
+        self.log_pi, self.tau = (counts.double() / counts.sum()).log(), tau
+
+    @staticmethod
+    def update(bank: list[Tensor], z: Tensor, y: Tensor) -> None:
+        ave, amount = bank
+        one_hot = nn.functional.one_hot(y, len(ave)).double()
+        n = one_hot.sum(0)
+        mean = (one_hot.T @ z) / n.clamp_min(1).unsqueeze(-1)
+        w = torch.nan_to_num(n / (n + amount), nan=0.0).unsqueeze(-1)
+        bank[:] = [(1 - w) * ave + w * mean, amount + n]
+
+    def kappa(self) -> Tensor:
+        R = self.old[0].norm(dim=-1)
+        kappa = self.old[0].shape[1] * R / (1 - R**2)
+        return torch.where((kappa > 1e5) | (kappa < 0), 1e5, kappa)
+
+    def logits(self, z: Tensor) -> Tensor:
+        ave, kappa = self.old[0], self.kappa()
+        mu = ave / ave.norm(dim=-1, keepdim=True)
+        kt = (kappa[:, None] * mu + z[:, None] / self.tau).norm(dim=-1)
+        nu = z.shape[1] / 2 - 1
+        log_i: Callable[..., Any] = LogI.apply
+        return log_i(kt, nu) - nu * kt.log() - (log_i(kappa, nu) - nu * kappa.log())
+
+    def loss(self, views: Tensor, y: Tensor) -> Tensor:
+        losses = []
+        for z in views:
+            self.update(self.old, z.detach(), y)
+            self.update(self.new, z.detach(), y)
+            logits = self.logits(z) + self.log_pi
+            losses.append(nn.functional.cross_entropy(logits, y))
+        return torch.stack(losses).mean()
+
+
+def starts(loss: ProCoLoss) -> list[Tensor]:
+    return [0.9 * loss.bank.state(bank=b).mu for b in ("old", "new")]
+
+
+def test_the_baseline_over_batches_views_and_epochs() -> None:
+    loss = ProCoLoss(C, P, TAU, class_counts=COUNTS)
+    old, new = starts(loss)
+    naive = Naive(old, new, COUNTS)
+    torch.testing.assert_close(loss.state().kappa, torch.full((C,), P * 90 / 19).double())
+    for _ in range(3):
+        naive.old = [a.clone() for a in naive.new]
+        loss.start_epoch()
+        naive.new = [starts(loss)[1], torch.zeros(C)]
+        for _ in range(3):
+            z, y = batch(2)
+            z.requires_grad_()
+            expected, got = naive.loss(z, y), loss(z, y)
+            expected_grad, grad = (torch.autograd.grad(a, z)[0] for a in (expected, got))
+            torch.testing.assert_close(got, expected, rtol=1e-10, atol=0)
+            state = loss.state()
+            torch.testing.assert_close(state.kappa, naive.kappa(), rtol=1e-9, atol=0)
+            assert torch.equal(state.count, naive.old[1].long())
+            torch.testing.assert_close(loss.scores(z[1]), naive.logits(z[1]), rtol=1e-8, atol=1e-9)
+            # Along z the score is exact only on the sphere, where it is a function of rho.
+            for a, x in zip(grad - expected_grad, z.detach(), strict=True):
+                across = a - (a * x).sum(-1, keepdim=True) * x
+                assert across.abs().max() <= 1e-9 * expected_grad.abs().max()
+
+
+def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> None:
+    loss = ProCoLoss(C, P, TAU)
+    before = loss.state()
+    z, _ = batch(n=1)
+    loss(z, torch.tensor([2]))
+    after = loss.state()
+    torch.testing.assert_close(after.mu[2], z[0])
+    assert after.kappa[2] == MAX_KAPPA
+    assert after.count.tolist() == [0, 0, 1, 0, 0, 0]
+    others = [0, 1, 3, 4, 5]
+    assert torch.equal(after.mu[others], before.mu[others])
+    assert torch.equal(after.kappa[others], before.kappa[others])
+
+
+def test_float32_is_close_to_float64_after_many_batches() -> None:
+    single, double = ProCoLoss(C, 128), ProCoLoss(C, 128)
+    a = b = torch.zeros(())
+    for _ in range(50):
+        z, y = batch(2, p=128, dtype=torch.float32)
+        a, b = single(z, y), double(z.double(), y)
+    assert a.dtype == torch.float32 and b.dtype == torch.float64
+    torch.testing.assert_close(a.double(), b, rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])
+def test_estimators_are_those_of_class_statistics(estimator: str) -> None:
+    loss = ProCoLoss(C, P, estimator=estimator)
+    statistics = ClassStatistics(C, P)
+    for _ in range(4):
+        z, y = batch()
+        loss(z, y)
+        statistics.update(z, y)
+    expected, got = statistics.state(estimator), loss.state()
+    seen = expected.count > 0
+    torch.testing.assert_close(got.mu[seen], expected.mu[seen])
+    torch.testing.assert_close(got.kappa[seen], expected.kappa[seen])
+    assert torch.equal(got.count, expected.count)
+
+
+@pytest.mark.parametrize("family", ["linear", "power"])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_realizations_are_class_scores(realization: str, family: str) -> None:
+    loss = ProCoLoss(C, P, 0.2, realization, 0.4, COUNTS, 0.7, family=family)
+    z, y = batch()
+    loss(z, y)
+    x, y = batch()
+    x.requires_grad_()
+    (grad,) = torch.autograd.grad(got := loss(x, y), x)
+    offset = 0.7 * (COUNTS.double() / COUNTS.sum()).log()
+    arguments = (loss.state(), 0.2, realization, 0.4)
+    expected = class_scores(x, *arguments, family=family)
+    torch.testing.assert_close(loss.scores(x), expected, rtol=1e-11, atol=1e-11)
+    expected = nn.functional.cross_entropy(expected + offset, y)
+    (expected_grad,) = torch.autograd.grad(expected, x)
+    torch.testing.assert_close(got, expected, rtol=1e-11, atol=0)
+    torch.testing.assert_close(grad, expected_grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("own_labels", [False, True])
+def test_runs_are_separate_losses(own_labels: bool, leave_out: bool) -> None:
+    names, betas, priors = REALIZATIONS, (0.0, 0.2, 0.5, 1.5, 0.0), (1.0, 0.0, 0.5, 1.0, 1.0)
+    seeds, runs = (3, 1, 4, 1, 5), len(REALIZATIONS)
+    stack = ProCoLoss(
+        *(C, P, TAU, names, betas, COUNTS, priors),
+        runs=(runs,),
+        seed=seeds,
+        leave_out=leave_out,
+    )
+    alone = [
+        ProCoLoss(C, P, TAU, name, beta, COUNTS, prior, seed=seed, leave_out=leave_out)
+        for name, beta, prior, seed in zip(names, betas, priors, seeds, strict=True)
+    ]
+    for epoch in range(2):
+        z, y = batch(2, runs)
+        if own_labels:
+            y = torch.stack([y.roll(i) for i in range(runs)])
+        z.requires_grad_()
+        losses = stack(z, y)
+        assert losses.shape == (runs,)
+        (grad,) = torch.autograd.grad(losses.sum(), z)
+        for i, one in enumerate(alone):
+            part = z[:, i].detach().requires_grad_()
+            expected = one(part, y[i] if own_labels else y)
+            torch.testing.assert_close(losses[i], expected, rtol=1e-12, atol=0)
+            (expected_grad,) = torch.autograd.grad(expected, part)
+            torch.testing.assert_close(grad[:, i], expected_grad, rtol=1e-10, atol=1e-13)
+            torch.testing.assert_close(stack.scores(z[0])[i], one.scores(z[0, i]))
+            torch.testing.assert_close(stack.state(i).kappa, one.state().kappa)
+            one.start_epoch()
+        if epoch == 0:
+            stack.start_epoch()
+
+
+def test_nested_runs() -> None:
+    names = ("native", "angular", "native", "angular")
+    nested, flat = (ProCoLoss(C, P, realization=names, runs=runs) for runs in ((2, 2), (4,)))
+    z, y = batch(2, 4)
+    losses = nested(z.unflatten(1, (2, 2)), y)
+    torch.testing.assert_close(losses, flat(z, y).view(2, 2))
+    assert torch.equal(nested.state((1, 0)).mu, flat.state(2).mu)
+
+
+def test_gradient_only_to_queries() -> None:
+    loss = ProCoLoss(C, P, realization="angular")
+    z, y = batch(2)
+    total = loss(z.requires_grad_(), y)
+    total.backward()
+    assert z.grad is not None and z.grad.abs().max() > 0
+    assert not list(loss.parameters())
+    assert not any(a.requires_grad for a in loss.buffers())
+
+
+def test_leave_out_of_the_native_score() -> None:
+    loss = ProCoLoss(C, P, TAU, class_counts=COUNTS, leave_out=True, estimator="mle")
+    statistics = ClassStatistics(C, P)
+    first, (z, y) = batch(), batch()
+    statistics.update(*first).update(z, y)
+    loss(*first)
+    got = loss(z, y)
+    scores = class_scores(z, loss.state(), TAU)
+    left_out = leave_one_out_scores(z, y, statistics, TAU).left_out
+    logits = scores.scatter(-1, y.unsqueeze(-1), left_out.unsqueeze(-1))
+    expected = nn.functional.cross_entropy(logits + loss.log_prior, y)
+    torch.testing.assert_close(got, expected, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_leave_out_of_every_realization(realization: str) -> None:
+    """The own class is that of a bank without the query, with the whole's target gains."""
+    loss = ProCoLoss(C, P, TAU, realization, 0.3, leave_out=True)
+    z, y = batch()[0], torch.arange(N) % C
+    got = loss(z, y)
+    state = loss.state()
+    scores = class_scores(z, state, TAU, realization, 0.3)
+    g = state.resultant / TAU
+    target = g.mean() + 0.3 * (g - g.mean())
+    for i in range(N):
+        rest = ProCoBank(C, P)
+        keep = torch.arange(N) != i
+        rest.update(z[keep], y[keep])
+        own, c = rest.state(), int(y[i])
+        mu, kappa, A = own.mu[c], own.kappa[c], own.resultant[c]
+        rho = z[i] @ mu
+
+        def q(rho: Tensor | float, tau: Any, kappa: Tensor = kappa) -> Tensor:
+            nu, t = P / 2 - 1, 1 / tau
+            kt = (kappa**2 + 2 * kappa * t * rho + t**2).sqrt()
+            log_i: Callable[..., Any] = LogI.apply
+            return log_i(kt, nu) - nu * kt.log() - log_i(kappa, nu) + nu * kappa.log()
+
+        tau = A / target[c]
+        scores[i, c] = {
+            "native": lambda rho=rho: q(rho, TAU),
+            "temperature": lambda rho=rho, tau=tau: q(rho, tau),
+            "preserve": lambda rho=rho, tau=tau: q(rho, tau) - q(0.0, tau) + q(0.0, TAU),
+            "angular": lambda rho=rho, c=c, A=A: q(rho, TAU) + (target[c] - A / TAU) * rho,
+            "cosine": lambda rho=rho: g.mean() * rho,
+        }[realization]()
+    torch.testing.assert_close(got, nn.functional.cross_entropy(scores, y), rtol=1e-9, atol=0)
+
+
+def test_leave_out_of_a_class_with_one_sample() -> None:
+    for realization in REALIZATIONS:
+        loss = ProCoLoss(C, P, realization=realization, leave_out=True)
+        z = nn.functional.normalize(torch.randn(C, P).double(), dim=-1).requires_grad_()
+        total = loss(z, torch.arange(C))
+        total.backward()
+        assert total.isfinite() and z.grad is not None and z.grad.isfinite().all()
+
+
+def test_samples_that_cancel() -> None:
+    loss = ProCoLoss(C, P)
+    z, _ = batch(n=1)
+    total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
+    assert total.isfinite() and loss.state().kappa[1] == 0
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_compile(leave_out: bool) -> None:
+    names = ("native", "angular") if leave_out else REALIZATIONS
+    # In a dimension whose expansions are short, and quickly traced.
+    eager = ProCoLoss(C, 512, realization=names, runs=(len(names),), leave_out=leave_out)
+    other = copy.deepcopy(eager)
+    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        z, y = batch(2, len(names), p=512, dtype=torch.float32)
+        z.requires_grad_()
+        expected, got = eager(z, y), compiled(z, y)
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(other.bank.old, eager.bank.old)
+        torch.testing.assert_close(other.bank.new, eager.bank.new)
+
+
+def test_autocast_changes_nothing() -> None:
+    z, y = batch(2, dtype=torch.float32)
+    z.requires_grad_()
+    results = []
+    for enabled in (False, True):
+        loss = ProCoLoss(C, P, realization="angular", leave_out=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            total = loss(z, y)
+            scores = loss.scores(z)
+        results.append((total, scores, loss.bank.old, torch.autograd.grad(total, z)[0]))
+        assert total.dtype == scores.dtype == torch.float32
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_bfloat16_queries_are_scored_in_float32() -> None:
+    z, y = batch(dtype=torch.bfloat16)
+    loss = ProCoLoss(C, P).bfloat16()
+    assert loss.bank.old.dtype == loss.log_prior.dtype == torch.float64
+    total = loss(z.requires_grad_(), y)
+    total.backward()
+    assert total.dtype == torch.float32 and z.grad is not None and z.grad.dtype == torch.bfloat16
+
+
+def test_state_dict_in_the_middle_of_an_epoch() -> None:
+    first, second = (ProCoLoss(C, P, realization="angular", class_counts=COUNTS) for _ in range(2))
+    for _ in range(2):
+        first.start_epoch()
+        first(*batch(2))
+    second.load_state_dict(load(save(first.state_dict())))
+    for _ in range(2):
+        z, y = batch(2)
+        assert torch.equal(first(z, y), second(z, y))
+        first.start_epoch()
+        second.start_epoch()
+        for name, a in first.state_dict().items():
+            assert torch.equal(a, second.state_dict()[name]), name
+    stream = io.BytesIO()
+    torch.save(first, stream)
+    first.bank.reset()
+    assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
+
+
+WORKER = """
+import sys, torch, torch.distributed as dist
+from safetensors.torch import save_file
+from resultant.losses import ProCoLoss
+rank, port, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+address = f"tcp://127.0.0.1:{port}"
+dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+torch.manual_seed(0)
+loss = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
+losses = []
+for step in range(3):
+    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
+    y = torch.randint(0, 5, (12,))
+    mine = slice(6 * rank, 6 * rank + 6)
+    total = loss(z[..., mine, :], y[mine])
+    dist.all_reduce(total)
+    losses.append(total / 2)
+    loss.start_epoch()
+dist.destroy_process_group()
+again = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
+torch.manual_seed(0)
+for step in range(3):
+    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
+    y = torch.randint(0, 5, (12,))
+    torch.testing.assert_close(losses[step], again(z, y), rtol=1e-6, atol=0)
+    again.start_epoch()
+for a, b in zip(loss.bank.buffers(), again.bank.buffers()):
+    torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
+save_file({"old": loss.bank.old}, f"{out}/{rank}.safetensors")
+"""
+
+
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    source = str(Path(__file__).parents[1] / "src")
+    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(rank), str(port), str(tmp_path)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for worker in workers:
+            errors = worker.communicate(timeout=90)[1]
+            assert worker.returncode == 0, errors
+    finally:
+        for worker in workers:
+            worker.kill()
+    a, b = (load((tmp_path / f"{rank}.safetensors").read_bytes())["old"] for rank in range(2))
+    assert torch.equal(a, b)
+
+
+def test_negative_targets_name_their_classes() -> None:
+    stack = ProCoLoss(C, P, realization=("angular", "temperature"), beta=60.0, runs=(2,))
+    z, y = batch(2)
+    with pytest.raises(ValueError, match=r"expected target gains > 0 .*: run \(1,\) class \d \(-"):
+        stack(z, y)
+    power = ProCoLoss(C, P, realization="preserve", beta=60.0, family="power")
+    power(z[0], y)
+    power.check()
+    unchecked = ProCoLoss(C, P, realization="temperature", beta=60.0)
+    # As on a device, where values are not looked at.
+    torch.compile(unchecked, backend="eager")(z[0], y)
+    with pytest.raises(ValueError, match=r"expected target gains > 0 .* of 6 not: class \d \(-"):
+        unchecked.check()
+    unchecked.check()  # said once
+
+
+def test_logit_adjusted_cross_entropy() -> None:
+    logits, y = torch.randn(2, 3, N, C), torch.randint(0, C, (N,))
+    offset = (COUNTS.double() / COUNTS.sum()).log()
+    stack = LogitAdjustedCrossEntropy(COUNTS, (0.0, 1.0, 0.5), runs=(3,))
+    got = stack(logits, y)
+    for i, gamma in enumerate((0.0, 1.0, 0.5)):
+        whole = (logits[:, i].double() + gamma * offset).flatten(0, 1)
+        expected = nn.functional.cross_entropy(whole, y.repeat(2))
+        torch.testing.assert_close(got[i].double(), expected, rtol=1e-6, atol=0)
+        one = LogitAdjustedCrossEntropy(COUNTS, gamma)
+        torch.testing.assert_close(one(logits[0, i], y), stack(logits[0], y)[i])
+    assert stack(logits.bfloat16(), y).dtype == torch.float32
+    absent = LogitAdjustedCrossEntropy([3, 0, 1], 0.0)
+    assert absent.log_prior.tolist() == [0, 0, 0]
+    assert LogitAdjustedCrossEntropy([3, 0, 1]).log_prior[1] == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 0}, r"expected num_classes to be an integer >= 1, got 0"),
+        ({"dim": 1}, r"expected p >= 2, got 1"),
+        ({"temperature": 0.0}, r"expected temperature > 0, got 0.0"),
+        ({"temperature": math.nan}, r"expected temperature to be finite, got nan"),
+        ({"realization": "linear"}, r"expected realization to be of .*, got 'linear'"),
+        ({"realization": ("native",) * 3, "runs": (2,)}, r"one a run \(2\), got \('native'"),
+        ({"beta": (0.0, 1.0)}, r"expected beta to be a number, or one a run \(1\), got 2 numbers"),
+        ({"beta": math.inf}, r"expected beta to be finite, got inf"),
+        ({"class_counts": [1.0, math.nan, 1.0]}, r"expected class_counts >= 0 .*at index 1"),
+        ({"class_counts": [1.0, -2.0, 1.0]}, r"expected class_counts >= 0 .*-2 at index 1"),
+        ({"class_counts": [0.0, 0.0, 0.0]}, r"the sum of class_counts > 0 and finite, got 0"),
+        ({"class_counts": [1.0, 1.0]}, r"expected class_counts \[3\], one a class, got 2"),
+        ({"family": "cubic"}, r"expected family to be one of .*'cubic'"),
+        ({"estimator": "sra"}, r"expected estimator to be one of .*'sra'"),
+        ({"runs": (0,)}, r"expected runs to be a tuple of integers >= 1, got \(0,\)"),
+        ({"seed": -1}, r"expected seed >= 0, .*got -1"),
+        ({"seed": (1, 2)}, r"one a run \(1\), got \(1, 2\)"),
+    ],
+)
+def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ProCoLoss(**{"num_classes": 3, "dim": 4, **arguments})
+
+
+def test_bad_batches() -> None:
+    loss = ProCoLoss(C, P)
+    stack = ProCoLoss(C, P, runs=(2,))
+    z, y = batch()
+    before = loss.bank.old.clone()
+    cases: list[tuple[ProCoLoss, Tensor, Any, str]] = [
+        (loss, z, y + C, r"expected y in \[0, 6\), got \d+ at index 0"),
+        (loss, z, y[1:], r"expected y \[24\], one a row of z, got shape \(23,\)"),
+        (loss, z, y.int(), r"expected y of dtype torch.int64, got torch.int32"),
+        (loss, z, None, r"expected y \[24\], one a row of z, got NoneType"),
+        (loss, z[:, 1:], y, r"expected z \[N, 16\] or \[V, N, 16\], got shape \(24, 15\)"),
+        (loss, z[0], y, r"expected z \[N, 16\] or \[V, N, 16\], got shape \(16,\)"),
+        (loss, 2 * z, y, r"expected \|z\| - 1 within .* of zero, got 1 at index 0"),
+        (loss, z * math.nan, y, r"expected \|z\| - 1 within .*, got nan"),
+        (loss, z.long(), y, r"expected z of a floating dtype, got torch.int64"),
+        (stack, z, y, r"expected z \[2, N, 16\] or \[V, 2, N, 16\], got shape \(24, 16\)"),
+        (stack, torch.stack([z, z]), y[:-1], r"expected y \[24\] or \[2, 24\]"),
+    ]
+    for one, z, y, message in cases:
+        with pytest.raises(ValueError, match=message):
+            one(z, y)
+    assert torch.equal(loss.bank.old, before)
+    with pytest.raises(ValueError, match=r"expected the index of one run of \(2,\), got \(\)"):
+        stack.state()
+    with pytest.raises(ValueError, match=r"expected bank to be 'old' or 'new', got 'mean'"):
+        loss.bank.state(bank="mean")
+    with pytest.raises(ValueError, match=r"expected logits \[N, 6\] or \[V, N, 6\], got shape"):
+        LogitAdjustedCrossEntropy(COUNTS)(torch.randn(4, 5), torch.zeros(4).long())
+
+
+def on_device(loss: ProCoLoss, z: Tensor, y: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
+    def step() -> tuple[Tensor, Tensor]:
+        total = loss(z, y)
+        return total, torch.autograd.grad(total.sum(), z)[0]
+
+    return step
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_devices_agree(leave_out: bool) -> None:
+    names = REALIZATIONS
+    here = ProCoLoss(C, 128, realization=names, runs=(5,), beta=0.3, leave_out=leave_out)
+    there = copy.deepcopy(here).cuda()
+    for _ in range(3):
+        z, y = batch(2, 5, p=128, dtype=torch.float32)
+        a, grad_a = on_device(here, z.requires_grad_(), y)()
+        b, grad_b = on_device(there, z.detach().cuda().requires_grad_(), y.cuda())()
+        torch.testing.assert_close(b.cpu(), a, rtol=2e-5, atol=0)
+        torch.testing.assert_close(grad_b.cpu(), grad_a, rtol=1e-3, atol=1e-5)
+        here.start_epoch()
+        there.start_epoch()
+    for a, b in zip(here.bank.buffers(), there.bank.buffers(), strict=True):
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_graph_and_no_synchronisation(leave_out: bool) -> None:
+    names = REALIZATIONS
+    eager = ProCoLoss(C, 128, realization=names, runs=(5,), leave_out=leave_out).cuda()
+    captured = copy.deepcopy(eager)
+    z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
+    step = on_device(captured, z.requires_grad_(), y)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        total, grad = step()
+    captured.load_state_dict(eager.state_dict())
+    for _ in range(3):
+        other, labels = batch(2, 5, p=128, dtype=torch.float32)
+        with torch.no_grad():
+            z.copy_(other)
+            y.copy_(labels)
+        graph.replay()
+        expected, expected_grad = on_device(eager, z, y)()
+        torch.testing.assert_close(total, expected, rtol=1e-6, atol=0)
+        torch.testing.assert_close(grad, expected_grad, rtol=1e-4, atol=1e-7)
+        eager.start_epoch()
+        captured.start_epoch()
+    torch.testing.assert_close(captured.bank.old, eager.bank.old)
+
+
+@pytest.mark.gpu
+def test_compile_on_device() -> None:
+    eager = ProCoLoss(C, 128, realization=REALIZATIONS, runs=(5,), beta=0.5).cuda()
+    compiled = torch.compile(copy.deepcopy(eager), fullgraph=True)
+    for _ in range(2):
+        z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
+        z.requires_grad_()
+        expected, got = eager(z, y), compiled(z, y)
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_negative_targets_on_device() -> None:
+    loss = ProCoLoss(C, P, realization="temperature", beta=60.0).cuda()
+    z, y = (a.cuda() for a in batch())
+    assert loss(z, y).isnan()
+    with pytest.raises(ValueError, match=r"expected target gains > 0 .* of 6 not: class \d \(-"):
+        loss.check()
+
+
+@pytest.mark.gpu
+def test_memory() -> None:
+    n, classes, p = 256, 8142, 1024
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    loss = ProCoLoss(classes, p, 0.07, "angular").cuda()
+    z = nn.functional.normalize(torch.randn(n, p, device="cuda"), dim=-1).requires_grad_()
+    loss(z, torch.randint(0, classes, (n,), device="cuda")).backward()
+    assert torch.cuda.max_memory_allocated() - before < 0.3e9
