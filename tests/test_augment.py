@@ -460,6 +460,7 @@ def test_flags_and_factors() -> None:
     table = [[counter[order] for order in every] for counter in (orders, theirs_orders)]
     assert sum(table[0]) == n
     assert p_value(stats.chi2_contingency(table)) > LEAST_P
+    assert p_value(stats.chisquare(table[0])) > LEAST_P
 
 
 def torchvision_policy() -> list[Any]:

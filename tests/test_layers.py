@@ -16,17 +16,19 @@ SOURCE = Path(resultant.__file__).parent
 
 # A module imports only what stands before it.
 LAYERS = [
-    *("_exact", "_debye", "_differences", "_elementwise", "_checks"),
+    *("_version", "_exact", "_debye", "_differences", "_elementwise", "_checks"),
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
     *("_features", "classes", "finite_sample", "gain"),
     *("geometry", "boundaries", "certificates"),
     *("_projection", "population"),
-    *("losses", "classifier"),
-    *("data", "_norm_kernel", "models", "augment"),
-    *("presets", "checkpoint", "train", "probe", "proco_checkpoint", "frozen"),
-    *("figures", "verify", "paper", "report", "cli"),
+    *("bank", "losses", "classifier"),
+    *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
+    *("_image_ops", "augment", "batches"),
+    *("presets", "stack", "checkpoint", "train", "probe", "evaluation"),
+    *("_torch_archive", "proco_checkpoint", "frozen"),
+    *("figures", "verify", "paper", "report", "commands", "cli", "__main__"),
 ]
 
 HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")

@@ -140,6 +140,9 @@ def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> N
     others = [0, 1, 3, 4, 5]
     assert torch.equal(after.mu[others], before.mu[others])
     assert torch.equal(after.kappa[others], before.kappa[others])
+    # Unit vectors by rounding, whose mean is longer than one.
+    loss(z.float() * (1 + 5e-7), torch.tensor([3]))
+    assert loss.state().kappa[3] == MAX_KAPPA
 
 
 def test_float32_is_close_to_float64_after_many_batches() -> None:

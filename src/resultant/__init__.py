@@ -1,5 +1,6 @@
 """Exact von Mises-Fisher contrastive learning in high dimension, and its angular gain."""
 
+from resultant._version import __version__
 from resultant.bessel import (
     bessel_ratio,
     bessel_ratio_integral,
@@ -34,8 +35,6 @@ from resultant.vmf import (
     mean_resultant,
 )
 
-__version__ = "0.1.0"
-
 __all__ = [
     "BinaryModel",
     "ClassState",
@@ -43,6 +42,7 @@ __all__ = [
     "Decomposition",
     "HypersphericalUniform",
     "VonMisesFisher",
+    "__version__",
     "ambient_gradient",
     "angular_gain",
     "bessel_ratio",

@@ -166,8 +166,8 @@ class ContrastiveView:
     def _jitter(self, x: Tensor, factors: Tensor, places: Tensor) -> Tensor:
         """The four adjustments ``factors`` [N, 4] in the order of their ``places`` [N, 4].
 
-        All images turn their hue at once. Three rounds go before and three after, in which each
-        image blends toward its own target, or waits: that is the fewest passes for all orders.
+        All images turn their hue at once, the costly step. Three rounds go before and three after,
+        in which each image blends toward its own target, or waits.
         """
         place, turn_place = places[:, :3], places[:, 3:]
         rounds = torch.arange(6, device=x.device)

@@ -68,9 +68,7 @@ class CifarBatches:
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
-        self.order = torch.zeros(
-            self.steps, groups, batch_size, dtype=torch.int64, device=device
-        )
+        self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
         self.parameters = torch.zeros(
             self.steps, groups, 2 * batch_size, len(self.view.columns), device=device
         )

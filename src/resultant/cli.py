@@ -40,9 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return OK if arguments else WRONG_USE
     if arguments[0] == "--version":
-        from resultant import __version__
-
-        print(__version__)
+        # The package is loaded already, and stands above every layer.
+        print(sys.modules["resultant"].__version__)
         return OK
     try:
         return run(*arguments)

@@ -132,8 +132,8 @@ class ProCoLoss(WideModule):
         self.register_buffer("log_prior", log_prior, persistent=False)
         # On the device beforehand: a number would be filled in at every call.
         for name, value in (("zero", 0.0), ("vanishing", VANISHING)):
-            number = torch.tensor(value, dtype=torch.float64)
-            self.register_buffer(name, number, persistent=False)
+            constant = torch.tensor(value, dtype=torch.float64)
+            self.register_buffer(name, constant, persistent=False)
         least = torch.full((*self.runs, num_classes), math.inf, dtype=torch.float64)
         self.register_buffer("least_target", least, persistent=False)
 

@@ -41,8 +41,7 @@ class _BlockConv(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, dense: Tensor, stride: int) -> Tensor:
-        runs, o, i = weight.shape[:3]
-        block = dense.shape[1] // i
+        runs, block = len(weight), dense.shape[1] // weight.shape[2]
         _diagonal(dense, runs // block, block).copy_(
             weight.unflatten(0, (runs // block, block)).permute(0, 2, 3, 4, 5, 1)
         )
@@ -260,7 +259,7 @@ class ImageNetwork(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)
-            d = int(self.encoder.num_features)
+            d: int = self.encoder.num_features  # type: ignore[assignment]
             self.projector = nn.Sequential(
                 nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
             )

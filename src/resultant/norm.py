@@ -45,7 +45,7 @@ class NormRelu(nn.Module):
             )
         x = self.normalized(x)
         out = F.relu(x if residual is None else x + residual)
-        return out, None if shortcut is None else _shortcut(out, *self.weight.shape, shortcut)
+        return out, None if shortcut is None else _shortcut(out, self.weight, shortcut)
 
     def normalized(self, x: Tensor) -> Tensor:
         """Batch norm alone, of x [N, runs * channels, ...]."""
@@ -83,7 +83,7 @@ class _NormRelu(torch.autograd.Function):
         if shortcut is None:
             return out, None
         # The same memory under two names where it can be.
-        return out, _shortcut(out.detach(), *gamma.shape, shortcut)
+        return out, _shortcut(out.detach(), gamma, shortcut)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -110,7 +110,8 @@ def halved(x: Tensor, runs: int, wide: int) -> Tensor:
     return F.pad(pixels, (side, side)).flatten(-2).permute(0, 3, 1, 2)
 
 
-def _shortcut(out: Tensor, runs: int, channels: int, wide: int) -> Tensor:
+def _shortcut(out: Tensor, gamma: Tensor, wide: int) -> Tensor:
+    runs, channels = gamma.shape
     return out if wide == channels else halved(out, runs, wide)
 
 

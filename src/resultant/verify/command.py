@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import math
 import platform
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from resultant.verify.check import Check
-
-import tyro
 
 CAPTION = (
     "Reference: the exact score of this package in float64, held against Arb in its tests. "
@@ -102,13 +103,13 @@ def table(results: Sequence[Result], path: Path) -> Any:
     """The table: claim, paper, ours, verdict."""
     from rich.table import Table
 
-    shown = Table(caption=CAPTION.format(json=path), caption_justify="left", pad_edge=False)
-    for name in ("claim", "paper", "ours"):
-        shown.add_column(name, overflow="fold")
+    shown = Table(caption=CAPTION.format(json=path), caption_justify="left", expand=True)
+    for name, ratio in (("claim", 5), ("paper", 3), ("ours", 4)):
+        shown.add_column(name, ratio=ratio, overflow="fold")
     shown.add_column("verdict", no_wrap=True)
     for check, _, _ in results:
         verdict = "[green]holds[/]" if check.holds else "[bold red]FAILS[/]"
-        claim = f"{check.claim}\n[dim]{check.label}[/]"
+        claim = f"{check.claim}\n[dim]{check.name}, {check.label}[/]"
         shown.add_row(claim, check.paper, check.ours, verdict)
     return shown
 
@@ -119,13 +120,12 @@ def write(results: Sequence[Result], path: Path) -> None:
     import scipy
     import torch
 
-    import resultant
     from resultant.figures import replacing
 
     record = {
         "holds": all(check.holds for check, _, _ in results),
         "versions": {
-            "resultant": resultant.__version__,
+            "resultant": sys.modules["resultant"].__version__,
             "python": platform.python_version(),
             "torch": torch.__version__,
             "numpy": numpy.__version__,

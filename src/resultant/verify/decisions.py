@@ -162,11 +162,11 @@ class Setting:
 
 
 SWEEPS: dict[str, Numbers] = {
-    "tau": tuple(0.05 * 1.12**k for k in range(13)),
-    "bias": tuple(-1.5 + 0.25 * k for k in range(13)),
-    "concentration": tuple(0.7 + 0.1 * k for k in range(13)),
-    "angle": tuple(50.0 + 5 * k for k in range(13)),
-    "classes": tuple(range(2, 63, 5)),
+    "tau": tuple(0.05 * 1.19**k for k in range(9)),
+    "bias": tuple(-1.5 + 0.375 * k for k in range(9)),
+    "concentration": tuple(0.7 + 0.15 * k for k in range(9)),
+    "angle": tuple(50.0 + 7.5 * k for k in range(9)),
+    "classes": (2, 4, 8, 16, 24, 32, 48, 64),
 }
 AXES = {
     "tau": r"temperature $\tau$",

@@ -1,0 +1,179 @@
+"""A residual block's forward and backward, as fused CUDA kernels over channels-last activations.
+
+The convolutions (`_conv.cu`, compiled when first called) apply the norm before them while they read
+and take the sums of the norm after them while they write, so that what lies between two of them is
+stored once, and neither a normalized activation nor its gradient is stored at all. The sums are
+finished by the kernels of `_norm_kernel`. Everything is added in a fixed order.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+# Triton's language is Python only in its syntax.
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from resultant import _norm_kernel
+from resultant._norm_kernel import COLUMNS, FINAL_COLUMNS, ROWS
+
+THREADS = 128
+
+
+class Plan(NamedTuple):
+    """The width of an image of so many channels; the blocks that a multiprocessor should hold."""
+
+    width: int
+    forward: int
+    backward: int
+
+
+PLANS = {16: Plan(32, 5, 3), 32: Plan(16, 3, 2)}
+
+
+class Norm(NamedTuple):
+    """Parameters and running moments of a batch norm, each [runs, channels]."""
+
+    gamma: Tensor
+    beta: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+
+
+@cache
+def _kernel(name: str, channels: int, tiles: int, device: int) -> tuple[Any, int]:
+    """The kernel, and the bytes of shared memory that it needs."""
+    plan = PLANS[channels]
+    kernel = torch.cuda._compile_kernel(
+        Path(__file__).with_name("_conv.cu").read_text(),
+        name,
+        nvcc_options=[
+            f"-DCHANNELS={channels}",
+            f"-DWIDTH={plan.width}",
+            f"-DFORWARD_BLOCKS={plan.forward}",
+            f"-DBACKWARD_BLOCKS={plan.backward}",
+        ],
+    )
+    # Images with a border of zeros, and the weights; all of two bytes.
+    memory = 2 * (tiles * (plan.width + 2) ** 2 * channels + 9 * channels**2)
+    kernel.set_shared_memory_config(memory)
+    return kernel, memory
+
+
+def _parts(images: int, runs: int, blocks: int) -> int:
+    """Blocks to a run: no more than the device holds at once, each with as many images."""
+    most = max(1, torch.cuda.get_device_properties().multi_processor_count * blocks // runs)
+    return triton.cdiv(images, triton.cdiv(images, most))
+
+
+def _launch(name: str, channels: int, tiles: int, grid: int, *arguments: Tensor | int) -> None:
+    kernel, memory = _kernel(name, channels, tiles, torch.cuda.current_device())
+    kernel((grid, 1, 1), (THREADS, 1, 1), list(arguments), memory)
+
+
+def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, Tensor]:
+    """conv(x), or conv(relu(norm(x))) with the norm's ``saved`` [4, C]; sums [parts, 2, C]."""
+    images, runs, channels = x.shape[0], *weight.shape[:2]
+    parts = _parts(images, runs, PLANS[channels].forward)
+    y = torch.empty_like(x)
+    partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
+    _launch(
+        "convolve", channels, 1, parts * runs,
+        x, weight, weight if saved is None else saved, y, partial, images, runs, saved is not None,
+    )  # fmt: skip
+    return y, partial
+
+
+def differentiate(
+    x: Tensor, g: Tensor, y: Tensor, line: Tensor, weight: Tensor, saved: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x and of the weight, where y = convolve(x, weight, saved) has a g + b y + c.
+
+    With a norm the first is the gradient of its outcome, where that is positive; its sums are
+    [parts, 2, C].
+    """
+    images, runs, channels = x.shape[0], *weight.shape[:2]
+    parts = _parts(images, runs, PLANS[channels].backward)
+    dx = torch.empty_like(x)
+    partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
+    products = x.new_empty(parts, *weight.shape, dtype=torch.float32)
+    _launch(
+        "differentiate", channels, 2, parts * runs,
+        x, g, y, line, weight, weight if saved is None else saved, dx, partial, products,
+        images, runs, saved is not None,
+    )  # fmt: skip
+    return dx, partial, products.sum(0)
+
+
+def _moments(partial: Tensor, norm: Norm, M: int, momentum: float, eps: float) -> Tensor:
+    """What is needed of a norm's channels [4, C]; the running moments move."""
+    parts, _, C = partial.shape
+    saved = partial.new_empty(4, C)
+    _norm_kernel._moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+        partial, *norm, saved, M, C, parts, momentum, eps,
+        triton.next_power_of_2(parts), FINAL_COLUMNS,
+    )  # fmt: skip
+    return saved
+
+
+def _gradient_moments(partial: Tensor, saved: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
+    """a, b, c [3, C] and the gradients of gamma and beta."""
+    parts, _, C = partial.shape
+    line = partial.new_empty(3, C)
+    d_gamma, d_beta = partial.new_empty(2, C)
+    _norm_kernel._gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+        partial, saved, line, d_gamma, d_beta, M, C, parts,
+        triton.next_power_of_2(parts), FINAL_COLUMNS,
+    )  # fmt: skip
+    return line, d_gamma, d_beta
+
+
+class Saved(NamedTuple):
+    """What the backward needs: both convolutions' outcomes, the block's, the norms' [4, C]."""
+
+    y1: Tensor
+    y2: Tensor
+    out: Tensor
+    norm1: Tensor
+    norm2: Tensor
+
+
+def forward(
+    x: Tensor, shortcut: Tensor, w1: Tensor, norm1: Norm, w2: Tensor, norm2: Norm,
+    momentum: float, eps: float,
+) -> Saved:  # fmt: skip
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut)."""
+    M, C, steps, parts, across = _norm_kernel._grid(x)
+    y1, partial = convolve(x, w1, None)
+    saved1 = _moments(partial, norm1, M, momentum, eps)
+    y2, partial = convolve(y1, w2, saved1)
+    saved2 = _moments(partial, norm2, M, momentum, eps)
+    out = torch.empty_like(x)
+    _norm_kernel._apply[(parts, across)](
+        y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS
+    )
+    return Saved(y1, y2, out, saved1, saved2)
+
+
+def backward(
+    x: Tensor, w1: Tensor, w2: Tensor, saved: Saved, one: Tensor, two: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2, beta2; ``one`` + ``two`` is out's."""
+    M, C, steps, parts, across = _norm_kernel._grid(x)
+    y1, y2, out, saved1, saved2 = saved
+    partial = x.new_empty(parts, 2, C, dtype=torch.float32)
+    g = torch.empty_like(x)
+    _norm_kernel._gradient_sums[(parts, across)](
+        y2, out, one, two, saved2, g, partial, M, C,
+        steps, True, two is not None, ROWS, COLUMNS,
+    )  # fmt: skip
+    line, d_gamma2, d_beta2 = _gradient_moments(partial, saved2, M)
+    g1, partial, dw2 = differentiate(y1, g, y2, line, w2, saved1)
+    line, d_gamma1, d_beta1 = _gradient_moments(partial, saved1, M)
+    dx, _, dw1 = differentiate(x, g1, y1, line, w1, None)
+    return dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2

@@ -1,0 +1,121 @@
+"""What a trained network is worth: linear probes and frozen decisions, and a line to record it.
+
+Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to Encoder and Projection
+features of the long-tailed subset and of the balanced set; Algorithm 2B
+(sec:frozen-vmf-algorithm) fits a vMF distribution a class and decides by its scores.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from resultant._version import __version__
+from resultant.classes import ClassStatistics
+from resultant.data.cifar import Cifar
+from resultant.data.longtail import long_tail_indices
+from resultant.gain import class_scores
+from resultant.models import StackedResNet32
+from resultant.probe import ProbeConfig, linear_probes
+from resultant.train import Trained, outputs
+
+# tab:frozen-hyperparameters.
+FROZEN_TEMPERATURE = 0.1
+RULES = ("native", "temperature", "preserve", "angular", "cosine")
+ESTIMATORS = ("proco", "mle")
+
+
+def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = None) -> list[dict]:
+    """One record a run: configuration, versions, time, probes and frozen decisions.
+
+    All runs are probed at once. Accuracies are fractions.
+    """
+    config = trained.job.config
+    device = trained.stacks[0].device
+    train_labels, test_labels = (a.to(device) for a in (data.train_labels, data.test_labels))
+    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance).to(device)
+    counts = torch.bincount(train_labels[members], minlength=data.num_classes)
+    records = [
+        {
+            "run": run.name,
+            **asdict(run),
+            "config": asdict(config),
+            "train_images": len(members),
+            "versions": versions(device),
+            "job_runs": len(trained.job.runs),
+            "job_seconds": trained.seconds,
+            "last": trained.metrics.get(run.name, {}),
+        }
+        for run, _, _ in trained.networks()
+    ]
+    features: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
+    images = torch.cat([data.train_images, data.test_images])
+    for stack in trained.stacks:
+        assert isinstance(stack.network, StackedResNet32)
+        found = outputs(stack.network, images.to(device), torch.float32)
+        features["encoder"] += found.encoder.unbind(0)
+        features["projection"] += found.projection.unbind(0)
+    split = len(data.train_images)
+    both = features["encoder"] + features["projection"]
+    held_out = [x[split:] for x in both]
+    for pool, rows in (("long_tail", members), ("balanced", slice(0, split))):
+        result = linear_probes(
+            [x[rows] for x in both],
+            train_labels[rows],
+            held_out,
+            test_labels,
+            data.num_classes,
+            probes,
+            counts=counts,
+        ).to_dict()
+        for name, first in (("encoder", 0), ("projection", len(records))):
+            for i, record in enumerate(records):
+                record.setdefault("probes", {}).setdefault(pool, {})[name] = _row(result, first + i)
+    for name, spaces in features.items():
+        for record, x in zip(records, spaces, strict=True):
+            frozen = frozen_accuracy(
+                x[members], train_labels[members], x[split:], test_labels, data.num_classes
+            )
+            record.setdefault("frozen", {})[name] = frozen
+    return records
+
+
+def frozen_accuracy(
+    x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, num_classes: int
+) -> dict[str, dict[str, float]]:
+    """Accuracy of each decision rule at beta = 0 and no offset, for each estimator of kappa."""
+    x, queries = (F.normalize(a, dim=-1) for a in (x, queries))
+    statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
+    statistics.update(x, y)
+    found: dict[str, dict[str, float]] = {}
+    for estimator in ESTIMATORS:
+        state = statistics.state(estimator)
+        found[estimator] = {}
+        for rule in RULES:
+            scores = class_scores(queries, state, FROZEN_TEMPERATURE, rule)
+            found[estimator][rule] = float((scores.argmax(-1) == labels).double().mean())
+    return found
+
+
+def versions(device: torch.device) -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {
+        "resultant": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if device.type == "cuda":
+        found["device"] = torch.cuda.get_device_name(device)
+    return found
+
+
+def _row(result: dict[str, Any], i: int) -> dict[str, Any]:
+    """Probe i of a `ProbeResult` in JSON, without its class by class accuracies."""
+    row: dict[str, Any] = {"accuracy": result["accuracy"][i]}
+    groups = result.get("groups") or {}
+    return row | {name: values[i] for name, values in groups.items()}

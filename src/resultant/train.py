@@ -1,0 +1,390 @@
+"""The training loop (alg:controlled-training): many runs side by side, resumable at every epoch.
+
+All that is random about an epoch follows from (seed, epoch), so a job that was killed continues
+from its last checkpoint to the result it would have had, bit for bit on a CPU. Runs of one seed
+see the same weights at the start, the same batches and the same augmentations, whatever their
+realization.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant import checkpoint
+from resultant.augment import normalize
+from resultant.batches import CifarBatches
+from resultant.data.cifar import Cifar
+from resultant.data.longtail import long_tail_indices
+from resultant.gain import realize
+from resultant.geometry import loss_gradient, stacked_relative_error
+from resultant.models import Outputs, StackedResNet32, patches
+from resultant.presets import Run, TrainConfig
+from resultant.stack import Stack
+
+# Runs in one stack on a GPU; more go side by side on streams of their own.
+STACK = 12
+# Images that pass through a network at a time when it is not trained.
+PIECE = 2500
+# Queries of the gradient diagnostic.
+QUERIES = 512
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of one configuration that are trained together, and where their files go.
+
+    ``gradient_epochs`` are those after which leading and exact gradients are compared;
+    ``test_every`` epochs a classifier is tested, and always after the last.
+    """
+
+    config: TrainConfig
+    runs: tuple[Run, ...]
+    out: Path
+    checkpoint_every: int = 10
+    test_every: int = 1
+    gradient_epochs: tuple[int, ...] = ()
+    stack: int = STACK
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise ValueError("expected one run or more, got none")
+        names = [run.name for run in self.runs]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"expected different runs, got {', '.join(sorted(twice))} twice")
+        # Runs of one seed read the same images, and so stand together.
+        order = sorted(self.runs, key=lambda run: run.seed)
+        object.__setattr__(self, "runs", tuple(order))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree in to be continued."""
+        runs = [asdict(run) for run in self.runs]
+        return {"config": asdict(self.config), "runs": runs, "stack": self.stack}
+
+
+@dataclass
+class Progress:
+    """Where a job stands, for those who watch it."""
+
+    epoch: int
+    epochs: int
+    seconds: float
+    views_a_second: float
+    loss: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds_left(self) -> float:
+        return self.seconds / max(1, self.epoch) * (self.epochs - self.epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The end of a job: the stacks with their networks, and the metrics of the last epoch."""
+
+    job: Job
+    stacks: list[Stack]
+    metrics: dict[str, dict[str, Any]]
+    seconds: float
+
+    def networks(self) -> Iterator[tuple[Run, Stack, int]]:
+        """Every run with the stack it is in and its place there."""
+        for stack in self.stacks:
+            for place, run in enumerate(stack.runs):
+                yield run, stack, place
+
+
+def train_cifar(
+    job: Job,
+    data: Cifar,
+    device: torch.device | str = "cpu",
+    watch: Callable[[Progress], object] | None = None,
+) -> Trained:
+    """Train every run of a job on a long-tailed CIFAR subset; see `train`."""
+    device = torch.device(device)
+    config = job.config
+    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+    images = data.train_images[members].to(device)
+    labels = data.train_labels[members].to(device)
+    counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
+    if device.type != "cuda":
+        config = replace(config, precision="float32")
+        job = replace(job, config=config)
+    dtype = getattr(torch, config.precision)
+
+    def build(runs: Sequence[Run]) -> Stack:
+        seeds = [run.seed for run in runs]
+        batches = CifarBatches(
+            images, labels, seeds, config.batch_size, config.classification_view, dtype
+        )
+        return Stack(config, runs, batches, counts, device)
+
+    stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
+    held_out = data.test_images.to(device), data.test_labels.to(device)
+    return train(job, stacks, (images, labels), held_out, watch)
+
+
+def train(
+    job: Job,
+    stacks: list[Stack],
+    queries: tuple[Tensor, Tensor] | None = None,
+    held_out: tuple[Tensor, Tensor] | None = None,
+    watch: Callable[[Progress], object] | None = None,
+) -> Trained:
+    """Train the stacks of a job to its last epoch, from its checkpoint where there is one.
+
+    ``job.out`` gets ``metrics.jsonl``, a line for each run and epoch, ``checkpoint.safetensors``,
+    and at the end ``RUN.safetensors`` with the network and banks of each run. ``queries`` are the
+    training images of the gradient diagnostic, ``held_out`` those that a classifier is tested on.
+    """
+    config, device = job.config, stacks[0].device
+    first = _resume(job, stacks)
+    metrics = Metrics(job, first)
+    streams = [torch.cuda.Stream() if device.type == "cuda" else None for _ in stacks]
+    if device.type == "cuda" and config.architecture == "resnet32" and first < config.epochs:
+        for stack in stacks:
+            stack.batches.load(stack.batches.draw(first))
+            stack.capture()
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    drawn = [stack.batches.draw(first) for stack in stacks]
+    finished: tuple[int, list[dict[str, Any]]] | None = None
+    for epoch in range(first, config.epochs):
+        for stack, epoch_drawn in zip(stacks, drawn, strict=True):
+            stack.start_epoch(epoch)
+            stack.batches.load(epoch_drawn)
+        for stream in streams:
+            if stream is not None:
+                stream.wait_stream(torch.cuda.current_stream())
+        for _ in range(stacks[0].batches.steps):
+            for stack, stream in zip(stacks, streams, strict=True):
+                with torch.cuda.stream(stream):
+                    stack.replay()
+        for stream in streams:
+            if stream is not None:
+                torch.cuda.current_stream().wait_stream(stream)
+        # While the device works: the next epoch's draws, and the metrics of the one before.
+        if epoch + 1 < config.epochs:
+            drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
+        if finished is not None:
+            metrics.write(*finished)
+        seen = [snapshot for stack in stacks for snapshot in snapshots(stack)]
+        last = epoch + 1 == config.epochs
+        if held_out is not None and (last or (epoch + 1) % job.test_every == 0):
+            _test(stacks, held_out, seen)
+        if queries is not None and epoch + 1 in job.gradient_epochs:
+            _compare_gradients(stacks, queries, seen)
+        for stack in stacks:
+            stack.proco.check()
+        finished = epoch, seen
+        if last or (epoch + 1) % job.checkpoint_every == 0:
+            metrics.write(*finished)
+            finished = None
+            _save(job, stacks, epoch + 1)
+        if watch is not None:
+            watch(_progress(job, stacks, first, epoch, began, seen))
+    for stack in stacks:
+        for place, run in enumerate(stack.runs):
+            save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
+    return Trained(job, stacks, metrics.last, time.perf_counter() - began)
+
+
+def snapshots(stack: Stack) -> list[dict[str, Any]]:
+    """Of each run of a stack, on the CPU: its mean loss, and its bank to be looked at later."""
+    losses = (stack.total / stack.batches.steps).tolist()
+    banks = [stack.proco.state(run).to("cpu") for run in range(len(stack.runs))]
+    return [
+        {"run": run, "loss": loss, "state": state}
+        for run, loss, state in zip(stack.runs, losses, banks, strict=True)
+    ]
+
+
+def gain_metrics(config: TrainConfig, run: Run, state: Any) -> dict[str, float]:
+    """The quantities of fig:training-gain and fig:c10-trajectory that the bank alone gives.
+
+    ``gain`` is of the native score, ``applied`` of the realized one; ``intercept_drift`` is the
+    mean absolute change of the scores at cosine zero.
+    """
+    tau = config.temperature
+    native = realize(state, tau)
+    realized = realize(state, tau, run.realization, run.beta, family=config.family)
+    g, applied, zero = native.gain(), realized.gain(), torch.zeros_like(state.kappa)
+    drift = (realized.at(zero) - native.at(zero)).abs().mean()
+    return {
+        "gain_mean": float(g.mean()),
+        "gain_sd": float(g.std()),
+        "applied_gain_sd": float(applied.std()),
+        "kappa_min": float(state.kappa.min()),
+        "kappa_max": float(state.kappa.max()),
+        "intercept_drift": float(drift),
+    }
+
+
+class Metrics:
+    """metrics.jsonl, a line for each run and epoch; on resuming, lines past the checkpoint go."""
+
+    def __init__(self, job: Job, first: int) -> None:
+        self.job, self.path = job, job.out / "metrics.jsonl"
+        self.last: dict[str, dict[str, Any]] = {}
+        job.out.mkdir(parents=True, exist_ok=True)
+        kept = []
+        if self.path.exists():
+            # The end of a line that was being written when the job was killed is not JSON.
+            for line in self.path.read_text().splitlines():
+                try:
+                    values = json.loads(line)
+                except ValueError:
+                    continue
+                if values["epoch"] <= first:
+                    kept.append(line + "\n")
+                    self.last[values["run"]] = values
+        checkpoint.write_text(self.path, "".join(kept))
+        self.board: Any = None
+        if job.tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise ValueError("expected tensorboard: pip install tensorboard") from None
+            self.board = SummaryWriter(job.out)
+
+    def write(self, epoch: int, seen: list[dict[str, Any]]) -> None:
+        lines = []
+        for values in seen:
+            values = dict(values)
+            run, state = values.pop("run"), values.pop("state")
+            values |= gain_metrics(self.job.config, run, state)
+            rate = self.job.config.rate(epoch)
+            values = {"run": run.name, "epoch": epoch + 1, "rate": rate, **values}
+            best = max(
+                values.get("accuracy", 0.0), self.last.get(run.name, {}).get("best_accuracy", 0.0)
+            )
+            if best:
+                values["best_accuracy"] = best
+            lines.append(json.dumps(values) + "\n")
+            self.last[run.name] = values
+            if self.board is not None:
+                for name, value in values.items():
+                    if isinstance(value, float):
+                        self.board.add_scalar(f"{name}/{run.name}", value, epoch + 1)
+        with self.path.open("a") as file:
+            file.write("".join(lines))
+
+
+@torch.no_grad()
+def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Outputs:
+    """What every run of a stack makes of images uint8 [n, 3, H, W], without augmentation."""
+    training = network.training
+    network.eval()
+    pieces = []
+    for piece in images.split(PIECE):
+        x = normalize(piece.to(torch.float32))
+        pieces.append(network(patches(x[None], dtype)))
+    network.train(training)
+    encoder, projection, logits = zip(*pieces, strict=True)
+    joined = None if logits[0] is None else torch.cat(logits, 1)
+    return Outputs(torch.cat(encoder, 1), torch.cat(projection, 1), joined)
+
+
+def _test(stacks: list[Stack], held_out: tuple[Tensor, Tensor], seen: list[dict[str, Any]]) -> None:
+    images, labels = held_out
+    rows = iter(seen)
+    for stack in stacks:
+        if stack.classification is None or not isinstance(stack.network, StackedResNet32):
+            continue
+        logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
+        assert logits is not None
+        right = (logits.argmax(-1) == labels).double().mean(-1).tolist()
+        for accuracy in right:
+            next(rows)["accuracy"] = accuracy
+
+
+def _compare_gradients(
+    stacks: list[Stack], queries: tuple[Tensor, Tensor], seen: list[dict[str, Any]]
+) -> None:
+    """The leading gradients beside the exact ones (sec:historical-gradient), at evenly chosen
+    training images, of the state and the policy of each run."""
+    images, labels = queries
+    chosen = torch.linspace(0, len(images) - 1, min(QUERIES, len(images))).long()
+    rows = iter(seen)
+    for stack in stacks:
+        assert isinstance(stack.network, StackedResNet32)
+        z = outputs(stack.network, images[chosen], torch.float32).projection.cpu().double()
+        y = labels[chosen].cpu()
+        for place, run in enumerate(stack.runs):
+            values = next(rows)
+            offset = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)[place]
+            rule = realize(
+                values["state"],
+                stack.config.temperature,
+                run.realization,
+                run.beta,
+                family=stack.config.family,
+                offset=offset,
+            )
+            exact, leading = (loss_gradient(z[place], y, r) for r in (rule, rule.linear()))
+            values["gradient_error"] = stacked_relative_error(exact, leading)
+
+
+def _resume(job: Job, stacks: list[Stack]) -> int:
+    """Load the job's checkpoint, if there is one; the number of epochs that are done."""
+    path = job.out / "checkpoint.safetensors"
+    if not path.exists():
+        return 0
+    tensors, about = checkpoint.load(path)
+    mine = json.loads(json.dumps(job.identity))
+    for part, value in mine.items():
+        if about.get(part) != value:
+            got = about.get(part)
+            if isinstance(value, dict) and isinstance(got, dict):
+                odd = [k for k in value if got.get(k) != value[k]]
+                value, got = ({k: d.get(k) for k in odd} for d in (value, got))
+            rule = f"expected the checkpoint of this job, {part} {value}"
+            raise ValueError(f"{rule}, got {got} in {path}; give another --out to start afresh")
+    for i, stack in enumerate(stacks):
+        mark = f"{i}."
+        stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
+    return int(about["epoch"])
+
+
+def _save(job: Job, stacks: list[Stack], epoch: int) -> None:
+    tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
+    checkpoint.save(job.out / "checkpoint.safetensors", tensors, {"epoch": epoch, **job.identity})
+
+
+def save_run(
+    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, place: int
+) -> None:
+    """One run of a stack by itself: its network, and its banks as ``bank.old`` and ``bank.new``."""
+    weights = stack.network.state_dict()
+    if isinstance(stack.network, StackedResNet32):
+        weights = {name: a[place] for name, a in weights.items()}
+    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[place] for name in ("old", "new")}
+    classes = stack.proco.bank.num_classes
+    about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
+    checkpoint.save(path, weights | banks, about)
+
+
+def _progress(
+    job: Job,
+    stacks: list[Stack],
+    first: int,
+    epoch: int,
+    began: float,
+    seen: list[dict[str, Any]],
+) -> Progress:
+    seconds = time.perf_counter() - began
+    done = epoch + 1 - first
+    steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
+    views = steps * job.config.batch_size * job.config.views * done
+    losses = {values["run"].name: values["loss"] for values in seen}
+    return Progress(done, job.config.epochs - first, seconds, views / seconds, losses)
