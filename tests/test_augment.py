@@ -599,7 +599,6 @@ def test_cuda_gives_what_the_cpu_gives(view: View) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("compiled", [False, True])
 def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
-    """Compiled kernels fuse products and sums, which cuts off a level apart at single pixels."""
     view = ContrastiveView()
     images = sample(512)
     draws = [view.draw(512, seeded(k)) for k in range(3)]
@@ -617,7 +616,4 @@ def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
     for parameters in draws[1:]:
         held.copy_(parameters)
         graph.replay()
-        apart = (out.cpu() - view(images, parameters)).abs()
-        print(f"compiled {compiled}: {(apart > 0).sum():d} apart, by up to {apart.max():g}")
-        assert (apart > 0).double().mean() <= (1e-4 if compiled else 0)
-        assert (apart > 2).double().mean() <= (1e-5 if compiled else 0)
+        torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)

@@ -1,11 +1,21 @@
 """Exact von Mises-Fisher contrastive learning in high dimension, and its angular gain."""
 
 from resultant._version import __version__
+from resultant.bank import ProCoBank
 from resultant.bessel import (
     bessel_ratio,
     bessel_ratio_integral,
     bessel_ratio_inverse,
     log_bessel_i,
+)
+from resultant.boundaries import displacement, posterior_thresholds, select_pairs, short_arc_roots
+from resultant.certificates import (
+    certificate,
+    disagreement_bound,
+    gradient_bound,
+    loss_bound,
+    margin_change,
+    residual_bound,
 )
 from resultant.classes import ClassState, ClassStatistics
 from resultant.expansion import (
@@ -15,7 +25,19 @@ from resultant.expansion import (
     joint_expansion,
 )
 from resultant.finite_sample import cross_fit_temperature, fold_statistics, leave_one_out_scores
-from resultant.gain import angular_gain, class_scores, target_gain
+from resultant.gain import Realization, angular_gain, class_scores, realize, target_gain
+from resultant.geometry import (
+    centre_margins,
+    effective_competitors,
+    gradient_coordinates,
+    gradient_cosines,
+    intercept_gradient_difference,
+    joint_leading,
+    loss_gradient,
+    pairwise_margins,
+    stacked_relative_error,
+)
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.population import BinaryModel
 from resultant.propagation import propagate_loss, propagate_probabilities
 from resultant.score import (
@@ -41,6 +63,10 @@ __all__ = [
     "ClassStatistics",
     "Decomposition",
     "HypersphericalUniform",
+    "LogitAdjustedCrossEntropy",
+    "ProCoBank",
+    "ProCoLoss",
+    "Realization",
     "VonMisesFisher",
     "__version__",
     "ambient_gradient",
@@ -48,21 +74,41 @@ __all__ = [
     "bessel_ratio",
     "bessel_ratio_integral",
     "bessel_ratio_inverse",
+    "centre_margins",
+    "certificate",
     "class_scores",
     "concentration",
     "cross_fit_temperature",
     "decompose",
     "directional_cumulants",
+    "disagreement_bound",
+    "displacement",
+    "effective_competitors",
     "fixed_expansion",
     "fold_statistics",
     "free_energy_expansion",
+    "gradient_bound",
+    "gradient_coordinates",
+    "gradient_cosines",
+    "intercept_gradient_difference",
     "joint_expansion",
+    "joint_leading",
     "leave_one_out_scores",
     "log_bessel_i",
     "log_normalizer",
+    "loss_bound",
+    "loss_gradient",
+    "margin_change",
     "mean_resultant",
+    "pairwise_margins",
+    "posterior_thresholds",
     "propagate_loss",
     "propagate_probabilities",
+    "realize",
+    "residual_bound",
+    "select_pairs",
+    "short_arc_roots",
+    "stacked_relative_error",
     "tangent_gradient",
     "target_gain",
     "vmf_score",

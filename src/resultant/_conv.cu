@@ -5,8 +5,8 @@
 // applies the norm on the way. Each warp then goes down a strip of the image 16 pixels wide. A row
 // of input, at each of three horizontal shifts, is read once and serves three rows of output.
 //
-// CHANNELS (16 or 32), WIDTH (of the square image, 32 or 16) and the blocks to a multiprocessor are
-// given on the command line.
+// CHANNELS (16 or 32), WIDTH (of the square image, 32 or 16), NORM (whether a norm and a ReLU go
+// before the convolution) and BLOCKS (to a multiprocessor) are given on the command line.
 
 typedef unsigned int u32;
 typedef unsigned short u16;
@@ -40,14 +40,27 @@ __device__ __forceinline__ u32 pack(float low, float high) {
 __device__ __forceinline__ float low(u32 v) { return __uint_as_float(v << 16); }
 __device__ __forceinline__ float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
 
+// Two words at once; the compiler would take them apart.
+__device__ __forceinline__ void store(u32* to, u32 first, u32 second) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(first), "r"(second) : "memory");
+}
+
+__device__ __forceinline__ uint2 load(const u32* from) {
+    uint2 v;
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+    return v;
+}
+
 // The shape of the work.
 
 constexpr int C = CHANNELS, W = WIDTH, PIXELS = W * W, TAPS = 9;
 constexpr int THREADS = 128, WARPS = 4;
 constexpr int CHUNKS = C / 8;  // of 8 channels, 16 bytes, in a pixel
-constexpr int PITCH = W + 2;   // pixels in a row of the tile
-constexpr int ROW_BYTES = PITCH * C * 2;
-constexpr int TILE_BYTES = PITCH * ROW_BYTES;
+// The border right of a row of the tile is the one left of the next, and the border under a tile the
+// one above the next.
+constexpr int ROW_BYTES = (W + 1) * C * 2;
+constexpr int NEXT_TILE = (W + 1) * ROW_BYTES;
+constexpr int BORDER_BYTES = ROW_BYTES + C * 2;
 constexpr int ACROSS = W / 16;  // strips side by side
 constexpr int PARTS = C / 16;   // of 16 channels
 constexpr int ROWS = W * ACROSS * PARTS / WARPS;                  // in a strip
@@ -95,7 +108,7 @@ struct Loader {
 };
 
 __device__ __forceinline__ void fetch(char* tile, const uint4* image, const Loader& at,
-                                      const float (*norm)[C], bool apply) {
+                                      const float (*line)[C]) {
     constexpr int BATCH = LOADS < 8 ? LOADS : 8;
     image += at.source;
 #pragma unroll 1
@@ -105,10 +118,22 @@ __device__ __forceinline__ void fetch(char* tile, const uint4* image, const Load
         for (int k = 0; k < BATCH; ++k) v[k] = image[(first + k) * at.stride];
 #pragma unroll
         for (int k = 0; k < BATCH; ++k) {
-            if (apply) v[k] = normalized(v[k], norm[0] + 8 * at.chunk, norm[1] + 8 * at.chunk);
+            if (NORM) v[k] = normalized(v[k], line[0] + 8 * at.chunk, line[1] + 8 * at.chunk);
             *(uint4*)(tile + at.offset + (first + k) * STEP * ROW_BYTES) = v[k];
         }
     }
+}
+
+#ifndef PREFETCH
+#define PREFETCH 0
+#endif
+__device__ __forceinline__ void prefetch(const uint4* image, const Loader& at) {
+#if PREFETCH
+    if (at.chunk % 2) return;
+#pragma unroll
+    for (int k = 0; k < LOADS; ++k)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(image + at.source + k * at.stride));
+#endif
 }
 
 __device__ __forceinline__ void fetch_combined(char* tile, const uint4* g, const uint4* y,
@@ -243,17 +268,17 @@ __device__ __forceinline__ int first_output(int run, int runs) {
 }
 
 // y <- conv(x) or conv(relu(x scale + shift)), and the sums of y and y^2.
-extern "C" __global__ void __launch_bounds__(THREADS, FORWARD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 convolve(const uint4* x, const float* weight, const float* saved, u32* y, float* partial,
-         int images, int runs, int norm) {
+         int images, int runs) {
     extern __shared__ __align__(128) char memory[];
     __shared__ __align__(16) float coefficients[2][C];
     char* tile = memory;
-    uint4* fragments = (uint4*)(memory + TILE_BYTES);
+    uint4* fragments = (uint4*)(memory + NEXT_TILE + BORDER_BYTES);
     int run = blockIdx.x % runs;
     stage_weights(fragments, weight + run * C * C * TAPS, false);
-    clear(tile, TILE_BYTES);
-    if (norm && threadIdx.x < 2 * C)
+    clear(tile, NEXT_TILE + BORDER_BYTES);
+    if (NORM && threadIdx.x < 2 * C)
         coefficients[threadIdx.x / C][threadIdx.x % C] =
             saved[(2 + threadIdx.x / C) * runs * C + run * C + threadIdx.x % C];
     Loader at(run, runs);
@@ -262,15 +287,17 @@ convolve(const uint4* x, const float* weight, const float* saved, u32* y, float*
     for (int image = blockIdx.x / runs; image < images; image += gridDim.x / runs) {
         long long start = (long long)image * PIXELS * runs * C;
         __syncthreads();
-        fetch(tile, x + start / 8, at, coefficients, norm);
+        fetch(tile, x + start / 8, at, coefficients);
         __syncthreads();
+        if (image + gridDim.x / runs < images)
+            prefetch(x + start / 8 + (long long)(gridDim.x / runs) * PIXELS * runs * CHUNKS, at);
         u32* out = y + start / 2 + to;
         convolve_strip(address(tile), fragments, [](int) {}, [&](int row, float (&d)[2][4]) {
 #pragma unroll
             for (int pixel = 0; pixel < 2; ++pixel) {
                 u32 v[2] = {pack(d[0][2 * pixel], d[0][2 * pixel + 1]),
                             pack(d[1][2 * pixel], d[1][2 * pixel + 1])};
-                *(uint2*)(out + (row * W + 8 * pixel) * runs * (C / 2)) = make_uint2(v[0], v[1]);
+                store(out + (row * W + 8 * pixel) * runs * (C / 2), v[0], v[1]);
 #pragma unroll
                 for (int k = 0; k < 2; ++k) {
                     first[2 * k] += low(v[k]);
@@ -349,22 +376,22 @@ __device__ __forceinline__ void write_products(const float (&dw)[TAPS][2][4], fl
 // Both gradients of y = conv(x), or of y = conv(relu(x scale + shift)), with dy = a g + b y + c.
 // Without the norm dx is the gradient of x. With it dx is that of x scale + shift, zero where the
 // ReLU is, and its sums go with it: those of dx and of dx (x - mean).
-extern "C" __global__ void __launch_bounds__(THREADS, BACKWARD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
               const float* weight, const float* saved, u32* dx, float* partial, float* products,
-              int images, int runs, int norm) {
+              int images, int runs) {
     extern __shared__ __align__(128) char memory[];
     __shared__ __align__(16) float coefficients[6][C];
-    char *input = memory, *output = memory + TILE_BYTES;
-    uint4* fragments = (uint4*)(memory + 2 * TILE_BYTES);
+    char *input = memory, *output = memory + NEXT_TILE;
+    uint4* fragments = (uint4*)(memory + 2 * NEXT_TILE + BORDER_BYTES);
     int lane = threadIdx.x % 32, run = blockIdx.x % runs;
     stage_weights(fragments, weight + run * C * C * TAPS, true);
-    clear(memory, 2 * TILE_BYTES);
+    clear(memory, 2 * NEXT_TILE + BORDER_BYTES);
     for (int k = threadIdx.x; k < 6 * C; k += THREADS) {
         int which = k / C, of = run * C + k % C;
         // a, b, c; scale, shift, mean
         coefficients[which][k % C] = which < 3 ? line[which * runs * C + of]
-                                     : norm    ? saved[(which < 5 ? which - 1 : 0) * runs * C + of]
+                                     : NORM    ? saved[(which < 5 ? which - 1 : 0) * runs * C + of]
                                                : 0.f;
     }
     Loader at(run, runs);
@@ -375,22 +402,28 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
         long long start = (long long)image * PIXELS * runs * C;
         __syncthreads();
         fetch_combined(output, g + start / 8, y + start / 8, at, coefficients);
-        fetch(input, x + start / 8, at, coefficients + 3, norm);
+        fetch(input, x + start / 8, at, coefficients + 3);
         __syncthreads();
+        if (image + gridDim.x / runs < images) {
+            long long far = start / 8 + (long long)(gridDim.x / runs) * PIXELS * runs * CHUNKS;
+            prefetch(g + far, at);
+            prefetch(y + far, at);
+            prefetch(x + far, at);
+        }
         correlate_strip(dw, address(input), address(output));
         const u32* in = (const u32*)x + start / 2 + to;
         u32* out = dx + start / 2 + to;
         uint2 now[2] = {}, next[2] = {};
         auto ahead = [&](int row) {
-            if (!norm) return;
+            if (!NORM) return;
 #pragma unroll
             for (int pixel = 0; pixel < 2; ++pixel) {
                 now[pixel] = next[pixel];
-                next[pixel] = *(const uint2*)(in + (row * W + 8 * pixel) * runs * (C / 2));
+                next[pixel] = load(in + (row * W + 8 * pixel) * runs * (C / 2));
             }
         };
         convolve_strip(address(output), fragments, ahead, [&](int row, float (&d)[2][4]) {
-            if (norm && row == ROWS - 1) now[0] = next[0], now[1] = next[1];
+            if (NORM && row == ROWS - 1) now[0] = next[0], now[1] = next[1];
             // Read again for each row: registers are short.
             float scale[4], shift[4], mean[4];
             *(float4*)scale = *(const float4*)(coefficients[3] + mine);
@@ -404,13 +437,12 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     v[k] = d[k / 2][2 * pixel + k % 2];
-                    if (norm && !(fmaf(z[k], scale[k], shift[k]) > 0.f)) v[k] = 0.f;
+                    if (NORM && !(fmaf(z[k], scale[k], shift[k]) > 0.f)) v[k] = 0.f;
                 }
                 u32 rounded[2] = {pack(v[0], v[1]), pack(v[2], v[3])};
-                *(uint2*)(out + (row * W + 8 * pixel) * runs * (C / 2)) =
-                    make_uint2(rounded[0], rounded[1]);
+                store(out + (row * W + 8 * pixel) * runs * (C / 2), rounded[0], rounded[1]);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
+                for (int k = 0; NORM && k < 4; ++k) {
                     float value = k % 2 ? high(rounded[k / 2]) : low(rounded[k / 2]);
                     first[k] += value;
                     second[k] = fmaf(value, z[k] - mean[k], second[k]);
@@ -418,7 +450,7 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
             }
         });
     }
-    if (norm) write_sums(first, second, partial, run, runs);
+    if (NORM) write_sums(first, second, partial, run, runs);
     write_products(dw, (float*)memory,
                    products + (long long)(blockIdx.x / runs * runs + run) * C * C * TAPS);
 }

@@ -46,21 +46,23 @@ class Norm(NamedTuple):
 
 
 @cache
-def _kernel(name: str, channels: int, tiles: int, device: int) -> tuple[Any, int]:
+def _kernel(name: str, channels: int, norm: bool, device: int) -> tuple[Any, int]:
     """The kernel, and the bytes of shared memory that it needs."""
     plan = PLANS[channels]
+    tiles, blocks = (1, plan.forward) if name == "convolve" else (2, plan.backward)
     kernel = torch.cuda._compile_kernel(
         Path(__file__).with_name("_conv.cu").read_text(),
         name,
         nvcc_options=[
             f"-DCHANNELS={channels}",
             f"-DWIDTH={plan.width}",
-            f"-DFORWARD_BLOCKS={plan.forward}",
-            f"-DBACKWARD_BLOCKS={plan.backward}",
+            f"-DNORM={int(norm)}",
+            f"-DBLOCKS={blocks}",
         ],
     )
     # Images with a border of zeros, and the weights; all of two bytes.
-    memory = 2 * (tiles * (plan.width + 2) ** 2 * channels + 9 * channels**2)
+    row = plan.width + 1
+    memory = 2 * (((tiles * row + 1) * row + 1) * channels + 9 * channels**2)
     kernel.set_shared_memory_config(memory)
     return kernel, memory
 
@@ -68,12 +70,13 @@ def _kernel(name: str, channels: int, tiles: int, device: int) -> tuple[Any, int
 def _parts(images: int, runs: int, blocks: int) -> int:
     """Blocks to a run: no more than the device holds at once, each with as many images."""
     most = max(1, torch.cuda.get_device_properties().multi_processor_count * blocks // runs)
-    return triton.cdiv(images, triton.cdiv(images, most))
+    return -(-images // -(-images // most))
 
 
-def _launch(name: str, channels: int, tiles: int, grid: int, *arguments: Tensor | int) -> None:
-    kernel, memory = _kernel(name, channels, tiles, torch.cuda.current_device())
-    kernel((grid, 1, 1), (THREADS, 1, 1), list(arguments), memory)
+def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tensor | int) -> None:
+    runs, channels = weight.shape[:2]
+    kernel, memory = _kernel(name, channels, norm, torch.cuda.current_device())
+    kernel((parts * runs, 1, 1), (THREADS, 1, 1), [*arguments, runs], memory)
 
 
 def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -83,8 +86,8 @@ def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, T
     y = torch.empty_like(x)
     partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
     _launch(
-        "convolve", channels, 1, parts * runs,
-        x, weight, weight if saved is None else saved, y, partial, images, runs, saved is not None,
+        "convolve", weight, saved is not None, parts,
+        x, weight, weight if saved is None else saved, y, partial, images,
     )  # fmt: skip
     return y, partial
 
@@ -103,9 +106,8 @@ def differentiate(
     partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
     products = x.new_empty(parts, *weight.shape, dtype=torch.float32)
     _launch(
-        "differentiate", channels, 2, parts * runs,
-        x, g, y, line, weight, weight if saved is None else saved, dx, partial, products,
-        images, runs, saved is not None,
+        "differentiate", weight, saved is not None, parts,
+        x, g, y, line, weight, weight if saved is None else saved, dx, partial, products, images,
     )  # fmt: skip
     return dx, partial, products.sum(0)
 
@@ -163,14 +165,19 @@ def forward(
 def backward(
     x: Tensor, w1: Tensor, w2: Tensor, saved: Saved, one: Tensor, two: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """Gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2, beta2; ``one`` + ``two`` is out's."""
+    """Gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2 and beta2.
+
+    ``one`` and ``two`` are those of the outcome and of its shortcut to the next block.
+    """
     M, C, steps, parts, across = _norm_kernel._grid(x)
     y1, y2, out, saved1, saved2 = saved
+    runs, channels = w1.shape[:2]
     partial = x.new_empty(parts, 2, C, dtype=torch.float32)
     g = torch.empty_like(x)
     _norm_kernel._gradient_sums[(parts, across)](
-        y2, out, one, two, saved2, g, partial, M, C,
-        steps, True, two is not None, ROWS, COLUMNS,
+        y2, out, one, two, saved2, g, partial, M, C, *x.shape[2:], channels,
+        0 if two is None else two.shape[1] // runs,
+        steps, True, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,
     )  # fmt: skip
     line, d_gamma2, d_beta2 = _gradient_moments(partial, saved2, M)
     g1, partial, dw2 = differentiate(y1, g, y2, line, w2, saved1)

@@ -69,8 +69,8 @@ def adjust_sharpness(x: Tensor, factor: Tensor) -> Tensor:
 def adjust_hue(x: Tensor, turn: Tensor) -> Tensor:
     """Hues turned by ``turn`` [N], in turns within [-1/2, 1/2].
 
-    PIL keeps hue, saturation and value as bytes: the way there follows it rounding by rounding,
-    since a step of the hue is up to six levels; the way back is in whole numbers.
+    PIL keeps hue, saturation and value as bytes. A step of the hue is up to six levels, so it is
+    reached by PIL's own roundings (float32, its quotient by 6 float64); the rest is whole numbers.
     """
     r, g, _ = x.unbind(1)
     value, least = x.amax(1), x.amin(1)
@@ -78,36 +78,24 @@ def adjust_hue(x: Tensor, turn: Tensor) -> Tensor:
     # The hue in sixths of the circle: 0, 2, 4 as red, green, blue is the largest, and off that by
     # how near the middle channel is to it.
     middle = x.sum(1) - value - least
-    far = _quotient(value - middle, chroma)
+    # By way of float64, as compiled kernels do not round float32 quotients correctly.
+    far = ((value - middle).double() / chroma.double().clamp_min(1)).float()
     g_least, r_least = g == least, r == least
     up = torch.where(r == value, g_least, torch.where(g == value, ~r_least, r_least))
     start = torch.where(r == value, 0.0, torch.where(g == value, 2.0, 4.0))
     sixth = torch.where(up, start - 1 + far, start + 1 - far)
     part = (sixth.double() / 6 + 1).frac_().float()
-    hue = _byte(part) + turn.mul(255).int()[:, None, None]
-    saturation = _byte(_quotient(chroma, value))
+    hue = part.mul_(255).int() + turn.mul(255).int()[:, None, None]
+    value, chroma = value.int(), chroma.int()
+    saturation = 255 * chroma // value.clamp_min(1)
     # Red is full where the hue is within a sixth of it, and falls off over the next sixth;
     # green and blue do the same a third and two thirds on.
     ahead = torch.arange(5, 0, -2, device=x.device, dtype=torch.int32)[:, None, None]
     along = ((hue & 255)[:, None] * 2 + ahead * SIXTH) % (6 * SIXTH)
     fall = torch.minimum(along, 4 * SIXTH - along).clamp_(0, SIXTH)
     one = 255 * SIXTH
-    full = value.int()[:, None] * (one - saturation[:, None] * fall)
+    full = value[:, None] * (one - saturation[:, None] * fall)
     return ((2 * full + one) // (2 * one)).to(x.dtype)
-
-
-def _quotient(a: Tensor, b: Tensor) -> Tensor:
-    """``a / b`` of levels, 0 / 0 = 0, rounded to float32 as IEEE has it: compiled kernels divide
-    float32 less exactly."""
-    return (a.double() / b.double().clamp_min(1)).float()
-
-
-def _byte(part: Tensor) -> Tensor:
-    """A float32 part of one in 255ths, cut off without another rounding.
-
-    The factor of 256 stands between two conversions, which a compiler would take for none.
-    """
-    return ((part * 256).double() * (255 / 256)).int()
 
 
 def invert(x: Tensor) -> Tensor:

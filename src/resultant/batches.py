@@ -64,6 +64,8 @@ class CifarBatches:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         self.view = ContrastiveView(size=images.shape[-1])
         self.extra = ClassificationView(size=images.shape[-1]) if classification_view else None
+        # Eagerly it is some two hundred small kernels.
+        self.make = torch.compile(self._make, fullgraph=True) if images.is_cuda else self._make
         device, groups = images.device, len(self.seeds)
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
@@ -112,16 +114,22 @@ class CifarBatches:
     def batch(self) -> tuple[Tensor, Tensor]:
         order = self.order.index_select(0, self.step)[0]
         parameters = self.parameters.index_select(0, self.step)[0]
-        groups = len(self.seeds)
-        twice = order.repeat(1, 2).flatten()
-        views = self.view(self.images[twice], parameters.flatten(0, 1))
-        views = views.unflatten(0, (groups, -1))
+        extra = None
         if self.extras is not None:
-            extra = self.extras.index_select(0, self.step)[0].to(views.dtype)
-            views = torch.cat([views, extra], 1)
-        x = normalize(views.flatten(0, 1)).unflatten(0, (groups, -1))
+            extra = self.extras.index_select(0, self.step)[0]
         self.step += 1
-        return patches(x, self.dtype), self.labels[order][self.group]
+        x = self.make(self.images[order.repeat(1, 2)], parameters, extra)
+        return x, self.labels[order][self.group]
+
+    def _make(self, images: Tensor, parameters: Tensor, extra: Tensor | None) -> Tensor:
+        """The patches of the views of images [G, 2 N, ...], and of the third views as they are."""
+        groups = len(images)
+        views = self.view(images.flatten(0, 1), parameters.flatten(0, 1))
+        views = views.unflatten(0, (groups, -1))
+        if extra is not None:
+            views = torch.cat([views, extra.to(views.dtype)], 1)
+        x = normalize(views.flatten(0, 1)).unflatten(0, (groups, -1))
+        return patches(x, self.dtype)
 
 
 class LoadedBatches:

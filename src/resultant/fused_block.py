@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.norm import EPS, MOMENTUM, _like, fused
+from resultant.norm import EPS, MOMENTUM, _shortcut, channels_last, fused
 
 # Channels of a run, and the width of the square images that go with them.
 WIDTHS = {16: 32, 32: 16}
@@ -24,6 +24,7 @@ def fits(x: Tensor, weight: Tensor) -> bool:
         and tuple(x.shape[1:]) == (runs * c, width, width)
         and x.is_contiguous(memory_format=torch.channels_last)
         and weight.dtype is torch.float32
+        and weight.is_contiguous()
         and torch.cuda.get_device_capability(x.device) >= (9, 0)
         and fused()
     )
@@ -33,9 +34,10 @@ class FusedBlock(torch.autograd.Function):
     """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, with stride 1.
 
     x and shortcut [N, runs * c, W, W] are channels-last bf16 and may be one memory under two names:
-    their gradients come back apart, and with ``twice`` the outcome likewise has two names, whose
-    gradients need not be added before. Convolutions are [runs, c, c, 3, 3], norms [runs, c], all in
-    float32. The normalized activation between the convolutions is never stored.
+    their gradients come back apart. As with `norm.NormRelu`, ``following`` names the channels of
+    the next block, whose shortcut is then returned beside the outcome. Convolutions are
+    [runs, c, c, 3, 3], norms [runs, c], all in float32. The normalized activation between the
+    convolutions is never stored.
     """
 
     @staticmethod
@@ -53,36 +55,39 @@ class FusedBlock(torch.autograd.Function):
         beta2: Tensor,
         running_mean2: Tensor,
         running_var2: Tensor,
-        twice: bool,
-    ) -> tuple[Tensor, ...]:
+        following: int | None,
+    ) -> tuple[Tensor, Tensor | None]:
         for name, w in (("w1", w1), ("w2", w2)):
             if not fits(x, w):
                 raise ValueError(
-                    f"expected x [N, runs * c, W, W] channels-last in bfloat16 on a GPU of compute "
-                    f"capability 9.0, with c and W among {WIDTHS}, and {name} [runs, c, c, 3, 3] in "
-                    f"float32; got x {x.dtype} {tuple(x.shape)} of strides {x.stride()} on "
-                    f"{x.device} and {name} {w.dtype} {tuple(w.shape)}"
+                    "expected x [N, runs * c, W, W] channels-last in bfloat16 on a GPU of compute "
+                    f"capability 9.0, with c: W among {WIDTHS}, and {name} [runs, c, c, 3, 3] "
+                    f"contiguous in float32; got x {x.dtype} {tuple(x.shape)} of strides "
+                    f"{x.stride()} on {x.device} and {name} {w.dtype} {tuple(w.shape)}"
                 )
         from resultant import _conv_kernel
         from resultant._conv_kernel import Norm
 
         saved = _conv_kernel.forward(
-            x, _like(shortcut, x),
+            x, channels_last(shortcut),
             w1, Norm(gamma1, beta1, running_mean1, running_var1),
             w2, Norm(gamma2, beta2, running_mean2, running_var2),
             MOMENTUM, EPS,
         )  # fmt: skip
         ctx.save_for_backward(x, w1, w2, *saved)
-        # The same memory under two names: each reader's gradient then arrives by itself.
-        return (saved.out, saved.out.detach()) if twice else (saved.out,)
+        if following is None:
+            return saved.out, None
+        # The same memory under two names where it can be: each gradient then arrives by itself.
+        return saved.out, _shortcut(saved.out.detach(), gamma2, following)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         from resultant import _conv_kernel
         from resultant._conv_kernel import Saved
 
         x, w1, w2, *saved = ctx.saved_tensors
-        one, two = (*(_like(g, x) for g in gradients), None)[:2]
+        one, two = (None if g is None else channels_last(g) for g in gradients)
+        assert one is not None, "the outcome of a block is read"
         dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2 = _conv_kernel.backward(
             x, w1, w2, Saved(*saved), one, two
         )
