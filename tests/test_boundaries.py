@@ -16,11 +16,8 @@ from torch import Tensor
 
 from resultant import boundaries
 from resultant.boundaries import (
-    HEAD,
     LOCATIONS,
-    MEDIUM,
     PAIR_TYPES,
-    TAIL,
     ArcRoots,
     Change,
     Displacement,
@@ -29,11 +26,11 @@ from resultant.boundaries import (
     posterior_thresholds,
     select_pairs,
     short_arc_roots,
-    shot_groups,
 )
 from resultant.classes import ClassState
 from resultant.gain import REALIZATIONS, Realization, class_scores, realize
 from resultant.geometry import all_pairs, centre_margins, joint_leading
+from resultant.shots import HEAD, MEDIUM, TAIL, shot_groups
 
 F64 = torch.float64
 C, P, TAU = 6, 16, 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
     for name, command in cli.COMMANDS.items():
-        assert f"  {name}  {command.summary}" in shown
+        assert re.search(rf"^  {name} +{command.summary}$", shown, re.MULTILINE)
     # Without a command there is nothing to do, which is a mistake.
     assert cli.main([]) == 2
 
@@ -146,9 +147,11 @@ def test_verify_fails(
 
     monkeypatch.setitem(CHECKS, "wrong", wrong)
     call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "wrong", "leading-gain"]
-    assert cli.main(call) == 1
+    assert cli.main([*call, "--strict"]) == 1
     shown = capsys.readouterr().out
-    assert "1 of 2 do not hold: wrong" in shown and "FAILS" in shown and "a note" in shown
+    assert "1 of 2 do not hold: wrong" in shown and "a note" in shown
+    # A finding, and no failure of the command.
+    assert cli.main(call) == 0
     record = json.loads((tmp_path / "verify.json").read_text())
     assert record["holds"] is False
     assert record["checks"][1]["details"] == {"bad": None, "far": "inf"}

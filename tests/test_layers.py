@@ -20,15 +20,15 @@ LAYERS = [
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
-    *("_features", "classes", "finite_sample", "gain"),
+    *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "boundaries", "certificates"),
     *("_projection", "population"),
     *("bank", "losses", "classifier"),
     *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
-    *("_image_ops", "augment", "batches"),
-    *("presets", "stack", "checkpoint", "train", "probe", "evaluation"),
-    *("_torch_archive", "proco_checkpoint", "frozen"),
-    *("figures", "verify", "paper", "report", "commands", "cli", "__main__"),
+    *("_image_ops", "augment", "_view_kernel", "batches"),
+    *("presets", "_ranks", "stack", "checkpoint", "train", "probe", "train_images", "evaluation"),
+    *("_torch_archive", "proco_checkpoint", "extract", "frozen"),
+    *("figures", "verify", "paper", "report", "watch", "commands", "cli", "__main__"),
 ]
 
 HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")

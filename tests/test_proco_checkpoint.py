@@ -21,7 +21,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from resultant import proco_checkpoint
+from resultant import _torch_archive, proco_checkpoint
+from resultant.bank import ProCoBank
 from resultant.proco_checkpoint import convert, read_proco_checkpoint
 
 C, P = 7, 16
@@ -161,8 +162,30 @@ def test_reads_a_small_one(path: Path, model: Model, prefix: str) -> None:
         assert torch.equal(bank.count, estimator.Amount.long())
         assert torch.equal(bank.kappa, estimator.kappa)
         expected = estimator.Ave.double() * estimator.Amount.double()[:, None]
-        assert torch.equal(bank.sum, expected)
-        assert (bank.sum[2] == 0).all()
+        seen = estimator.Amount > 0
+        assert not seen[2]
+        assert torch.equal(bank.sums[seen, :-1], expected[seen])
+        assert torch.equal(bank.sums[:, -1].round(), estimator.Amount.double())
+
+
+def test_banks_are_read_by_the_loss(path: Path, model: Model) -> None:
+    """Counts, directions and the authors' kappa, of classes with samples and without."""
+    saved = checkpoint(model)
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    assert read.old is not None and read.new is not None
+    bank = ProCoBank(C, P)
+    bank.load_state_dict({"old": read.old.sums, "new": read.new.sums, "epoch": torch.tensor(1)})
+    for name, estimator in (
+        ("old", saved["criterion_scl"].estimator_old),
+        ("new", saved["criterion_scl"].estimator),
+    ):
+        state = bank.state(bank=name)
+        assert torch.equal(state.count, estimator.Amount.long())
+        length = estimator.Ave.double().norm(dim=1, keepdim=True)
+        torch.testing.assert_close(state.mu, estimator.Ave.double() / length)
+        kappa = (P * length / (1 - length**2)).squeeze(1)
+        torch.testing.assert_close(state.kappa, kappa)
 
 
 def test_nothing_is_imported_or_called(path: Path, model: Model) -> None:
@@ -245,22 +268,15 @@ def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
     with safe_open(out, framework="pt") as file:
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata()
-    assert metadata["format"] == proco_checkpoint.FORMAT
-    assert json.loads(metadata["checkpoint"]) == {
+    facts = {
         "arch": "resnet32",
-        "num_classes": C,
         "dim": P,
         "classifier": "linear",
         "epoch": 200,
         "best_accuracy": 52.84,
     }
-    banks = {
-        "bank.old_sum": read.old.sum,
-        "bank.old_count": read.old.count,
-        "bank.new_sum": read.new.sum,
-        "bank.new_count": read.new.count,
-    }
-    expected = read.weights | banks
+    assert json.loads(metadata["resultant"]) == {"proco": facts, "num_classes": C}
+    expected = read.weights | {"bank.old": read.old.sums, "bank.new": read.new.sums}
     assert tensors.keys() == expected.keys()
     for name, value in expected.items():
         assert tensors[name].dtype == value.dtype
@@ -272,7 +288,8 @@ def test_convert_says_the_scale_of_a_cosine_classifier(path: Path, tmp_path: Pat
     torch.save(checkpoint(small(cosine=True)), path)
     convert(path, tmp_path / "out.safetensors")
     with safe_open(tmp_path / "out.safetensors", framework="pt") as file:
-        assert json.loads(file.metadata()["checkpoint"])["classifier_scale"] == 30.0
+        facts = json.loads(file.metadata()["resultant"])["proco"]
+    assert facts["classifier_scale"] == 30.0
 
 
 def refused(path: Path, message: str) -> None:
@@ -617,9 +634,9 @@ def test_damaged_pickle_does_not_run(path: Path) -> None:
         i, j = random.randrange(len(program)), random.randrange(len(program))
         damaged[i : i + random.randrange(3)] = random.choice((program[j : j + 20], b"", b"R", b"b"))
         try:
-            proco_checkpoint._Machine().run(bytes(damaged))
+            _torch_archive.Machine().run(bytes(damaged))
             ended += 1
-        except proco_checkpoint._RefusedError:
+        except _torch_archive.RefusedError:
             pass
     assert 0 < ended < 2000
 

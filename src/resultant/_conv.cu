@@ -9,7 +9,6 @@
 // before the convolution) and BLOCKS (to a multiprocessor) are given on the command line.
 
 typedef unsigned int u32;
-typedef unsigned short u16;
 
 __device__ __forceinline__ u32 address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
@@ -56,8 +55,8 @@ __device__ __forceinline__ uint2 load(const u32* from) {
 constexpr int C = CHANNELS, W = WIDTH, PIXELS = W * W, TAPS = 9;
 constexpr int THREADS = 128, WARPS = 4;
 constexpr int CHUNKS = C / 8;  // of 8 channels, 16 bytes, in a pixel
-// The border right of a row of the tile is the one left of the next, and the border under a tile the
-// one above the next.
+// The border right of a row of the tile is the one left of the next, and the border under a tile
+// the one above the next.
 constexpr int ROW_BYTES = (W + 1) * C * 2;
 constexpr int NEXT_TILE = (W + 1) * ROW_BYTES;
 constexpr int BORDER_BYTES = ROW_BYTES + C * 2;
@@ -124,24 +123,12 @@ __device__ __forceinline__ void fetch(char* tile, const uint4* image, const Load
     }
 }
 
-#ifndef PREFETCH
-#define PREFETCH 0
-#endif
-__device__ __forceinline__ void prefetch(const uint4* image, const Loader& at) {
-#if PREFETCH
-    if (at.chunk % 2) return;
-#pragma unroll
-    for (int k = 0; k < LOADS; ++k)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(image + at.source + k * at.stride));
-#endif
-}
-
 __device__ __forceinline__ void fetch_combined(char* tile, const uint4* g, const uint4* y,
                                                const Loader& at, const float (*line)[C]) {
     constexpr int BATCH = 4;
     g += at.source;
     y += at.source;
-    const float *a = line[0] + 8 * at.chunk, *b = line[1] + 8 * at.chunk, *c = line[2] + 8 * at.chunk;
+    const float *a = line[0] + 8 * at.chunk, *b = a + C, *c = b + C;
 #pragma unroll 1
     for (int first = 0; first < LOADS; first += BATCH) {
         uint4 v[BATCH], w[BATCH];
@@ -161,11 +148,12 @@ __device__ __forceinline__ int channel(int half, int column) {
     return (column >> 1) * 4 + half * 2 + (column & 1);
 }
 
-// The weights [C, C, 3, 3] of a run as fragments: part of the outputs, tap, part of the inputs, lane.
-// For the gradient of the input, outputs and inputs change places and the taps are turned round.
+// The weights [C, C, 3, 3] of a run as fragments: part of the outputs, tap, part of the inputs,
+// lane. For the gradient of the input, outputs and inputs change places and the taps turn round.
 __device__ __forceinline__ void stage_weights(uint4* fragments, const float* weight, bool turned) {
     for (int k = threadIdx.x; k < PARTS * FRAGMENTS * 32; k += THREADS) {
-        int lane = k % 32, in = k / 32 % PARTS, tap = k / 32 / PARTS % TAPS, out = k / 32 / FRAGMENTS;
+        int lane = k % 32, in = k / 32 % PARTS;
+        int tap = k / 32 / PARTS % TAPS, out = k / 32 / FRAGMENTS;
         u32 v[4];
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
@@ -289,8 +277,6 @@ convolve(const uint4* x, const float* weight, const float* saved, u32* y, float*
         __syncthreads();
         fetch(tile, x + start / 8, at, coefficients);
         __syncthreads();
-        if (image + gridDim.x / runs < images)
-            prefetch(x + start / 8 + (long long)(gridDim.x / runs) * PIXELS * runs * CHUNKS, at);
         u32* out = y + start / 2 + to;
         convolve_strip(address(tile), fragments, [](int) {}, [&](int row, float (&d)[2][4]) {
 #pragma unroll
@@ -314,7 +300,8 @@ convolve(const uint4* x, const float* weight, const float* saved, u32* y, float*
 // One warp's share of the weight gradient, dw[tap] [16 outputs, 16 inputs], added up over rows.
 __device__ __forceinline__ void correlate_strip(float (&dw)[TAPS][2][4], u32 input, u32 output) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int left = warp % ACROSS * 16, out = warp / ACROSS % PARTS, in = warp / (ACROSS * PARTS) % PARTS;
+    int left = warp % ACROSS * 16, out = warp / ACROSS % PARTS;
+    int in = warp / (ACROSS * PARTS) % PARTS;
     int top = warp / (ACROSS * PARTS * PARTS) * WEIGHT_ROWS * ROW_BYTES;
     int column = left + lane % 16;
     u32 from[3];
@@ -365,7 +352,8 @@ __device__ __forceinline__ void write_products(const float (&dw)[TAPS][2][4], fl
             for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
                 for (int k = 0; k < 8; ++k) {
-                    int o = out + lane / 4 + (k % 4) / 2 * 8, i = in + k / 4 * 8 + lane % 4 * 2 + k % 2;
+                    int o = out + lane / 4 + k % 4 / 2 * 8;
+                    int i = in + k / 4 * 8 + lane % 4 * 2 + k % 2;
                     total[(o * C + i) * TAPS + tap] += dw[tap][k / 4][k % 4];
                 }
     }
@@ -390,9 +378,10 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
     for (int k = threadIdx.x; k < 6 * C; k += THREADS) {
         int which = k / C, of = run * C + k % C;
         // a, b, c; scale, shift, mean
-        coefficients[which][k % C] = which < 3 ? line[which * runs * C + of]
-                                     : NORM    ? saved[(which < 5 ? which - 1 : 0) * runs * C + of]
-                                               : 0.f;
+        if (which < 3)
+            coefficients[which][k % C] = line[which * runs * C + of];
+        else if (NORM)
+            coefficients[which][k % C] = saved[(which < 5 ? which - 1 : 0) * runs * C + of];
     }
     Loader at(run, runs);
     int to = first_output(run, runs);
@@ -404,20 +393,13 @@ differentiate(const uint4* x, const uint4* g, const uint4* y, const float* line,
         fetch_combined(output, g + start / 8, y + start / 8, at, coefficients);
         fetch(input, x + start / 8, at, coefficients + 3);
         __syncthreads();
-        if (image + gridDim.x / runs < images) {
-            long long far = start / 8 + (long long)(gridDim.x / runs) * PIXELS * runs * CHUNKS;
-            prefetch(g + far, at);
-            prefetch(y + far, at);
-            prefetch(x + far, at);
-        }
         correlate_strip(dw, address(input), address(output));
         const u32* in = (const u32*)x + start / 2 + to;
         u32* out = dx + start / 2 + to;
         uint2 now[2] = {}, next[2] = {};
         auto ahead = [&](int row) {
-            if (!NORM) return;
 #pragma unroll
-            for (int pixel = 0; pixel < 2; ++pixel) {
+            for (int pixel = 0; NORM && pixel < 2; ++pixel) {
                 now[pixel] = next[pixel];
                 next[pixel] = load(in + (row * W + 8 * pixel) * runs * (C / 2));
             }

@@ -26,14 +26,20 @@ THREADS = 128
 
 
 class Plan(NamedTuple):
-    """The width of an image of so many channels; the blocks that a multiprocessor should hold."""
+    """What goes with so many channels of a run.
+
+    The width of an image, and how many blocks, forward and backward, a multiprocessor should hold:
+    with more their shared memory leaves it too small a cache. ``reserve`` is the least that a block
+    asks for on the way back, so that no more come than should.
+    """
 
     width: int
     forward: int
     backward: int
+    reserve: int
 
 
-PLANS = {16: Plan(32, 5, 3), 32: Plan(16, 3, 2)}
+PLANS = {16: Plan(32, 4, 2, 77 * 1024), 32: Plan(16, 3, 2, 0)}
 
 
 class Norm(NamedTuple):
@@ -49,7 +55,9 @@ class Norm(NamedTuple):
 def _kernel(name: str, channels: int, norm: bool, device: int) -> tuple[Any, int]:
     """The kernel, and the bytes of shared memory that it needs."""
     plan = PLANS[channels]
-    tiles, blocks = (1, plan.forward) if name == "convolve" else (2, plan.backward)
+    tiles, blocks, reserve = (
+        (1, plan.forward, 0) if name == "convolve" else (2, plan.backward, plan.reserve)
+    )
     kernel = torch.cuda._compile_kernel(
         Path(__file__).with_name("_conv.cu").read_text(),
         name,
@@ -62,7 +70,7 @@ def _kernel(name: str, channels: int, norm: bool, device: int) -> tuple[Any, int
     )
     # Images with a border of zeros, and the weights; all of two bytes.
     row = plan.width + 1
-    memory = 2 * (((tiles * row + 1) * row + 1) * channels + 9 * channels**2)
+    memory = max(reserve, 2 * (((tiles * row + 1) * row + 1) * channels + 9 * channels**2))
     kernel.set_shared_memory_config(memory)
     return kernel, memory
 

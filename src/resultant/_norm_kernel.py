@@ -128,7 +128,7 @@ def _gradient_sums(
         g = tl.load(one + where, mask=live, other=0.0).to(tl.float32)
         if HALVED:
             w, h = row % W, row // W % H
-            small = (row // (W * H) * (H // 2) + h // 2) * (W // 2) + w // 2
+            small = (row // (W * H) * ((H + 1) // 2) + h // 2) * ((W + 1) // 2) + w // 2
             place = column // channels * wide + (wide - channels) // 2 + column % channels
             even = (w % 2 + h % 2 == 0)[:, None] & live
             there = small[:, None] * (C // channels * wide) + place[None, :]

@@ -6,7 +6,9 @@ be resumed at any epoch, sees the same on every device, and runs of one seed see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from resultant.augment import ClassificationView, ContrastiveView, normalize
 from resultant.data.images import Loader
 from resultant.models import patches
+from resultant.norm import fused
 
 # Images of the classification view that are augmented at a time.
 PIECE = 16384
@@ -64,11 +67,16 @@ class CifarBatches:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         self.view = ContrastiveView(size=images.shape[-1])
         self.extra = ClassificationView(size=images.shape[-1]) if classification_view else None
-        # Eagerly it is some two hundred small kernels.
-        self.make = torch.compile(self._make, fullgraph=True) if images.is_cuda else self._make
+        self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
+        if images.is_cuda and fused():
+            from resultant._view_kernel import PatchedViews
+
+            self.make = PatchedViews(self.view, images, dtype)
         device, groups = images.device, len(self.seeds)
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
+        # The network wants equally many runs for each set of images that it is given.
+        self.slot = self.group[:: math.gcd(*Counter(seeds).values())]
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
         self.parameters = torch.zeros(
@@ -118,25 +126,37 @@ class CifarBatches:
         if self.extras is not None:
             extra = self.extras.index_select(0, self.step)[0]
         self.step += 1
-        x = self.make(self.images[order.repeat(1, 2)], parameters, extra)
-        return x, self.labels[order][self.group]
+        labels = self.labels[order][self.group]
+        rows = order.repeat(1, 2)
+        if len(self.slot) != len(order):
+            rows, parameters = rows[self.slot], parameters[self.slot]
+            extra = None if extra is None else extra[self.slot]
+        return self.make(rows, parameters, extra), labels
 
-    def _make(self, images: Tensor, parameters: Tensor, extra: Tensor | None) -> Tensor:
-        """The patches of the views of images [G, 2 N, ...], and of the third views as they are."""
-        groups = len(images)
-        views = self.view(images.flatten(0, 1), parameters.flatten(0, 1))
-        views = views.unflatten(0, (groups, -1))
+    def _make(self, rows: Tensor, parameters: Tensor, extra: Tensor | None) -> Tensor:
+        """The patches of views of the images ``rows`` [G, 2 N], and of third views as they are."""
+        views = self.view(self.images[rows].flatten(0, 1), parameters.flatten(0, 1))
+        views = views.unflatten(0, (len(rows), -1))
         if extra is not None:
             views = torch.cat([views, extra.to(views.dtype)], 1)
-        x = normalize(views.flatten(0, 1)).unflatten(0, (groups, -1))
+        x = normalize(views.flatten(0, 1)).unflatten(0, (len(rows), -1))
         return patches(x, self.dtype)
 
 
 class LoadedBatches:
-    """Batches of image files, for one run; see `resultant.data.images.loader`."""
+    """Batches of image files, for one run; see `resultant.data.images.loader`.
 
-    def __init__(self, loader: Loader, device: torch.device) -> None:
+    ``tick`` is called at every batch with the share of the epoch that is read.
+    """
+
+    def __init__(
+        self,
+        loader: Loader,
+        device: torch.device,
+        tick: Callable[[float], object] | None = None,
+    ) -> None:
         self.loader, self.device, self.steps = loader, device, len(loader)
+        self.tick, self.read = tick, 0
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
 
     def draw(self, epoch: int) -> list[Tensor]:
@@ -144,10 +164,14 @@ class LoadedBatches:
 
     def load(self, drawn: list[Tensor]) -> None:
         self.loader.set_epoch(int(drawn[0]))
+        self.read = 0
         self.iterator = iter(self.loader)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         views, labels, _ = next(self.iterator)
+        self.read += 1
+        if self.tick is not None:
+            self.tick(self.read / self.steps)
         views = views.to(self.device, non_blocking=True).transpose(0, 1).flatten(0, 1)
         views = views.contiguous(memory_format=torch.channels_last)
         return views, labels.to(self.device, non_blocking=True)[None]

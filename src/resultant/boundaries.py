@@ -29,6 +29,7 @@ from resultant._features import normalized, shape_of
 from resultant.classes import ClassState
 from resultant.gain import Realization
 from resultant.geometry import all_pairs, require_pairs
+from resultant.shots import HEAD, MEDIUM, TAIL
 
 LOCATIONS = 2001
 
@@ -41,7 +42,6 @@ RISING = 1e-9
 # Prototypes this close to opposite have no short arc to speak of.
 OPPOSITE = 1e-6
 
-HEAD, MEDIUM, TAIL = 0, 1, 2
 PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
 
 # Up to this many classes all pairs are taken.
@@ -229,29 +229,6 @@ def displacement_error(exact: Displacement, predicted: Displacement) -> Displace
         return DisplacementError(math.nan, math.nan, math.nan, 0, len(both))
     same = float((true.sign() == guess.sign()).double().mean())
     return DisplacementError(float(error.mean()), float(error.max()), same, number, len(both))
-
-
-def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
-    """The group [C] int64 of each class by its training count: HEAD above 100, MEDIUM from 20 to
-    100, TAIL below 20 (sec:boundary-selection).
-
-    ``ranked``, by default where C = 10, groups by frequency rank in its place: the first and the
-    last third of the ranks, rounded down, are head and tail (3, 4 and 3 of ten classes), equal
-    counts in the order of the classes.
-    """
-    if not isinstance(counts, Tensor) or counts.dim() != 1:
-        raise ValueError(f"expected counts [C], got {shape_of(counts)}")
-    checks.within("counts", counts.double(), 0.0, rule=">= 0 and finite")
-    C = len(counts)
-    if ranked is None:
-        ranked = C == 10
-    if not ranked:
-        return torch.where(counts > 100, HEAD, torch.where(counts >= 20, MEDIUM, TAIL))
-    order = counts.argsort(descending=True, stable=True)
-    groups = torch.full_like(order, MEDIUM)
-    groups[order[: C // 3]] = HEAD
-    groups[order[C - C // 3 :]] = TAIL
-    return groups
 
 
 @torch.no_grad()

@@ -23,6 +23,10 @@ class Command(NamedTuple):
 # The function's docstring is its help; it returns an exit status, or None for 0.
 COMMANDS = {
     "verify": Command("resultant.verify.command:verify", "check the claims of the paper"),
+    "train": Command("resultant.commands:train", "train networks, many side by side"),
+    "extract": Command("resultant.commands:extract", "features of a trained network"),
+    "probe": Command("resultant.commands:probe", "linear probes on features"),
+    "import-proco": Command("resultant.commands:import_proco", "read a checkpoint of ProCo"),
 }
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130

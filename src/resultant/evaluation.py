@@ -40,19 +40,7 @@ def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = N
     train_labels, test_labels = (a.to(device) for a in (data.train_labels, data.test_labels))
     members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance).to(device)
     counts = torch.bincount(train_labels[members], minlength=data.num_classes)
-    records = [
-        {
-            "run": run.name,
-            **asdict(run),
-            "config": asdict(config),
-            "train_images": len(members),
-            "versions": versions(device),
-            "job_runs": len(trained.job.runs),
-            "job_seconds": trained.seconds,
-            "last": trained.metrics.get(run.name, {}),
-        }
-        for run, _, _ in trained.networks()
-    ]
+    records = base_records(trained, len(members))
     features: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
     images = torch.cat([data.train_images, data.test_images])
     for stack in trained.stacks:
@@ -83,6 +71,23 @@ def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = N
             )
             record.setdefault("frozen", {})[name] = frozen
     return records
+
+
+def base_records(trained: Trained, train_images: int) -> list[dict]:
+    """What is known of each run without evaluation: how it was made, and its last epoch."""
+    return [
+        {
+            "run": run.name,
+            **asdict(run),
+            "config": asdict(trained.job.config),
+            "train_images": train_images,
+            "versions": versions(stack.device),
+            "job_runs": len(trained.job.runs),
+            "job_seconds": trained.seconds,
+            "last": trained.metrics.get(run.name, {}),
+        }
+        for run, stack, _ in trained.networks()
+    ]
 
 
 def frozen_accuracy(

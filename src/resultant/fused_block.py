@@ -26,6 +26,7 @@ def fits(x: Tensor, weight: Tensor) -> bool:
         and weight.dtype is torch.float32
         and weight.is_contiguous()
         and torch.cuda.get_device_capability(x.device) >= (9, 0)
+        and hasattr(torch.cuda, "_compile_kernel")
         and fused()
     )
 
@@ -37,7 +38,7 @@ class FusedBlock(torch.autograd.Function):
     their gradients come back apart. As with `norm.NormRelu`, ``following`` names the channels of
     the next block, whose shortcut is then returned beside the outcome. Convolutions are
     [runs, c, c, 3, 3], norms [runs, c], all in float32. The normalized activation between the
-    convolutions is never stored.
+    convolutions is never stored. The first call compiles: make it before a graph is captured.
     """
 
     @staticmethod

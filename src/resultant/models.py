@@ -156,7 +156,7 @@ class Encoder(nn.Module):
         for layer in list(self.children())[2:]:
             for block in layer.children():
                 x, shortcut = block(x, shortcut)
-        x = x.mean((2, 3), dtype=torch.float32)
+        x = x.mean((2, 3), dtype=torch.promote_types(x.dtype, torch.float32))
         return x.unflatten(1, (self.runs, -1)).transpose(0, 1)
 
 
@@ -256,6 +256,9 @@ class ImageNetwork(nn.Module):
         super().__init__()
         import timm
 
+        if not timm.is_model(architecture):
+            rule = "expected an architecture that timm has, such as resnet50"
+            raise ValueError(f"{rule}, got {architecture!r}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)

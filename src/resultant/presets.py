@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from resultant.gain import FAMILIES, REALIZATIONS
+from resultant.gain import REALIZATIONS
 
 Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
-Architecture = Literal["resnet32", "resnet50", "resnext50_32x4d"]
 Objective = Literal["contrastive", "joint"]
 Schedule = Literal["cosine", "step"]
+Family = Literal["linear", "power"]
+Estimator = Literal["proco", "mle", "banerjee"]
+Precision = Literal["bfloat16", "float32"]
+
+CHOICES = {
+    "dataset": get_args(Dataset),
+    "objective": get_args(Objective),
+    "schedule": get_args(Schedule),
+    "family": get_args(Family),
+    "estimator": get_args(Estimator),
+    "precision": get_args(Precision),
+}
 
 CIFAR = ("cifar10", "cifar100")
 
@@ -27,7 +38,8 @@ class TrainConfig:
     dataset: Dataset = "cifar10"
     imbalance: float = 100.0
     """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
-    architecture: Architecture = "resnet32"
+    architecture: str = "resnet32"
+    """resnet32 for CIFAR; for other data sets any name of timm, such as resnext50_32x4d."""
     dim: int = 128
     """Dimension p of the projection."""
     size: int = 32
@@ -40,8 +52,8 @@ class TrainConfig:
     """gamma: the coefficient of log pi_c in the contrastive logits."""
     classifier_prior: float | None = None
     """The same for the classifier of joint training; that of the contrastive logits if None."""
-    family: Literal["linear", "power"] = "linear"
-    estimator: Literal["proco", "mle", "banerjee"] = "proco"
+    family: Family = "linear"
+    estimator: Estimator = "proco"
     leave_out: bool = False
     """Score a query against its own class without the query."""
     classification_view: bool = False
@@ -57,10 +69,16 @@ class TrainConfig:
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Where the step schedule divides by ten, as shares of the epochs."""
-    precision: Literal["bfloat16", "float32"] = "bfloat16"
+    clip: float | None = None
+    """The longest gradient, over all parameters; not for CIFAR, whose runs share a step."""
+    precision: Precision = "bfloat16"
     """Of the network on a GPU; scores and statistics are never below float32."""
 
     def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                got = getattr(self, name)
+                raise ValueError(f"expected {name} to be one of {known}, got {got!r}")
         for name in ("epochs", "batch_size", "dim", "size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
@@ -70,6 +88,9 @@ class TrainConfig:
         for name in ("alpha", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"expected {name} >= 0 and finite, got {getattr(self, name)}")
+        if self.clip is not None and (self.dataset in CIFAR or not 0 < self.clip < math.inf):
+            rule = "expected clip > 0 and finite, and None for CIFAR"
+            raise ValueError(f"{rule}, got {self.clip} for {self.dataset}")
         if not self.imbalance >= 1:
             raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
         if not 0 <= self.warmup < self.epochs:
@@ -77,8 +98,6 @@ class TrainConfig:
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
             rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
-        if self.family not in FAMILIES:
-            raise ValueError(f"expected family to be one of {FAMILIES}, got {self.family!r}")
 
     @property
     def views(self) -> int:
@@ -92,7 +111,8 @@ class TrainConfig:
             passed = sum(epoch >= share * self.epochs for share in self.milestones)
             return self.learning_rate * 0.1**passed
         done, of = epoch, self.epochs
-        if self.warmup:
+        if self.warmup or self.dataset not in CIFAR:
+            # ProCo's own form; the controlled runs begin at the full rate.
             done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
         return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
 
@@ -109,6 +129,8 @@ class Run:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
+        if not math.isfinite(self.beta):
+            raise ValueError(f"expected beta to be finite, got {self.beta}")
         if self.seed < 0:
             raise ValueError(f"expected seed >= 0, got {self.seed}")
 
@@ -126,6 +148,7 @@ _IMAGES: dict[str, Any] = {
     "temperature": 0.07,
     "objective": "joint",
     "epochs": 90,
+    "clip": 1.0,
 }
 
 PRESETS = {

@@ -18,11 +18,10 @@ from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_labels, shape_of
+from resultant.shots import group_masks as shot_groups
 
 # Bytes of test features and logits at a time.
 CHUNK_BYTES = 1 << 28
-
-GROUPS = ("head", "medium", "tail")
 
 
 @dataclass(frozen=True)
@@ -79,26 +78,6 @@ class ProbeResult:
 
 def _listed(a: Tensor) -> list[float | None]:
     return [None if math.isnan(value) else value for value in a.tolist()]
-
-
-def shot_groups(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
-    """The classes of each group by training ``counts`` [C]: a mask [C] for head, medium and tail.
-
-    Head above 100 samples, tail below 20, medium between. Ten classes are ranked by count instead,
-    three, four and three of them; the paper says that it ranks but not where it cuts.
-    """
-    counts = torch.as_tensor(counts)
-    if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
-        raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")
-    if (counts < 0).any():
-        c = int((counts < 0).nonzero()[0])
-        raise ValueError(f"expected counts >= 0, got {int(counts[c])} at class {c}")
-    if len(counts) == 10:
-        rank = counts.argsort(descending=True, stable=True).argsort()
-        head, tail = rank < 3, rank >= 7
-    else:
-        head, tail = counts > 100, counts < 20
-    return dict(zip(GROUPS, (head, ~(head | tail), tail), strict=True))
 
 
 def linear_probes(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from resultant import _ranks
 from resultant.batches import Batches
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
@@ -36,7 +37,7 @@ class Stack:
         joint = config.objective == "joint"
         self.network = build(config, runs, len(counts) if joint else None).to(device)
         self.model: nn.Module = self.network
-        if config.architecture != "resnet32" and torch.distributed.is_initialized():
+        if config.architecture != "resnet32" and _ranks.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
         shape = (len(runs),)
@@ -87,16 +88,19 @@ class Stack:
     def step(self) -> None:
         """One batch: views, loss, gradients, statistics, optimizer."""
         views, labels = self.batches.batch()
-        with self._precision():
+        with self.autocast():
             loss = self.objective(self.model(views), labels)
         self.optimizer.zero_grad()
         loss.sum().backward()
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
         self.optimizer.step()
         self.total += loss.detach()
 
-    def _precision(self) -> AbstractContextManager:
-        # The stacked network is fed in the precision it works in.
-        if self.config.architecture == "resnet32" or self.device.type != "cuda":
+    def autocast(self) -> AbstractContextManager:
+        """The precision of the network; the stacked one is fed in that which it works in."""
+        wide = self.config.precision == "float32" or self.device.type != "cuda"
+        if wide or self.config.architecture == "resnet32":
             return nullcontext()
         return torch.autocast("cuda", getattr(torch, self.config.precision))
 
@@ -161,4 +165,6 @@ def build(
         return StackedResNet32(seeds, config.dim, num_classes)
     if len(runs) != 1:
         raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
-    return ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])
+    network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])
+    # As the images are laid out, so that no convolution turns its weights around.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -13,13 +13,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant import checkpoint
+from resultant import _ranks, checkpoint
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
@@ -36,6 +37,9 @@ STACK = 12
 PIECE = 2500
 # Queries of the gradient diagnostic.
 QUERIES = 512
+
+# What a classifier reaches on held-out images: numbers by name for each run of a stack.
+Test = Callable[[Stack], list[dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class Job:
     def __post_init__(self) -> None:
         if not self.runs:
             raise ValueError("expected one run or more, got none")
+        for name in ("checkpoint_every", "test_every", "stack"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
         names = [run.name for run in self.runs]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
@@ -82,6 +89,8 @@ class Progress:
     seconds: float
     views_a_second: float
     loss: dict[str, float] = field(default_factory=dict)
+    before: int = 0
+    """Epochs of an earlier job that this one continues; not counted in the others."""
 
     @property
     def seconds_left(self) -> float:
@@ -131,26 +140,28 @@ def train_cifar(
 
     stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
     held_out = data.test_images.to(device), data.test_labels.to(device)
-    return train(job, stacks, (images, labels), held_out, watch)
+    return train(job, stacks, (images, labels), partial(_test, *held_out), watch)
 
 
 def train(
     job: Job,
     stacks: list[Stack],
     queries: tuple[Tensor, Tensor] | None = None,
-    held_out: tuple[Tensor, Tensor] | None = None,
+    test: Test | None = None,
     watch: Callable[[Progress], object] | None = None,
 ) -> Trained:
     """Train the stacks of a job to its last epoch, from its checkpoint where there is one.
 
     ``job.out`` gets ``metrics.jsonl``, a line for each run and epoch, ``checkpoint.safetensors``,
-    and at the end ``RUN.safetensors`` with the network and banks of each run. ``queries`` are the
-    training images of the gradient diagnostic, ``held_out`` those that a classifier is tested on.
+    and at the end ``RUN.safetensors`` with the network and banks of each run, all written by the
+    first process if there are several. ``queries`` are the training images of the gradient
+    diagnostic; ``test`` is asked of the stacks that have a classifier.
     """
     config, device = job.config, stacks[0].device
     first = _resume(job, stacks)
-    metrics = Metrics(job, first)
-    streams = [torch.cuda.Stream() if device.type == "cuda" else None for _ in stacks]
+    metrics = Metrics(job, first) if _ranks.rank() == 0 else None
+    several = device.type == "cuda" and len(stacks) > 1
+    streams = [torch.cuda.Stream() if several else None for _ in stacks]
     if device.type == "cuda" and config.architecture == "resnet32" and first < config.epochs:
         for stack in stacks:
             stack.batches.load(stack.batches.draw(first))
@@ -176,32 +187,34 @@ def train(
         # While the device works: the next epoch's draws, and the metrics of the one before.
         if epoch + 1 < config.epochs:
             drawn = [stack.batches.draw(epoch + 1) for stack in stacks]
-        if finished is not None:
+        if metrics is not None and finished is not None:
             metrics.write(*finished)
         seen = [snapshot for stack in stacks for snapshot in snapshots(stack)]
         last = epoch + 1 == config.epochs
-        if held_out is not None and (last or (epoch + 1) % job.test_every == 0):
-            _test(stacks, held_out, seen)
+        if test is not None and (last or (epoch + 1) % job.test_every == 0):
+            _add_tests(stacks, test, seen)
         if queries is not None and epoch + 1 in job.gradient_epochs:
             _compare_gradients(stacks, queries, seen)
         for stack in stacks:
             stack.proco.check()
         finished = epoch, seen
-        if last or (epoch + 1) % job.checkpoint_every == 0:
+        if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
             _save(job, stacks, epoch + 1)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
-    for stack in stacks:
-        for place, run in enumerate(stack.runs):
+    trained = Trained(job, stacks, metrics.last if metrics else {}, time.perf_counter() - began)
+    if metrics is not None:
+        for run, stack, place in trained.networks():
             save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
-    return Trained(job, stacks, metrics.last, time.perf_counter() - began)
+    return trained
 
 
 def snapshots(stack: Stack) -> list[dict[str, Any]]:
     """Of each run of a stack, on the CPU: its mean loss, and its bank to be looked at later."""
-    losses = (stack.total / stack.batches.steps).tolist()
+    mean = _ranks.total(stack.total / (stack.batches.steps * _ranks.world_size()))
+    losses = mean.tolist()
     banks = [stack.proco.state(run).to("cpu") for run in range(len(stack.runs))]
     return [
         {"run": run, "loss": loss, "state": state}
@@ -295,17 +308,20 @@ def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Out
     return Outputs(torch.cat(encoder, 1), torch.cat(projection, 1), joined)
 
 
-def _test(stacks: list[Stack], held_out: tuple[Tensor, Tensor], seen: list[dict[str, Any]]) -> None:
-    images, labels = held_out
+def _add_tests(stacks: list[Stack], test: Test, seen: list[dict[str, Any]]) -> None:
     rows = iter(seen)
     for stack in stacks:
-        if stack.classification is None or not isinstance(stack.network, StackedResNet32):
-            continue
-        logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
-        assert logits is not None
-        right = (logits.argmax(-1) == labels).double().mean(-1).tolist()
-        for accuracy in right:
-            next(rows)["accuracy"] = accuracy
+        if stack.classification is not None:
+            for found in test(stack):
+                next(rows).update(found)
+
+
+def _test(images: Tensor, labels: Tensor, stack: Stack) -> list[dict[str, float]]:
+    assert isinstance(stack.network, StackedResNet32)
+    logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
+    assert logits is not None
+    right = (logits.argmax(-1) == labels).double().mean(-1).tolist()
+    return [{"accuracy": accuracy} for accuracy in right]
 
 
 def _compare_gradients(
@@ -336,7 +352,16 @@ def _compare_gradients(
 
 
 def _resume(job: Job, stacks: list[Stack]) -> int:
-    """Load the job's checkpoint, if there is one; the number of epochs that are done."""
+    """Load the job's checkpoint, if there is one; the number of epochs that are done.
+
+    The first process reads it, and the others have it from there: theirs may be other disks.
+    """
+    epoch = torch.tensor(_load(job, stacks) if _ranks.rank() == 0 else 0, device=stacks[0].device)
+    _ranks.from_first(epoch, *(a for stack in stacks for a in stack.tensors().values()))
+    return int(epoch)
+
+
+def _load(job: Job, stacks: list[Stack]) -> int:
     path = job.out / "checkpoint.safetensors"
     if not path.exists():
         return 0
@@ -346,7 +371,7 @@ def _resume(job: Job, stacks: list[Stack]) -> int:
         if about.get(part) != value:
             got = about.get(part)
             if isinstance(value, dict) and isinstance(got, dict):
-                odd = [k for k in value if got.get(k) != value[k]]
+                odd = sorted(k for k in value | got if got.get(k) != value.get(k))
                 value, got = ({k: d.get(k) for k in odd} for d in (value, got))
             rule = f"expected the checkpoint of this job, {part} {value}"
             raise ValueError(f"{rule}, got {got} in {path}; give another --out to start afresh")
@@ -387,4 +412,4 @@ def _progress(
     steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
     views = steps * job.config.batch_size * job.config.views * done
     losses = {values["run"].name: values["loss"] for values in seen}
-    return Progress(done, job.config.epochs - first, seconds, views / seconds, losses)
+    return Progress(done, job.config.epochs - first, seconds, views / seconds, losses, first)

@@ -1,0 +1,246 @@
+"""Feature rows that lie in files and are read in pieces: one file, several, or a part of them.
+
+A folder of shards is seen as one array a name. Nothing here holds more of it than is asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+KINDS = (".safetensors", ".npz", ".npy", ".parquet")
+
+# What a file is called whose rows are those of a split, and the number that a shard ends with.
+SPLIT = re.compile(r"(train|validation|valid|val|test)(?![a-z])", re.IGNORECASE)
+NUMBER = re.compile(r"[-_.]?\d+(-of-\d+)?$")
+
+# The dtypes of safetensors, and in what NumPy maps them; it has no bfloat16.
+DTYPES = {
+    "F64": (torch.float64, "<f8"),
+    "F32": (torch.float32, "<f4"),
+    "F16": (torch.float16, "<f2"),
+    "BF16": (torch.bfloat16, "<i2"),
+    "I64": (torch.int64, "<i8"),
+    "I32": (torch.int32, "<i4"),
+    "I16": (torch.int16, "<i2"),
+    "I8": (torch.int8, "|i1"),
+    "U64": (torch.uint64, "<u8"),
+    "U32": (torch.uint32, "<u4"),
+    "U16": (torch.uint16, "<u2"),
+    "U8": (torch.uint8, "|u1"),
+    "BOOL": (torch.bool, "|b1"),
+}
+
+
+class Rows(ABC):
+    """An array [N, ...] of which rows are read when they are asked for."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Tensor:
+        """Rows start to stop, 0 <= start <= stop <= N."""
+
+
+class Held(Rows):
+    """Rows of a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self.shape, self.dtype = tensor, tuple(tensor.shape), tensor.dtype
+
+    def read(self, start: int, stop: int) -> Tensor:
+        return self.tensor if stop - start == len(self) else self.tensor[start:stop]
+
+
+class Mapped(Rows):
+    """Rows that lie one after the other in a file, mapped piece by piece.
+
+    A piece gives its memory back when it is dropped, and writing to it never reaches the file. An
+    open ``source`` keeps the file that was there; a path is opened at each reading, as thousands
+    of shards must be, and has to be the same file still.
+    """
+
+    def __init__(
+        self,
+        source: io.FileIO | Path,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        layout: str,
+    ) -> None:
+        self.source, self.offset, self.layout = source, offset, np.dtype(layout)
+        self.shape, self.dtype = shape, dtype
+        self.identity = _identity(source)
+
+    def read(self, start: int, stop: int) -> Tensor:
+        shape = (stop - start, *self.shape[1:])
+        if not math.prod(shape):
+            return torch.empty(shape, dtype=self.dtype)
+        top = self.offset + start * math.prod(self.shape[1:]) * self.layout.itemsize
+        source = self.source
+        if isinstance(source, Path) and _identity(source) != self.identity:
+            raise ValueError(f"expected {source} as it was when it was opened, got it changed")
+        piece = np.memmap(source, self.layout, "c", top, shape)
+        tensor = torch.from_numpy(np.require(piece, requirements="A"))
+        return tensor.view(self.dtype) if tensor.dtype != self.dtype else tensor
+
+
+class Joined(Rows):
+    """The rows of several arrays of one width and dtype, in their order."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self.parts = list(parts)
+        self.tops = [0]
+        for part in parts:
+            self.tops.append(self.tops[-1] + len(part))
+        self.shape, self.dtype = (self.tops[-1], *parts[0].shape[1:]), parts[0].dtype
+
+    def read(self, start: int, stop: int) -> Tensor:
+        pieces = []
+        for part, top in zip(self.parts, self.tops, strict=False):
+            low, high = max(start - top, 0), min(stop - top, len(part))
+            if low < high:
+                pieces.append(part.read(low, high))
+        if len(pieces) == 1:
+            return pieces[0]
+        return torch.cat([torch.empty((0, *self.shape[1:]), dtype=self.dtype), *pieces])
+
+
+class Selected(Rows):
+    """The rows of an array at ascending places ``index`` [M]."""
+
+    def __init__(self, rows: Rows, index: Tensor) -> None:
+        self.rows, self.index = rows, index
+        self.shape, self.dtype = (len(index), *rows.shape[1:]), rows.dtype
+
+    def read(self, start: int, stop: int) -> Tensor:
+        chosen = self.index[start:stop]
+        out = torch.empty((len(chosen), *self.shape[1:]), dtype=self.dtype)
+        if not len(chosen):
+            return out
+        # The rows between are read too, no more at a time than were asked for.
+        for top in range(int(chosen[0]), int(chosen[-1]) + 1, len(chosen)):
+            end = min(top + len(chosen), int(chosen[-1]) + 1)
+            low, high = torch.searchsorted(chosen, torch.tensor([top, end])).tolist()
+            if low < high:
+                out[low:high] = self.rows.read(top, end)[chosen[low:high] - top]
+        return out
+
+
+def as_rows(array: Tensor | Rows) -> Rows:
+    return array if isinstance(array, Rows) else Held(array)
+
+
+def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
+    """The rows of one name from files, which are told where their widths or dtypes differ."""
+    first, like = parts[0]
+    for file, part in parts:
+        if part.shape[1:] != like.shape[1:] or part.dtype != like.dtype:
+            rule = f"expected {name} of {where} alike in all files, "
+            rule += f"{like.dtype} [N, {_width(like)}] as in {first}"
+            raise ValueError(f"{rule}, got {part.dtype} [N, {_width(part)}] in {file}")
+    return like if len(parts) == 1 else Joined([part for _, part in parts])
+
+
+def _width(rows: Rows) -> str:
+    return ", ".join(map(str, rows.shape[1:]))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of a folder: the split its name speaks of, if any, and the name without the number."""
+
+    path: Path
+    split: str | None
+    name: str
+
+
+def shards(folder: Path) -> list[Shard]:
+    """The feature files of a folder and its subfolders in sorted order, all of one kind."""
+    found = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix in KINDS
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    kinds = sorted({path.suffix for path in found})
+    if len(kinds) != 1:
+        rule = f"expected {folder} to be a folder of shards of one kind ({', '.join(KINDS)})"
+        raise ValueError(f"{rule}, got {' and '.join(kinds) or 'none'}")
+    return [_shard(folder, path) for path in found]
+
+
+def split_of(name: str) -> str | None:
+    """The split that a name begins with; validation is val."""
+    match = SPLIT.match(name)
+    if match is None:
+        return None
+    word = match[1].lower()
+    return "val" if word.startswith("val") else word
+
+
+def _shard(folder: Path, path: Path) -> Shard:
+    parts = [*path.relative_to(folder).parts[:-1], path.stem]
+    split = next((s for s in map(split_of, parts) if s is not None), None)
+    return Shard(path, split, NUMBER.sub("", path.stem))
+
+
+def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[str, str]]:
+    """The arrays of a safetensors file by name, and its metadata.
+
+    The library holds the header against the file; the places it states are mapped. ``keep`` the
+    file open, or open it at each reading.
+    """
+    with safe_open(path, framework="np") as checked:
+        names, metadata = sorted(checked.keys()), checked.metadata() or {}
+    file = Kept(path)
+    length = int.from_bytes(file.read(8), "little")
+    header = json.loads(file.read(length))
+    rows: dict[str, Rows] = {}
+    for name in names:
+        entry = header[name]
+        if entry["dtype"] not in DTYPES:
+            raise ValueError(f"{name} of dtype {entry['dtype']}")
+        dtype, layout = DTYPES[entry["dtype"]]
+        offset = 8 + length + entry["data_offsets"][0]
+        shape = tuple(entry["shape"])
+        rows[name] = Mapped(file if keep else path, offset, shape, dtype, layout)
+    return rows, metadata
+
+
+def map_array(path: Path, array: np.memmap, *, keep: bool) -> Rows:
+    """The rows of an .npy that `map_npy` has looked at."""
+    tensor = torch.from_numpy(array)
+    if not array.flags.c_contiguous:
+        return Held(tensor)
+    source = Kept(path) if keep else path
+    return Mapped(source, array.offset, array.shape, tensor.dtype, array.dtype.str)
+
+
+class Kept(io.FileIO):
+    """A file that is closed when the last rows of it are gone."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _identity(source: io.FileIO | Path) -> tuple[int, ...]:
+    stat = os.stat(source) if isinstance(source, Path) else os.fstat(source.fileno())
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

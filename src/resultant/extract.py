@@ -1,0 +1,184 @@
+"""Networks from their files, and their features of a data set into a `FeatureStore`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from resultant import checkpoint
+from resultant.data.cifar import Cifar
+from resultant.data.longtail import long_tail_indices
+from resultant.data.store import write_store
+from resultant.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.presets import CIFAR, Run, TrainConfig, preset
+from resultant.stack import build
+from resultant.train import PIECE, outputs
+from resultant.train_images import WORKERS, ListedImages, evaluated, evaluation_loader
+
+Location = str | os.PathLike[str]
+
+# The authors' checkpoints do not say what they were trained on; their number of classes does.
+BY_CLASSES = {
+    10: ("cifar-official", "cifar10"),
+    100: ("cifar-official", "cifar100"),
+    1000: ("imagenet-lt", "imagenet-lt"),
+    8142: ("inaturalist18", "inaturalist18"),
+    365: ("imagenet-lt", "places-lt"),
+}
+TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A network from a file, with ``banks`` ``old`` and ``new`` [C, p + 1] where there are any.
+
+    ``run`` is None for a checkpoint of ProCo's authors, whose ``config`` is the preset that fits;
+    ``about`` is the JSON of the file.
+    """
+
+    network: StackedResNet32 | ImageNetwork
+    config: TrainConfig
+    run: Run | None
+    num_classes: int
+    banks: dict[str, Tensor]
+    about: dict[str, Any]
+
+
+def load_network(path: Location) -> Loaded:
+    """The network of a run (`resultant.train.save_run`) or of a converted checkpoint of ProCo's
+    authors (`resultant.proco_checkpoint.convert`), for evaluation and on the CPU."""
+    tensors, about = checkpoint.load(path)
+    where = os.fspath(path)
+    num_classes = about.get("num_classes")
+    known = isinstance(about.get("config"), dict) or isinstance(about.get("proco"), dict)
+    if not isinstance(num_classes, int) or not known:
+        rule = "expected the file of a run or a converted checkpoint of ProCo"
+        raise ValueError(f"{rule}, got {where} with {', '.join(about) or 'nothing'}")
+    if "proco" in about:
+        run, config = None, _config_of_proco(about["proco"], num_classes, where)
+    else:
+        settings = dict(about["config"])
+        odd = settings.keys() - {f.name for f in fields(TrainConfig)}
+        if odd:
+            raise ValueError(f"expected fields of TrainConfig in {where}, got {sorted(odd)[0]}")
+        settings["milestones"] = tuple(settings.get("milestones", ()))
+        run, config = Run(**about["run"]), TrainConfig(**settings)
+    banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
+    weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
+    classes = num_classes if any(k.startswith("classifier.") for k in weights) else None
+    network = build(config, [run or Run()], classes)
+    if isinstance(network, StackedResNet32):
+        # A stack of one; its norms do not count their batches.
+        weights = {
+            k: a.unsqueeze(0) for k, a in weights.items() if not k.endswith("num_batches_tracked")
+        }
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        rule = f"expected the tensors of {config.architecture} in {where}"
+        raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
+    return Loaded(network.eval(), config, run, num_classes, banks, about)
+
+
+def _config_of_proco(facts: dict[str, Any], num_classes: int, where: str) -> TrainConfig:
+    if num_classes not in BY_CLASSES:
+        rule = f"expected a number of classes in {tuple(BY_CLASSES)}"
+        raise ValueError(f"{rule}, got {num_classes} in {where}")
+    name, dataset = BY_CLASSES[num_classes]
+    architecture = TIMM[facts["arch"]]
+    return preset(name, dataset=dataset, architecture=architecture, dim=facts["dim"])
+
+
+def extract(
+    loaded: Loaded,
+    data: Cifar | ListedImages,
+    out: Location,
+    *,
+    balanced: bool = False,
+    imbalance: float | None = None,
+    dtype: Literal["float16", "float32"] = "float16",
+    device: torch.device | str = "cpu",
+    workers: int = WORKERS,
+    progress: Callable[[int, int], object] | None = None,
+) -> None:
+    """Write Encoder and Projection of the training and the held-out images as a `FeatureStore`.
+
+    ``train/*`` are of the long-tailed subset of CIFAR (of imbalance ``imbalance``, that of the run
+    unless given), with ``balanced`` of the whole training set; of listed images all. ``identities``
+    are positions in the official order or in the list. No image is augmented, and features are
+    computed in float32 and stored as ``dtype``. ``progress`` gets the images done and their number.
+    """
+    if Path(out).suffix != ".safetensors":
+        raise ValueError(f"expected a name that ends in .safetensors, got {os.fspath(out)}")
+    if dtype not in ("float16", "float32"):
+        raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
+    config = loaded.config if imbalance is None else replace(loaded.config, imbalance=imbalance)
+    if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
+        isinstance(data, ListedImages) and data.dataset != config.dataset
+    ):
+        raise ValueError(f"expected images of {config.dataset}, got others")
+    if not isinstance(data, Cifar) and (balanced or imbalance is not None):
+        raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {config.dataset}")
+    device = torch.device(device)
+    network = loaded.network.to(device)
+    if isinstance(data, Cifar):
+        members = torch.arange(len(data.train_labels))
+        if not balanced:
+            members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+        parts = {
+            "train": (data.train_images[members], data.train_labels[members], members),
+            "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
+        }
+    else:
+        parts = {
+            split: (images, images.labels, torch.arange(len(images)))
+            for split, images in (("train", data.train), ("test", data.test))
+        }
+    total, done = sum(len(labels) for _, labels, _ in parts.values()), 0
+    arrays: dict[str, Tensor] = {}
+    for split, (images, labels, identities) in parts.items():
+        arrays |= {f"{split}/labels": labels, f"{split}/identities": identities}
+        if isinstance(images, Tensor):
+            assert isinstance(network, StackedResNet32)
+            pieces = _of_tensor(network, images, device)
+        else:
+            read = evaluation_loader(images, config, workers)
+            pieces = (found for found, _ in evaluated(network, read, device, nullcontext))
+        top = 0
+        for found in pieces:
+            rows = slice(top, top + found.encoder.shape[1])
+            for what in ("encoder", "projection"):
+                x = getattr(found, what)[0].to("cpu", getattr(torch, dtype))
+                name = f"{split}/{what}"
+                if name not in arrays:
+                    arrays[name] = x.new_empty(len(labels), x.shape[1])
+                arrays[name][rows] = x
+            top = rows.stop
+            if progress is not None:
+                progress(done + top, total)
+        done += top
+    listed = isinstance(data, ListedImages)
+    about = {
+        "num_classes": loaded.num_classes,
+        "dataset": config.dataset,
+        "imbalance": None if listed else 1.0 if balanced else config.imbalance,
+        "held_out": data.held_out if listed else "test",
+        "dtype": dtype,
+        "config": asdict(config),
+        "run": None if loaded.run is None else asdict(loaded.run),
+    }
+    if "proco" in loaded.about:
+        about["proco"] = loaded.about["proco"]
+    write_store(out, arrays, about)
+
+
+def _of_tensor(network: StackedResNet32, images: Tensor, device: torch.device) -> Iterator[Outputs]:
+    for piece in images.split(PIECE):
+        yield outputs(network, piece.to(device), torch.float32)

@@ -1,0 +1,39 @@
+"""Results as plain dataclasses that JSON can say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor
+
+
+class Result:
+    """A dataclass of numbers, names, tensors and other results.
+
+    Shares and accuracies are between 0 and 1, angles in degrees where the name says so. What is
+    undefined is None or NaN here, and None in JSON.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON types: tensors are lists, NaN and infinities are None."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+
+
+def plain(value: object) -> Any:
+    """A value as JSON types."""
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, Tensor):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    raise TypeError(f"expected a result of numbers, names and tensors, got {type(value).__name__}")

@@ -1,0 +1,47 @@
+"""Groups of classes by how many training samples they have (sec:frozen-states)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from resultant import _checks as checks
+from resultant._features import shape_of
+
+HEAD, MEDIUM, TAIL = 0, 1, 2
+GROUPS = ("head", "medium", "tail")
+
+
+def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
+    """The group [C] int64 of each class by its training count: HEAD above 100, MEDIUM from 20 to
+    100, TAIL below 20 (sec:boundary-selection).
+
+    ``ranked``, by default where C = 10, groups by frequency rank in its place: the first and the
+    last third of the ranks, rounded down, are head and tail (3, 4 and 3 of ten classes), equal
+    counts in the order of the classes. The paper says that it ranks ten classes but not where it
+    cuts.
+    """
+    if not isinstance(counts, Tensor) or counts.dim() != 1:
+        raise ValueError(f"expected counts [C], got {shape_of(counts)}")
+    checks.within("counts", counts.double(), 0.0, rule=">= 0 and finite")
+    C = len(counts)
+    if ranked is None:
+        ranked = C == 10
+    if not ranked:
+        return torch.where(counts > 100, HEAD, torch.where(counts >= 20, MEDIUM, TAIL))
+    order = counts.argsort(descending=True, stable=True)
+    groups = torch.full_like(order, MEDIUM)
+    groups[order[: C // 3]] = HEAD
+    groups[order[C - C // 3 :]] = TAIL
+    return groups
+
+
+def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
+    """The classes of each of the `shot_groups` of training ``counts`` [C]: a mask [C] by name."""
+    counts = torch.as_tensor(counts)
+    if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
+        raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")
+    groups = shot_groups(counts)
+    return {name: groups == g for g, name in enumerate(GROUPS)}

@@ -1,0 +1,176 @@
+"""Training on listed images (ImageNet-LT, iNaturalist 2018, Places-LT), by the loop of `train`.
+
+One run at a time, on one process or on many under torchrun: the batch is that of all processes
+together, gradients are averaged, class statistics are of all samples, and testing is shared out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from resultant import _ranks
+from resultant.batches import LoadedBatches
+from resultant.data.images import (
+    Loader,
+    ViewDataset,
+    classification_view,
+    contrastive_view,
+    evaluation_view,
+    loader,
+)
+from resultant.data.lists import DATASETS, ImageList, load_lists
+from resultant.models import Outputs
+from resultant.presets import TrainConfig
+from resultant.probe import shot_groups
+from resultant.stack import Stack
+from resultant.train import Job, Progress, Test, Trained, train
+
+# Files of a list that are looked for beforehand; all would take minutes on a network disk.
+LOOKED_FOR = 1000
+WORKERS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class ListedImages:
+    """The training images of a data set of lists, and those that are held out.
+
+    The held-out images are those of the list ``held_out``: test, or val where there is no test.
+    """
+
+    dataset: str
+    train: ImageList
+    test: ImageList
+    held_out: str
+
+    @property
+    def counts(self) -> Tensor:
+        """Training images of each class, [C]."""
+        return torch.bincount(self.train.labels, minlength=self.train.num_classes)
+
+
+def load_images(
+    dataset: str, lists: str | os.PathLike[str], images: str | os.PathLike[str]
+) -> ListedImages:
+    """A data set of `DATASETS` with its lists in ``lists``, their paths being below ``images``."""
+    if dataset not in DATASETS:
+        raise ValueError(f"expected a data set of {', '.join(DATASETS)}, got {dataset!r}")
+    held_out = "test" if "test" in DATASETS[dataset].files else "val"
+    train, test = (
+        load_lists(dataset, lists, images, split, check_files=LOOKED_FOR)
+        for split in ("train", held_out)
+    )
+    return ListedImages(dataset, train, test, held_out)
+
+
+def train_images(
+    job: Job,
+    data: ListedImages,
+    device: torch.device | str = "cpu",
+    workers: int = WORKERS,
+    watch: Callable[[Progress], object] | None = None,
+    tick: Callable[[float], object] | None = None,
+) -> Trained:
+    """Train the one run of a job on listed images; see `resultant.train.train`.
+
+    ``tick`` is called at every batch with the share of the epoch that is read; ``workers`` are
+    those of each process.
+    """
+    device, config = torch.device(device), job.config
+    if config.dataset != data.dataset:
+        raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
+    if len(job.runs) != 1 or job.gradient_epochs:
+        rule = "expected one run and no gradient epochs for listed images"
+        raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
+    if device.type != "cuda":
+        config = replace(config, precision="float32")
+        job = replace(job, config=config)
+    batches = loader(
+        ViewDataset(data.train, _views(config), job.runs[0].seed),
+        batch_of_one(config),
+        train=True,
+        workers=workers,
+    )
+    stack = Stack(config, job.runs, LoadedBatches(batches, device, tick), data.counts, device)
+    test = tester(data, config, workers) if config.objective == "joint" else None
+    return train(job, [stack], None, test, watch)
+
+
+def batch_of_one(config: TrainConfig) -> int:
+    """The images of a step for each process."""
+    of = _ranks.world_size()
+    if config.batch_size % of:
+        rule = f"expected batch_size to be a multiple of the {of} processes"
+        raise ValueError(f"{rule}, got {config.batch_size}")
+    return config.batch_size // of
+
+
+def _views(config: TrainConfig) -> list[Callable]:
+    about = DATASETS[config.dataset]
+    channels = about.mean, about.std, config.size
+    views = [contrastive_view(*channels), contrastive_view(*channels)]
+    return views + [classification_view(*channels)] * config.classification_view
+
+
+def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> Loader:
+    """The images in the order of the list, without augmentation, all for this process."""
+    about = DATASETS[config.dataset]
+    view = evaluation_view(about.mean, about.std, config.size)
+    return loader(
+        ViewDataset(images, [view]),
+        batch_of_one(config) * config.views,
+        train=False,
+        workers=workers,
+        rank=0,
+        world_size=1,
+    )
+
+
+@torch.no_grad()
+def evaluated(
+    network: nn.Module,
+    images: Loader,
+    device: torch.device,
+    autocast: Callable[[], AbstractContextManager],
+) -> Iterator[tuple[Outputs, Tensor]]:
+    """What the network, not in training, makes of each batch, and the labels there."""
+    training = network.training
+    network.eval()
+    for views, labels, _ in images:
+        x = views[:, 0].to(device, non_blocking=True)
+        with autocast():
+            found = network(x.contiguous(memory_format=torch.channels_last))
+        yield found, labels.to(device, non_blocking=True)
+    network.train(training)
+
+
+def tester(data: ListedImages, config: TrainConfig, workers: int) -> Test:
+    """The accuracy on the held-out images, over all and as the mean over the classes of the groups
+    of `shot_groups`; logits without prior. Every process reads its share of them."""
+    share = slice(_ranks.rank(), None, _ranks.world_size())
+    mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
+    images = evaluation_loader(mine, config, workers)
+    groups = shot_groups(data.counts)
+
+    def test(stack: Stack) -> list[dict[str, float]]:
+        # Each process has the running moments of its own batches; those of the first are saved.
+        _ranks.from_first(*stack.network.buffers())
+        tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
+        for found, labels in evaluated(stack.network, images, stack.device, stack.autocast):
+            assert found.logits is not None
+            right = (found.logits[0].argmax(-1) == labels).double()
+            tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
+        right, number = _ranks.total(tally).cpu()
+        found = {"accuracy": float(right.sum() / number.sum())}
+        for name, members in groups.items():
+            members = members & (number > 0)
+            if members.any():
+                found[name] = float((right / number)[members].mean())
+        return [found]
+
+    return test

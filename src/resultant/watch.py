@@ -1,0 +1,61 @@
+"""Progress of long work: a bar on a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from resultant.train import Progress
+
+
+class Watch:
+    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one."""
+
+    def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
+        self.console, self.title, self.quiet = console, title, quiet
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}"),
+        )
+        shown = console.is_terminal and not quiet
+        self.bar = Bar(*columns, console=console, transient=True, disable=not shown)
+        self.task = self.bar.add_task(title, total=float(epochs), said="")
+        self.done = 0
+
+    def __enter__(self) -> Watch:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        self.done = progress.before + progress.epoch
+        text = said(progress)
+        self.bar.update(self.task, completed=self.done, said=text)
+        if not self.console.is_terminal and not self.quiet:
+            print(f"{self.title}: {text}", flush=True)
+
+    def tick(self, share: float) -> None:
+        self.bar.update(self.task, completed=self.done + share)
+
+
+def said(progress: Progress) -> str:
+    """Where a job stands, in a line: epoch, loss (of several runs the range), speed, time left."""
+    epoch = f"epoch {progress.before + progress.epoch}/{progress.before + progress.epochs}"
+    low, high = min(progress.loss.values()), max(progress.loss.values())
+    loss = f"loss {low:.4f}" if len(progress.loss) == 1 else f"loss {low:.4f} to {high:.4f}"
+    left = timedelta(seconds=round(progress.seconds_left))
+    return f"{epoch}, {loss}, {progress.views_a_second:,.0f} views/s, {left} left"

@@ -1,0 +1,35 @@
+"""A few images in the layout of ImageNet-LT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
+
+# Settings of a network that trains on them in a moment.
+SMALL = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 8, "epochs": 2}
+
+
+def write_images(root: Path) -> None:
+    """Noise on a colour of the class, 64 x 64, and the lists of the three splits."""
+    generator = np.random.default_rng(5)
+    colours = generator.integers(40, 216, (len(SIZES["train"]), 3))
+    for split, sizes in SIZES.items():
+        lines = []
+        for label, number in enumerate(sizes):
+            for i in range(number):
+                noise = generator.integers(-40, 40, (64, 64, 3))
+                path = root / split / f"n{label}" / f"{i}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray((colours[label] + noise).astype(np.uint8)).save(path)
+                lines.append(f"{path.relative_to(root)} {label}\n")
+        (root / f"ImageNet_LT_{split}.txt").write_text("".join(lines))
+
+
+def options(**changes: object) -> list[str]:
+    """`SMALL` with changes, as options of the command."""
+    settings = SMALL | changes
+    return [w for k, v in settings.items() for w in (f"--{k.replace('_', '-')}", str(v))]

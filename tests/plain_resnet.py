@@ -1,0 +1,73 @@
+"""ResNet-32 written down plainly, with the tensor names and shortcuts of ProCo's authors."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def conv(i: int, o: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(i, o, 3, stride, 1, bias=False)
+
+
+def shortcut(x: Tensor, o: int) -> Tensor:
+    """x itself, or every other pixel with a quarter of zero channels on either side."""
+    if x.shape[1] == o:
+        return x
+    return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, o // 4, o // 4))
+
+
+class PlainBlock(nn.Module):
+    def __init__(self, i: int, o: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = conv(i, o, 1 if i == o else 2), nn.BatchNorm2d(o)
+        self.conv2, self.bn2 = conv(o, o), nn.BatchNorm2d(o)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + shortcut(x, y.shape[1]))
+
+
+class PlainEncoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = conv(3, 16), nn.BatchNorm2d(16)
+        i = 16
+        for s, o in enumerate((16, 32, 64), 1):
+            setattr(
+                self, f"layer{s}", nn.Sequential(*(PlainBlock(o if k else i, o) for k in range(5)))
+            )
+            i = o
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        for s in (1, 2, 3):
+            x = getattr(self, f"layer{s}")(x)
+        return x.mean((2, 3))
+
+
+class PlainResNet32(nn.Module):
+    """Images [N, 3, 32, 32] to encoder [N, 64], unit projection [N, p] and logits [N, C]."""
+
+    def __init__(self, dim: int, num_classes: int) -> None:
+        super().__init__()
+        self.encoder = PlainEncoder()
+        self.head = nn.Sequential(
+            nn.Linear(64, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, dim)
+        )
+        self.fc = nn.Linear(64, num_classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        h = self.encoder(x)
+        return h, F.normalize(self.head(h), dim=-1), self.fc(h)
+
+    def named(self) -> dict[str, Tensor]:
+        """The tensors under the names of this package, batch counters aside."""
+        names = {"head": "projector", "fc": "classifier", "encoder": "encoder"}
+        found = {}
+        for name, a in self.state_dict().items():
+            first, _, rest = name.partition(".")
+            if not rest.endswith("num_batches_tracked"):
+                found[f"{names[first]}.{rest}"] = a
+        return found

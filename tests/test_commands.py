@@ -1,0 +1,301 @@
+"""The commands of training, from the shell's words to the files they leave."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from launch import small
+from listed import options, write_images
+from plain_resnet import PlainResNet32
+from resultant import cli, commands
+from resultant.commands import accuracies, add_records, find_device, grid
+from resultant.data.lists import DATASETS
+from resultant.data.store import FeatureStore
+from resultant.gain import REALIZATIONS
+from resultant.presets import PRESETS, Run
+from resultant.probe import ProbeConfig, linear_probes
+from resultant.train import Progress
+from resultant.watch import Watch, said
+from tiny_cifar import tiny_cifar
+
+Shown = pytest.CaptureFixture[str]
+
+SMALL = "--imbalance 3 --dim 8 --batch-size 8 --learning-rate 0.02 --device cpu"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CIFAR-10 of 60 training and 20 test images, as an .npz."""
+    folder = tmp_path_factory.mktemp("data")
+    data = tiny_cifar(10, 6, 2)
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
+    return folder
+
+
+def train(*words: str, preset: str = "cifar-controlled") -> int:
+    return cli.main(["train", preset, *SMALL.split(), *words])
+
+
+@pytest.fixture(scope="module")
+def trained(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of two runs of one epoch, with a classifier and evaluated."""
+    out = tmp_path_factory.mktemp("out")
+    call = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
+    assert train(*call, "--data", str(root), "--out", str(out), "--gradient-epochs", "1") == 0
+    return out
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+
+
+def test_train_leaves_networks_and_records(trained: Path) -> None:
+    names = ["native-seed0", "angular-beta0-seed0"]
+    assert [record["run"] for record in records(trained)] == names
+    for record in records(trained):
+        assert record["config"]["epochs"] == 1 and record["config"]["dim"] == 8
+        assert 0 <= record["last"]["accuracy"] <= 1 and "gradient_error" in record["last"]
+        for pool in ("long_tail", "balanced"):
+            for space in ("encoder", "projection"):
+                assert 0 <= record["probes"][pool][space]["accuracy"] <= 1
+        assert record["frozen"]["projection"]["proco"].keys() == set(REALIZATIONS)
+    files = {f"{name}.safetensors" for name in names}
+    expected = files | {"checkpoint.safetensors", "metrics.jsonl", "records.jsonl"}
+    assert {path.name for path in trained.iterdir()} == expected
+
+
+def test_train_again_replaces_and_continues(
+    root: Path, trained: Path, tmp_path: Path, capsys: Shown
+) -> None:
+    """A job that is done has nothing to train; its records stand once, others stay."""
+    for path in trained.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    other = json.dumps({"run": "native-seed0", "config": {"epochs": 7}})
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write(other + "\n")
+    call = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
+    call += ["--data", str(root), "--out", str(tmp_path), "--no-evaluate"]
+    assert train(*call, "--gradient-epochs", "1") == 0
+    shown = capsys.readouterr().out
+    assert "epoch" not in shown and "angular-beta0-seed0" in shown
+    runs = [record["run"] for record in records(tmp_path)]
+    assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
+    assert json.dumps(records(tmp_path)[0]) == other
+    assert "probes" not in records(tmp_path)[1]
+    # Other settings are another job.
+    assert train(*call, "--temperature", "0.2") == 2
+    shown = capsys.readouterr().err
+    assert "{'temperature': 0.2}, got {'temperature': 0.1}" in shown and "another --out" in shown
+
+
+def test_train_tells_and_shows(
+    root: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data set is found by the variable; lines and a table come out."""
+    monkeypatch.setenv(commands.VARIABLE, str(root))
+    assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (record,) = records(tmp_path)
+    assert (record["seed"], record["train_images"]) == (3, 36)
+    last = f"cifar10, 1 run: epoch 2/2, loss {record['last']['loss']:.4f}, "
+    assert lines[0].startswith("cifar10, 1 run: epoch 1/2, loss ")
+    assert lines[1].startswith(last) and lines[1].endswith(" views/s, 0:00:00 left")
+    assert "accuracy in percent" in lines[2] and "native-seed3" in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "NOWHERE"], "expected cifar10 in NOWHERE as one of"),
+        (["--dataset", "cifar100"], "expected cifar100 in ROOT as one of"),
+        (["--device", "cuda:7"], "expected a CUDA device cuda:7, got"),
+        (["--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N, got 'gpu'"),
+        (["--seeds", "0", "-1"], "expected seed >= 0, got -1"),
+        (["--seeds"], "expected one or more values of seeds, got none"),
+        (["--gradient-epochs", "201"], "expected gradient epochs in [1, 200], got 201"),
+        (["--imbalance", "0.5"], "expected imbalance >= 1, got 0.5"),
+        (["--batch-size", "99"], "expected at least a batch of 99, got 36 images"),
+        (["--dataset", "imagenet-lt"], "expected resnet32 for CIFAR and a larger architecture"),
+        (["--clip", "1"], "expected clip > 0 and finite, and None for CIFAR"),
+        (["--realization", "exact"], "invalid choice"),
+        (["--checkpoint-every", "0"], "expected checkpoint_every >= 1, got 0"),
+    ],
+)
+def test_train_refuses_before_any_work(
+    root: Path, tmp_path: Path, capsys: Shown, words: list[str], message: str
+) -> None:
+    nowhere, out = tmp_path / "nowhere", tmp_path / "new"
+    words = [str(nowhere) if word == "NOWHERE" else word for word in words]
+    message = message.replace("NOWHERE", str(nowhere)).replace("ROOT", str(root))
+    assert train("--data", str(root), "--out", str(out), *words) == 2
+    told = capsys.readouterr().err
+    # Tyro frames and folds what it says of arguments.
+    told = " ".join(told.replace("│", " ").split())
+    assert message in told
+    assert not out.exists()
+
+
+def test_train_refuses_without_data(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(commands.VARIABLE, raising=False)
+    assert train() == 2
+    assert f"got nothing at {tmp_path / 'data'}" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert train("--out", "file/deep") == 2
+    assert "expected --out to be a folder, got a file: file" in capsys.readouterr().err
+
+
+def test_train_listed_images(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several seeds, one after another, each with a folder of its own."""
+    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    small()
+    write_images(tmp_path / "images")
+    for path in (tmp_path / "images").glob("*.txt"):
+        path.rename(tmp_path / path.name)
+    out = tmp_path / "out"
+    call = ["train", "imagenet-lt", *options(epochs=1), "--device", "cpu", "--workers", "0"]
+    call += ["--images", str(tmp_path / "images"), "--out", str(out), "--seeds", "1", "2"]
+    assert cli.main([*call, "--lists", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("epoch 1/1") == 2 and "head / medium / tail" in shown
+    names = ["native-seed1", "native-seed2"]
+    assert [record["run"] for record in records(out)] == names
+    for name in names:
+        assert (out / name / f"{name}.safetensors").is_file()
+    assert cli.main([*call, "--data", str(tmp_path / "none")]) == 2
+    assert f"expected the list {tmp_path}/none/ImageNet_LT_train.txt" in capsys.readouterr().err
+
+
+def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
+    store, out = tmp_path / "x.safetensors", tmp_path / "probes.json"
+    run = trained / "angular-beta0-seed0.safetensors"
+    words = ["--data", str(root), "--out", str(store), "--device", "cpu"]
+    assert cli.main(["extract", str(run), *words, "--dtype", "float32"]) == 0
+    assert "train/encoder" in capsys.readouterr().out
+    opened = FeatureStore.open(store)
+    assert opened["train/encoder"].shape == (36, 64) and opened["test/projection"].shape == (20, 8)
+    call = ["probe", str(store), "--device", "cpu", "--epochs", "3", "--out", str(out)]
+    assert cli.main(call) == 0
+    assert "projection" in capsys.readouterr().out
+    said = json.loads(out.read_text())
+    splits = [[opened[f"{split}/{name}"] for name in said["features"]] for split in opened.splits]
+    test, train = splits
+    labels = opened["train/labels"], opened["test/labels"]
+    expected = linear_probes(train, labels[0], test, labels[1], 10, ProbeConfig(epochs=3))
+    assert said["features"] == ["encoder", "projection"]
+    assert said["accuracy"] == expected.accuracy.tolist()
+    assert said["metadata"]["run"]["realization"] == "angular"
+    # The same as the evaluation at the end of training found.
+    assert cli.main(["probe", str(store), "--device", "cpu", "--out", str(out)]) == 0
+    record = records(trained)[1]["probes"]["long_tail"]
+    found = [record[name]["accuracy"] for name in said["features"]]
+    assert json.loads(out.read_text())["accuracy"] == pytest.approx(found, abs=0.051)
+
+
+def test_extract_and_probe_refuse(tmp_path: Path, root: Path, capsys: Shown) -> None:
+    words = ["--out", str(tmp_path / "x.safetensors"), "--data", str(root)]
+    assert cli.main(["extract", str(tmp_path / "none"), *words]) == 2
+    assert f"no file at {tmp_path / 'none'}" in capsys.readouterr().err
+    from resultant.data.store import write_store
+
+    path = tmp_path / "a.safetensors"
+    write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
+    assert cli.main(["probe", str(path)]) == 2
+    assert "expected features and labels of train and test" in capsys.readouterr().err
+
+
+def test_import_proco(tmp_path: Path, root: Path, capsys: Shown) -> None:
+    """Converted, told, and extracted from."""
+    torch.manual_seed(0)
+    path, out = tmp_path / "ckpt.pth.tar", tmp_path / "proco.safetensors"
+    state = PlainResNet32(8, 10).state_dict()
+    torch.save({"epoch": 200, "state_dict": state, "best_acc1": 85.93}, path)
+    assert cli.main(["import-proco", str(path), str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "resnet32, linear classifier" in shown and "85.93 %" in shown
+    store = tmp_path / "x.safetensors"
+    words = ["--data", str(root), "--out", str(store), "--device", "cpu", "--imbalance", "2"]
+    assert cli.main(["extract", str(out), *words]) == 0
+    assert FeatureStore.open(store).metadata["proco"]["best_accuracy"] == 85.93
+    assert cli.main(["import-proco", str(path), str(tmp_path / "x.npz")]) == 2
+    assert cli.main(["import-proco", str(root / "cifar10.npz"), str(out)]) == 2
+    assert "expected one data.pkl, got 0" in capsys.readouterr().err
+
+
+def test_every_preset_is_told() -> None:
+    assert commands.PRESET_HELP.keys() == PRESETS.keys()
+
+
+def test_grid() -> None:
+    """Strengths are not told apart where there is none."""
+    runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
+    assert len(runs) == len({run.name for run in runs}) == 6
+    assert Run("native", 0.0, 1) in runs and Run("angular", 0.5, 1) in runs
+
+
+def test_records_without_numbers_are_shown() -> None:
+    table = accuracies([{"run": "native-seed0", "last": {}}])
+    assert [column.header for column in table.columns] == ["run", "loss"]
+    both = [
+        {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
+        {"run": "b", "last": {"loss": 2.5}, "frozen": {"projection": {"proco": {"native": 0.5}}}},
+    ]
+    table = accuracies(both)
+    cells = [list(column.cells) for column in table.columns]
+    assert cells == [
+        ["a", "b"],
+        ["1.5000", "2.5000"],
+        ["25.00", "-"],
+        ["- / - / -", "50.00 / - / -"],
+    ]
+
+
+def test_broken_records_are_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"run": "a"}\n{"run": "b"')
+    with pytest.raises(ValueError, match=r"expected a JSON object .*records.jsonl:2"):
+        add_records(path, [{"run": "c"}])
+    assert path.read_text() == '{"run": "a"}\n{"run": "b"'
+
+
+def test_devices() -> None:
+    assert find_device("cpu") == torch.device("cpu")
+    assert find_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def progress(epoch: int, loss: dict[str, float]) -> Progress:
+    return Progress(epoch, 8, 30.0 * epoch, 12345.6, loss, before=2)
+
+
+def test_watch_on_a_terminal() -> None:
+    """A bar that also moves within an epoch."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=140)
+    with Watch(console, "work", 10) as watch:
+        watch(progress(2, {"a": 1.25, "b": 1.5}))
+        watch.tick(0.5)
+        task = watch.bar.tasks[0]
+        assert (task.completed, task.total) == (4.5, 10)
+    assert "epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left" in file.getvalue()
+
+
+def test_watch_elsewhere(capsys: Shown) -> None:
+    for quiet in (False, True):
+        with Watch(Console(file=io.StringIO()), "work", 10, quiet) as watch:
+            watch(progress(1, {"a": 1.25}))
+    expected = said(progress(1, {"a": 1.25}))
+    assert expected == "epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left"
+    assert capsys.readouterr().out == f"work: {expected}\n"

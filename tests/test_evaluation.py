@@ -1,0 +1,144 @@
+"""The records of trained runs, against accuracies counted by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.special import ive
+from torch import Tensor
+
+from resultant.data.longtail import long_tail_indices
+from resultant.evaluation import ESTIMATORS, RULES, evaluate_cifar, frozen_accuracy
+from resultant.models import StackedResNet32
+from resultant.presets import Run
+from resultant.probe import ProbeConfig, linear_probes
+from resultant.train import Job, Trained, outputs, train_cifar
+from resultant.vmf import concentration
+from tiny_cifar import tiny_cifar, tiny_config
+
+# Many test images, so that the rules have room to differ.
+DATA = tiny_cifar(each=6, test=20)
+PROBES = ProbeConfig(epochs=3, batch_size=8)
+RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    config = tiny_config(batch_size=6, epochs=1)
+    return train_cifar(Job(config, RUNS, tmp_path_factory.mktemp("job"), stack=2), DATA)
+
+
+@pytest.fixture(scope="module")
+def records(trained: Trained) -> list[dict]:
+    return evaluate_cifar(trained, DATA, PROBES)
+
+
+def features(trained: Trained, number: int, space: str) -> tuple[Tensor, Tensor]:
+    """Of the training and test images, for a run by its number."""
+    _, stack, place = list(trained.networks())[number]
+    assert isinstance(stack.network, StackedResNet32)
+    images = torch.cat([DATA.train_images, DATA.test_images])
+    found = outputs(stack.network, images, torch.float32)
+    a = getattr(found, space)[place]
+    return a[: len(DATA.train_images)], a[len(DATA.train_images) :]
+
+
+def test_records(trained: Trained, records: list[dict]) -> None:
+    assert [record["run"] for record in records] == [run.name for run in RUNS]
+    assert json.loads(json.dumps(records, allow_nan=False)) is not None
+    for run, record in zip(RUNS, records, strict=True):
+        assert (record["realization"], record["beta"], record["seed"]) == (
+            *(run.realization, run.beta, run.seed),
+        )
+        assert record["config"]["batch_size"] == 6 and record["config"]["dim"] == 8
+        assert (record["train_images"], record["job_runs"]) == (14, 3)
+        assert record["job_seconds"] == trained.seconds > 0
+        assert record["versions"]["torch"] == torch.__version__
+        assert record["versions"].keys() == {"resultant", "torch", "python"}
+        assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
+
+
+def test_probes(trained: Trained, records: list[dict]) -> None:
+    """Each run and space by itself; all are probed at once."""
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    counts = torch.bincount(DATA.train_labels[members])
+    for number, record in enumerate(records):
+        for pool, rows in (("long_tail", members), ("balanced", slice(None))):
+            for space in ("encoder", "projection"):
+                x, queries = features(trained, number, space)
+                labels = DATA.train_labels[rows]
+                alone = linear_probes(
+                    *(x[rows][None], labels, queries[None], DATA.test_labels, 4, PROBES),
+                    counts=counts,
+                ).to_dict()
+                groups = alone["groups"]
+                assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
+                assert record["probes"][pool][space] == {
+                    "accuracy": alone["accuracy"][0],
+                    **{name: values[0] for name, values in groups.items()},
+                }
+    assert len({json.dumps(record["probes"]) for record in records}) > 1
+
+
+def naive_frozen(x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: str) -> float:
+    """A vMF distribution a class, and the class of the highest score at beta = 0."""
+    x, z = (F.normalize(a.double(), dim=1).numpy() for a in (x, queries))
+    p, tau, nu = x.shape[1], 0.1, x.shape[1] / 2 - 1
+    means = np.stack([x[y.numpy() == c].mean(0) for c in range(4)])
+    R = np.linalg.norm(means, axis=1)
+    rho = z @ (means / R[:, None]).T
+    kappa = p * R / (1 - R**2)
+    if estimator == "mle":
+        kappa = concentration(p, torch.from_numpy(R), "mle").numpy()
+        np.testing.assert_allclose(ive(p / 2, kappa) / ive(nu, kappa), R)
+
+    def q(rho: np.ndarray | float, tau: np.ndarray | float) -> np.ndarray:
+        tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+        top = np.log(ive(nu, tilted)) + tilted - nu * np.log(tilted)
+        return top - np.log(ive(nu, kappa)) - kappa + nu * np.log(kappa)
+
+    g = ive(p / 2, kappa) / ive(nu, kappa) / tau
+    star = g * tau / g.mean()
+    scores = {
+        "native": q(rho, tau),
+        "temperature": q(rho, star),
+        "preserve": q(rho, star) - q(0.0, star) + q(0.0, tau),
+        "angular": q(rho, tau) + (g.mean() - g) * rho,
+        "cosine": rho,
+    }[rule]
+    return float((scores.argmax(1) == DATA.test_labels.numpy()).mean())
+
+
+@pytest.mark.parametrize("space", ["encoder", "projection"])
+def test_frozen_decisions(trained: Trained, records: list[dict], space: str) -> None:
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    for number, record in enumerate(records):
+        x, queries = features(trained, number, space)
+        found = record["frozen"][space]
+        assert found.keys() == set(ESTIMATORS)
+        for estimator in ESTIMATORS:
+            expected = {
+                rule: naive_frozen(x[members], DATA.train_labels[members], queries, estimator, rule)
+                for rule in RULES
+            }
+            assert found[estimator] == expected
+
+
+def test_frozen_rules_differ() -> None:
+    """Classes of unequal spread, on which no two rules agree throughout."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(4, 16, generator=generator)
+    spread = torch.tensor([0.3, 0.8, 1.5, 3.0])
+    y = torch.arange(80) % 4
+    noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
+    x, queries = centres[y] + noise
+    assert torch.equal(y, DATA.test_labels)
+    found = frozen_accuracy(x, y, queries, y, 4)
+    for estimator in ESTIMATORS:
+        expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in RULES}
+        assert found[estimator] == expected
+        assert len(set(expected.values())) >= 3

@@ -1,0 +1,150 @@
+"""The settings of tab:training-hyperparameters, the schedules, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from resultant.gain import FAMILIES
+from resultant.presets import CIFAR, PRESETS, Run, TrainConfig, preset
+from resultant.vmf import ESTIMATORS
+
+# tab:training-hyperparameters.
+CIFAR_COLUMN = {
+    "architecture": "resnet32",
+    "dim": 128,
+    "epochs": 200,
+    "batch_size": 256,
+    "learning_rate": 0.3,
+    "momentum": 0.9,
+    "weight_decay": 2e-4,
+    "temperature": 0.1,
+    "views": 2,
+    "prior": 1.0,
+    "alpha": 1.0,
+}
+IMAGENET_COLUMN = {
+    "architecture": "resnet50",
+    "dim": 1024,
+    "epochs": 90,
+    "batch_size": 256,
+    "learning_rate": 0.1,
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "temperature": 0.07,
+    "views": 3,
+    "prior": 1.0,
+    "alpha": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("cifar-controlled", CIFAR_COLUMN), ("imagenet-lt", IMAGENET_COLUMN)]
+)
+def test_table(name: str, column: dict[str, Any]) -> None:
+    config = preset(name)
+    assert {field: getattr(config, field) for field in column} == column
+    assert Run().beta == 0
+
+
+def test_controlled_comparison() -> None:
+    """Contrastive learning alone, on two strong views, as the paper's CIFAR runs."""
+    config = preset("cifar-controlled")
+    assert (config.objective, config.schedule, config.warmup) == ("contrastive", "cosine", 0)
+    assert (config.dataset, config.imbalance, config.size) == ("cifar10", 100, 32)
+    assert (config.estimator, config.leave_out, config.family) == ("proco", False, "linear")
+
+
+def test_recipe_of_the_authors() -> None:
+    config = preset("cifar-official")
+    assert (config.objective, config.views, config.warmup) == ("joint", 3, 5)
+    assert config.classifier_prior is None
+    nature, images = preset("inaturalist18"), preset("imagenet-lt")
+    assert (nature.learning_rate, nature.weight_decay) == (0.2, 1e-4)
+    same = {f.name for f in fields(TrainConfig)} - {"dataset", "learning_rate", "weight_decay"}
+    assert all(getattr(nature, name) == getattr(images, name) for name in same)
+    assert (images.size, images.schedule, images.objective) == (224, "cosine", "joint")
+
+
+def test_cosine() -> None:
+    config = preset("cifar-controlled")
+    for epoch in range(200):
+        expected = 0.15 * (1 + math.cos(math.pi * epoch / 200))
+        assert config.rate(epoch) == pytest.approx(expected, rel=1e-14)
+    assert config.rate(0) == 0.3 and config.rate(100) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("warmup", [0, 5])
+def test_cosine_of_the_larger_data_sets(warmup: int) -> None:
+    config = preset("imagenet-lt", warmup=warmup)
+    for epoch in range(warmup, 90):
+        part = (epoch - warmup + 1) / (90 - warmup + 1)
+        expected = 0.05 * (1 + math.cos(math.pi * part))
+        assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
+    assert 0 < config.rate(89) < 1e-4
+    assert [config.rate(e) for e in range(warmup)] == pytest.approx(
+        [0.02, 0.04, 0.06, 0.08, 0.1][:warmup]
+    )
+
+
+def test_steps() -> None:
+    config = preset("cifar-official")
+    warm = [0.06, 0.12, 0.18, 0.24, 0.3]
+    rates = [config.rate(epoch) for epoch in range(200)]
+    assert rates == pytest.approx(warm + [0.3] * 155 + [0.03] * 20 + [0.003] * 20)
+    long = preset("cifar-official", epochs=400, warmup=10, milestones=(0.9, 0.95))
+    rates = [long.rate(epoch) for epoch in (9, 10, 359, 360, 379, 380, 399)]
+    assert rates == pytest.approx([0.3, 0.3, 0.3, 0.03, 0.03, 0.003, 0.003])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs >= 1, got 0"),
+        ({"batch_size": 0}, "batch_size >= 1, got 0"),
+        ({"temperature": 0.0}, "temperature > 0 and finite, got 0"),
+        ({"learning_rate": math.nan}, "learning_rate > 0 and finite, got nan"),
+        ({"weight_decay": -1.0}, "weight_decay >= 0 and finite, got -1"),
+        ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
+        ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
+        ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),
+        ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
+        ({"dataset": "places-lt"}, "got resnet32 for places-lt"),
+        ({"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
+        ({"family": "cubic"}, "family to be one of .* got 'cubic'"),
+        ({"schedule": "linear"}, "schedule to be one of .* got 'linear'"),
+        ({"precision": "float16"}, "precision to be one of .* got 'float16'"),
+        ({"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        preset("cifar-controlled", **changes)
+
+
+def test_unknown_preset() -> None:
+    with pytest.raises(ValueError, match=r"one of cifar-controlled, .* got 'cifar'"):
+        preset("cifar")
+
+
+def test_choices_are_those_of_the_layers_below() -> None:
+    for family in FAMILIES:
+        assert preset("cifar-controlled", family=family).family == family
+    for estimator in ESTIMATORS:
+        assert preset("cifar-controlled", estimator=estimator).estimator == estimator
+    assert {config.dataset for config in PRESETS.values()} >= {CIFAR[0], "imagenet-lt"}
+
+
+def test_runs() -> None:
+    assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
+    assert Run("native", 0.5).name == "native-seed0"
+    for bad, message in (
+        ({"realization": "exact"}, "realization to be one of .* got 'exact'"),
+        ({"seed": -1}, "seed >= 0, got -1"),
+        ({"beta": math.inf}, "beta to be finite, got inf"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Run(**bad)

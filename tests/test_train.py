@@ -1,0 +1,353 @@
+"""The training loop: repeated, killed and resumed, and what it writes down."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ive
+from torch import Tensor
+
+from plain_resnet import PlainResNet32
+from resultant import checkpoint
+from resultant.augment import normalize
+from resultant.classes import ClassState
+from resultant.data.longtail import long_tail_indices
+from resultant.gain import REALIZATIONS
+from resultant.models import StackedResNet32
+from resultant.presets import Run
+from resultant.train import Job, Progress, Trained, gain_metrics, outputs, train_cifar
+from tiny_cifar import tiny_cifar, tiny_config
+
+DATA = tiny_cifar(each=6)
+TWO = (Run("native", seed=1), Run("angular", 0.5, 0))
+
+# A job that ends itself at a moment of its choice, as if killed from outside.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+from torchvision_schemas import define_missing
+
+define_missing()
+import test_train
+from resultant import batches, train
+
+out, moment, left = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+
+def now():
+    global left
+    left -= 1
+    return left == 0
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def batch(self, inner=batches.CifarBatches.batch):
+    if moment == "step" and now():
+        kill()
+    return inner(self)
+
+
+def write(self, epoch, seen, inner=train.Metrics.write):
+    inner(self, epoch, seen)
+    if moment == "line" and now():
+        os.truncate(self.path, os.path.getsize(self.path) - 20)
+        kill()
+
+
+def replace(source, target, inner=os.replace):
+    if moment == "save" and Path(target).name == "checkpoint.safetensors" and now():
+        kill()
+    inner(source, target)
+
+
+batches.CifarBatches.batch, train.Metrics.write, os.replace = batch, write, replace
+test_train.five_epochs(out)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Bit for bit means on as many threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def config(**changes: Any) -> Any:
+    """Two steps of six images an epoch."""
+    return tiny_config(**({"batch_size": 6} | changes))
+
+
+def five_epochs(out: Path, **changes: Any) -> Trained:
+    joint = config(objective="joint", classification_view=True, epochs=5, **changes)
+    return train_cifar(Job(joint, TWO, out, checkpoint_every=2), DATA)
+
+
+def metrics(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that nobody disturbed."""
+    out = tmp_path_factory.mktemp("whole")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    five_epochs(out)
+    torch.set_num_threads(threads)
+    return out
+
+
+def same_files(a: Path, b: Path) -> None:
+    names = sorted(path.name for path in a.iterdir())
+    assert names == [
+        *("angular-beta0.5-seed0.safetensors", "checkpoint.safetensors"),
+        *("metrics.jsonl", "native-seed1.safetensors"),
+    ]
+    assert (a / "metrics.jsonl").read_text() == (b / "metrics.jsonl").read_text()
+    for name in names:
+        if name.endswith(".safetensors"):
+            (left, about), (right, other) = (checkpoint.load(path / name) for path in (a, b))
+            assert about == other and left.keys() == right.keys()
+            for key, value in left.items():
+                assert torch.equal(value, right[key]), (name, key)
+
+
+def test_same_seed_same_result(whole: Path, tmp_path: Path) -> None:
+    torch.manual_seed(9)
+    five_epochs(tmp_path)
+    same_files(whole, tmp_path)
+
+
+def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
+    """In an epoch, in a line of the metrics, in a checkpoint; it ends as if nothing had been."""
+    here = str(Path(__file__).parent)
+
+    def killed(moment: str, left: int) -> None:
+        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+        run = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path), moment, str(left)],
+            env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == -signal.SIGKILL, run.stderr
+
+    # In the second step of the third epoch.
+    killed("step", 6)
+    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
+    assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
+    # Between the metrics of the fourth epoch and its checkpoint.
+    killed("line", 2)
+    *_, last = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
+        json.loads(last)
+    assert '"epoch": 4' in last
+    killed("save", 1)
+    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
+    # Written, but not renamed.
+    (temporary,) = tmp_path.glob(".checkpoint*")
+    temporary.unlink()
+    five_epochs(tmp_path)
+    same_files(whole, tmp_path)
+
+
+def test_finished_job_is_not_trained_again(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_bytes() for path in whole.iterdir()}
+    monkeypatch.setattr("resultant.stack.Stack.step", lambda *_: pytest.fail("a step was taken"))
+    trained = five_epochs(whole)
+    assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
+    assert trained.metrics["native-seed1"]["epoch"] == 5
+
+
+def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
+    rule = r"expected the checkpoint of this job, config \{'learning_rate': 0\.5, 'prior': 0\.0\}"
+    got = r"got \{'learning_rate': 0\.02, 'prior': 1\.0\} in .*checkpoint\.safetensors"
+    with pytest.raises(ValueError, match=f"{rule}, {got}"):
+        five_epochs(whole, learning_rate=0.5, prior=0.0)
+    setting = config(objective="joint", classification_view=True, epochs=5)
+    with pytest.raises(ValueError, match=r"runs \[.*'beta': 0\.7.*\], got \[.*'beta': 0\.5"):
+        train_cifar(Job(setting, (Run("native", seed=1), Run("angular", 0.7, 0)), whole), DATA)
+    with pytest.raises(ValueError, match="stack 1, got 12"):
+        train_cifar(Job(setting, TWO, whole, stack=1), DATA)
+    assert len(metrics(whole)) == 10
+
+
+def test_run_file_is_the_network(whole: Path) -> None:
+    """A plain network with its weights has the outputs, and the accuracy that was written."""
+    for run in TWO:
+        tensors, about = checkpoint.load(whole / f"{run.name}.safetensors")
+        assert about["run"] == {"realization": run.realization, "beta": run.beta, "seed": run.seed}
+        assert about["num_classes"] == 4 and about["config"]["dim"] == 8
+        network = PlainResNet32(8, 4).eval()
+        mine = network.named()
+        for name, a in mine.items():
+            a.copy_(tensors.pop(name))
+        assert {name: a.shape for name, a in tensors.items()} == {
+            "bank.old": (4, 9),
+            "bank.new": (4, 9),
+        }
+        # Two views of the last epoch in one bank, and of the epoch before too in the other.
+        assert [int(tensors[f"bank.{n}"][:, -1].sum()) for n in ("old", "new")] == [48, 24]
+        _, _, logits = network(normalize(DATA.test_images.float()))
+        accuracy = (logits.argmax(-1) == DATA.test_labels).double().mean().item()
+        rows = [row for row in metrics(whole) if row["run"] == run.name]
+        assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5]
+        assert rows[-1]["accuracy"] == accuracy
+        best = [max(r["accuracy"] for r in rows[: i + 1]) for i in range(5)]
+        assert [row.get("best_accuracy", 0.0) for row in rows] == best
+        cosine = [0.01 * (1 + np.cos(np.pi * e / 5)) for e in range(5)]
+        assert [row["rate"] for row in rows] == pytest.approx(cosine)
+
+
+def log_bessel(order: float, x: np.ndarray) -> np.ndarray:
+    return np.log(ive(order, x)) + x
+
+
+def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
+    """The score at cosine zero."""
+    nu, tilted = p / 2 - 1, np.sqrt(kappa**2 + 1 / np.asarray(tau) ** 2)
+    top = log_bessel(nu, tilted) - nu * np.log(tilted)
+    return top - log_bessel(nu, kappa) + nu * np.log(kappa)
+
+
+def leading_gradient_error(
+    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray
+) -> float:
+    """In percent, of native scores: the residuals times the slopes, on the tangent space."""
+    x, p, tau = z.numpy(), z.shape[1], 0.1
+    rho, nu = x @ mu.T, p / 2 - 1
+    tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+    value = log_bessel(nu, tilted) - nu * np.log(tilted)
+    value -= log_bessel(nu, kappa) - nu * np.log(kappa)
+    slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
+    gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
+    gradients = []
+    for q, dq in ((value, slope), (intercept(kappa, tau, p) + gain * rho, gain)):
+        share = np.exp(q + prior)
+        residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
+        G = (residual * dq) @ mu
+        gradients.append(G - (G * x).sum(1, keepdims=True) * x)
+    exact, leading = gradients
+    return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
+
+
+def test_metrics_are_what_they_say(tmp_path: Path) -> None:
+    runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
+    runs += (Run("temperature", 0.5), Run("angular", 2.0))
+    job = Job(config(epochs=2), runs, tmp_path, gradient_epochs=(2,), stack=4)
+    trained = train_cifar(job, DATA)
+    assert [len(stack.runs) for stack in trained.stacks] == [4, 3]
+    rows = metrics(tmp_path)
+    assert ["gradient_error" in row for row in rows] == [False] * 7 + [True] * 7
+    assert not any("accuracy" in row for row in rows)
+    p, tau = 8, 0.1
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    images, y = DATA.train_images[members], DATA.train_labels[members]
+    assert len(images) == 14
+    for run, stack, place in trained.networks():
+        row = trained.metrics[run.name]
+        assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
+        sums = stack.proco.bank.old[place].numpy()
+        mean = sums[:, :-1] / sums[:, -1:]
+        R = np.linalg.norm(mean, axis=1)
+        kappa = np.minimum(p * R / (1 - R**2), 1e5)
+        g = ive(p / 2, kappa) / ive(p / 2 - 1, kappa) / tau
+        target = g.mean() + run.beta * (g - g.mean())
+        applied = {"native": g, "cosine": np.full(4, g.mean())}.get(run.realization, target)
+        drift = np.zeros(4)
+        if run.realization == "temperature":
+            drift = intercept(kappa, g * tau / target, p) - intercept(kappa, tau, p)
+            assert np.abs(drift).mean() > 1e-3
+        elif run.realization == "cosine":
+            drift = intercept(kappa, tau, p)
+        expected = {
+            "gain_mean": g.mean(),
+            "gain_sd": g.std(ddof=1),
+            "applied_gain_sd": applied.std(ddof=1),
+            "kappa_min": kappa.min(),
+            "kappa_max": kappa.max(),
+            "intercept_drift": np.abs(drift).mean(),
+        }
+        found = {name: row[name] for name in expected}
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
+        if run.realization in ("native", "angular"):
+            assert row["intercept_drift"] == 0
+        if run.realization == "native":
+            assert isinstance(stack.network, StackedResNet32)
+            z = outputs(stack.network, images, torch.float32).projection[place].double()
+            prior = np.log(np.bincount(y) / 14)
+            error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior)
+            assert row["gradient_error"] == pytest.approx(error, rel=1e-5)
+
+
+def test_progress(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    job = Job(config(epochs=3), TWO, tmp_path)
+    trained = train_cifar(job, DATA, watch=seen.append)
+    assert [progress.epoch for progress in seen] == [1, 2, 3]
+    for progress in seen:
+        assert progress.epochs == 3 and progress.seconds > 0
+        # Two runs, two steps, two views of six images.
+        views = progress.epoch * 48
+        assert progress.views_a_second == pytest.approx(views / progress.seconds)
+        left = progress.seconds / progress.epoch * (3 - progress.epoch)
+        assert progress.seconds_left == pytest.approx(left)
+    assert seen[-1].loss == {name: row["loss"] for name, row in trained.metrics.items()}
+
+
+def test_jobs(tmp_path: Path) -> None:
+    job = Job(config(), (Run(seed=1), Run("angular"), Run("angular", seed=1), Run()), tmp_path)
+    assert [run.seed for run in job.runs] == [0, 0, 1, 1]
+    for bad, message in (
+        ({"runs": ()}, "one run or more, got none"),
+        ({"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
+        ({"checkpoint_every": 0}, "checkpoint_every >= 1, got 0"),
+        ({"test_every": 0}, "test_every >= 1, got 0"),
+        ({"stack": 0}, "stack >= 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Job(**({"config": config(), "runs": TWO, "out": tmp_path} | bad))
+
+
+def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:
+    job = Job(config(objective="joint", epochs=3), (Run(),), tmp_path, test_every=2)
+    train_cifar(job, DATA)
+    assert ["accuracy" in row for row in metrics(tmp_path)] == [False, True, True]
+
+
+def test_target_gain_without_temperature(tmp_path: Path) -> None:
+    """A target gain <= 0 has no temperature: the classes are named."""
+    job = Job(config(), (Run("temperature", 30.0),), tmp_path)
+    with pytest.raises(ValueError, match=r"target gains > 0 .*class \d \(-"):
+        train_cifar(job, DATA)
+    mu = torch.eye(8, dtype=torch.float64)[:3]
+    state = ClassState(mu, torch.tensor([0.1, 50.0, 60.0]).double(), torch.tensor([1, 2, 3]))
+    with pytest.raises(ValueError, match=r"beta = 1\.5.* 1 of 3 not: class 0 \(-"):
+        gain_metrics(config(), Run("temperature", 1.5), state)
+    assert gain_metrics(config(), Run("angular", 1.5), state)["intercept_drift"] == 0
+
+
+def test_divergence_is_an_error(tmp_path: Path) -> None:
+    job = Job(config(learning_rate=1e30, epochs=3), (Run(),), tmp_path)
+    with pytest.raises(ValueError, match=r"expected .* got nan"):
+        train_cifar(job, DATA)

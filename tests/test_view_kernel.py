@@ -1,0 +1,64 @@
+"""The fused views: the same levels as `ContrastiveView`, in Triton's interpreter and on a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from resultant.augment import ContrastiveView, normalize
+from resultant.models import patches
+
+CHECK = "import test_view_kernel; test_view_kernel.check('cpu', 2, 1)"
+
+
+def images(n: int) -> Tensor:
+    """Smooth ones with noise, a constant and a black one."""
+    generator = torch.Generator().manual_seed(1)
+    coarse = torch.rand(n, 3, 4, 4, generator=generator) * 255
+    fine = torch.nn.functional.interpolate(coarse, 32, mode="bilinear")
+    x = (fine + 20 * torch.randn(fine.shape, generator=generator)).clamp(0, 255).to(torch.uint8)
+    x[0], x[1] = 77, 0
+    return x
+
+
+def check(device: str, n: int, groups: int) -> None:
+    from resultant._view_kernel import PatchedViews
+
+    view, x = ContrastiveView(), images(6)
+    generator = torch.Generator().manual_seed(2)
+    rows = torch.randint(len(x), (groups, 2 * n), generator=generator)
+    drawn = view.draw(groups * 2 * n, generator).view(groups, 2 * n, -1)
+    # Whatever the chances: jittered and grey ones are among them.
+    drawn[:, 0, 5:7], drawn[:, 1, 5], drawn[:, 1, 6] = 1, 1, 0
+    extra = torch.randint(256, (groups, n, 3, 32, 32), generator=generator).to(torch.uint8)
+    views = view(x[rows.flatten()], drawn.flatten(0, 1)).unflatten(0, (groups, -1))
+    for more in (None, extra):
+        every = views if more is None else torch.cat([views, more.to(views.dtype)], 1)
+        wanted = patches(normalize(every.flatten(0, 1)).unflatten(0, (groups, -1)))
+        make = PatchedViews(view, x.to(device), torch.float32)
+        got = make(rows.to(device), drawn.to(device), None if more is None else more.to(device))
+        assert got.shape == wanted.shape and got.stride() == wanted.stride()
+        # A level is at least 0.019 apart; the rest is rounding in the normalisation.
+        torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs triton")
+def test_interpreted() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert not done.returncode, done.stderr
+
+
+@pytest.mark.gpu
+def test_gpu() -> None:
+    check("cuda", 256, 3)

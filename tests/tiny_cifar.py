@@ -1,0 +1,37 @@
+"""A few images in the shape of CIFAR, and settings that train on them in a moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from resultant.data.cifar import Cifar
+from resultant.presets import TrainConfig, preset
+
+
+def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5) -> Cifar:
+    """Noise on a colour of the class, ``each`` training and ``test`` test images a class."""
+    generator = torch.Generator().manual_seed(7)
+    colour = torch.randint(40, 216, (num_classes, 3, 1, 1), generator=generator)
+
+    def images(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        labels = torch.arange(n * num_classes) % num_classes
+        noise = torch.randint(-40, 40, (len(labels), 3, 32, 32), generator=generator)
+        return (colour[labels] + noise).to(torch.uint8), labels
+
+    names = tuple(f"class {c}" for c in range(num_classes))
+    return Cifar(*images(each), *images(test), class_names=names)
+
+
+def tiny_config(**changes: Any) -> TrainConfig:
+    """29 images of four classes (12, 8, 5 and 4), three steps of eight an epoch."""
+    small: dict[str, Any] = {
+        "imbalance": 3.0,
+        "dim": 8,
+        "batch_size": 8,
+        "epochs": 2,
+        "learning_rate": 0.02,
+        "precision": "float32",
+    }
+    return preset("cifar-controlled", **(small | changes))
