@@ -16,7 +16,7 @@ from launch import small
 from listed import options, write_images
 from plain_resnet import PlainResNet32
 from resultant import cli, commands
-from resultant.commands import accuracies, add_records, find_device, grid
+from resultant.commands import accuracies, find_device, grid
 from resultant.data.lists import DATASETS
 from resultant.data.store import FeatureStore
 from resultant.gain import REALIZATIONS
@@ -105,7 +105,7 @@ def test_train_tells_and_shows(
     assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
     lines = capsys.readouterr().out.splitlines()
     (record,) = records(tmp_path)
-    assert (record["seed"], record["train_images"]) == (3, 36)
+    assert (record["seed"], record["train_images"]) == (3, 33)
     last = f"cifar10, 1 run: epoch 2/2, loss {record['last']['loss']:.4f}, "
     assert lines[0].startswith("cifar10, 1 run: epoch 1/2, loss ")
     assert lines[1].startswith(last) and lines[1].endswith(" views/s, 0:00:00 left")
@@ -123,7 +123,7 @@ def test_train_tells_and_shows(
         (["--seeds"], "expected one or more values of seeds, got none"),
         (["--gradient-epochs", "201"], "expected gradient epochs in [1, 200], got 201"),
         (["--imbalance", "0.5"], "expected imbalance >= 1, got 0.5"),
-        (["--batch-size", "99"], "expected at least a batch of 99, got 36 images"),
+        (["--batch-size", "99"], "expected at least a batch of 99, got 33 images"),
         (["--dataset", "imagenet-lt"], "expected resnet32 for CIFAR and a larger architecture"),
         (["--clip", "1"], "expected clip > 0 and finite, and None for CIFAR"),
         (["--realization", "exact"], "invalid choice"),
@@ -186,7 +186,7 @@ def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Sh
     assert cli.main(["extract", str(run), *words, "--dtype", "float32"]) == 0
     assert "train/encoder" in capsys.readouterr().out
     opened = FeatureStore.open(store)
-    assert opened["train/encoder"].shape == (36, 64) and opened["test/projection"].shape == (20, 8)
+    assert opened["train/encoder"].shape == (33, 64) and opened["test/projection"].shape == (20, 8)
     call = ["probe", str(store), "--device", "cpu", "--epochs", "3", "--out", str(out)]
     assert cli.main(call) == 0
     assert "projection" in capsys.readouterr().out
@@ -263,12 +263,12 @@ def test_records_without_numbers_are_shown() -> None:
     ]
 
 
-def test_broken_records_are_not_lost(tmp_path: Path) -> None:
+def test_broken_records_are_refused_first(root: Path, tmp_path: Path, capsys: Shown) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text('{"run": "a"}\n{"run": "b"')
-    with pytest.raises(ValueError, match=r"expected a JSON object .*records.jsonl:2"):
-        add_records(path, [{"run": "c"}])
-    assert path.read_text() == '{"run": "a"}\n{"run": "b"'
+    assert train("--data", str(root), "--out", str(tmp_path)) == 2
+    assert f"expected a JSON object at {path}:2, got" in capsys.readouterr().err
+    assert [path] == list(tmp_path.iterdir())
 
 
 def test_devices() -> None:

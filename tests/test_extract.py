@@ -162,7 +162,8 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
         assert torch.equal(store[f"{split}/labels"], listed.labels)
     assert store.label_counts().tolist() == list(SIZES["train"])
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
-    for wrong in ({"balanced": True}, {"imbalance": 2.0}):
+    given: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
+    for wrong in given:
         with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):

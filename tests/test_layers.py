@@ -26,7 +26,17 @@ LAYERS = [
     *("bank", "losses", "classifier"),
     *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
     *("_image_ops", "augment", "_view_kernel", "batches"),
-    *("presets", "_ranks", "stack", "checkpoint", "train", "probe", "train_images", "evaluation"),
+    *(
+        "precision",
+        "presets",
+        "_ranks",
+        "stack",
+        "checkpoint",
+        "train",
+        "probe",
+        "train_images",
+        "evaluation",
+    ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen"),
     *("figures", "verify", "paper", "report", "watch", "commands", "cli", "__main__"),
 ]

@@ -54,11 +54,11 @@ def test_equals_the_plain_networks(training: bool) -> None:
     images = torch.randn(3, 4, 3, 32, 32, dtype=torch.float64)
     outputs = stack(patches(images))
     weights = [torch.randn_like(a) for a in outputs]
-    sum((a * w).sum() for a, w in zip(outputs, weights, strict=True)).backward()
+    torch.autograd.backward(outputs, weights)
     gradients = {name: p.grad for name, p in stack.named_parameters()}
     for run, network in enumerate(alone):
         found = network(images[run])
-        sum((a * w[run]).sum() for a, w in zip(found, weights, strict=True)).backward()
+        torch.autograd.backward(found, [w[run] for w in weights])
         for a, b in zip(outputs, found, strict=True):
             assert close(a[run], b)
         named = dict(zip(network.named(), _with_gradients(network), strict=True))
@@ -117,9 +117,12 @@ def test_size_of_resnet32() -> None:
     assert sum(p[0].numel() for p in network.encoder.parameters()) == 463_504
     shapes = {n: tuple(a.shape[1:]) for n, a in network.projector.named_parameters()}
     assert shapes == {
-        "0.weight": (512, 64), "0.bias": (512,),
-        "1.weight": (512,), "1.bias": (512,),
-        "3.weight": (128, 512), "3.bias": (128,),
+        "0.weight": (512, 64),
+        "0.bias": (512,),
+        "1.weight": (512,),
+        "1.bias": (512,),
+        "3.weight": (128, 512),
+        "3.bias": (128,),
     }
     assert network.classifier is not None and network.classifier.weight.shape == (2, 10, 64)
 
@@ -199,9 +202,12 @@ def test_large_layout(large: ImageNetwork) -> None:
     assert large.encoder.get_submodule("layer2.0.conv2").stride == (2, 2)
     heads = {n: tuple(p.shape) for n, p in large.named_parameters() if not n.startswith("encoder")}
     assert heads == {
-        "projector.0.weight": (2048, 2048), "projector.0.bias": (2048,),
-        "projector.1.weight": (2048,), "projector.1.bias": (2048,),
-        "projector.3.weight": (1024, 2048), "projector.3.bias": (1024,),
+        "projector.0.weight": (2048, 2048),
+        "projector.0.bias": (2048,),
+        "projector.1.weight": (2048,),
+        "projector.1.bias": (2048,),
+        "projector.3.weight": (1024, 2048),
+        "projector.3.bias": (1024,),
         "classifier.weight": (C, 2048),
     }
 

@@ -117,6 +117,7 @@ def test_steps() -> None:
         ({"family": "cubic"}, "family to be one of .* got 'cubic'"),
         ({"schedule": "linear"}, "schedule to be one of .* got 'linear'"),
         ({"precision": "float16"}, "precision to be one of .* got 'float16'"),
+        ({"clip": 1.0}, "clip > 0 and finite, and None for CIFAR, got 1.0 for cifar10"),
         ({"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
     ],
 )
@@ -141,10 +142,11 @@ def test_choices_are_those_of_the_layers_below() -> None:
 def test_runs() -> None:
     assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
     assert Run("native", 0.5).name == "native-seed0"
-    for bad, message in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"realization": "exact"}, "realization to be one of .* got 'exact'"),
         ({"seed": -1}, "seed >= 0, got -1"),
         ({"beta": math.inf}, "beta to be finite, got inf"),
-    ):
+    ]
+    for bad, message in refused:
         with pytest.raises(ValueError, match=message):
             Run(**bad)

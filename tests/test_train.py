@@ -24,7 +24,7 @@ from resultant.classes import ClassState
 from resultant.data.longtail import long_tail_indices
 from resultant.gain import REALIZATIONS
 from resultant.models import StackedResNet32
-from resultant.presets import Run
+from resultant.presets import Run, TrainConfig
 from resultant.train import Job, Progress, Trained, gain_metrics, outputs, train_cifar
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -91,7 +91,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def config(**changes: Any) -> Any:
+def config(**changes: Any) -> TrainConfig:
     """Two steps of six images an epoch."""
     return tiny_config(**({"batch_size": 6} | changes))
 
@@ -318,15 +318,17 @@ def test_progress(tmp_path: Path) -> None:
 def test_jobs(tmp_path: Path) -> None:
     job = Job(config(), (Run(seed=1), Run("angular"), Run("angular", seed=1), Run()), tmp_path)
     assert [run.seed for run in job.runs] == [0, 0, 1, 1]
-    for bad, message in (
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"runs": ()}, "one run or more, got none"),
         ({"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
         ({"checkpoint_every": 0}, "checkpoint_every >= 1, got 0"),
         ({"test_every": 0}, "test_every >= 1, got 0"),
         ({"stack": 0}, "stack >= 1, got 0"),
-    ):
+    ]
+    usual: dict[str, Any] = {"config": config(), "runs": TWO, "out": tmp_path}
+    for bad, message in changes:
         with pytest.raises(ValueError, match=message):
-            Job(**({"config": config(), "runs": TWO, "out": tmp_path} | bad))
+            Job(**(usual | bad))
 
 
 def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:

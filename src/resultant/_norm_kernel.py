@@ -8,7 +8,7 @@ second pass starts where the first ended, with what the cache still holds.
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 # pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportOperatorIssue=false
-# pyright: reportPossiblyUnboundVariable=false, reportInvalidTypeForm=false
+# pyright: reportPossiblyUnboundVariable=false, reportInvalidTypeForm=false, reportReturnType=false
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from resultant import _ranks, checkpoint
-from resultant.data.cifar import load_cifar
+from resultant.data.cifar import Cifar, load_cifar
+from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import extract as write_features
@@ -96,6 +97,7 @@ def train(
         evaluate: fit probes and frozen rules at the end (CIFAR).
     """
     folder(out)
+    read_records(out / "records.jsonl")
     runs = grid(realization, beta, seeds)
     for epoch in gradient_epochs:
         if not 1 <= epoch <= config.epochs:
@@ -126,7 +128,7 @@ def train(
 
 
 def _cifar(
-    job: Job, data: Any, device: torch.device, console: Console, evaluate: bool
+    job: Job, data: Cifar, device: torch.device, console: Console, evaluate: bool
 ) -> list[dict]:
     title = f"{job.config.dataset}, {len(job.runs)} run{'s' * (len(job.runs) > 1)}"
     with Watch(console, title, job.config.epochs) as watch:
@@ -134,7 +136,8 @@ def _cifar(
     if evaluate:
         with console.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
-    return base_records(done, len(done.stacks[0].batches.labels))  # type: ignore[attr-defined]
+    subset = long_tail_indices(data.train_labels, data.num_classes, job.config.imbalance)
+    return base_records(done, len(subset))
 
 
 def extract(
@@ -314,26 +317,31 @@ def folder(out: Path) -> None:
             return
 
 
-def add_records(path: Path, records: Sequence[dict]) -> None:
-    """Append lines to a file of records; one of the same run and settings is replaced."""
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of records; none if there is no file."""
+    found = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise ValueError(f"expected a JSON object at {path}:{number}, got {line[:80]!r}")
+        found.append(record)
+    return found
 
-    def same(line: str) -> Any:
-        record = json.loads(line)
+
+def add_records(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Append to a file of records; one of the same run and settings is replaced."""
+
+    def same(record: dict[str, Any]) -> tuple[Any, Any]:
         return record.get("run"), record.get("config")
 
-    lines = [json.dumps(record) for record in records]
-    new = [same(line) for line in lines]
-    old = path.read_text().splitlines() if path.exists() else []
-    kept = []
-    for number, line in enumerate(old, start=1):
-        try:
-            if same(line) not in new:
-                kept.append(line)
-        except (ValueError, AttributeError):
-            rule = f"expected a JSON object at {path}:{number}"
-            raise ValueError(f"{rule}, got {line[:80]!r}") from None
-    lines = kept + lines
-    checkpoint.write_text(path, "".join(line + "\n" for line in lines))
+    # As they will be read: without tuples.
+    new = json.loads(json.dumps(list(records)))
+    taken = [same(record) for record in new]
+    kept = [record for record in read_records(path) if same(record) not in taken]
+    checkpoint.write_text(path, "".join(json.dumps(record) + "\n" for record in kept + new))
 
 
 # Columns of the table and where their numbers stand in a record; E encoder, P projection.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import write_store
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.precision import full_precision
 from resultant.presets import CIFAR, Run, TrainConfig, preset
 from resultant.stack import build
 from resultant.train import PIECE, outputs
@@ -150,7 +151,8 @@ def extract(
             pieces = _of_tensor(network, images, device)
         else:
             read = evaluation_loader(images, config, workers)
-            pieces = (found for found, _ in evaluated(network, read, device, nullcontext))
+            wide = partial(full_precision, device)
+            pieces = (found for found, _ in evaluated(network, read, device, wide))
         top = 0
         for found in pieces:
             rows = slice(top, top + found.encoder.shape[1])

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant.fused_block import FusedBlock, fits
 from resultant.norm import NormRelu, channels_last
 
 WIDTHS = (16, 32, 64)
@@ -119,16 +120,29 @@ class Block(nn.Module):
     """The basic block; ``following`` is the number of channels of the next one, if there is one."""
 
     def __init__(
-        self, runs: int, i: int, o: int, stride: int, block: int, following: int | None
+        self,
+        runs: int,
+        i: int,
+        o: int,
+        stride: int,
+        block: int,
+        following: int | None,
+        fuse: bool,
     ) -> None:
         super().__init__()
         self.conv1 = StackedConv(runs, i, o, stride, block if stride == 1 else runs)
         self.bn1 = NormRelu(runs, o)
         self.conv2 = StackedConv(runs, o, o, 1, block)
         self.bn2 = NormRelu(runs, o)
-        self.following = following
+        self.following, self.fuse = following, fuse
 
     def forward(self, x: Tensor, shortcut: Tensor) -> tuple[Tensor, Tensor]:
+        if self.fuse and self.training and fits(x, self.conv1.weight):
+            one, two = (
+                (c.weight, n.weight, n.bias, n.running_mean, n.running_var)
+                for c, n in ((self.conv1, self.bn1), (self.conv2, self.bn2))
+            )
+            return FusedBlock.apply(x, shortcut, *one, *two, self.following)
         x, _ = self.bn1(self.conv1(x))
         return self.bn2(self.conv2(x), shortcut, self.following)
 
@@ -136,7 +150,7 @@ class Block(nn.Module):
 class Encoder(nn.Module):
     """ResNet-32: patches [N, G * 32, 32, 32] to [runs, N, 64]."""
 
-    def __init__(self, runs: int, blocks: Sequence[int]) -> None:
+    def __init__(self, runs: int, blocks: Sequence[int], fuse: bool) -> None:
         super().__init__()
         self.runs = runs
         self.conv1 = Stem(runs, 3, WIDTHS[0])
@@ -147,7 +161,8 @@ class Encoder(nn.Module):
             for k in range(BLOCKS):
                 last = k == BLOCKS - 1
                 following = o if not last else WIDTHS[stage + 1] if o != WIDTHS[-1] else None
-                layer.append(Block(runs, i, o, 1 if i == o else 2, blocks[stage], following))
+                stride = 1 if i == o else 2
+                layer.append(Block(runs, i, o, stride, blocks[stage], following, fuse))
                 i = o
             self.add_module(f"layer{stage + 1}", layer)
 
@@ -195,10 +210,11 @@ class StackedResNet32(nn.Module):
         dim: int = 128,
         num_classes: int | None = None,
         blocks: Sequence[int] | None = None,
+        fuse: bool = False,
     ) -> None:
         super().__init__()
         runs = len(seeds)
-        self.encoder = Encoder(runs, blocks or ((1, 1, 1) if runs > 8 else (4, 1, 2)))
+        self.encoder = Encoder(runs, blocks or ((1, 1, 1) if runs > 8 else (4, 1, 2)), fuse)
         self.projector = nn.Sequential(
             StackedLinear(runs, WIDTHS[-1], HIDDEN),
             StackedNorm(runs, HIDDEN),

@@ -9,8 +9,7 @@ batched matrix product; on CUDA an epoch is one graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_labels, shape_of
+from resultant.precision import full_precision
 from resultant.shots import group_masks as shot_groups
 
 # Bytes of test features and logits at a time.
@@ -119,7 +119,7 @@ def linear_probes(
         raise ValueError(f"expected counts [{num_classes}], got [{len(masks['head'])}]")
 
     dtype = _common_dtype(xs + tests)
-    with torch.no_grad(), _full_precision(device):
+    with torch.no_grad(), full_precision(device):
         probes = _Probes(_stacked(train, xs, dtype), train_labels, num_classes, config)
         probes.train(progress)
         guesses = _predict(_stacked(test, tests, dtype), probes)
@@ -239,22 +239,6 @@ def _stacked(
     for row, a in zip(out, features, strict=True):
         row[:, : a.shape[1]] = a.detach()
     return out
-
-
-@contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """Float32 products without TF32 and without autocast."""
-    matmul = torch.backends.cuda.matmul
-    name, exact = ("fp32_precision", "ieee")
-    if not hasattr(matmul, name):
-        name, exact = ("allow_tf32", False)
-    before = getattr(matmul, name)
-    setattr(matmul, name, exact)
-    try:
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        setattr(matmul, name, before)
 
 
 def _predict(x: Tensor, probes: _Probes) -> Tensor:

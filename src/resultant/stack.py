@@ -18,6 +18,7 @@ from resultant import _ranks
 from resultant.batches import Batches
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.precision import timed_convolutions
 from resultant.presets import Run, TrainConfig
 
 
@@ -123,14 +124,16 @@ class Stack:
         self.model.train()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
+        with timed_convolutions():
+            with torch.cuda.stream(side):
+                # No more than an epoch has batches.
+                for _ in range(min(3, self.batches.steps)):
+                    self.step()
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            self.optimizer.zero_grad()
+            with torch.cuda.graph(graph):
                 self.step()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        self.optimizer.zero_grad()
-        with torch.cuda.graph(graph):
-            self.step()
         self.load(before)
         self.graph = graph
 
@@ -162,7 +165,7 @@ def build(
     """The network of a configuration, with a classifier where the number of classes is given."""
     seeds = [run.seed for run in runs]
     if config.architecture == "resnet32":
-        return StackedResNet32(seeds, config.dim, num_classes)
+        return StackedResNet32(seeds, config.dim, num_classes, fuse=config.fuse)
     if len(runs) != 1:
         raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
     network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])

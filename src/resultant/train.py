@@ -28,6 +28,7 @@ from resultant.data.longtail import long_tail_indices
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.models import Outputs, StackedResNet32, patches
+from resultant.precision import full_precision
 from resultant.presets import Run, TrainConfig
 from resultant.stack import Stack
 
@@ -99,7 +100,10 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The end of a job: the stacks with their networks, and the metrics of the last epoch."""
+    """The end of a job: the stacks with their networks, and the metrics of the last epoch.
+
+    ``seconds`` are those of training, also of the jobs that it continued.
+    """
 
     job: Job
     stacks: list[Stack]
@@ -158,7 +162,7 @@ def train(
     diagnostic; ``test`` is asked of the stacks that have a classifier.
     """
     config, device = job.config, stacks[0].device
-    first = _resume(job, stacks)
+    first, earlier = _resume(job, stacks)
     metrics = Metrics(job, first) if _ranks.rank() == 0 else None
     several = device.type == "cuda" and len(stacks) > 1
     streams = [torch.cuda.Stream() if several else None for _ in stacks]
@@ -201,10 +205,11 @@ def train(
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
-            _save(job, stacks, epoch + 1)
+            _save(job, stacks, epoch + 1, earlier + time.perf_counter() - began)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
-    trained = Trained(job, stacks, metrics.last if metrics else {}, time.perf_counter() - began)
+    seconds = earlier + time.perf_counter() - began
+    trained = Trained(job, stacks, metrics.last if metrics else {}, seconds)
     if metrics is not None:
         for run, stack, place in trained.networks():
             save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
@@ -299,9 +304,10 @@ def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Out
     training = network.training
     network.eval()
     pieces = []
-    for piece in images.split(PIECE):
-        x = normalize(piece.to(torch.float32))
-        pieces.append(network(patches(x[None], dtype)))
+    with full_precision(images.device):
+        for piece in images.split(PIECE):
+            x = normalize(piece.to(torch.float32))
+            pieces.append(network(patches(x[None], dtype)))
     network.train(training)
     encoder, projection, logits = zip(*pieces, strict=True)
     joined = None if logits[0] is None else torch.cat(logits, 1)
@@ -351,20 +357,22 @@ def _compare_gradients(
             values["gradient_error"] = stacked_relative_error(exact, leading)
 
 
-def _resume(job: Job, stacks: list[Stack]) -> int:
-    """Load the job's checkpoint, if there is one; the number of epochs that are done.
+def _resume(job: Job, stacks: list[Stack]) -> tuple[int, float]:
+    """Load the job's checkpoint, if there is one; the epochs that are done, and their seconds.
 
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
-    epoch = torch.tensor(_load(job, stacks) if _ranks.rank() == 0 else 0, device=stacks[0].device)
-    _ranks.from_first(epoch, *(a for stack in stacks for a in stack.tensors().values()))
-    return int(epoch)
+    done = torch.zeros(2, dtype=torch.float64, device=stacks[0].device)
+    if _ranks.rank() == 0:
+        done.copy_(torch.tensor(_load(job, stacks), dtype=done.dtype))
+    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
+    return int(done[0]), float(done[1])
 
 
-def _load(job: Job, stacks: list[Stack]) -> int:
+def _load(job: Job, stacks: list[Stack]) -> tuple[int, float]:
     path = job.out / "checkpoint.safetensors"
     if not path.exists():
-        return 0
+        return 0, 0.0
     tensors, about = checkpoint.load(path)
     mine = json.loads(json.dumps(job.identity))
     for part, value in mine.items():
@@ -378,12 +386,13 @@ def _load(job: Job, stacks: list[Stack]) -> int:
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return int(about["epoch"])
+    return int(about["epoch"]), float(about["seconds"])
 
 
-def _save(job: Job, stacks: list[Stack], epoch: int) -> None:
+def _save(job: Job, stacks: list[Stack], epoch: int, seconds: float) -> None:
     tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
-    checkpoint.save(job.out / "checkpoint.safetensors", tensors, {"epoch": epoch, **job.identity})
+    about = {"epoch": epoch, "seconds": seconds, **job.identity}
+    checkpoint.save(job.out / "checkpoint.safetensors", tensors, about)
 
 
 def save_run(

@@ -34,6 +34,8 @@ from resultant.train import Job, Progress, Test, Trained, train
 # Files of a list that are looked for beforehand; all would take minutes on a network disk.
 LOOKED_FOR = 1000
 WORKERS = 8
+# Batches that each worker is ahead; one of 256 images is half a gigabyte.
+PREFETCH = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,7 @@ def train_images(
         batch_of_one(config),
         train=True,
         workers=workers,
+        prefetch=PREFETCH,
     )
     stack = Stack(config, job.runs, LoadedBatches(batches, device, tick), data.counts, device)
     test = tester(data, config, workers) if config.objective == "joint" else None
@@ -123,9 +126,10 @@ def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> L
     view = evaluation_view(about.mean, about.std, config.size)
     return loader(
         ViewDataset(images, [view]),
-        batch_of_one(config) * config.views,
+        batch_of_one(config),
         train=False,
         workers=workers,
+        prefetch=PREFETCH,
         rank=0,
         world_size=1,
     )

@@ -8,10 +8,14 @@ from __future__ import annotations
 import io
 import json
 import math
+import mmap
 import os
 import re
+import tempfile
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +102,21 @@ class Mapped(Rows):
             raise ValueError(f"expected {source} as it was when it was opened, got it changed")
         piece = np.memmap(source, self.layout, "c", top, shape)
         tensor = torch.from_numpy(np.require(piece, requirements="A"))
-        return tensor.view(self.dtype) if tensor.dtype != self.dtype else tensor
+        return tensor.view(self.dtype)
+
+    def whole(self) -> tuple[Tensor, mmap.mmap]:
+        """All rows, mapped and not to be written to, and the map.
+
+        A map that could be written to would count as memory, however little of it is touched.
+        """
+        with Kept(self.source) if isinstance(self.source, Path) else nullcontext(self.source) as f:
+            view = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+        number = math.prod(self.shape)
+        array = np.frombuffer(view, self.layout, number, self.offset).reshape(self.shape)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            tensor = torch.from_numpy(np.require(array, requirements="A"))
+        return tensor.view(self.dtype), view
 
 
 class Joined(Rows):
@@ -141,6 +159,16 @@ class Selected(Rows):
             if low < high:
                 out[low:high] = self.rows.read(top, end)[chosen[low:high] - top]
         return out
+
+
+def spooled(rows: Rows, pieces: Iterable[Tensor]) -> Mapped:
+    """The rows, which come in pieces, in a temporary file that goes with the result."""
+    layout = next(layout for dtype, layout in DTYPES.values() if dtype == rows.dtype)
+    with tempfile.TemporaryFile() as temporary:
+        file = Kept(os.dup(temporary.fileno()), "rb+")
+    for piece in pieces:
+        file.write(piece.contiguous().view(torch.uint8).numpy().data)
+    return Mapped(file, 0, rows.shape, rows.dtype, layout)
 
 
 def as_rows(array: Tensor | Rows) -> Rows:

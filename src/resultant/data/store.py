@@ -1,5 +1,8 @@
 """Features and labels on disk, mapped into memory and read in pieces.
 
+A store is a .safetensors or .npz file, .npy files by name, a Parquet file with a list column, or a
+folder of shards of one of these.
+
 Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d], ``train/projection`` [N, p] and other
 features of one floating dtype each, ``train/labels`` [N] and ``train/identities`` [N] integers.
 All arrays of a split have the same N. A name without a split belongs to ``train``, and
@@ -9,6 +12,8 @@ All arrays of a split have the same N. A name without a split belongs to ``train
 from __future__ import annotations
 
 import json
+import math
+import mmap
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +21,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from resultant.data._npy import map_npy, read_npz
+from resultant.data.readers import (
+    FORMAT,
+    SPLITS,
+    as_tensor,
+    full_name,
+    read_arrays,
+    read_npy,
+    split_part,
+    what_of,
+)
+from resultant.data.shards import Held, Mapped, Rows, Selected, as_rows, spooled
 
-FORMAT = "resultant.FeatureStore 1"
-SPLITS = ("train", "val", "test")
 INTEGERS = ("labels", "identities")
 
 FEATURE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -35,8 +47,9 @@ INTEGER_DTYPES = (
 # Labels are counted up to the largest, which a broken file must not make astronomic.
 MAX_CLASSES = 1 << 22
 
-# Bytes of a feature array that are looked at at a time.
+# Bytes of a feature array that are looked at at a time, and that are held in memory whole.
 CHUNK_BYTES = 1 << 25
+HELD_BYTES = 1 << 28
 
 Location = str | os.PathLike[str]
 
@@ -49,47 +62,82 @@ class FeatureStore:
     """
 
     def __init__(
-        self, where: str, arrays: Mapping[str, Tensor], metadata: Mapping[str, Any] | None = None
+        self,
+        where: str,
+        arrays: Mapping[str, Tensor | Rows],
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.where, self.metadata = where, dict(metadata or {})
         self._arrays = _layout(where, arrays)
+        self._views: list[mmap.mmap] = []
         declared = self.metadata.get("num_classes")
         known = declared is None or (type(declared) is int and 1 <= declared <= MAX_CLASSES)
         if not known:
             rule = f"expected num_classes of {where} to be an integer in [1, {MAX_CLASSES}]"
             raise ValueError(f"{rule}, got {declared!r}")
-        self.num_classes = _number_of_classes(where, self._arrays, declared)
+        labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
+        self.num_classes = _number_of_classes(where, labels, declared)
 
     @staticmethod
-    def open(path: Location | Mapping[str, Location]) -> FeatureStore:
-        """The store in a .safetensors (mapped) or .npz file, or in .npy files (mapped) by name.
+    def open(
+        path: Location | Mapping[str, Location],
+        *,
+        features: str | None = None,
+        labels: str | None = None,
+    ) -> FeatureStore:
+        """The store in a file, in a folder of shards, or in .npy files by name.
 
-        The last is a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"}. Files
-        that are broken or do not fit together are a ValueError that names them.
+        The last is a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"};
+        ``train_features.npy`` alone is taken together with ``train_labels.npy``. ``features`` and
+        ``labels`` name arrays or Parquet columns that are called otherwise. Shards are files of
+        one kind, in sorted order; a split is named by how their names begin. Files that are broken
+        or do not fit together are a ValueError that names them.
         """
         if isinstance(path, Mapping):
             where = ", ".join(os.fspath(p) for p in path.values())
-            return FeatureStore(where, {n: _tensor(map_npy(p), p) for n, p in path.items()})
-        suffix, where = Path(path).suffix, os.fspath(path)
-        if suffix == ".npz":
-            return FeatureStore(where, {n: _tensor(a, path) for n, a in read_npz(path).items()})
-        if suffix == ".npy":
-            rule = "expected an .npy of features together with one of labels"
-            example = f'{{"train/features": {where!r}, "train/labels": ...}}'
-            raise ValueError(f"{rule}, as a mapping {example}, got it alone")
-        return FeatureStore(where, *_read_safetensors(path))
+            return FeatureStore(where, {n: read_npy(Path(p)) for n, p in path.items()})
+        return FeatureStore(os.fspath(path), *read_arrays(Path(path), features, labels))
 
     def __repr__(self) -> str:
-        arrays = ", ".join(f"{n} {list(a.shape)}" for n, a in self._arrays.items())
+        arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)
         return f"FeatureStore({self.where}: {arrays})"
 
     def __getitem__(self, name: str) -> Tensor:
-        """An array: labels and identities as int64, features in their own dtype."""
+        """An array: labels and identities as int64, features in their own dtype.
+
+        Features of one file are mapped. Those of shards and Parquet are put into memory, or, beyond
+        `HELD_BYTES`, into a temporary file that is mapped; `chunks` needs neither. What is mapped
+        beyond that size is not to be written to.
+        """
+        rows = self._rows(name)
+        size = math.prod(rows.shape) * rows.dtype.itemsize
+        if size <= HELD_BYTES or isinstance(rows, Held):
+            return rows.read(0, len(rows))
+        if not isinstance(rows, Mapped):
+            rows = self._arrays[name] = spooled(rows, (piece for _, piece in self.chunks(name)))
+        tensor, view = rows.whole()
+        self._views.append(view)
+        return tensor
+
+    def release(self) -> None:
+        """Give back the memory of large mapped features; what is used again is read again."""
+        for view in self._views:
+            view.madvise(mmap.MADV_DONTNEED)
+
+    def _rows(self, name: str) -> Rows:
         try:
             return self._arrays[name]
         except KeyError:
             names = ", ".join(self._arrays)
             raise KeyError(f"expected one of {names} in {self.where}, got {name!r}") from None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array, of which nothing is read."""
+        return self._rows(name).shape
+
+    def dtype(self, name: str) -> torch.dtype:
+        """The dtype of an array, of which nothing is read."""
+        return self._rows(name).dtype
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -99,12 +147,12 @@ class FeatureStore:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(_split(n) for n in self._arrays))
+        return tuple(dict.fromkeys(split_part(n) for n in self._arrays))
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the feature arrays."""
-        return tuple(n for n in self._arrays if _what(n) not in INTEGERS)
+        return tuple(n for n in self._arrays if what_of(n) not in INTEGERS)
 
     def label_counts(self, split: str = "train") -> Tensor:
         """How many rows of the split each class has, [C] int64."""
@@ -119,15 +167,15 @@ class FeatureStore:
     ) -> Iterator[tuple[slice, Tensor]]:
         """Pieces of ``rows`` rows and where they stand, each checked to be finite and, unless
         ``zero``, without zero vectors, which have no direction."""
-        array = self[name]
+        array = self._rows(name)
         if rows is None:
-            width = array[0].numel() * array.element_size()
+            width = math.prod(array.shape[1:]) * array.dtype.itemsize
             rows = max(1, CHUNK_BYTES // max(1, width))
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):
-            piece = array[top : top + rows]
-            if _what(name) not in INTEGERS:
+            piece = array.read(top, min(top + rows, len(array)))
+            if what_of(name) not in INTEGERS:
                 _require_vectors(piece, top, f"{name} of {self.where}", zero)
             yield slice(top, top + len(piece)), piece
 
@@ -136,6 +184,34 @@ class FeatureStore:
         for name in self.features:
             for _ in self.chunks(name, zero=zero):
                 pass
+
+    def held_out(self, share: float = 0.2, *, seed: int = 0) -> FeatureStore:
+        """A store of one split as train and test: of every class, ``share`` of its rows is drawn
+        for the test, but two stay to be fitted."""
+        if len(self.splits) != 1:
+            raise ValueError(f"expected {self.where} to have one split, got {self.splits}")
+        if not 0 < share < 1:
+            raise ValueError(f"expected a share in (0, 1), got {share}")
+        split = self.splits[0]
+        labels = self[f"{split}/labels"]
+        # By class, and within a class by chance.
+        chance = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
+        order = chance.argsort()
+        order = order[labels[order].argsort(stable=True)]
+        counts = self.label_counts(split)
+        tops = counts.cumsum(0) - counts
+        rank = torch.arange(len(labels)) - tops[labels[order]]
+        drawn = torch.minimum((share * counts).round().long(), counts - 2)
+        chosen = rank < drawn[labels[order]]
+        if not chosen.any():
+            raise ValueError(f"expected rows to hold out in {self.where}, got too few a class")
+        places = {"train": order[~chosen].sort().values, "test": order[chosen].sort().values}
+        arrays = {
+            f"{name}/{what_of(n)}": Selected(rows, index)
+            for name, index in places.items()
+            for n, rows in self._arrays.items()
+        }
+        return FeatureStore(self.where, arrays, self.metadata | {"num_classes": self.num_classes})
 
 
 def write_store(
@@ -155,7 +231,7 @@ def write_store(
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected metadata that JSON can say, got: {error}") from None
     tensors = {
-        n: a.detach().cpu() if isinstance(a, Tensor) else _tensor(a, path)
+        n: a.detach().cpu() if isinstance(a, Tensor) else as_tensor(a, path)
         for n, a in arrays.items()
     }
     store = FeatureStore(str(path), tensors, json.loads(header["metadata"]))
@@ -174,92 +250,41 @@ def write_store(
         temporary.unlink(missing_ok=True)
 
 
-def _read_safetensors(path: Location) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    rule = f"expected {os.fspath(path)} to be a whole safetensors file of features"
-    try:
-        # The tensors keep the file mapped.
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = file.metadata() or {}
-            arrays = {n: file.get_tensor(n) for n in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise ValueError(f"{rule}, got no such file") from None
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"{rule}, got: {error}") from None
-    except (RuntimeError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{rule}, got: {error}") from None
-    # Files of others have no format, and are welcome.
-    if header.get("format", FORMAT) not in (FORMAT, "pt", "np"):
-        raise ValueError(f"{rule} (format {FORMAT!r}), got format {header['format']!r}")
-    try:
-        metadata = json.loads(header.get("metadata", "{}"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{rule} with JSON metadata, got: {error}") from None
-    if not isinstance(metadata, dict):
-        raise ValueError(f"{rule} with a JSON object, got {type(metadata).__name__}")
-    return arrays, metadata
-
-
-def _tensor(array: np.ndarray, path: Location) -> Tensor:
-    try:
-        return torch.from_numpy(array)
-    except (TypeError, ValueError):
-        rule = f"expected an array of numbers in this machine's byte order in {os.fspath(path)}"
-        raise ValueError(f"{rule}, got {array.dtype} {array.shape}") from None
-
-
-def _split(name: str) -> str:
-    return name.partition("/")[0]
-
-
-def _what(name: str) -> str:
-    return name.partition("/")[2]
-
-
-def _full_name(name: str) -> str:
-    if "/" in name:
-        return name
-    split, _, what = name.partition("_")
-    return f"{split}/{what}" if split in SPLITS and what else f"train/{name}"
-
-
-def _layout(where: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, Rows]:
     """The arrays by full name, each of a right dtype and shape, all of a split of one length."""
-    found: dict[str, Tensor] = {}
+    found: dict[str, Rows] = {}
     lengths: dict[str, tuple[int, str]] = {}
     for given, array in sorted(arrays.items()):
-        name = _full_name(given)
-        split, what = _split(name), _what(name)
+        name, rows = full_name(given), as_rows(array)
+        split, what = split_part(name), what_of(name)
         if split not in SPLITS or not what:
             rule = f"expected arrays of {where} named SPLIT/WHAT, SPLIT in {', '.join(SPLITS)}"
             raise ValueError(f"{rule}, got {given!r}")
         if name in found:
             raise ValueError(f"expected one {name} in {where}, got another called {given!r}")
         integers = what in INTEGERS
-        if integers and (array.dim() != 1 or array.dtype not in INTEGER_DTYPES):
-            rule = f"expected {name} of {where} to be [N] integers"
-            raise ValueError(f"{rule}, got {array.dtype} {tuple(array.shape)}")
-        if not integers and (array.dim() != 2 or array.dtype not in FEATURE_DTYPES):
-            rule = f"expected {name} of {where} to be [N, d] floats"
-            raise ValueError(f"{rule}, got {array.dtype} {tuple(array.shape)}")
-        if not array.numel():
-            raise ValueError(f"expected {name} of {where} not empty, got {tuple(array.shape)}")
-        length, first = lengths.setdefault(split, (len(array), name))
-        if len(array) != length:
+        dim, dtypes = (1, INTEGER_DTYPES) if integers else (2, FEATURE_DTYPES)
+        if len(rows.shape) != dim or rows.dtype not in dtypes:
+            expected = "[N] integers" if integers else "[N, d] floats"
+            rule = f"expected {name} of {where} to be {expected}"
+            raise ValueError(f"{rule}, got {rows.dtype} {rows.shape}")
+        if not math.prod(rows.shape):
+            raise ValueError(f"expected {name} of {where} not empty, got {rows.shape}")
+        length, first = lengths.setdefault(split, (len(rows), name))
+        if len(rows) != length:
             rule = f"expected {length} rows in {name} of {where}, as in {first}"
-            raise ValueError(f"{rule}, got {len(array)}")
-        found[name] = array.to(torch.int64) if integers else array
+            raise ValueError(f"{rule}, got {len(rows)}")
+        found[name] = as_rows(rows.read(0, length).to(torch.int64)) if integers else rows
     if not found:
         raise ValueError(f"expected arrays such as train/features in {where}, got none")
     return found
 
 
-def _number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int | None) -> int:
+def _number_of_classes(where: str, found: Mapping[str, Tensor], declared: int | None) -> int:
     """The number declared, or one more than the largest label of all splits."""
     number = declared or MAX_CLASSES
     largest = -1
-    for name, labels in arrays.items():
-        if _what(name) != "labels":
-            continue
+    for name, labels in found.items():
         bad = (labels < 0) | (labels >= number)
         if bad.any():
             i = int(bad.nonzero()[0])
@@ -270,6 +295,11 @@ def _number_of_classes(where: str, arrays: Mapping[str, Tensor], declared: int |
 
 
 def _require_vectors(piece: Tensor, top: int, where: str, zero: bool) -> None:
+    # One pass where all is well: a finite norm above zero is that of a vector.
+    wide = torch.float64 if piece.dtype == torch.float64 else torch.float32
+    norm = torch.linalg.vector_norm(piece, dim=1, dtype=wide)
+    if norm.isfinite().all() and (zero or (norm > 0).all()):
+        return
     finite = piece.isfinite().all(-1)
     if not finite.all():
         row = top + int((~finite).nonzero()[0])

@@ -1,0 +1,256 @@
+"""Features in Parquet: a list column of floats a row, as Hugging Face datasets writes it.
+
+Columns are read in record batches. What a file would decode to is held against its size before
+anything is read: a run-length encoded page of a few bytes can stand for billions of numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.data.shards import Rows, split_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+LABELS = ("label", "labels", "target", "class")
+SPLIT = "split"
+
+# Features hardly compress; labels do, and are small.
+MAX_RATIO = 64
+FREE_BYTES = 1 << 30
+
+# The width of a vector, and bytes of a record batch.
+MAX_WIDTH = 1 << 20
+BATCH_BYTES = 1 << 25
+
+
+@dataclass
+class ParquetColumns:
+    """The columns of a file: features by name, labels [N], the rows of each split, where the file
+    tells, and names of the classes."""
+
+    features: dict[str, Rows]
+    labels: Tensor | None
+    splits: dict[str, Tensor]
+    class_names: list[str]
+
+
+def read_parquet(
+    path: Path, features: str | None = None, labels: str | None = None
+) -> ParquetColumns:
+    """The columns of a Parquet file; features are read when they are asked for.
+
+    Without a name, every list column of floats is a feature, and the labels are in `LABELS`.
+    """
+    pa, _ = _arrow()
+    rule = f"expected {path} to be a whole Parquet file of features"
+    try:
+        with _open(path) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+            if not rows:
+                raise ValueError("no rows")
+            lists = [f.name for f in schema if _is_vector(f.type)]
+            chosen = lists if features is None else [_known(features, schema)]
+            if not chosen:
+                columns = ", ".join(f"{f.name} ({f.type})" for f in schema)
+                raise ValueError(f"no column of lists of floats among {columns}")
+            label = _label_column(schema, labels)
+            used = [*chosen, *(n for n in (label, SPLIT) if n in schema.names)]
+            _refuse_bombs(file, used, os.path.getsize(path))
+            found = {n: _rows(path, file, schema.field(n)) for n in chosen}
+            y = None if label is None else _labels(file, schema.field(label))
+            splits = _splits(file) if SPLIT in schema.names else {}
+            return ParquetColumns(found, y, splits, _class_names(schema, label))
+    except FileNotFoundError:
+        raise ValueError(f"{rule}, got no such file") from None
+    except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
+        raise ValueError(f"{rule}, got: {error}") from None
+
+
+class ParquetRows(Rows):
+    """A list column. Reading on from where the last piece ended costs nothing extra; elsewhere it
+    starts at the row group."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
+        self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
+        self.next, self.left = 0, torch.empty((0, shape[1]), dtype=dtype)
+        self.stream: Iterator[Tensor] = iter(())
+
+    def read(self, start: int, stop: int) -> Tensor:
+        if start != self.next or not start:
+            self._seek(start)
+        pieces, wanted = [self.left], stop - start - len(self.left)
+        while wanted > 0:
+            piece = next(self.stream, None)
+            if piece is None:
+                got = f"{start + sum(map(len, pieces))}"
+                raise ValueError(f"expected {len(self)} rows in {self.path}, got {got}")
+            pieces.append(piece)
+            wanted -= len(piece)
+        found = torch.cat(pieces)
+        self.next, self.left = stop, found[stop - start :].clone()
+        return found[: stop - start]
+
+    def _seek(self, start: int) -> None:
+        with _open(self.path) as file:
+            sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+        top, group = 0, 0
+        while group < len(sizes) and top + sizes[group] <= start:
+            top, group = top + sizes[group], group + 1
+        self.next, self.left = start, self.left[:0]
+        self.stream = self._batches(range(group, len(sizes)), top, start - top)
+
+    def _batches(self, groups: range, top: int, skip: int) -> Iterator[Tensor]:
+        pa, _ = _arrow()
+        width = self.shape[1] * self.dtype.itemsize
+        size = max(1, BATCH_BYTES // width)
+        try:
+            with _open(self.path) as file:
+                for batch in file.iter_batches(size, list(groups), [self.name]):
+                    piece = self._vectors(batch.column(0), top)
+                    top += len(piece)
+                    piece, skip = piece[skip:], max(0, skip - len(piece))
+                    yield piece
+        except (OSError, MemoryError, pa.ArrowException) as error:
+            rule = f"expected {self.path} to be a whole Parquet file of features"
+            raise ValueError(f"{rule}, got: {error}") from None
+
+    def _vectors(self, column: pa.Array, top: int) -> Tensor:
+        width = self.shape[1]
+        rule = f"expected {width} numbers in every {self.name} of {self.path}"
+        lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        bad = (lengths != width).nonzero()[0]
+        if len(bad):
+            got = "none" if lengths[bad[0]] < 0 else f"{lengths[bad[0]]}"
+            raise ValueError(f"{rule}, got {got} in row {top + bad[0]}")
+        values = column.flatten()
+        if values.null_count:
+            place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(f"{rule}, got a null in row {top + place // width}")
+        # A copy: Arrow's memory is not to be written to.
+        return torch.from_numpy(values.to_numpy(zero_copy_only=False).copy()).view(-1, width)
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(
+            "expected pyarrow to read Parquet: pip install resultant[parquet]"
+        ) from None
+    return pyarrow, pyarrow.parquet
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    return _arrow()[1].ParquetFile(
+        path,
+        buffer_size=1 << 20,
+        # Footers are a few bytes a column and row group.
+        thrift_string_size_limit=1 << 27,
+        thrift_container_size_limit=1 << 22,
+    )
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    pa = _arrow()[0]
+    t = pa.types
+    is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
+    return is_list and t.is_floating(kind.value_type)  # type: ignore[attr-defined]
+
+
+def _known(name: str, schema: pa.Schema) -> str:
+    if name not in schema.names:
+        raise ValueError(f"no column {name!r} among {', '.join(schema.names)}")
+    if not _is_vector(schema.field(name).type):
+        raise ValueError(f"column {name!r} of {schema.field(name).type}, not lists of floats")
+    return name
+
+
+def _label_column(schema: pa.Schema, labels: str | None) -> str | None:
+    if labels is None:
+        return next((n for n in LABELS if n in schema.names), None)
+    if labels not in schema.names:
+        raise ValueError(f"no column {labels!r} among {', '.join(schema.names)}")
+    return labels
+
+
+def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
+    """Raise if the columns would decode to far more than the file holds."""
+    limit = FREE_BYTES + MAX_RATIO * size
+    total = 0
+    for g in range(file.num_row_groups):
+        group = file.metadata.row_group(g)
+        for c in range(group.num_columns):
+            column = group.column(c)
+            if column.path_in_schema.split(".")[0] in used:
+                # Eight bytes a number at the most, however they are encoded.
+                total += max(column.total_uncompressed_size, 8 * column.num_values)
+        if total > limit:
+            got = f"{total:,} bytes or more from a file of {size:,}"
+            raise ValueError(f"columns that decode to {got}, beyond the limit of {limit:,}")
+
+
+def _rows(path: Path, file: pq.ParquetFile, field: pa.Field) -> Rows:
+    """The rows of a list column, whose width is what the number of its values says."""
+    metadata = file.metadata
+    values = 0
+    for g in range(metadata.num_row_groups):
+        group = metadata.row_group(g)
+        for c in range(group.num_columns):
+            if group.column(c).path_in_schema.split(".")[0] == field.name:
+                values += group.column(c).num_values
+    width, odd = divmod(values, metadata.num_rows)
+    if odd or not 1 <= width <= MAX_WIDTH:
+        got = f"{values:,} numbers in {metadata.num_rows:,} rows of {field.name!r}"
+        raise ValueError(f"vectors of mixed dimensions, {got}")
+    dtype = torch.from_numpy(np.empty(0, field.type.value_type.to_pandas_dtype())).dtype
+    return ParquetRows(path, field.name, (metadata.num_rows, width), dtype)
+
+
+def _labels(file: pq.ParquetFile, field: pa.Field) -> Tensor:
+    pa = _arrow()[0]
+    if not pa.types.is_integer(field.type):
+        raise ValueError(f"labels {field.name!r} of {field.type}, not integers")
+    column = file.read([field.name]).column(0)
+    if column.null_count:
+        raise ValueError(f"{column.null_count} nulls among the labels {field.name!r}")
+    return torch.from_numpy(column.to_numpy().astype(np.int64))
+
+
+def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
+    """The names that datasets writes beside its features, if they are there."""
+    try:
+        about = json.loads((schema.metadata or {})[b"huggingface"])
+        names = about["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
+    return [str(n) for n in names] if isinstance(names, list) else []
+
+
+def _splits(file: pq.ParquetFile) -> dict[str, Tensor]:
+    """The places of the rows of each split that the column `SPLIT` names."""
+    pa = _arrow()[0]
+    column = file.read([SPLIT]).column(0).cast(pa.string()).combine_chunks().dictionary_encode()
+    if column.null_count:
+        raise ValueError(f"{column.null_count} nulls in the column {SPLIT!r}")
+    codes = torch.from_numpy(column.indices.to_numpy().copy())
+    found: dict[str, Tensor] = {}
+    for code, name in enumerate(column.dictionary.to_pylist()):
+        split = split_of(name)
+        if split is None:
+            raise ValueError(f"the split {name!r}, none of train, val and test")
+        places = (codes == code).nonzero()[:, 0]
+        found[split] = torch.cat([found.get(split, places[:0]), places]).sort().values
+    return found

@@ -1,0 +1,292 @@
+"""A frozen feature space: class statistics of training rows, and held-out queries (sec:frozen-states).
+
+Features may be mapped from a file: they are read some rows at a time, taken to unit length there,
+and never held in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from resultant._checks import COMPUTE_DTYPE
+from resultant._features import normalized, require_labels, require_temperature, shape_of
+from resultant.classes import MAX_KAPPA, ClassState, ClassStatistics
+from resultant.data.store import FeatureStore
+from resultant.frozen.result import Result
+from resultant.gain import angular_gain
+from resultant.shots import GROUPS, shot_groups
+
+# Bytes of training rows in float64, and of cosines of queries, at a time.
+ROW_BYTES = 1 << 25
+SCORE_BYTES = 1 << 26
+
+# How many classes an error names.
+NAMED = 8
+
+Progress = Callable[[str, float], object]
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceSummary(Result):
+    """What a space is made of: rows for fitting, for calibration and held out, classes by shot
+    group, classes of one training row (their kappa is the cap)."""
+
+    name: str
+    num_classes: int
+    dim: int
+    fitting: int
+    calibration: int
+    held_out: int
+    tau: float
+    estimator: str
+    groups: dict[str, int]
+    single: tuple[int, ...]
+
+
+class FrozenSpace:
+    r"""Training rows, the classes fitted to them, and held-out queries. Made by `FrozenSpace.fit`.
+
+    ``train`` [N, p] and ``test`` [M, p] as they came, ``labels`` [N] and ``test_labels`` [M];
+    ``fitting`` [N] bool says which rows the ``statistics`` and the ``state`` come from, the others
+    are for calibration. ``counts`` [C] are of all training rows: they make the shot ``groups`` [C]
+    and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` in float64. ``identities`` [N] or
+    None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        train: Tensor,
+        labels: Tensor,
+        test: Tensor,
+        test_labels: Tensor,
+        fitting: Tensor | None,
+        identities: Tensor | None,
+        statistics: ClassStatistics,
+        tau: float,
+        estimator: str,
+        dtype: torch.dtype,
+    ) -> None:
+        self.name, self.train, self.labels = name, train, labels
+        self.test, self.test_labels = test, test_labels
+        self.fitting, self.identities, self.statistics = fitting, identities, statistics
+        self.tau, self.estimator, self.dtype = tau, estimator, dtype
+        self.state: ClassState = statistics.state(estimator)
+        self.counts = torch.bincount(labels, minlength=statistics.num_classes)
+        self.groups = shot_groups(self.counts)
+
+    @staticmethod
+    def fit(
+        train: Tensor,
+        labels: Tensor,
+        test: Tensor,
+        test_labels: Tensor,
+        *,
+        num_classes: int | None = None,
+        name: str = "features",
+        tau: float = 0.1,
+        estimator: str = "mle",
+        fitting_share: float | None = None,
+        identities: Tensor | None = None,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        progress: Progress | None = None,
+    ) -> FrozenSpace:
+        """Fit the classes of training rows ``train`` [N, p], ``labels`` [N], to be asked about
+        queries ``test`` [M, p], ``test_labels`` [M]. Rows need no unit length.
+
+        ``fitting_share`` (0.8 in sec:inat-realization-protocol) of the ``identities`` [N], or rows,
+        of each class, and one at the least, are fitted; the others are calibration queries. Every
+        class in [0, C) must have a training row. One row only gives the capped concentration.
+        ``progress`` is called with a name and a share.
+        """
+        for what, z in (("train", train), ("test", test)):
+            if not isinstance(z, Tensor) or z.dim() != 2 or z.dtype not in COMPUTE_DTYPE:
+                raise ValueError(f"expected {what} [N, p] of a floating dtype, got {shape_of(z)}")
+            if not len(z):
+                raise ValueError(f"expected a row or more in {what}, got none")
+        if train.shape[1] != test.shape[1]:
+            got = f"{train.shape[1]} and {test.shape[1]}"
+            raise ValueError(f"expected train and test of one dimension, got {got}")
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
+        require_temperature(tau, 1, train.device, True)
+        C = num_classes if num_classes is not None else int(labels.max()) + 1
+        require_labels(labels, len(train), C, train.device, True, name="labels")
+        _require_known(test_labels, C)
+        require_labels(test_labels, len(test), C, test.device, True, name="test_labels")
+        fitting = None
+        if fitting_share is not None:
+            fitting = _split(labels, identities, fitting_share, seed)
+        _require_trained(labels, test_labels, C)
+        statistics = ClassStatistics(C, train.shape[1], device=train.device)
+        height = max(1, ROW_BYTES // (8 * train.shape[1]))
+        for top in range(0, len(train), height):
+            rows = slice(top, top + height)
+            x, y = unit(train[rows], "train", top), labels[rows]
+            if fitting is not None:
+                x, y = x[fitting[rows]], y[fitting[rows]]
+            statistics.update(x, y, validate_args=False)
+            if progress is not None:
+                progress("fit", min(1.0, (top + height) / len(train)))
+        return FrozenSpace(
+            *(name, train, labels, test, test_labels, fitting, identities, statistics),
+            *(float(tau), estimator, dtype),
+        )
+
+    @staticmethod
+    def from_store(
+        store: FeatureStore,
+        feature: str,
+        *,
+        train: str = "train",
+        test: str = "test",
+        tau: float = 0.1,
+        estimator: str = "mle",
+        fitting_share: float | None = None,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        progress: Progress | None = None,
+    ) -> FrozenSpace:
+        """The space of one feature (``encoder``, ``projection``) of a store; arguments as in
+        `fit`. The store's identities, if any, keep views of one image on one side of a split."""
+        identities = f"{train}/identities"
+        return FrozenSpace.fit(
+            store[f"{train}/{feature}"],
+            store[f"{train}/labels"],
+            store[f"{test}/{feature}"],
+            store[f"{test}/labels"],
+            num_classes=store.num_classes,
+            name=feature,
+            tau=tau,
+            estimator=estimator,
+            fitting_share=fitting_share,
+            identities=store[identities] if identities in store else None,
+            seed=seed,
+            dtype=dtype,
+            progress=progress,
+        )
+
+    @property
+    def num_classes(self) -> int:
+        return self.state.num_classes
+
+    @property
+    def dim(self) -> int:
+        return self.state.dim
+
+    @property
+    def gain(self) -> Tensor:
+        r"""The gains :math:`g_c=A_c/\tau_0` [C] in float64."""
+        return angular_gain(self.state, self.tau)
+
+    @property
+    def log_prior(self) -> Tensor:
+        r""":math:`\log\pi_c` [C] of the training counts, in float64."""
+        return (self.counts.double() / self.counts.sum()).log()
+
+    @property
+    def calibration(self) -> Tensor | None:
+        """The calibration rows of ``train``, [K] int64, or None without a split."""
+        return None if self.fitting is None else (~self.fitting).nonzero().squeeze(1)
+
+    def group_means(self, values: Tensor) -> dict[str, float | None]:
+        """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left."""
+        found: dict[str, float | None] = {}
+        for g, name in enumerate(GROUPS):
+            mean = float(values[self.groups == g].double().nanmean())
+            found[name] = None if math.isnan(mean) else mean
+        return found
+
+    def queries(self, chunk: int | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """The held-out queries as unit vectors [n, p] of ``dtype`` with their labels [n], ``chunk``
+        rows at a time, by default 64 MiB of float32 cosines."""
+        if chunk is None:
+            chunk = max(1, SCORE_BYTES // (4 * max(self.num_classes, self.dim)))
+        for top in range(0, len(self.test), chunk):
+            rows = slice(top, min(top + chunk, len(self.test)))
+            yield rows, unit(self.test[rows], "test", top).to(self.dtype), self.test_labels[rows]
+
+    def summary(self) -> SpaceSummary:
+        held = 0 if self.fitting is None else int((~self.fitting).sum())
+        return SpaceSummary(
+            *(self.name, self.num_classes, self.dim, len(self.train) - held, held, len(self.test)),
+            *(self.tau, self.estimator),
+            {name: int((self.groups == g).sum()) for g, name in enumerate(GROUPS)},
+            tuple((self.state.count == 1).nonzero().squeeze(1).tolist()),
+        )
+
+    def capped(self) -> tuple[int, ...]:
+        """The classes at the largest concentration."""
+        return tuple((self.state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist())
+
+
+def unit(z: Tensor, name: str, top: int = 0) -> Tensor:
+    """Rows ``z`` [n, p] as unit vectors in float64; rows without direction are an error."""
+    x = z.double()
+    # By its largest entry first: the squares of a float64 row might not be finite.
+    x = normalized(x / x.abs().amax(1, keepdim=True))
+    bad = ~torch.isfinite(x[:, 0])
+    if bad.any():
+        i = int(bad.nonzero()[0])
+        what = "a zero vector" if not z[i].any() else "values that are not"
+        raise ValueError(f"expected {name} finite and not zero, got {what} in row {top + i}")
+    return x
+
+
+def sample_rows(number: int, wanted: int, seed: int) -> Tensor:
+    """``wanted`` of ``number`` rows, or all, drawn without a look at them, in order."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(number, generator=generator)[:wanted].sort().values
+
+
+def named(classes: list[int]) -> str:
+    rest = ", ..." if len(classes) > NAMED else ""
+    return ", ".join(map(str, classes[:NAMED])) + rest
+
+
+def _require_known(test_labels: Tensor, C: int) -> None:
+    """Raise where a query is of a class beyond those of training, naming the classes."""
+    beyond = test_labels[test_labels >= C].unique().tolist()
+    if beyond:
+        what = f"classes {named(beyond)} of {C}"
+        raise ValueError(f"expected queries of classes seen in training, got {what}")
+
+
+def _require_trained(labels: Tensor, test_labels: Tensor, C: int) -> None:
+    empty = torch.bincount(labels, minlength=C) == 0
+    if not empty.any():
+        return
+    asked = torch.bincount(test_labels, minlength=C) > 0
+    missing, both = (a.nonzero().squeeze(1).tolist() for a in (empty, empty & asked))
+    got = f"none of {len(missing)}: {named(missing)}"
+    got += f" (queries ask for {named(both)})" if both else ""
+    raise ValueError(f"expected a training row of each of {C} classes, got {got}")
+
+
+def _split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
+    """Which rows are fitted, [N] bool: a share of the identities of each class."""
+    if not 0 < share < 1:
+        raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
+    if identities is not None and identities.shape != labels.shape:
+        raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
+    if identities is None:
+        owner, place = labels, torch.arange(len(labels))
+    else:
+        key = torch.stack([labels, identities.long()])
+        distinct, place = key.unique(dim=1, return_inverse=True)
+        owner = distinct[0]
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(owner), generator=generator)
+    order = order[owner[order].argsort(stable=True)]
+    size = torch.bincount(owner)
+    first = size.cumsum(0) - size
+    rank = torch.arange(len(owner)) - first[owner[order]]
+    chosen = torch.empty(len(owner), dtype=torch.bool)
+    chosen[order] = rank < (share * size[owner[order]]).ceil()
+    return chosen[place]
