@@ -61,16 +61,16 @@ def main() -> None:
         one = torch.rand(ROWS * CLASSES, device="cuda", dtype=dtype)
         both = torch.rand(ROWS * CLASSES * 3 // 2, device="cuda", dtype=dtype)
         target_one, target_both = torch.empty_like(one), torch.empty_like(both)
-        copy_one = milliseconds(captured(lambda: target_one.copy_(one)))  # noqa: B023
-        copy_both = milliseconds(captured(lambda: target_both.copy_(both)))  # noqa: B023
+        copy_one = milliseconds(captured(lambda: target_one.copy_(one)))
+        copy_both = milliseconds(captured(lambda: target_both.copy_(both)))
         timed = {
-            "q": (lambda: resultant.vmf_score(rho, kappa, tau, P), copy_one),  # noqa: B023
+            "q": (lambda: resultant.vmf_score(rho, kappa, tau, P), copy_one),
             "q and slope": (
-                lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P),  # noqa: B023
+                lambda: resultant.vmf_score_and_slope(rho, kappa, tau, P),
                 copy_both,
             ),
             "q and slope, torch path": (
-                lambda: Columns(kappa, tau, P)(rho, True),  # noqa: B023
+                lambda: Columns(kappa, tau, P)(rho, True),
                 copy_both,
             ),
         }

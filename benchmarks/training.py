@@ -58,11 +58,11 @@ def convolutions() -> list[dict[str, object]]:
 
             def backward(*wanted: bool) -> Callable[[], object]:
                 return lambda: torch.ops.aten.convolution_backward(
-                    dy, x, w, None, (1, 1), (1, 1), (1, 1), False, (0, 0), groups, wanted  # noqa: B023
+                    dy, x, w, None, (1, 1), (1, 1), (1, 1), False, (0, 0), groups, wanted
                 )  # fmt: skip
 
             times = [
-                graphed(lambda: F.conv2d(x, w, None, 1, 1, 1, groups)),  # noqa: B023
+                graphed(lambda: F.conv2d(x, w, None, 1, 1, 1, groups)),
                 graphed(backward(True, False, False)),
                 graphed(backward(False, True, False)),
             ]
@@ -83,10 +83,10 @@ def norms() -> list[dict[str, object]]:
         plain = (gamma, beta, mean, var, 0.1, 1e-5)
         out, saved = _norm_kernel.forward(x, residual, *plain)
         times = {
-            "copy": lambda: residual.copy_(x),  # noqa: B023
-            "forward": lambda: _norm_kernel.forward(x, None, *plain),  # noqa: B023
-            "forward, residual": lambda: _norm_kernel.forward(x, residual, *plain),  # noqa: B023
-            "backward": lambda: _norm_kernel.backward(x, out, saved, one, None, False, c),  # noqa: B023
+            "copy": lambda: residual.copy_(x),
+            "forward": lambda: _norm_kernel.forward(x, None, *plain),
+            "forward, residual": lambda: _norm_kernel.forward(x, residual, *plain),
+            "backward": lambda: _norm_kernel.backward(x, out, saved, one, None, False, c),
             "backward, residual": lambda: _norm_kernel.backward(
                 x,
                 out,
@@ -94,8 +94,8 @@ def norms() -> list[dict[str, object]]:
                 one,
                 two,
                 True,
-                c,  # noqa: B023
-            ),  # fmt: skip
+                c,
+            ),
         }
         rows.append(
             {"channels": c, **{name: round(graphed(run) / runs, 1) for name, run in times.items()}}
@@ -115,8 +115,8 @@ def networks() -> list[dict[str, object]]:
             parameters = list(network.parameters())
 
             def run() -> object:
-                loss = (network(x).projection * weight).sum()  # noqa: B023
-                return torch.autograd.grad(loss, parameters)  # noqa: B023
+                loss = (network(x).projection * weight).sum()
+                return torch.autograd.grad(loss, parameters)
 
             us = graphed(run) / runs / VIEWS
             rows.append({"runs": runs, "fuse": fuse, "us a view": round(us, 2)})

@@ -27,16 +27,21 @@ def tiny_config(**changes: Any) -> TrainConfig:
     return larger_config(batch_size=N, **changes)
 
 
-def stacked(config: TrainConfig, runs: list[Run], dtype: torch.dtype = torch.float32) -> Stack:
+def stacked(
+    config: TrainConfig,
+    runs: list[Run],
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = CPU,
+) -> Stack:
     """A stack on the tiny data set, in float64 if wanted: a training step magnifies roundings."""
     members = long_tail_indices(DATA.train_labels, 4, config.imbalance)
-    images, labels = DATA.train_images[members], DATA.train_labels[members]
-    counts = torch.bincount(labels)
+    images, labels = (a[members].to(device) for a in (DATA.train_images, DATA.train_labels))
+    counts = torch.bincount(labels.cpu())
     assert counts.tolist() == COUNTS
     seeds = [run.seed for run in runs]
     third = config.classification_view
     batches = CifarBatches(images, labels, seeds, config.batch_size, third, dtype)
-    stack = Stack(config, runs, batches, counts, CPU)
+    stack = Stack(config, runs, batches, counts, device)
     stack.network.to(dtype)
     for state in stack.optimizer.state.values():
         state["momentum_buffer"] = state["momentum_buffer"].to(dtype)
@@ -185,3 +190,30 @@ def test_target_gain_without_temperature() -> None:
 def test_one_large_network_at_a_time() -> None:
     with pytest.raises(ValueError, match="one run of resnet50 at a time, got 2"):
         build(preset("imagenet-lt"), [Run(), Run(seed=1)], 10)
+
+
+@pytest.mark.gpu
+def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph leaves the runs as they were, and does what the step does, also on the CPU."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    config = tiny_config(objective="joint", classification_view=True)
+    runs = [Run("native"), Run("angular", 0.5), Run("temperature", 0.5, 1)]
+    on_gpu = stacked(config, runs, device=torch.device("cuda"))
+    on_gpu.batches.load(on_gpu.batches.draw(0))
+    before = {name: a.clone() for name, a in on_gpu.tensors().items()}
+    on_gpu.capture()
+    for name, a in on_gpu.tensors().items():
+        assert torch.equal(a, before[name]), name
+    totals = []
+    for stack in (
+        on_gpu,
+        stacked(config, runs, device=torch.device("cuda")),
+        stacked(config, runs),
+    ):
+        stack.start_epoch(0)
+        stack.batches.load(stack.batches.draw(0))
+        stack.replay()
+        totals.append(stack.total.cpu())
+    assert on_gpu.graph is not None
+    torch.testing.assert_close(totals[0], totals[1], rtol=1e-4, atol=0)
+    torch.testing.assert_close(totals[0], totals[2], rtol=1e-3, atol=0)
