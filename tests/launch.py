@@ -1,12 +1,15 @@
 """The command ``resultant`` in a process of its own, with ImageNet-LT of four classes.
 
-Torchvision is made to fit the torch that is here, as in conftest.
+Torchvision is made to fit the torch that is here, as in conftest. With STOP in the environment a
+training is interrupted after its first epoch.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
+from typing import Any
 
 from resultant.cli import main
 from resultant.data.lists import DATASETS
@@ -20,7 +23,15 @@ def small() -> None:
     DATASETS["imagenet-lt"] = replace(DATASETS["imagenet-lt"], num_classes=NUM_CLASSES)
 
 
+def stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
     define_missing()
     small()
+    if "STOP" in os.environ:
+        from resultant.watch import Watch
+
+        Watch.__call__ = stop
     sys.exit(main())

@@ -91,6 +91,8 @@ def test_train_again_replaces_and_continues(
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other
     assert "probes" not in records(tmp_path)[1]
+    assert [record["job_epochs"] for record in records(tmp_path)[1:]] == [0, 0]
+    assert [record["job_epochs"] for record in records(trained)] == [1, 1]
     # Other settings are another job.
     assert train(*call, "--temperature", "0.2") == 2
     shown = capsys.readouterr().err

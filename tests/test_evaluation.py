@@ -40,14 +40,21 @@ def records(trained: Trained) -> list[dict]:
     return evaluate_cifar(trained, DATA, PROBES)
 
 
-def features(trained: Trained, number: int, space: str) -> tuple[Tensor, Tensor]:
-    """Of the training and test images, for a run by its number."""
-    _, stack, place = list(trained.networks())[number]
-    assert isinstance(stack.network, StackedResNet32)
+Features = dict[tuple[int, str], tuple[Tensor, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def features(trained: Trained) -> Features:
+    """Of the training and test images, by the number of the run and the space."""
     images = torch.cat([DATA.train_images, DATA.test_images])
-    found = outputs(stack.network, images, torch.float32)
-    a = getattr(found, space)[place]
-    return a[: len(DATA.train_images)], a[len(DATA.train_images) :]
+    found: Features = {}
+    for number, (_, stack, place) in enumerate(trained.networks()):
+        assert isinstance(stack.network, StackedResNet32)
+        made = outputs(stack.network, images, torch.float32)
+        for space in ("encoder", "projection"):
+            train, test = getattr(made, space)[place].split([24, 80])
+            found[number, space] = train, test
+    return found
 
 
 def test_records(trained: Trained, records: list[dict]) -> None:
@@ -65,14 +72,14 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
 
 
-def test_probes(trained: Trained, records: list[dict]) -> None:
+def test_probes(features: Features, records: list[dict]) -> None:
     """Each run and space by itself; all are probed at once."""
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     counts = torch.bincount(DATA.train_labels[members])
     for number, record in enumerate(records):
         for pool, rows in (("long_tail", members), ("balanced", slice(None))):
             for space in ("encoder", "projection"):
-                x, queries = features(trained, number, space)
+                x, queries = features[number, space]
                 labels = DATA.train_labels[rows]
                 alone = linear_probes(
                     *(x[rows][None], labels, queries[None], DATA.test_labels, 4, PROBES),
@@ -118,10 +125,10 @@ def naive_frozen(x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: st
 
 
 @pytest.mark.parametrize("space", ["encoder", "projection"])
-def test_frozen_decisions(trained: Trained, records: list[dict], space: str) -> None:
+def test_frozen_decisions(features: Features, records: list[dict], space: str) -> None:
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     for number, record in enumerate(records):
-        x, queries = features(trained, number, space)
+        x, queries = features[number, space]
         found = record["frozen"][space]
         assert found.keys() == set(ESTIMATORS)
         for estimator in ESTIMATORS:

@@ -66,13 +66,12 @@ def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
 @pytest.mark.parametrize(
     ("changes", "run"),
     [
-        ({}, Run("native", seed=1)),
+        ({"schedule": "step", "milestones": (0.5,)}, Run("native", seed=1)),
         ({"objective": "joint", "prior": 0.5, "classifier_prior": 1.0}, Run("angular", seed=1)),
         (
             {"objective": "joint", "alpha": 0.7, "classification_view": True, "leave_out": True},
             Run("preserve", 0.5, seed=2),
         ),
-        ({"schedule": "step", "milestones": (0.5,), "warmup": 0}, Run("temperature", 0.3, 3)),
     ],
 )
 def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
@@ -132,9 +131,9 @@ def test_runs_do_not_touch_one_another() -> None:
     """Three in a stack and each by itself, also with two runs of one seed beside one of another."""
     config = tiny_config(objective="joint")
     runs = [Run("native", seed=0), Run("angular", 0.5, 0), Run("temperature", 0.5, 1)]
-    together = trained(stacked(config, runs, torch.float64), 2)
+    together = trained(stacked(config, runs, torch.float64), 1)
     for place, run in enumerate(runs):
-        alone = trained(stacked(config, [run], torch.float64), 2)
+        alone = trained(stacked(config, [run], torch.float64), 1)
         near(together.total[place], alone.total[0])
         mine = together.tensors()
         for name, a in alone.tensors().items():
@@ -154,7 +153,7 @@ def test_realizations_of_one_seed_begin_alike_and_part() -> None:
 def test_state_is_all_there_is() -> None:
     """Carried over in the middle of training, it continues bit for bit."""
     config, runs = tiny_config(epochs=3), [Run("angular", 0.5, 0), Run("native", seed=1)]
-    one, other = trained(stacked(config, runs), 2), trained(stacked(config, runs), 1)
+    one, other = trained(stacked(config, runs), 2), stacked(config, runs)
     kept = {name: a.clone() for name, a in one.tensors().items()}
     assert any(name.startswith("momentum.") for name in kept)
     other.load(kept)

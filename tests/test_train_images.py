@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -30,8 +30,9 @@ from resultant.data.lists import DATASETS
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.models import ImageNetwork
 from resultant.presets import Run, TrainConfig, preset
+from resultant.stack import Stack
 from resultant.train import Job
-from resultant.train_images import ListedImages, batch_of_one, load_images, train_images
+from resultant.train_images import ListedImages, batch_of_one, load_images, tester, train_images
 
 RUN = Run("angular", 0.5, 3)
 CHANGES = {"learning_rate": 0.02, "clip": 0.5}
@@ -176,15 +177,21 @@ def test_one_process(data: ListedImages, tmp_path: Path) -> None:
 
 
 def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
-    """Statistics, losses, weights and tests of two processes are those of one on all the images."""
+    """Statistics, losses, weights and tests of two processes are those of one on all the images,
+    also when they are interrupted in between."""
     tests = Path(__file__).parent
     call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     call += [str(tests / "launch.py"), "train", "imagenet-lt", *options(**CHANGES)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
     call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
-    call += ["--precision", "float32"]
+    call += ["--precision", "float32", "--checkpoint-every", "1"]
     places = os.pathsep.join([str(tests.parent / "src"), str(tests)])
     environment = os.environ | {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    stopped = environment | {"STOP": ""}
+    done = subprocess.run(call, capture_output=True, text=True, env=stopped, check=False)
+    assert done.returncode != 0 and "resultant: interrupted" in done.stderr, done.stderr
+    _, about = load(tmp_path / RUN.name / "checkpoint.safetensors")
+    assert about["epoch"] == 1
     done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     # The first process alone speaks.
@@ -193,6 +200,27 @@ def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
     (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
+
+
+def test_moments_are_those_of_the_first_process(
+    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process has of them when testing begins does not matter."""
+    settings, batches = config(), cast(Any, None)
+    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
+    saved = {name: a.clone() for name, a in stack.network.state_dict().items()}
+    test = tester(data, settings, 0)
+    (right,) = test(stack)
+    for a in stack.network.buffers():
+        a.fill_(3)
+
+    def from_first(*tensors: Tensor) -> None:
+        for mine, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
+            mine.copy_(saved[name])
+
+    (wrong,) = test(stack)
+    monkeypatch.setattr(_ranks, "from_first", from_first)
+    assert test(stack) == [right] != [wrong]
 
 
 def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:

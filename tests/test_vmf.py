@@ -7,22 +7,29 @@ than five standard errors from its exact value, is a failure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from flint import arb as ball
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
+from directions import (
+    DIMENSIONS,
+    P_VALUE,
+    STANDARD_ERRORS,
+    assert_mean,
+    axis,
+    direction,
+    double,
+    exact,
+    log_density,
+)
 from reference import arb
-from resultant import _angle
 from resultant.bessel import bessel_ratio, ratio
 from resultant.vmf import (
     ESTIMATORS,
@@ -34,33 +41,13 @@ from resultant.vmf import (
     unit_vector,
 )
 
-DIMENSIONS = (2, 3, 5, 16, 128, 1024, 65536)
 CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
 EPS = torch.finfo(torch.float64).eps
-STANDARD_ERRORS = 5.0
-P_VALUE = 1e-3
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(20240601)
-
-
-def double(*values: float) -> Tensor:
-    tensor = torch.tensor(values, dtype=torch.float64)
-    return tensor if len(values) > 1 else tensor.squeeze(0)
-
-
-def direction(p: int, *batch: int) -> Tensor:
-    return torch.nn.functional.normalize(torch.randn(*batch, p, dtype=torch.float64), dim=-1)
-
-
-def axis(p: int, i: int = 0, sign: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return sign * torch.eye(p, dtype=dtype)[i]
-
-
-def exact(compute: Callable[[], ball]) -> float:
-    return arb._certified(lambda: [compute()])[0]
 
 
 def exact_log_area(p: int) -> ball:
@@ -79,41 +66,6 @@ def exact_integral(p: int, kappa: float) -> float:
 
 def exact_ratio(p: int, kappa: float) -> ball:
     return ball(kappa) * arb._r(ball(p) / 2 - 1, ball(kappa) ** 2)
-
-
-def assert_mean(samples: Tensor, expected: Tensor | float) -> None:
-    """The mean over the first dimension, within the standard errors allowed."""
-    error = samples.std(0) / math.sqrt(len(samples))
-    excess = (samples.mean(0) - expected).abs() / error.clamp_min(1e-300)
-    assert excess.max() < STANDARD_ERRORS, f"{float(excess.max()):.1f} standard errors"
-
-
-def log_density(p: int, kappa: float, theta: np.ndarray) -> np.ndarray:
-    """The log density of the angle, up to a constant."""
-    with np.errstate(divide="ignore"):
-        across = (p - 2) * np.log(np.sin(theta)) if p > 2 else 0.0
-    return -2 * kappa * np.sin(theta / 2) ** 2 + across
-
-
-def bulk(p: int, kappa: float) -> tuple[float, float]:
-    """The mode of the angle and a standard deviation, from the curvature of its log density."""
-    cos = 2 * kappa / (p - 2 + math.hypot(p - 2, 2 * kappa)) if p > 2 else 1.0
-    mode = math.asin(math.sqrt((p - 2) * cos / kappa)) if kappa else math.pi / 2
-    curvature = ((p - 2) / math.sin(mode) ** 2 if p > 2 else 0.0) + kappa * math.cos(mode)
-    return mode, 1 / math.sqrt(max(curvature, 0.1))
-
-
-def angle_cdf(p: int, kappa: float) -> Callable[[np.ndarray], np.ndarray]:
-    mode, sd = bulk(p, kappa)
-    grid = np.linspace(max(0.0, mode - 15 * sd), min(math.pi, mode + 15 * sd), 40001)
-    logs = log_density(p, kappa, grid)
-    cdf = integrate.cumulative_simpson(np.exp(logs - logs.max()), x=grid, initial=0.0)
-    return lambda theta: np.interp(theta, grid, cdf / cdf[-1])
-
-
-def angles(x: Tensor, loc: Tensor) -> np.ndarray:
-    chord = (x - loc).square().sum(-1).sqrt()
-    return (2 * (chord / 2).clamp_max(1).asin()).numpy()
 
 
 class TestNormalizer:
@@ -370,203 +322,6 @@ class TestDivergence:
         assert kl_divergence(p, HypersphericalUniform(6, (5, 1, 1))).shape == (5, 3, 4)
         with pytest.raises(ValueError, match="on one sphere, got p = 6 and 7"):
             kl_divergence(p, HypersphericalUniform(7))
-
-
-SAMPLED = [
-    (2, 0.0), (2, 0.3), (2, 50.0), (2, 1e6), (3, 0.0), (3, 2.0), (3, 1e6), (10, 4.0),
-    (128, 0.0), (128, 60.0), (128, 1e6), (65536, 0.0), (65536, 2e4), (65536, 1e6),
-]  # fmt: skip
-
-
-class TestSampling:
-    @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
-    def test_angle_law(self, p: int, kappa: float) -> None:
-        theta = _angle.sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
-        assert stats.kstest(theta.numpy(), angle_cdf(p, kappa)).pvalue > P_VALUE
-
-    @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
-    def test_cosine_of_a_sample(self, p: int, kappa: float) -> None:
-        loc = direction(p)
-        x = VonMisesFisher(loc, kappa).sample((min(10000, 6000000 // p),))
-        assert stats.kstest(angles(x, loc), angle_cdf(p, kappa)).pvalue > P_VALUE
-
-    @pytest.mark.parametrize("p", [2, 3, 7])
-    @pytest.mark.parametrize("where", ["e1", "-e1", "e2", "anywhere"])
-    def test_directions_across_are_uniform(self, p: int, where: str) -> None:
-        special = {"e1": axis(p), "-e1": axis(p, sign=-1.0), "e2": axis(p, 1)}
-        loc = special.get(where, direction(p))
-        x = VonMisesFisher(loc, 3.0).sample((30000,))
-        across = x - (x @ loc).unsqueeze(-1) * loc
-        across = across / across.square().sum(-1, keepdim=True).sqrt()
-        assert_mean(across, 0.0)
-        outer = across.unsqueeze(-1) * across.unsqueeze(-2)
-        expected = (torch.eye(p, dtype=torch.float64) - torch.outer(loc, loc)) / (p - 1)
-        if p == 2:  # both directions have the same outer product
-            torch.testing.assert_close(outer, expected.expand_as(outer))
-        else:
-            torch.testing.assert_close((across @ loc).abs().max(), double(0.0), rtol=0, atol=1e-12)
-            excess = outer.mean(0) - expected
-            error = outer.std(0) / math.sqrt(len(x))
-            assert (excess.abs() <= STANDARD_ERRORS * error + 1e-12).all()
-
-    @pytest.mark.parametrize("sign", [1.0, -1.0])
-    @pytest.mark.parametrize("p", [2, 3, 128])
-    def test_mean_direction_on_the_first_axis(self, p: int, sign: float) -> None:
-        """TensorFlow Probability's sampler gave NaN at e_1 (its issue 1211)."""
-        loc = axis(p, sign=sign, dtype=torch.float32).requires_grad_()
-        kappa = torch.tensor([0.0, 1.0, 1e6], requires_grad=True)
-        x = VonMisesFisher(loc, kappa).rsample((500,))
-        x.sum().backward()
-        assert loc.grad is not None and kappa.grad is not None
-        assert all(a.isfinite().all() for a in (x, loc.grad, kappa.grad))
-        assert (x[:, 2] * loc).sum(-1).min() > 0.99
-
-    def test_a_zero_gaussian(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Single-precision normals are exactly zero now and then; one is all there is at p = 2."""
-        monkeypatch.setattr(
-            torch, "randn", lambda *shape, **options: torch.zeros(*shape, **options)
-        )
-        for p in (2, 3):
-            x = VonMisesFisher(axis(p, dtype=torch.float32), 1.0).sample((10,))
-            torch.testing.assert_close(x.square().sum(-1), torch.ones(10))
-
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-    @pytest.mark.parametrize("p", [2, 3, 512, 65536])
-    def test_dtype_and_unit_norm(self, dtype: torch.dtype, p: int) -> None:
-        kappa = torch.tensor([0.0, 1.0, 5e4], dtype=dtype)
-        d = VonMisesFisher(direction(p).to(dtype), kappa)
-        x = d.sample((20,))
-        assert x.dtype == dtype and x.shape == (20, 3, p)
-        norm = x.double().square().sum(-1).sqrt()
-        # The mean direction is itself a unit vector only up to rounding.
-        assert (norm - 1).abs().max() < 4 * torch.finfo(dtype).eps
-        assert bool(unit_vector.check(x).all())
-        value = d.log_prob(x)
-        assert value.dtype == dtype
-        if (p, dtype) != (65536, torch.float16):  # about 2.3e5, beyond that dtype
-            assert value.isfinite().all()
-
-    def test_shapes(self) -> None:
-        d = VonMisesFisher(direction(4, 3, 1), torch.rand(2, dtype=torch.float64))
-        assert d.sample().shape == (3, 2, 4)
-        assert d.sample((5, 6)).shape == (5, 6, 3, 2, 4)
-        assert d.sample(torch.Size([0])).shape == (0, 3, 2, 4)
-        assert not d.sample().requires_grad
-
-    def test_each_distribution_of_a_batch_has_its_own_law(self) -> None:
-        kappa = double(0.5, 500.0)
-        loc = direction(5, 2)
-        x = VonMisesFisher(loc, kappa).sample((20000,))
-        assert_mean((x * loc).sum(-1), mean_resultant(5, kappa))
-
-    def test_a_nan_concentration_ends(self) -> None:
-        d = VonMisesFisher(axis(3), double(math.nan, 1.0), validate_args=False)
-        x = d.sample()
-        assert x[0].isnan().all() and x[1].isfinite().all()
-
-    def test_most_proposals_are_accepted(self) -> None:
-        rounds, real = [], torch.rand_like
-
-        def counted(a: Tensor) -> Tensor:
-            rounds.append(len(a))
-            return real(a)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(torch, "rand_like", counted)
-            for p, kappa in SAMPLED:
-                rounds.clear()
-                _angle.sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
-                assert sum(rounds) < 1.7 * 5000, (p, kappa)
-
-
-class TestPathwiseGradient:
-    @pytest.mark.parametrize(
-        ("p", "kappa"),
-        [(2, 0.0), (2, 3.0), (3, 1.0), (5, 200.0), (128, 40.0), (128, 1e6), (1024, 0.0)],
-    )
-    def test_in_the_concentration(self, p: int, kappa: float) -> None:
-        """E[d c/dkappa] = A' and E[d c^2/dkappa] = A'' + 2 A A', with c the cosine to the mean."""
-        loc = direction(p)
-        kappas = torch.full((4000,), kappa, dtype=torch.float64, requires_grad=True)
-        x = VonMisesFisher(loc, kappas).rsample()
-        first, second = (ratio(p / 2 - 1, double(kappa), n, False) for n in (1, 2))
-        miss = 0.5 * (x - loc).square().sum(-1)  # 1 - c, without cancellation
-        (slope,) = torch.autograd.grad(-miss.sum(), kappas, retain_graph=True)
-        assert_mean(slope, first)
-        (slope,) = torch.autograd.grad(miss.square().sum(), kappas)
-        assert_mean(slope, second - 2 * (1 - mean_resultant(p, kappa)) * first)
-
-    @pytest.mark.parametrize(("p", "kappa"), [(2, 3.0), (3, 1.0), (16, 30.0), (128, 1e4)])
-    @pytest.mark.parametrize("where", ["e1", "-e1", "anywhere"])
-    def test_in_the_mean_direction(self, p: int, kappa: float, where: str) -> None:
-        """Along a tangent a: E[d a'X] = A, and E[d (c'X)^2] = 2 (c'mu)(c'a)(A' + A^2 - A/kappa)."""
-        loc = {"e1": axis(p), "-e1": axis(p, sign=-1.0)}.get(where, direction(p))
-        a = direction(p)
-        a = torch.nn.functional.normalize(a - (a @ loc) * loc, dim=-1)
-        c = torch.nn.functional.normalize(loc + 0.5 * a, dim=-1)
-        locs = loc.repeat(20000, 1).requires_grad_()
-        d = VonMisesFisher(locs, kappa)
-        x = d.rsample()
-        (gradient,) = torch.autograd.grad((x @ a).sum(), locs, retain_graph=True)
-        A = mean_resultant(p, kappa)
-        assert_mean(gradient @ a, A)
-        (gradient,) = torch.autograd.grad((x @ c).square().sum(), locs)
-        spread = d.variance_along[0] + A * A - d.variance_across[0]
-        assert_mean(gradient @ a, 2 * (c @ loc) * (c @ a) * spread)
-
-    @pytest.mark.parametrize("p", DIMENSIONS)
-    def test_velocity_against_quadrature(self, p: int) -> None:
-        for kappa in (0.0, 2.0, 300.0, 1e6):
-            mode, sd = bulk(p, kappa)
-            theta = [mode + z * sd for z in (-6.0, -1.5, 0.1, 1.0, 6.0)]
-            theta = [t for t in theta if 0 < t < math.pi]
-            got = _angle.velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
-            for t, v in zip(theta, got.tolist(), strict=True):
-                assert v == pytest.approx(velocity_by_quadrature(p, kappa, t), rel=2e-13, abs=0)
-
-    @pytest.mark.parametrize("kappa", [1e-3, 1.0, 30.0, 1e4, 1e6])
-    def test_velocity_in_three_dimensions(self, kappa: float) -> None:
-        r"""F(theta) = (1 - e^{-kappa (1 - cos theta)}) / (1 - e^{-2 kappa}) is explicit."""
-        mode, sd = bulk(3, kappa)
-        grid = [t for t in np.linspace(mode - 6 * sd, mode + 6 * sd, 40) if 0 < t < math.pi]
-        got = _angle.velocity(3, double(kappa), double(*grid)).tolist()
-        with mp.workdps(60):
-            for theta, v in zip(grid, got, strict=True):
-                k, miss = mp.mpf(kappa), 1 - mp.cos(mp.mpf(theta))
-                left, whole = mp.exp(-k * miss), -mp.expm1(-2 * k)
-                in_kappa = (miss * left * whole - (1 - left) * 2 * mp.exp(-2 * k)) / whole**2
-                in_theta = k * mp.sin(theta) * left / whole
-                assert v == pytest.approx(float(-in_kappa / in_theta), rel=1e-13, abs=0)
-
-    @pytest.mark.parametrize("p", [2, 3, 128])
-    def test_velocity_at_the_ends(self, p: int) -> None:
-        theta = double(0.0, 1e-160, 1e-12, math.pi - 1e-12, math.pi)
-        for kappa in (0.0, 1.0, 1e6):
-            v = _angle.velocity(p, double(kappa), theta)
-            assert v.isfinite().all() and (v <= 0).all()
-
-
-def velocity_by_quadrature(p: int, kappa: float, theta: float) -> float:
-    """The integral over the tail away from the mean angle, in 30 digits."""
-    with mp.workdps(30):
-        A = mp.mpf(0)
-        if kappa:  # a float is not enough near one: 1 - A = (A' + (p - 1) A/kappa)/(1 + A)
-            _, a, slope, _ = arb.bessel(p / 2 - 1, kappa)
-            A = 1 - (mp.mpf(slope) + (p - 1) * mp.mpf(a) / mp.mpf(kappa)) / (1 + mp.mpf(a))
-        k, t = mp.mpf(kappa), mp.mpf(theta)
-        upper = mp.cos(t) < A
-
-        def integrand(phi: Any) -> Any:
-            power = abs(mp.sin(phi) / mp.sin(t)) ** (p - 2)
-            return (mp.cos(phi) - A) * power * mp.exp(k * (mp.cos(phi) - mp.cos(t)))
-
-        sd = 1 / mp.sqrt((p - 2) / mp.sin(t) ** 2 + abs(k * mp.cos(t)) + mp.mpf("0.01"))
-        step, end = (sd, mp.pi) if upper else (-sd, mp.mpf(0))
-        points = [t + m * step for m in (0, 2, 5, 10, 18)]
-        points = [q for q in points if 0 < q < mp.pi]
-        if len(points) < 5:
-            points.append(end)
-        return float(mp.quad(integrand, points))  # type: ignore[arg-type]
 
 
 class TestFit:

@@ -97,8 +97,6 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         return rows.to(device), index, torch.as_tensor(weights, device=device), known
 
     def _settle(self, statistics: ClassStatistics, classes: np.ndarray) -> Self:
-        if not (statistics.weight > 0).any():
-            raise ValueError("expected a positive total of sample_weight, got zero")
         self.classes_, self.statistics_ = classes, statistics
         self.state_ = statistics.state(self.estimator)
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
@@ -171,10 +169,10 @@ class _Incremental(DirectionClassifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those seen before. All ``classes`` are named at the first call."""
         first = not hasattr(self, "statistics_")
-        if first and classes is None:
-            raise ValueError("expected classes at the first call of partial_fit, got None")
         named = None if classes is None else unique_labels(as_numpy(classes))
         known = named if first else self.classes_
+        if known is None:
+            raise ValueError("expected classes at the first call of partial_fit, got None")
         if named is not None and not np.array_equal(named, known):
             rule = f"expected the classes of the first call, {known.tolist()}"
             raise ValueError(f"{rule}, got {named.tolist()}")
@@ -195,7 +193,7 @@ class VMFScores(DirectionClassifier):
 
     def _rule(self, dtype: torch.dtype) -> Realization:
         chosen = self._chosen()
-        prior = _number("prior", chosen["prior"])
+        prior = finite_number("prior", chosen["prior"])
         return realize(
             self._present_state(),
             chosen["temperature"],
@@ -279,7 +277,10 @@ class CosinePrototypeClassifier(_Incremental):
         self.device = device
 
     def _rule(self, dtype: torch.dtype) -> Realization:
-        prior, tau = _number("prior", self.prior), _number("temperature", self.temperature)
+        prior, tau = (
+            finite_number("prior", self.prior),
+            finite_number("temperature", self.temperature),
+        )
         if tau <= 0:
             raise ValueError(f"expected temperature > 0, got {tau:g}")
         state = self._present_state().to(dtype=dtype)
@@ -310,7 +311,8 @@ def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -
         raise ValueError(f"{rule}, got shape {tuple(X.shape)}")
     if X.dtype == torch.bool or X.is_complex():
         raise ValueError(f"expected X of real numbers, got {X.dtype}")
-    validate_data(estimator, X, reset=reset, skip_check_array=True)  # the number of features
+    given: Any = X
+    validate_data(estimator, given, reset=reset, skip_check_array=True)  # the number of features
     if X.dtype not in (torch.float32, torch.float64):
         X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
     finite = X.isfinite().all(-1)
@@ -370,10 +372,13 @@ def _weights(sample_weight: Any, length: int) -> np.ndarray:
     if bad.any():
         i = int(bad.argmax())
         raise ValueError(f"expected sample_weight >= 0 and finite, got {weights[i]:g} at index {i}")
+    if not weights.any():
+        raise ValueError("expected a sample_weight above zero, got all of them zero")
     return weights
 
 
-def _number(name: str, value: Any) -> float:
+def finite_number(name: str, value: Any) -> float:
+    """A parameter that is a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"expected {name} to be a finite number, got {value!r}")
     return float(value)

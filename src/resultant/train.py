@@ -102,13 +102,14 @@ class Progress:
 class Trained:
     """The end of a job: the stacks with their networks, and the metrics of the last epoch.
 
-    ``seconds`` are those of training, also of the jobs that it continued.
+    ``seconds`` are those of ``epochs``, fewer than all if an earlier job was continued.
     """
 
     job: Job
     stacks: list[Stack]
     metrics: dict[str, dict[str, Any]]
     seconds: float
+    epochs: int
 
     def networks(self) -> Iterator[tuple[Run, Stack, int]]:
         """Every run with the stack it is in and its place there."""
@@ -162,7 +163,7 @@ def train(
     diagnostic; ``test`` is asked of the stacks that have a classifier.
     """
     config, device = job.config, stacks[0].device
-    first, earlier = _resume(job, stacks)
+    first = _resume(job, stacks)
     metrics = Metrics(job, first) if _ranks.rank() == 0 else None
     several = device.type == "cuda" and len(stacks) > 1
     streams = [torch.cuda.Stream() if several else None for _ in stacks]
@@ -205,11 +206,11 @@ def train(
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
-            _save(job, stacks, epoch + 1, earlier + time.perf_counter() - began)
+            _save(job, stacks, epoch + 1)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
-    seconds = earlier + time.perf_counter() - began
-    trained = Trained(job, stacks, metrics.last if metrics else {}, seconds)
+    seconds, found = time.perf_counter() - began, metrics.last if metrics else {}
+    trained = Trained(job, stacks, found, seconds, config.epochs - first)
     if metrics is not None:
         for run, stack, place in trained.networks():
             save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
@@ -357,22 +358,20 @@ def _compare_gradients(
             values["gradient_error"] = stacked_relative_error(exact, leading)
 
 
-def _resume(job: Job, stacks: list[Stack]) -> tuple[int, float]:
-    """Load the job's checkpoint, if there is one; the epochs that are done, and their seconds.
+def _resume(job: Job, stacks: list[Stack]) -> int:
+    """Load the job's checkpoint, if there is one; the number of epochs that are done.
 
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
-    done = torch.zeros(2, dtype=torch.float64, device=stacks[0].device)
-    if _ranks.rank() == 0:
-        done.copy_(torch.tensor(_load(job, stacks), dtype=done.dtype))
-    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
-    return int(done[0]), float(done[1])
+    epoch = torch.tensor(_load(job, stacks) if _ranks.rank() == 0 else 0, device=stacks[0].device)
+    _ranks.from_first(epoch, *(a for stack in stacks for a in stack.tensors().values()))
+    return int(epoch)
 
 
-def _load(job: Job, stacks: list[Stack]) -> tuple[int, float]:
+def _load(job: Job, stacks: list[Stack]) -> int:
     path = job.out / "checkpoint.safetensors"
     if not path.exists():
-        return 0, 0.0
+        return 0
     tensors, about = checkpoint.load(path)
     mine = json.loads(json.dumps(job.identity))
     for part, value in mine.items():
@@ -386,13 +385,12 @@ def _load(job: Job, stacks: list[Stack]) -> tuple[int, float]:
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return int(about["epoch"]), float(about["seconds"])
+    return int(about["epoch"])
 
 
-def _save(job: Job, stacks: list[Stack], epoch: int, seconds: float) -> None:
+def _save(job: Job, stacks: list[Stack], epoch: int) -> None:
     tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
-    about = {"epoch": epoch, "seconds": seconds, **job.identity}
-    checkpoint.save(job.out / "checkpoint.safetensors", tensors, about)
+    checkpoint.save(job.out / "checkpoint.safetensors", tensors, {"epoch": epoch, **job.identity})
 
 
 def save_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def read_arrays(
     if path.is_dir():
         files, keep = shards(path), False
     elif path.suffix == ".npy":
-        files, keep = [Shard(p, split_of(p.stem), p.stem) for p in _pair(path)], True
+        files, keep = _pair(path), True
     else:
         files, keep = [Shard(path, split_of(path.stem), path.stem)], True
     parts: dict[str, list[tuple[str, Rows]]] = {}
@@ -118,14 +119,15 @@ def _read_parquet(
     }, metadata
 
 
-def _pair(path: Path) -> tuple[Path, Path]:
+def _pair(path: Path) -> list[Shard]:
     """An .npy of features and the one of labels beside it."""
     stem = re.sub("features|embeddings", "labels", path.stem)
     labels = path.with_name(f"{stem if stem != path.stem else path.stem + '_labels'}.npy")
     if path.exists() and not labels.exists():
         rule = f"expected {path} together with one of labels, {labels}"
         raise ValueError(f'{rule}, or a mapping {{"train/features": ...}}, got it alone')
-    return path, labels
+    split = split_of(path.stem)
+    return [Shard(path, split, "features"), Shard(labels, split, "labels")]
 
 
 def read_npy(path: Path, *, keep: bool = True) -> Rows:
@@ -147,16 +149,15 @@ def _chosen(
         what = what_of(name)
         if what == labels:
             chosen[f"{split_part(name)}/labels"] = rows
-        elif (
-            what == "identities"
-            or what == (features or what) != "labels"
-            or (what == "labels" and labels is None)
-        ):
+        elif what == "labels":
+            # Others are asked for, where a name is given.
+            chosen |= {} if labels else {name: rows}
+        elif what == "identities" or features in (None, what):
             chosen[name] = rows
     return chosen
 
 
-def as_tensor(array: np.ndarray, path: Location) -> Tensor:
+def as_tensor(array: np.ndarray, path: str | os.PathLike[str]) -> Tensor:
     try:
         return torch.from_numpy(array)
     except (TypeError, ValueError):

@@ -253,10 +253,10 @@ def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[st
     return rows, metadata
 
 
-def map_array(path: Path, array: np.memmap, *, keep: bool) -> Rows:
+def map_array(path: Path, array: np.ndarray, *, keep: bool) -> Rows:
     """The rows of an .npy that `map_npy` has looked at."""
     tensor = torch.from_numpy(array)
-    if not array.flags.c_contiguous:
+    if not array.flags.c_contiguous or not isinstance(array, np.memmap):
         return Held(tensor)
     source = Kept(path) if keep else path
     return Mapped(source, array.offset, array.shape, tensor.dtype, array.dtype.str)

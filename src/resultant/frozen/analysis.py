@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 
-from resultant.frozen.cosine import CosineAgreement, GradientComparison
-from resultant.frozen.decisions import RealizationGrid
-from resultant.frozen.fit import GoodnessOfFit
-from resultant.frozen.gains import GainDistribution
-from resultant.frozen.intercepts import InterceptDrift, SameState
-from resultant.frozen.pairs import BoundaryDisplacement, MarginDirections, TypicalMargins
-from resultant.frozen.recommend import Recommendation
+from resultant.frozen.cosine import (
+    CosineAgreement,
+    GradientComparison,
+    compare_gradients,
+    cosine_agreement,
+)
+from resultant.frozen.decisions import (
+    BETAS,
+    GAMMAS,
+    RealizationGrid,
+    decide,
+    grid_policies,
+    realization_grid,
+)
+from resultant.frozen.fit import GoodnessOfFit, goodness_of_fit
+from resultant.frozen.gains import GainDistribution, gain_distribution
+from resultant.frozen.intercepts import InterceptDrift, SameState, intercept_drift, same_state
+from resultant.frozen.pairs import (
+    BoundaryDisplacement,
+    MarginDirections,
+    TypicalMargins,
+    boundary_displacement,
+    margin_directions,
+    typical_margins,
+)
+from resultant.frozen.recommend import Recommendation, recommend
 from resultant.frozen.result import Result
-from resultant.frozen.samples import SelfInclusion, SupportCurve
-from resultant.frozen.space import SpaceSummary
+from resultant.frozen.samples import SelfInclusion, SupportCurve, self_inclusion, support_curve
+from resultant.frozen.space import FrozenSpace, Progress, SpaceSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +58,61 @@ class Analysis(Result):
     fit: GoodnessOfFit | None = None
     seconds: dict[str, float] | None = None
     notes: dict[str, str] | None = None
+
+
+QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in ("space", "seconds", "notes"))
+
+
+def analyze_space(
+    space: FrozenSpace,
+    questions: Iterable[str] = QUESTIONS,
+    *,
+    betas: tuple[float, ...] = BETAS,
+    gammas: tuple[float, ...] = GAMMAS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Analysis:
+    """Ask ``questions``, any of `QUESTIONS`, of one space.
+
+    The recommendation is at zero prior. ``progress`` is called with the name of a question and the
+    share of it that is done. A question that this space cannot answer (p = 2, no class with enough
+    rows) leaves None and a note.
+    """
+    questions = tuple(questions)
+    unknown = [name for name in questions if name not in QUESTIONS]
+    if unknown:
+        raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
+    shared = None
+    if "grid" in questions or "recommendation" in questions:
+        needed = grid_policies(betas, gammas if "grid" in questions else (0.0,))
+        started = time.perf_counter()
+        shared = decide(space, (*needed, *grid_policies(betas, (0.0,))), progress=progress)
+        seconds = {"decisions": time.perf_counter() - started}
+    else:
+        seconds = {}
+    asked: dict[str, Callable[[], Result]] = {
+        "gains": lambda: gain_distribution(space),
+        "grid": lambda: realization_grid(space, betas, gammas, decisions=shared),
+        "recommendation": lambda: recommend(space, betas, decisions=shared, seed=seed),
+        "cosine": lambda: cosine_agreement(space, progress=progress),
+        "gradients": lambda: compare_gradients(space, seed=seed),
+        "boundaries": lambda: boundary_displacement(space, seed=seed),
+        "margins": lambda: margin_directions(space, seed=seed, progress=progress),
+        "typical": lambda: typical_margins(space, seed=seed),
+        "intercepts": lambda: intercept_drift(space),
+        "same_state": lambda: same_state(space),
+        "support": lambda: support_curve(space, seed=seed),
+        "self_inclusion": lambda: self_inclusion(space, seed=seed),
+        "fit": lambda: goodness_of_fit(space, progress=progress),
+    }
+    answers, notes = {}, {}
+    for name in (q for q in QUESTIONS if q in questions):
+        started = time.perf_counter()
+        try:
+            answers[name] = asked[name]()
+        except ValueError as error:
+            notes[name] = str(error)
+        seconds[name] = time.perf_counter() - started
+        if progress is not None:
+            progress(name, 1.0)
+    return Analysis(space.summary(), **answers, seconds=seconds, notes=notes)

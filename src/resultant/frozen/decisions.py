@@ -3,12 +3,24 @@ r"""Decisions of every realization on the same held-out queries, and how good th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from resultant.frozen.measures import calibration_error, class_means, confidence_bins
 from resultant.frozen.result import Result
+from resultant.frozen.space import FrozenSpace, Progress
+from resultant.gain import REALIZATIONS, Realization, realize
+from resultant.score import vmf_score
+
+BETAS = (0.0, 0.5, 1.0, 1.5)
+GAMMAS = (-1.0, 0.0, 1.0)
+
+# What beta the realizations have that know none.
+FIXED = {"native": 1.0, "cosine": 0.0}
 
 
 class Policy(NamedTuple):
@@ -17,6 +29,28 @@ class Policy(NamedTuple):
     realization: str
     beta: float = 0.0
     gamma: float = 0.0
+
+    @property
+    def canonical(self) -> Policy:
+        """Native at beta = 1 and cosine at beta = 0, whatever theirs."""
+        return self._replace(beta=float(FIXED.get(self.realization, self.beta)))
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What policies say of the same queries, [N] each: ``prediction`` int64, ``nll`` and
+    ``confidence`` (the largest probability) in the dtype of the space. ``undefined`` policies have
+    only the classes without a temperature."""
+
+    labels: Tensor
+    prediction: dict[Policy, Tensor] = field(default_factory=dict)
+    nll: dict[Policy, Tensor] = field(default_factory=dict)
+    confidence: dict[Policy, Tensor] = field(default_factory=dict)
+    undefined: dict[Policy, tuple[int, ...]] = field(default_factory=dict)
+
+    def right(self, policy: Policy) -> Tensor:
+        """Which predictions are right, [N] bool."""
+        return self.prediction[policy.canonical] == self.labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +101,149 @@ class RealizationGrid(Result):
 
     def point(self, realization: str, beta: float = 0.0, gamma: float = 0.0) -> GridPoint:
         """The point of a policy; native and cosine take any beta."""
-        fixed = realization in ("native", "cosine")
+        wanted = Policy(realization, beta, gamma).canonical
         for point in self.points:
-            at = point.gamma == gamma and (fixed or point.beta == beta)
-            if point.realization == realization and at:
+            if (point.realization, point.beta, point.gamma) == wanted:
                 return point
         rule = f"expected a point of betas {self.betas} and gammas {self.gammas}"
         raise KeyError(f"{rule}, got {realization!r} at beta = {beta:g}, gamma = {gamma:g}")
+
+
+def grid_policies(
+    betas: Iterable[float] = BETAS, gammas: Iterable[float] = GAMMAS
+) -> tuple[Policy, ...]:
+    """All realizations at every beta and gamma, each policy once, native first."""
+    betas, gammas = tuple(betas), tuple(gammas)
+    policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
+    return tuple(dict.fromkeys(policies))
+
+
+@torch.no_grad()
+def decide(
+    space: FrozenSpace,
+    policies: Sequence[Policy],
+    rows: Tensor | None = None,
+    *,
+    chunk: int | None = None,
+    progress: Progress | None = None,
+) -> Decisions:
+    """The decisions of policies on all held-out queries or the chosen ``rows`` [n].
+
+    The cosines of a chunk of queries are taken once, and so is the score at each temperature: what
+    differs by a slope, an intercept or a prior is added to it.
+    """
+    wanted = tuple(dict.fromkeys(policy.canonical for policy in policies))
+    labels = space.test_labels if rows is None else space.test_labels[rows]
+    found, live = Decisions(labels), {}
+    for policy in wanted:
+        lost = ()
+        if policy.realization in ("temperature", "preserve"):
+            lost = space.untempered(policy.beta)
+        if lost:
+            found.undefined[policy] = lost
+        else:
+            live[policy] = policy
+            # At beta = 1 all are native but for rounding.
+            if policy.beta == 1:
+                live[policy] = policy._replace(realization="native")
+    columns = (found.prediction, found.nll, found.confidence)
+    for policy in dict.fromkeys(live.values()):
+        found.prediction[policy] = torch.empty_like(labels)
+        for column in columns[1:]:
+            column[policy] = torch.empty(len(labels), dtype=space.dtype)
+    families = _families(space, list(found.prediction))
+    mu, kappa = (a.to(space.dtype) for a in (space.state.mu, space.state.kappa))
+    for at, z, y in space.queries(rows, chunk=chunk):
+        rho = z @ mu.T
+        for rules in families:
+            tau, q = rules[0][1].tau, None
+            if tau is not None:
+                q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
+            for policy, rule in rules:
+                settled = _settle(_edited(q, rho, rule), y)
+                for column, values in zip(columns, settled, strict=True):
+                    column[policy][at] = values
+        if progress is not None:
+            progress("decisions", at.stop / len(labels))
+    for policy, computed in live.items():
+        for column in columns:
+            column[policy] = column[computed]
+    return found
+
+
+def _families(space: FrozenSpace, policies: list[Policy]) -> list[list[tuple[Policy, Realization]]]:
+    """The policies with their rules, those of one temperature together."""
+    families: dict[object, list[tuple[Policy, Realization]]] = {}
+    for policy in policies:
+        name, beta, gamma = policy
+        offset = space.offset(gamma)
+        rule = realize(space.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
+        # The directions are the same in all of them, and the largest part.
+        rule = Realization(rule.mu[:0], rule.kappa, rule.tau, rule.slope, rule.shift)
+        own = beta if name in ("temperature", "preserve") else name == "cosine"
+        families.setdefault((type(own), own), []).append((policy, rule))
+    return list(families.values())
+
+
+def _edited(q: Tensor | None, rho: Tensor, rule: Realization) -> Tensor:
+    """The scores [n, C] of a rule from those at its temperature, in memory of their own."""
+    if q is None:
+        assert rule.slope is not None
+        s = rho * rule.slope
+    else:
+        s = q.clone() if rule.slope is None else torch.addcmul(q, rho, rule.slope)
+    return s if rule.shift is None else s.add_(rule.shift)
+
+
+def _settle(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The winners [n], cross-entropies and confidences of scores [n, C], which are used up."""
+    best = s.max(1)
+    own = s.gather(1, y.unsqueeze(1)).squeeze(1)
+    total = s.sub_(best.values.unsqueeze(1)).exp_().sum(1)
+    return best.indices, (best.values - own) + total.log(), 1 / total
+
+
+def realization_grid(
+    space: FrozenSpace,
+    betas: Sequence[float] = BETAS,
+    gammas: Sequence[float] = GAMMAS,
+    *,
+    decisions: Decisions | None = None,
+    progress: Progress | None = None,
+) -> RealizationGrid:
+    """Accuracy, calibration and agreement of all realizations over a grid of beta and gamma.
+
+    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`.
+    """
+    policies = grid_policies(betas, gammas)
+    if decisions is None:
+        decisions = decide(space, policies, progress=progress)
+    return RealizationGrid(
+        betas=tuple(map(float, betas)),
+        gammas=tuple(map(float, gammas)),
+        queries=torch.bincount(decisions.labels, minlength=space.num_classes),
+        points=tuple(_point(space, decisions, policy) for policy in policies),
+    )
+
+
+def _point(space: FrozenSpace, decisions: Decisions, policy: Policy) -> GridPoint:
+    if policy in decisions.undefined:
+        return GridPoint(*policy, undefined=decisions.undefined[policy])
+    right = decisions.right(policy)
+    per_class = class_means(right, decisions.labels, space.num_classes)
+    bins = confidence_bins(decisions.confidence[policy], right)
+    native, cosine = (Policy(name, gamma=policy.gamma).canonical for name in FIXED)
+    same = decisions.prediction[policy] == decisions.prediction[cosine]
+    accuracy = float(right.double().mean())
+    return GridPoint(
+        *policy,
+        accuracy=accuracy,
+        balanced=float(per_class.nanmean()),
+        groups=space.group_means(per_class),
+        per_class=per_class,
+        nll=float(decisions.nll[policy].double().mean()),
+        ece=calibration_error(*bins),
+        reliability=Reliability(*bins),
+        change=accuracy - float(decisions.right(native).double().mean()),
+        agreement=float(same.double().mean()),
+    )

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from resultant._projection import log_projection_tail
 from resultant.frozen.result import Result
+from resultant.frozen.space import FrozenSpace, Progress, unit
+
+# Bins of the values of the law.
+BINS = 20
+SIGNIFICANCE = 0.05
+
+# Held-out queries of a class that are looked at.
+MOST_QUERIES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +28,8 @@ class GoodnessOfFit(Result):
     Kolmogorov and Smirnov between the law of :math:`\mu_c^\top Z` and the queries, its exact
     ``p_value``, ``fitted`` :math:`A_c` and ``mean_cosine`` on the queries, and ``anisotropy``,
     :math:`(p-1)` times the mean squared cosine between directions across :math:`\mu_c` of two
-    queries: one for a vMF, NaN for one query. ``histogram`` [20] counts the values of the law at all
-    queries in equal bins of [0, 1], flat for a vMF; ``rejected`` is the share of classes with
+    queries: one for a vMF, NaN for one query. ``histogram`` [20] counts the values of the law at
+    all queries in equal bins of [0, 1], flat for a vMF; ``rejected`` is the share of classes with
     p < 0.05.
     """
 
@@ -32,3 +42,63 @@ class GoodnessOfFit(Result):
     anisotropy: Tensor
     histogram: Tensor
     rejected: float
+
+
+@torch.no_grad()
+def goodness_of_fit(space: FrozenSpace, *, progress: Progress | None = None) -> GoodnessOfFit:
+    """Compare up to 500 held-out queries of each class, the first ones, with its fitted vMF."""
+    from scipy.stats import kstwo
+
+    if space.dim < 3:
+        raise ValueError(f"expected p >= 3 for the law of a projection, got {space.dim}")
+    state, labels = space.state, space.test_labels
+    order, size = labels.argsort(stable=True), torch.bincount(labels, minlength=space.num_classes)
+    classes = (size > 0).nonzero().squeeze(1)
+    ends = size.cumsum(0)
+    cosines, anisotropy = [], []
+    for i, c in enumerate(classes.tolist()):
+        rows = order[ends[c] - size[c] : ends[c]][:MOST_QUERIES]
+        x = unit(space.test[rows], "test", rows)
+        rho = x @ state.mu[c]
+        cosines.append(rho)
+        anisotropy.append(_anisotropy(x - rho.unsqueeze(1) * state.mu[c]))
+        if progress is not None and i % 64 == 0:
+            progress("fit", i / len(classes))
+    number = torch.tensor([len(rho) for rho in cosines])
+    kappa = state.kappa[classes].repeat_interleave(number)
+    law = _law(torch.cat(cosines).clamp(-1, 1), kappa, space.dim)
+    distance = torch.stack([_kolmogorov(u) for u in law.split(number.tolist())])
+    p_value = torch.as_tensor(kstwo.sf(distance.numpy(), number.numpy()))
+    return GoodnessOfFit(
+        classes=classes,
+        queries=number,
+        kolmogorov=distance,
+        p_value=p_value,
+        fitted=state.resultant[classes],
+        mean_cosine=torch.stack([rho.mean() for rho in cosines]),
+        anisotropy=torch.stack(anisotropy),
+        histogram=torch.bincount((law * BINS).long().clamp_max(BINS - 1), minlength=BINS),
+        rejected=float((p_value < SIGNIFICANCE).double().mean()),
+    )
+
+
+def _law(rho: Tensor, kappa: Tensor, p: int) -> Tensor:
+    r""":math:`\Pr(\mu^\top Z\le\rho)` [N] for a vMF of concentrations ``kappa`` [N]."""
+    one = torch.ones((), dtype=torch.float64)
+    parts = zip(rho.split(4096), kappa.split(4096), strict=True)
+    return torch.cat([log_projection_tail(r, one, k, p, upper=False).exp() for r, k in parts])
+
+
+def _kolmogorov(u: Tensor) -> Tensor:
+    """The largest distance of the empirical law of ``u`` [n] from the uniform one."""
+    u, n = u.sort().values, len(u)
+    steps = torch.arange(n + 1, dtype=u.dtype) / n
+    return torch.maximum((steps[1:] - u).max(), (u - steps[:-1]).max())
+
+
+def _anisotropy(across: Tensor) -> Tensor:
+    """(p - 1) times the mean squared cosine between two of the vectors [n, p] across mu."""
+    n, p = across.shape
+    u = across / across.square().sum(1, keepdim=True).sqrt()
+    square = (u @ u.T).square().sum()
+    return (p - 1) * (square - n) / (n * (n - 1))

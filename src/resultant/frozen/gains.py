@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from resultant.classes import MAX_KAPPA
+from resultant.frozen.measures import rank_correlation
 from resultant.frozen.result import Result
+from resultant.frozen.space import FrozenSpace
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +37,26 @@ class GainDistribution(Result):
     rank_correlation: float | None
     groups: dict[str, float | None]
     capped: tuple[int, ...]
+
+
+def gain_distribution(space: FrozenSpace) -> GainDistribution:
+    """The gains of all classes at the temperature of the space."""
+    g, state = space.gain, space.state
+    low, high = float(g.min()), float(g.max())
+    mean, deviation = float(g.mean()), float(g.std(correction=0))
+    return GainDistribution(
+        gain=g,
+        resultant=state.resultant,
+        kappa=state.kappa,
+        count=space.counts,
+        group=space.groups,
+        mean=mean,
+        standard_deviation=deviation,
+        minimum=low,
+        maximum=high,
+        spread=deviation / mean if mean > 0 else 0.0,
+        ratio=high / low if low > 0 else None,
+        rank_correlation=rank_correlation(g, space.counts),
+        groups=space.group_means(g),
+        capped=tuple((state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist()),
+    )

@@ -5,9 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from resultant.frozen.decisions import Decisions, Policy, decide
 from resultant.frozen.result import Result
+from resultant.frozen.space import FrozenSpace
+from resultant.gain import Realization, realize, target_gain
+
+NAMES = ("native", "temperature", "preserve", "angular")
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,8 +22,8 @@ class InterceptDrift(Result):
     :math:`h_c^\star=q_c(0;\tau_c^\star)` ``temperature`` [C], and the ``temperatures``
     :math:`\tau_c^\star` [C].
 
-    ``largest`` and ``mean`` of :math:`|h_c-h_c^0|` by realization; ``worst_class`` drifts most under
-    temperature. Where ``undefined`` classes have no temperature, its entries are missing or NaN.
+    ``largest`` and ``mean`` of :math:`|h_c-h_c^0|` by realization; ``worst_class`` drifts most
+    under temperature. Where ``undefined`` classes have none, its entries are missing or NaN.
     """
 
     beta: float
@@ -73,3 +79,90 @@ class SameState(Result):
     rows: tuple[SameStateRow, ...]
     focus: FocusClass | None
     undefined: tuple[int, ...] = ()
+
+
+def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
+    """The realizations that are defined at beta."""
+    names = NAMES if not space.untempered(beta) else ("native", "angular")
+    return {name: realize(space.state, space.tau, name, beta) for name in names}
+
+
+@torch.no_grad()
+def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
+    """How far each realization moves the scores at cosine zero from the native ones."""
+    rules = _rules(space, beta)
+    zero = torch.zeros_like(space.state.kappa)
+    intercepts = {name: rule.at(zero) for name, rule in rules.items()}
+    native = intercepts["native"]
+    moved = {name: (h - native).abs() for name, h in intercepts.items()}
+    missing = torch.full_like(native, torch.nan)
+    rule = rules.get("temperature")
+    return InterceptDrift(
+        beta=float(beta),
+        native=native,
+        temperature=intercepts.get("temperature", missing),
+        temperatures=missing if rule is None or rule.tau is None else rule.tau.expand_as(native),
+        largest={name: float(m.max()) for name, m in moved.items()},
+        mean={name: float(m.mean()) for name, m in moved.items()},
+        worst_class=int(moved["temperature"].argmax()) if "temperature" in moved else None,
+        undefined=space.untempered(beta),
+    )
+
+
+@torch.no_grad()
+def same_state(
+    space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
+) -> SameState:
+    """The realizations on the first ``per_class`` held-out queries of each class."""
+    rows = _first(space.test_labels, per_class)
+    policies = [Policy(name, beta, gamma).canonical for name in NAMES]
+    decisions = decide(space, policies, rows)
+    lost = space.untempered(beta)
+    return SameState(
+        beta=float(beta),
+        gamma=float(gamma),
+        queries=len(rows),
+        rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
+        focus=None if lost else _focus(space, beta),
+        undefined=lost,
+    )
+
+
+def _first(labels: Tensor, number: int) -> Tensor:
+    """The first rows of each class, in order."""
+    order = labels.argsort(stable=True)
+    size = torch.bincount(labels)
+    rank = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
+    return order[rank < number].sort().values
+
+
+def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
+    guesses = decisions.prediction[policy]
+    counts = torch.bincount(guesses)
+    return SameStateRow(
+        realization=policy.realization,
+        cross_entropy=float(decisions.nll[policy].double().mean()),
+        accuracy=float(decisions.right(policy).double().mean()),
+        distinct=int((counts > 0).sum()),
+        top_class=int(counts.argmax()),
+        top_share=float(counts.max() / len(guesses)),
+    )
+
+
+def _focus(space: FrozenSpace, beta: float) -> FocusClass:
+    c = intercept_drift(space, beta).worst_class
+    assert c is not None
+    rules, state, g = _rules(space, beta), space.state, space.gain
+    target = target_gain(g, beta)
+    at, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
+    return FocusClass(
+        index=c,
+        count=int(space.counts[c]),
+        kappa=float(state.kappa[c]),
+        resultant=float(state.resultant[c]),
+        target_temperature=float(state.resultant[c] / target[c]),
+        gain=float(g[c]),
+        target_gain=float(target[c]),
+        intercepts={name: float(rule.at(zero, at)) for name, rule in rules.items()},
+        slopes={name: float(rule.slope_at(zero, at)) for name, rule in rules.items()},
+    )

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
+from resultant.frozen.decisions import BETAS, FIXED, Decisions, Policy, decide, grid_policies
+from resultant.frozen.measures import (
+    PairedGain,
+    calibration_error,
+    class_means,
+    confidence_bins,
+    paired_gain,
+)
 from resultant.frozen.result import Result
+from resultant.frozen.space import FrozenSpace, Progress
+from resultant.shots import GROUPS
+
+SIGNIFICANCE = 0.05
+
+# Where accuracies tie the first is taken: native keeps what is, angular changes least.
+PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,3 +73,105 @@ class Recommendation(Result):
     gained: tuple[ClassEffect, ...]
     lost: tuple[ClassEffect, ...]
     reason: str
+
+
+def recommend(
+    space: FrozenSpace,
+    betas: tuple[float, ...] = BETAS,
+    *,
+    gamma: float = 0.0,
+    decisions: Decisions | None = None,
+    classes: int = 5,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Recommendation:
+    """The realization and beta to use at the prior of ``gamma``, with up to ``classes`` of the
+    classes that gain and lose most.
+
+    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`.
+    """
+    policies = grid_policies(betas, (gamma,))
+    if decisions is None:
+        decisions = decide(space, policies, progress=progress)
+    N = len(decisions.labels)
+    if N < 2:
+        raise ValueError(f"expected two held-out queries or more, got {N}")
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
+    choose, judge = order[: N // 2], order[N // 2 :]
+    native = Policy("native", gamma=gamma).canonical
+    best = _best(decisions, policies, choose)
+    before, after = decisions.right(native), decisions.right(best)
+    found = paired_gain(before[judge], after[judge])
+    taken = best if found.gain > 0 and found.p_value < SIGNIFICANCE else native
+    by_class = [class_means(a, decisions.labels, space.num_classes) for a in (before, after)]
+    gained, lost = _effects(space, decisions, *by_class, classes)
+    return Recommendation(
+        realization=taken.realization,
+        beta=taken.beta,
+        gamma=float(gamma),
+        candidate=best.realization,
+        candidate_beta=best.beta,
+        **found._asdict(),
+        queries=len(judge),
+        accuracy_before=float(before.double().mean()),
+        accuracy_after=float(after.double().mean()),
+        nll_before=float(decisions.nll[native].double().mean()),
+        nll_after=float(decisions.nll[best].double().mean()),
+        ece_before=_calibration(decisions, native),
+        ece_after=_calibration(decisions, best),
+        groups=space.group_means(by_class[1] - by_class[0]),
+        gained=gained,
+        lost=lost,
+        reason=_reason(best, taken, found, len(judge)),
+    )
+
+
+def _best(decisions: Decisions, policies: tuple[Policy, ...], rows: Tensor) -> Policy:
+    able = [policy for policy in policies if policy in decisions.prediction]
+    # At beta = 1 all are native.
+    able = [p for p in able if p.realization in FIXED or p.beta != 1]
+    able.sort(key=lambda p: PREFERENCE.index(p.realization))
+    return max(able, key=lambda p: int(decisions.right(p)[rows].sum()))
+
+
+def _calibration(decisions: Decisions, policy: Policy) -> float:
+    return calibration_error(
+        *confidence_bins(decisions.confidence[policy], decisions.right(policy))
+    )
+
+
+def _effects(
+    space: FrozenSpace, decisions: Decisions, before: Tensor, after: Tensor, number: int
+) -> tuple[tuple[ClassEffect, ...], tuple[ClassEffect, ...]]:
+    """The classes whose accuracy rises and falls most."""
+    queries = torch.bincount(decisions.labels, minlength=space.num_classes)
+    change, g = (after - before).nan_to_num(), space.gain
+
+    def effect(c: int) -> ClassEffect:
+        return ClassEffect(
+            index=c,
+            count=int(space.counts[c]),
+            group=GROUPS[int(space.groups[c])],
+            gain=float(g[c]),
+            queries=int(queries[c]),
+            before=float(before[c]),
+            after=float(after[c]),
+        )
+
+    order = change.argsort(descending=True, stable=True).tolist()
+    gained = [effect(c) for c in order[:number] if change[c] > 0]
+    lost = [effect(c) for c in order[::-1][:number] if change[c] < 0]
+    return tuple(gained), tuple(lost)
+
+
+def _reason(best: Policy, taken: Policy, found: PairedGain, queries: int) -> str:
+    if best.realization == "native":
+        return "Keep native: no other realization was more accurate where it was chosen."
+    gain = f"{100 * found.gain:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
+    measured = f"{gain} over native on {queries} other queries (McNemar p = {found.p_value:.2g})"
+    name = f"{best.realization} at beta = {best.beta:g}"
+    if best.realization == "cosine":
+        name = "cosine prototypes"
+    if taken == best:
+        return f"Use {name}: {measured}."
+    return f"Keep native: {name} was best where it was chosen, with {measured}."

@@ -1,4 +1,4 @@
-"""A frozen feature space: class statistics of training rows, and held-out queries (sec:frozen-states).
+"""A frozen feature space: statistics of training rows and held-out queries (sec:frozen-states).
 
 Features may be mapped from a file: they are read some rows at a time, taken to unit length there,
 and never held in memory as a whole.
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import normalized, require_labels, require_temperature, shape_of
-from resultant.classes import MAX_KAPPA, ClassState, ClassStatistics
+from resultant.classes import ClassState, ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen.result import Result
-from resultant.gain import angular_gain
+from resultant.gain import angular_gain, target_gain
 from resultant.shots import GROUPS, shot_groups
 
 # Bytes of training rows in float64, and of cosines of queries, at a time.
@@ -54,8 +54,8 @@ class FrozenSpace:
     ``train`` [N, p] and ``test`` [M, p] as they came, ``labels`` [N] and ``test_labels`` [M];
     ``fitting`` [N] bool says which rows the ``statistics`` and the ``state`` come from, the others
     are for calibration. ``counts`` [C] are of all training rows: they make the shot ``groups`` [C]
-    and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` in float64. ``identities`` [N] or
-    None.
+    and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` is in float64. ``identities``
+    are [N] or None.
     """
 
     def __init__(
@@ -110,21 +110,25 @@ class FrozenSpace:
                 raise ValueError(f"expected {what} [N, p] of a floating dtype, got {shape_of(z)}")
             if not len(z):
                 raise ValueError(f"expected a row or more in {what}, got none")
+        for what, y in (("labels", labels), ("test_labels", test_labels)):
+            if not isinstance(y, Tensor) or y.dim() != 1 or not len(y):
+                raise ValueError(f"expected {what} [N], one a row, got {shape_of(y)}")
+        labels, test_labels = labels.cpu(), test_labels.cpu()
         if train.shape[1] != test.shape[1]:
             got = f"{train.shape[1]} and {test.shape[1]}"
             raise ValueError(f"expected train and test of one dimension, got {got}")
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
-        require_temperature(tau, 1, train.device, True)
+        require_temperature(tau, 1, labels.device, True)
         C = num_classes if num_classes is not None else int(labels.max()) + 1
-        require_labels(labels, len(train), C, train.device, True, name="labels")
+        require_labels(labels, len(train), C, labels.device, True, name="labels")
         _require_known(test_labels, C)
-        require_labels(test_labels, len(test), C, test.device, True, name="test_labels")
+        require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
         fitting = None
         if fitting_share is not None:
             fitting = _split(labels, identities, fitting_share, seed)
         _require_trained(labels, test_labels, C)
-        statistics = ClassStatistics(C, train.shape[1], device=train.device)
+        statistics = ClassStatistics(C, train.shape[1])
         height = max(1, ROW_BYTES // (8 * train.shape[1]))
         for top in range(0, len(train), height):
             rows = slice(top, top + height)
@@ -133,7 +137,7 @@ class FrozenSpace:
                 x, y = x[fitting[rows]], y[fitting[rows]]
             statistics.update(x, y, validate_args=False)
             if progress is not None:
-                progress("fit", min(1.0, (top + height) / len(train)))
+                progress("statistics", min(1.0, (top + height) / len(train)))
         return FrozenSpace(
             *(name, train, labels, test, test_labels, fitting, identities, statistics),
             *(float(tau), estimator, dtype),
@@ -155,7 +159,8 @@ class FrozenSpace:
     ) -> FrozenSpace:
         """The space of one feature (``encoder``, ``projection``) of a store; arguments as in
         `fit`. The store's identities, if any, keep views of one image on one side of a split."""
-        identities = f"{train}/identities"
+        names = f"{train}/identities"
+        identities = store[names] if names in store else None  # noqa: SIM401
         return FrozenSpace.fit(
             store[f"{train}/{feature}"],
             store[f"{train}/labels"],
@@ -166,7 +171,7 @@ class FrozenSpace:
             tau=tau,
             estimator=estimator,
             fitting_share=fitting_share,
-            identities=store[identities] if identities in store else None,
+            identities=identities,
             seed=seed,
             dtype=dtype,
             progress=progress,
@@ -203,14 +208,23 @@ class FrozenSpace:
             found[name] = None if math.isnan(mean) else mean
         return found
 
-    def queries(self, chunk: int | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """The held-out queries as unit vectors [n, p] of ``dtype`` with their labels [n], ``chunk``
-        rows at a time, by default 64 MiB of float32 cosines."""
+    def queries(
+        self,
+        rows: Tensor | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        chunk: int | None = None,
+    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """All held-out queries, or the chosen ``rows`` [n]: where they stand, unit vectors [k, p]
+        and labels [k], ``chunk`` at a time, by default 64 MiB of float32 cosines."""
         if chunk is None:
             chunk = max(1, SCORE_BYTES // (4 * max(self.num_classes, self.dim)))
-        for top in range(0, len(self.test), chunk):
-            rows = slice(top, min(top + chunk, len(self.test)))
-            yield rows, unit(self.test[rows], "test", top).to(self.dtype), self.test_labels[rows]
+        number = len(self.test) if rows is None else len(rows)
+        for top in range(0, number, chunk):
+            at = slice(top, min(top + chunk, number))
+            of = at if rows is None else rows[at]
+            x = unit(self.test[of], "test", top if rows is None else of)
+            yield at, x.to(dtype or self.dtype), self.test_labels[of]
 
     def summary(self) -> SpaceSummary:
         held = 0 if self.fitting is None else int((~self.fitting).sum())
@@ -221,21 +235,28 @@ class FrozenSpace:
             tuple((self.state.count == 1).nonzero().squeeze(1).tolist()),
         )
 
-    def capped(self) -> tuple[int, ...]:
-        """The classes at the largest concentration."""
-        return tuple((self.state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist())
+    def untempered(self, beta: float) -> tuple[int, ...]:
+        """The classes without a temperature at beta: resultant or target gain not positive."""
+        target = target_gain(self.gain, beta)
+        lost = ~((target > 0) & (self.state.resultant > 0))
+        return tuple(lost.nonzero().squeeze(1).tolist())
+
+    def offset(self, gamma: float) -> Tensor | None:
+        r""":math:`\gamma\log\pi_c` [C], None for zero."""
+        return None if gamma == 0 else gamma * self.log_prior
 
 
-def unit(z: Tensor, name: str, top: int = 0) -> Tensor:
-    """Rows ``z`` [n, p] as unit vectors in float64; rows without direction are an error."""
-    x = z.double()
+def unit(z: Tensor, name: str, top: int | Tensor = 0) -> Tensor:
+    """Rows ``z`` [n, p] as float64 unit vectors on the CPU; without direction they are an error."""
+    x = z.cpu().double()
     # By its largest entry first: the squares of a float64 row might not be finite.
     x = normalized(x / x.abs().amax(1, keepdim=True))
     bad = ~torch.isfinite(x[:, 0])
     if bad.any():
         i = int(bad.nonzero()[0])
         what = "a zero vector" if not z[i].any() else "values that are not"
-        raise ValueError(f"expected {name} finite and not zero, got {what} in row {top + i}")
+        row = top + i if isinstance(top, int) else int(top[i])
+        raise ValueError(f"expected {name} finite and not zero, got {what} in row {row}")
     return x
 
 

@@ -1,0 +1,61 @@
+"""How names and numbers are said in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from resultant.frozen import Analysis, GridPoint
+
+NAMES = {
+    "native": "Original vMF",
+    "temperature": "Direct Temperature",
+    "preserve": "Intercept-Preserving",
+    "angular": "Pure Angular",
+    "cosine": "Cosine",
+}
+
+MISSING = "–"
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    return MISSING if share is None or share != share else f"{100 * share:.{digits}f} %"
+
+
+def points(change: float | None) -> str:
+    """A change of a share in percentage points, with its sign."""
+    return MISSING if change is None or change != change else f"{100 * change:+.2f}"
+
+
+def number(value: object, digits: int = 4) -> str:
+    if value is None or value != value:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def p_value(p: float) -> str:
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
+
+
+def policy(realization: str, beta: float) -> str:
+    """A realization with its beta, which native and cosine do not have."""
+    name = NAMES[realization]
+    return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
+
+
+def listed(items: Iterable[str], limit: int = 8) -> str:
+    items = list(items)
+    rest = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + rest
+
+
+def before_and_after(a: Analysis) -> tuple[GridPoint, GridPoint] | None:
+    """Native and the best candidate on all held-out queries."""
+    if a.grid is None or a.recommendation is None:
+        return None
+    r = a.recommendation
+    native = a.grid.point("native", gamma=r.gamma)
+    return native, a.grid.point(r.candidate, r.candidate_beta, r.gamma)

@@ -1,0 +1,74 @@
+"""Samples of classes, and what is fitted to them by loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.classes import MAX_KAPPA, ClassStatistics
+from resultant.vmf import mean_resultant
+
+C, P = 5, 6
+
+
+F64 = torch.float64
+
+
+def unit(*shape: int, dtype: torch.dtype = F64) -> Tensor:
+    return torch.nn.functional.normalize(torch.randn(*shape, dtype=F64), dim=-1).to(dtype)
+
+
+def axis(p: int = P, i: int = 0) -> Tensor:
+    return torch.eye(p, dtype=F64)[i]
+
+
+def sample(n: int = 60, c: int = C, p: int = P, spread: float = 0.4) -> tuple[Tensor, Tensor]:
+    """Unit vectors around a direction per class, and labels that hold each class twice."""
+    y = torch.cat([torch.arange(c).repeat(2), torch.randint(c, (n - 2 * c,))])
+    z = unit(c, p)[y] + spread * torch.randn(n, p, dtype=F64)
+    return torch.nn.functional.normalize(z, dim=-1), y
+
+
+def fitted(z: Tensor, y: Tensor, c: int = C) -> ClassStatistics:
+    return ClassStatistics(c, z.shape[1]).update(z, y)
+
+
+def naive_mean(z: Tensor, y: Tensor, c: int) -> tuple[Tensor, float]:
+    """Direction and length of a class mean, by a loop in float64."""
+    total, n = torch.zeros(z.shape[1], dtype=F64), 0
+    for row, label in zip(z.double(), y.tolist(), strict=True):
+        if label == c:
+            total, n = total + row / row.norm(), n + 1
+    length = float(total.norm()) / max(n, 1)
+    if length < 1e-13:
+        return axis(z.shape[1]), 0.0
+    return total / total.norm(), min(length, 1.0)
+
+
+def naive_kappa(R: float, p: int, estimator: str) -> float:
+    if R in (0.0, 1.0):
+        return R * MAX_KAPPA
+    if estimator == "proco":
+        return min(p * R / (1 - R**2), MAX_KAPPA)
+    if estimator == "banerjee":
+        return min(R * (p - R**2) / (1 - R**2), MAX_KAPPA)
+    low, high = 0.0, MAX_KAPPA
+    for _ in range(64):
+        middle = (low + high) / 2
+        below = float(mean_resultant(p, middle)) < R
+        low, high = (middle, high) if below else (low, middle)
+    return high
+
+
+def close(a: Any, b: Any, rtol: float = 1e-12, atol: float = 1e-13) -> None:
+    torch.testing.assert_close(
+        torch.as_tensor(a, dtype=F64), torch.as_tensor(b, dtype=F64), rtol=rtol, atol=atol
+    )
+
+
+def changed(a: Tensor, i: int, value: float) -> Tensor:
+    a = a.clone()
+    a[i] = value
+    return a
