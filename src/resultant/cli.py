@@ -22,6 +22,10 @@ class Command(NamedTuple):
 
 # The function's docstring is its help; it returns an exit status, or None for 0.
 COMMANDS = {
+    "analyze": Command(
+        "resultant.analyze:analyze", "frozen features: a recommendation and a report"
+    ),
+    "compare": Command("resultant.analyze:compare", "two feature sets side by side"),
     "verify": Command("resultant.verify.command:verify", "check the claims of the paper"),
     "train": Command("resultant.commands:train", "train networks, many side by side"),
     "extract": Command("resultant.commands:extract", "features of a trained network"),

@@ -100,7 +100,7 @@ def train_images(
         prefetch=PREFETCH,
     )
     stack = Stack(config, job.runs, LoadedBatches(batches, device, tick), data.counts, device)
-    test = tester(data, config, workers) if config.objective == "joint" else None
+    test = held_out_accuracy(data, config, workers) if config.objective == "joint" else None
     return train(job, [stack], None, test, watch)
 
 
@@ -153,7 +153,7 @@ def evaluated(
     network.train(training)
 
 
-def tester(data: ListedImages, config: TrainConfig, workers: int) -> Test:
+def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
     """The accuracy on the held-out images, over all and as the mean over the classes of the groups
     of `shot_groups`; logits without prior. Every process reads its share of them."""
     share = slice(_ranks.rank(), None, _ranks.world_size())

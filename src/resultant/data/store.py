@@ -213,6 +213,24 @@ class FeatureStore:
         }
         return FeatureStore(self.where, arrays, self.metadata | {"num_classes": self.num_classes})
 
+    def without_gaps(self, split: str = "train") -> tuple[FeatureStore, Tensor]:
+        """A store whose labels count the classes that have rows in the split, and these classes
+        [K] as they were; a row of another class is an error."""
+        classes = (self.label_counts(split) > 0).nonzero()[:, 0]
+        place = torch.full((self.num_classes,), -1)
+        place[classes] = torch.arange(len(classes))
+        arrays: dict[str, Tensor | Rows] = dict(self._arrays)
+        for name in (n for n in arrays if what_of(n) == "labels"):
+            labels = self[name]
+            lost = (place[labels] < 0).nonzero()[:, 0]
+            if len(lost):
+                row = int(lost[0])
+                rule = f"expected {name} of {self.where} among the classes of {split}/labels"
+                raise ValueError(f"{rule}, got class {int(labels[row])} at row {row}")
+            arrays[name] = place[labels]
+        metadata = self.metadata | {"num_classes": len(classes)}
+        return FeatureStore(self.where, arrays, metadata), classes
+
 
 def write_store(
     path: Location,

@@ -26,7 +26,7 @@ def confidence_bins(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor, 
     right ones, [15] each."""
     place = (confidence.double() * BINS).long().clamp(0, BINS - 1)
     count = torch.bincount(place, minlength=BINS)
-    return count, *(class_means(a, place, BINS) for a in (confidence, right))
+    return count, class_means(confidence, place, BINS), class_means(right, place, BINS)
 
 
 def calibration_error(count: Tensor, confidence: Tensor, accuracy: Tensor) -> float:
@@ -71,4 +71,4 @@ def rank_correlation(a: Tensor, b: Tensor) -> float | None:
     a, b = a[known], b[known]
     if len(a) < 2 or bool((a == a[0]).all()) or bool((b == b[0]).all()):
         return None
-    return float(spearmanr(a.numpy(), b.numpy()).statistic)
+    return float(spearmanr(a.numpy(), b.numpy())[0])  # type: ignore[arg-type]

@@ -166,7 +166,9 @@ def _predictions(
     }
     if space.dim >= 3:
         found["joint_leading"] = [joint_leading(state, tau, *policy) for policy in policies]
-    return {name: _predicted(*pair, pairs, exact) for name, pair in found.items()}
+    return {
+        name: _predicted(before, after, pairs, exact) for name, (before, after) in found.items()
+    }
 
 
 def _predicted(

@@ -103,8 +103,8 @@ def recommend(
     before, after = decisions.right(native), decisions.right(best)
     found = paired_gain(before[judge], after[judge])
     taken = best if found.gain > 0 and found.p_value < SIGNIFICANCE else native
-    by_class = [class_means(a, decisions.labels, space.num_classes) for a in (before, after)]
-    gained, lost = _effects(space, decisions, *by_class, classes)
+    was, now = (class_means(a, decisions.labels, space.num_classes) for a in (before, after))
+    gained, lost = _effects(space, decisions, was, now, classes)
     return Recommendation(
         realization=taken.realization,
         beta=taken.beta,
@@ -119,7 +119,7 @@ def recommend(
         nll_after=float(decisions.nll[best].double().mean()),
         ece_before=_calibration(decisions, native),
         ece_after=_calibration(decisions, best),
-        groups=space.group_means(by_class[1] - by_class[0]),
+        groups=space.group_means(now - was),
         gained=gained,
         lost=lost,
         reason=_reason(best, taken, found, len(judge)),

@@ -131,13 +131,13 @@ class FrozenSpace:
         statistics = ClassStatistics(C, train.shape[1])
         height = max(1, ROW_BYTES // (8 * train.shape[1]))
         for top in range(0, len(train), height):
-            rows = slice(top, top + height)
-            x, y = unit(train[rows], "train", top), labels[rows]
+            rows = slice(top, min(top + height, len(train)))
+            x, y = unit(train[rows], "train", torch.arange(top, rows.stop)), labels[rows]
             if fitting is not None:
                 x, y = x[fitting[rows]], y[fitting[rows]]
             statistics.update(x, y, validate_args=False)
             if progress is not None:
-                progress("statistics", min(1.0, (top + height) / len(train)))
+                progress("statistics", rows.stop / len(train))
         return FrozenSpace(
             *(name, train, labels, test, test_labels, fitting, identities, statistics),
             *(float(tau), estimator, dtype),
@@ -160,7 +160,9 @@ class FrozenSpace:
         """The space of one feature (``encoder``, ``projection``) of a store; arguments as in
         `fit`. The store's identities, if any, keep views of one image on one side of a split."""
         names = f"{train}/identities"
-        identities = store[names] if names in store else None  # noqa: SIM401
+        identities = None
+        if names in store:
+            identities = store[names]
         return FrozenSpace.fit(
             store[f"{train}/{feature}"],
             store[f"{train}/labels"],
@@ -222,8 +224,9 @@ class FrozenSpace:
         number = len(self.test) if rows is None else len(rows)
         for top in range(0, number, chunk):
             at = slice(top, min(top + chunk, number))
-            of = at if rows is None else rows[at]
-            x = unit(self.test[of], "test", top if rows is None else of)
+            of = torch.arange(top, at.stop) if rows is None else rows[at]
+            # A slice of what may be mapped is not a copy.
+            x = unit(self.test[at if rows is None else of], "test", of)
             yield at, x.to(dtype or self.dtype), self.test_labels[of]
 
     def summary(self) -> SpaceSummary:
@@ -246,8 +249,9 @@ class FrozenSpace:
         return None if gamma == 0 else gamma * self.log_prior
 
 
-def unit(z: Tensor, name: str, top: int | Tensor = 0) -> Tensor:
-    """Rows ``z`` [n, p] as float64 unit vectors on the CPU; without direction they are an error."""
+def unit(z: Tensor, name: str, rows: Tensor) -> Tensor:
+    """Rows ``z`` [n, p] as float64 unit vectors on the CPU; without direction they are an error
+    that says which of ``rows`` [n]."""
     x = z.cpu().double()
     # By its largest entry first: the squares of a float64 row might not be finite.
     x = normalized(x / x.abs().amax(1, keepdim=True))
@@ -255,8 +259,7 @@ def unit(z: Tensor, name: str, top: int | Tensor = 0) -> Tensor:
     if bad.any():
         i = int(bad.nonzero()[0])
         what = "a zero vector" if not z[i].any() else "values that are not"
-        row = top + i if isinstance(top, int) else int(top[i])
-        raise ValueError(f"expected {name} finite and not zero, got {what} in row {row}")
+        raise ValueError(f"expected {name} finite and not zero, got {what} in row {int(rows[i])}")
     return x
 
 

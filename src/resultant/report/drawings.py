@@ -117,7 +117,7 @@ def _accuracy(a: Analysis) -> Drawing | None:
 def _groups(a: Analysis) -> Drawing | None:
     if a.grid is None or a.grid.point("native").groups is None:
         return None
-    grid, native = a.grid, a.grid.point("native").groups or {}
+    native = a.grid.point("native").groups or {}
     present = [g for g in GROUPS if native.get(g) is not None]
     changes: dict[str, list[float]] = {}
     for name in (*EDITED, "cosine"):
@@ -139,7 +139,6 @@ def _groups(a: Analysis) -> Drawing | None:
 
     shown = "angular" if "angular" in changes else next(iter(changes))
     said = ", ".join(f"{g} {v:+.2f}" for g, v in zip(present, changes[shown], strict=True))
-    assert grid.queries is not None
     return Drawing(
         "groups",
         "Who gains: head, medium and tail",
@@ -178,7 +177,7 @@ def _classes(a: Analysis) -> Drawing | None:
         f"{policy(best.realization, best.beta)} raises the accuracy of {int((change > 0).sum())} "
         f"classes and lowers that of {int((change < 0).sum())}; classes of low gain stand left of "
         "the mean (dashed).",
-        "fig:realization",
+        "tab:frozen-vmf-realizations",
         draw,
     )
 
@@ -353,13 +352,14 @@ def _typical(a: Analysis) -> Drawing | None:
         ax.plot(r.typical[kept], 100 * r.observed[kept], ".", color=figures.GREEN, **dots)
         ax.set(xlabel="typical margin of the pair", ylabel="observed error (%)")
 
-    with_error = ""
+    said = "No rank correlation with the observed error can be told."
     if r.typical_correlation is not None:
-        with_error = f" (rank correlation {r.typical_correlation:+.2f})"
+        said = f"Their rank correlation with the observed error is {r.typical_correlation:+.2f}."
     return Drawing(
         "typical",
         "Margins and errors",
-        f"Pairs of larger typical margin are confused less often{with_error}.",
+        f"Typical margins of {int(kept.sum())} pairs and how often one class is taken for the "
+        f"other. {said}",
         "sec:conditional-margin",
         draw,
     )
@@ -419,9 +419,8 @@ def _self_inclusion(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         dots = {"markersize": 4, "alpha": 0.7}
         ax.plot(r.count, r.exact, ".", color=figures.BLUE, label="exact", **dots)
-        order = r.count.argsort()
         theory = "$(1-A^2)/(\\tau n)$"
-        ax.plot(r.count[order], r.predicted[order], color=figures.ORANGE, label=theory)
+        ax.plot(r.count, r.predicted, "_", color=figures.ORANGE, label=theory)
         ax.set(xscale="log", yscale="log", xlabel="training rows of the class")
         ax.set_ylabel("own score, increment")
 
@@ -451,7 +450,7 @@ def _fit(a: Analysis) -> Drawing | None:
         "fit",
         "Whether the classes look like vMF",
         f"Flat for a perfect fit; {percent(r.rejected, 1)} of the classes are told apart from "
-        "their fitted vMF at 5 %. The score's geometry holds all the same.",
+        "their fitted vMF at the 5 % level.",
         "sec:support-fit-protocol",
         draw,
     )

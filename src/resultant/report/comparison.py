@@ -1,0 +1,183 @@
+"""Two feature spaces side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from resultant import figures
+from resultant.frozen import Analysis
+from resultant.report.content import footer, slugs
+from resultant.report.drawings import EDITED, Drawing
+from resultant.report.page import Page, Section
+from resultant.report.tables import Column, Table
+from resultant.report.words import NAMES, number, percent, points, policy
+from resultant.shots import GROUPS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What a comparison asks.
+QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
+SIDES = ("A", "B")
+COLOURS = {"A": figures.BLUE, "B": figures.ORANGE}
+
+Pair = tuple[Analysis, Analysis]
+
+
+def comparison_page(
+    pairs: Mapping[str, Pair], wheres: Sequence[str], notes: Sequence[str], about: Mapping[str, Any]
+) -> Page:
+    """The page of pairs of analyses by the name of their features."""
+    facts = [("compared", f"A = {wheres[0]}, B = {wheres[1]}")]
+    for name, pair in pairs.items():
+        facts += [(f"{name} {side}", _said(a)) for side, a in zip(SIDES, pair, strict=True)]
+    sections = [
+        Section(slug, name, "", drawings(pair), [table(pair)])
+        for slug, (name, pair) in zip(slugs(list(pairs)), pairs.items(), strict=True)
+    ]
+    results = {
+        **about,
+        "summary": dict(facts),
+        "notes": list(notes),
+        "features": {
+            name: {side: a.to_dict() for side, a in zip(SIDES, pair, strict=True)}
+            for name, pair in pairs.items()
+        },
+    }
+    title = f"{wheres[0]} and {wheres[1]}"
+    return Page(title, facts, sections, notes, footer(about), results)
+
+
+def drawings(pair: Pair) -> list[Drawing]:
+    """Gains, accuracies and calibration of both, as far as they can be compared."""
+    return [d for d in (_gains(pair), _accuracy(pair), _calibration(pair)) if d is not None]
+
+
+def table(pair: Pair) -> Table:
+    """The numbers of both and their difference."""
+    rows = []
+    for name, a, b in zip(*_numbers(pair[0]), _numbers(pair[1])[1], strict=True):
+        difference = None if a is None or b is None else b - a
+        rows.append((name, a, b, difference))
+    return Table(
+        "comparison",
+        "Side by side",
+        "Shares are between 0 and 1; the difference is B less A.",
+        "tab:frozen-vmf",
+        (Column("quantity"), Column("A"), Column("B"), Column("B - A")),
+        rows,
+    )
+
+
+def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
+    found: dict[str, float | int | None] = {
+        "classes": a.space.num_classes,
+        "dimensions": a.space.dim,
+        "rows fitted": a.space.fitting,
+        "rows held out": a.space.held_out,
+    }
+    for name in ("native", *EDITED, "cosine"):
+        point = None if a.grid is None else a.grid.point(name, 0.0)
+        found[f"accuracy, {policy(name, 0.0)}"] = None if point is None else point.accuracy
+    native = None if a.grid is None else a.grid.point("native")
+    for group in GROUPS:
+        groups = {} if native is None else native.groups or {}
+        found[f"{NAMES['native']}, {group}"] = groups.get(group)
+    found["calibration error, Original vMF"] = None if native is None else native.ece
+    found["cross-entropy, Original vMF"] = None if native is None else native.nll
+    found["mean gain"] = None if a.gains is None else a.gains.mean
+    found["spread of gains"] = None if a.gains is None else a.gains.spread
+    found["agreement with cosine"] = None if a.cosine is None else a.cosine.agreement
+    found["certified"] = None if a.cosine is None else a.cosine.coverage
+    drift = None if a.intercepts is None else a.intercepts.largest.get("temperature")
+    found["largest drift of an intercept"] = drift
+    return list(found), list(found.values())
+
+
+def _said(a: Analysis) -> str:
+    r = a.recommendation
+    if r is None:
+        return "no recommendation"
+    after = r.accuracy_before if r.realization == "native" else r.accuracy_after
+    gain = f"{points(r.gain)} points ({points(r.low)} to {points(r.high)})"
+    tried = policy(r.candidate, r.candidate_beta)
+    return f"{policy(r.realization, r.beta)}, {percent(after)} accurate; {tried}: {gain}"
+
+
+def _gains(pair: Pair) -> Drawing | None:
+    a, b = pair[0].gains, pair[1].gains
+    if a is None or b is None or len(a.gain) != len(b.gain):
+        return None
+
+    def draw(ax: Axes) -> None:
+        low, high = min(a.minimum, b.minimum), max(a.maximum, b.maximum)
+        ax.plot([low, high], [low, high], ":", color=figures.GREY, linewidth=1)
+        ax.plot(a.gain, b.gain, ".", color=figures.GREEN, markersize=5, alpha=0.75)
+        ax.set(xlabel="gain $g_c$ in A", ylabel="gain $g_c$ in B")
+
+    return Drawing(
+        "gains",
+        "Gains of the classes",
+        f"The gains spread by {percent(a.spread, 1)} in A and {percent(b.spread, 1)} in B; "
+        f"{int((b.gain > a.gain).sum())} of {number(len(a.gain))} are higher in B.",
+        "fig:gain-discovery",
+        draw,
+    )
+
+
+def _accuracy(pair: Pair) -> Drawing | None:
+    grids = [a.grid for a in pair]
+    if grids[0] is None or grids[1] is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        for side, grid in zip(SIDES, grids, strict=True):
+            assert grid is not None
+            angular = [
+                (p.beta, 100 * p.accuracy)
+                for p in grid.points
+                if p.realization == "angular" and p.gamma == 0 and p.accuracy is not None
+            ]
+            x, y = zip(*sorted(angular), strict=True)
+            ax.plot(x, y, "o-", color=COLOURS[side], label=f"{side}, Pure Angular")
+            native = grid.point("native").accuracy
+            if native is not None:
+                style = {"color": COLOURS[side], "label": f"{side}, Original vMF"}
+                ax.axhline(100 * native, linestyle="--", **style)
+        ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
+
+    said = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]
+    return Drawing(
+        "accuracy",
+        "Accuracy",
+        f"The original score is right on {said[0]} of the held-out rows of A and on {said[1]} of "
+        "those of B.",
+        "tab:frozen-vmf-realizations",
+        draw,
+    )
+
+
+def _calibration(pair: Pair) -> Drawing | None:
+    points = [None if a.grid is None else a.grid.point("native") for a in pair]
+    if any(p is None or p.reliability is None for p in points):
+        return None
+
+    def draw(ax: Axes) -> None:
+        ax.plot([0, 1], [0, 1], color=figures.GREY, linestyle=":", linewidth=1)
+        for side, point in zip(SIDES, points, strict=True):
+            assert point is not None and point.reliability is not None
+            kept = (point.reliability.count > 0).nonzero()[:, 0]
+            x, y = point.reliability.confidence[kept], point.reliability.accuracy[kept]
+            ax.plot(x, y, "o-", color=COLOURS[side], label=side)
+        ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1), ylim=(0, 1))
+
+    errors = [percent(None if p is None else p.ece) for p in points]
+    return Drawing(
+        "calibration",
+        "Calibration",
+        f"The expected calibration error of the original score is {errors[0]} for A and "
+        f"{errors[1]} for B.",
+        "sec:frozen-realization-comparison",
+        draw,
+    )

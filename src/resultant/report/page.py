@@ -1,0 +1,149 @@
+"""A report as a folder: ``index.html`` that needs nothing else, figures, tables, results.json."""
+
+from __future__ import annotations
+
+import importlib.resources
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resultant import figures
+from resultant.report.drawings import Drawing
+from resultant.report.tables import SHOWN, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RESULTS = "results.json"
+NEEDED = ("jinja2", "matplotlib")
+
+# Fonts of the same widths as the one that the figures are laid out with.
+FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: an anchor, a heading, a paragraph, figures and tables."""
+
+    name: str
+    title: str
+    text: str
+    drawings: Sequence[Drawing] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that is said: ``facts`` are heading and text, the first of them the answer."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    notes: Sequence[str] = ()
+    footer: str = ""
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+
+def require() -> None:
+    """Raise a ValueError that says what to install where the page cannot be made."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[report]")
+
+
+def require_place(out: Path) -> None:
+    """Raise unless ``out`` is free, empty, or an earlier report, which may be replaced."""
+    for part in (out, *out.parents):
+        if part.exists() or part.is_symlink():
+            if not part.is_dir():
+                raise ValueError(f"expected --out to be a folder, got a file: {part}")
+            break
+    if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).exists():
+        raise ValueError(f"expected --out to be new or an earlier report, got others' files: {out}")
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A temporary folder beside ``out`` that takes its place unless an error comes first."""
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (out.with_name(f".{out.name}.{os.getpid()}.{x}") for x in ("tmp", "old"))
+    try:
+        temporary.mkdir()
+        yield temporary
+        if out.exists():
+            os.rename(out, old)
+        os.rename(temporary, out)
+    finally:
+        for leftover in (temporary, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def write_page(
+    folder: Path, page: Page, progress: Callable[[str, float], object] | None = None
+) -> None:
+    """Write the report into a folder: figures as PDF and PNG, tables as CSV, page and JSON."""
+    drawn: dict[tuple[str, str], str] = {}
+    total, done = sum(len(s.drawings) for s in page.sections), 0
+    for section in page.sections:
+        for drawing in section.drawings:
+            figure = drawing.figure()
+            stem = f"{section.name}-{drawing.name}"
+            figures.save(figure, folder / "figures" / stem)
+            drawn[section.name, drawing.name] = inline_svg(figure, stem)
+            done += 1
+            if progress is not None:
+                progress("figures", done / total)
+        for table in section.tables:
+            (folder / "tables").mkdir(exist_ok=True)
+            table.write(folder / "tables" / f"{section.name}-{table.name}.csv")
+    text = json.dumps(page.results, indent=1, allow_nan=False) + "\n"
+    (folder / RESULTS).write_text(text, encoding="utf-8")
+    (folder / "index.html").write_text(render(page, drawn), encoding="utf-8")
+
+
+def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
+    """The page as HTML; ``drawn`` are the figures by section and name."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    parts = importlib.resources.files("resultant.report") / "templates"
+    css, js, html = (
+        (parts / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
+    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(html).render(
+        page=page,
+        css=Markup(css),
+        js=Markup(js),
+        shown=SHOWN,
+        drawn={key: Markup(svg) for key, svg in drawn.items()},
+    )
+
+
+def inline_svg(figure: Figure, prefix: str) -> str:
+    """A figure as SVG for within a page: black becomes the colour of the text around it, the grid
+    a faint one, and its ids are its own."""
+    buffer = io.StringIO()
+    with figures.style():
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # The size is that of the page; the box keeps the proportions.
+    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = svg.replace("#000000", "currentColor").replace("#e4e4e4", "var(--grid)")
+    svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", rf"\1{FONTS}", svg)
+    own = re.sub(r"[^A-Za-z0-9-]", "-", prefix)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{own}-\1"', svg)
+    return re.sub(r"url\(#([^)]+)\)", rf"url(#{own}-\1)", svg)

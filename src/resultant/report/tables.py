@@ -1,0 +1,214 @@
+"""The tables of an analysis: shown in the page, and written as CSV with every digit."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resultant.figures import replacing
+from resultant.frozen import Analysis
+from resultant.report.words import NAMES, before_and_after, number, percent, points
+from resultant.shots import GROUPS
+
+# Rows that the page shows; the CSV has them all.
+SHOWN = 200
+
+Say = Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    say: Say = number
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values, what they are in a sentence, and the paper's label of the same."""
+
+    name: str
+    title: str
+    sentence: str
+    label: str
+    columns: tuple[Column, ...]
+    rows: list[tuple[Any, ...]]
+
+    def shown(self) -> list[list[tuple[str, str, bool]]]:
+        """The first rows as cells: text, the value to sort by, whether it is a number."""
+        return [
+            [_cell(column, value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows[:SHOWN]
+        ]
+
+    def write(self, path: Path) -> None:
+        with replacing(path) as temporary, open(temporary, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([column.name for column in self.columns])
+            writer.writerows([["" if _lacks(v) else v for v in row] for row in self.rows])
+
+
+def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
+    """The tables of the questions that were answered; ``names`` [C] of the classes."""
+    found = [make(a) for make in (_realizations, _cosine, _same_state)]
+    found += [make(a, names) for make in (_classes, _pairs)]
+    return [table for table in found if table is not None]
+
+
+def _realizations(a: Analysis) -> Table | None:
+    if a.grid is None:
+        return None
+    rows = [
+        (
+            *(NAMES[p.realization], p.beta, p.gamma, p.accuracy, p.change, p.balanced),
+            *((p.groups or {}).get(g) for g in GROUPS),
+            *(p.nll, p.ece, p.agreement),
+        )
+        for p in a.grid.points
+    ]
+    columns = (
+        *(Column("realization"), Column("beta"), Column("gamma"), Column("accuracy", percent)),
+        *(Column("change", points), Column("balanced", percent)),
+        *(Column(g, percent) for g in GROUPS),
+        *(Column("NLL"), Column("ECE", percent), Column("as cosine", percent)),
+    )
+    undefined = sum(bool(p.undefined) for p in a.grid.points)
+    gone = f" {undefined} are undefined, as a class would need a temperature below zero."
+    return Table(
+        "realizations",
+        "Every realization",
+        "Accuracy (with its change from native in points), its mean over classes and by group, "
+        "cross-entropy, calibration error and agreement with cosine, on all held-out rows."
+        + (gone if undefined else ""),
+        "tab:frozen-vmf-realizations",
+        columns,
+        rows,
+    )
+
+
+def _cosine(a: Analysis) -> Table | None:
+    rows: list[tuple[Any, ...]] = []
+    if (r := a.cosine) is not None:
+        rows += [
+            ("held-out rows", r.queries),
+            ("disagreements", r.disagreements),
+            ("of these in the lowest tenth of margins", r.low_margin),
+            ("certified rows", r.certified),
+            ("disagreements among certified rows", r.certified_disagreements),
+            ("mean gain", r.mean_gain),
+        ]
+    if (g := a.gradients) is not None:
+        rows += [
+            ("mean |ΔL|", g.loss_mean),
+            ("its bound, mean 2ε", g.loss_bound_mean),
+            ("gradient error (%)", g.gradient_error),
+            ("median gradient cosine", g.median_cosine),
+            ("bounds held on every row", g.bounds_held),
+        ]
+    if not rows:
+        return None
+    exact = Column("value", lambda v: f"{v:.8f}" if isinstance(v, float) else number(v))
+    return Table(
+        "cosine",
+        "Pure Angular and cosine",
+        "Decisions, losses and gradients of Pure Angular at β = 0 beside those of cosine "
+        "prototypes on the same rows.",
+        "tab:cosine-diagnostics, tab:cosine-gradients",
+        (Column("quantity"), exact),
+        rows,
+    )
+
+
+def _same_state(a: Analysis) -> Table | None:
+    if (r := a.same_state) is None:
+        return None
+    return Table(
+        "same-state",
+        "Only the realization changes",
+        f"{r.queries} held-out rows under one fitted state at β = {r.beta:g}, γ = {r.gamma:g}.",
+        "sec:same-state-diagnostic",
+        (
+            *(Column("realization"), Column("cross-entropy"), Column("accuracy", percent)),
+            *(Column("classes predicted"), Column("most predicted"), Column("share", percent)),
+        ),
+        [
+            (
+                *(NAMES[row.realization], row.cross_entropy, row.accuracy),
+                *(row.distinct, row.top_class, row.top_share),
+            )
+            for row in r.rows
+        ],
+    )
+
+
+def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
+    both = before_and_after(a)
+    if a.gains is None or both is None or a.grid is None:
+        return None
+    native, best = (p.per_class for p in both)
+    if native is None or best is None:
+        return None
+    g = a.gains
+    rows = list(
+        zip(
+            *(names, g.count.tolist(), [GROUPS[i] for i in g.group.tolist()]),
+            *(g.gain.tolist(), g.resultant.tolist(), g.kappa.tolist(), a.grid.queries.tolist()),
+            *(native.tolist(), best.tolist(), (best - native).tolist()),
+            strict=True,
+        )
+    )
+    rows.sort(key=lambda row: -abs(row[-1]) if row[-1] == row[-1] else 1.0)
+    name = NAMES[both[1].realization]
+    return Table(
+        "classes",
+        "Every class",
+        f"Its gain, and its accuracy under {NAMES['native']} and under {name}, the most changed "
+        "first.",
+        "fig:gain-discovery",
+        (
+            *(Column("class"), Column("rows"), Column("group"), Column("gain")),
+            *(Column("A"), Column("kappa"), Column("held out"), Column("native", percent)),
+            *(Column(name.lower(), percent), Column("change", points)),
+        ),
+        rows,
+    )
+
+
+def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
+    if (r := a.boundaries) is None:
+        return None
+    rows = [
+        (names[i], names[j], *rest)
+        for (i, j), *rest in zip(
+            *(r.pairs.tolist(), r.kind, r.cosine.tolist(), r.theta_degrees.tolist()),
+            *(r.before_degrees.tolist(), r.after_degrees.tolist(), r.shift_degrees.tolist()),
+            r.change,
+            strict=True,
+        )
+    ]
+    return Table(
+        "pairs",
+        "Boundaries between pairs",
+        "Where the boundary lies on the arc from one prototype to the other, before and after the "
+        "gains are equalized by temperatures (degrees from the first).",
+        "fig:main-boundaries, sec:boundary-selection",
+        (
+            *(Column("first"), Column("second"), Column("kind"), Column("cosine")),
+            *(Column("arc"), Column("before"), Column("after"), Column("shift")),
+            Column("change"),
+        ),
+        rows,
+    )
+
+
+def _lacks(value: object) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _cell(column: Column, value: Any) -> tuple[str, str, bool]:
+    numeric = isinstance(value, int | float) or value is None
+    key = "" if _lacks(value) else repr(float(value)) if numeric else str(value)
+    return column.say(value), key, numeric
