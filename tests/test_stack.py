@@ -19,7 +19,7 @@ from tiny_cifar import tiny_cifar
 from tiny_cifar import tiny_config as larger_config
 
 # Two steps of six images an epoch.
-DATA, COUNTS, N = tiny_cifar(each=6), [6, 4, 2, 2], 6
+DATA, COUNTS, N = tiny_cifar(each=6, size=16), [6, 4, 2, 2], 6
 CPU = torch.device("cpu")
 
 

@@ -28,7 +28,7 @@ from resultant.presets import Run, TrainConfig
 from resultant.train import Job, Progress, Trained, gain_metrics, outputs, train_cifar
 from tiny_cifar import tiny_cifar, tiny_config
 
-DATA = tiny_cifar(each=6)
+DATA = tiny_cifar(each=6, size=16)
 TWO = (Run("native", seed=1), Run("angular", 0.5, 0))
 
 # A job that ends itself at a moment of its choice, as if killed from outside.

@@ -1,4 +1,4 @@
-"""A few images smaller than those of CIFAR, and settings that train on them in a moment."""
+"""A few images in the shape of CIFAR or smaller, and settings that train on them in a moment."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import torch
 from resultant.data.cifar import Cifar
 from resultant.presets import TrainConfig, preset
 
-SIZE = 16
 
-
-def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5) -> Cifar:
+def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 32) -> Cifar:
     """Noise on a colour of the class, ``each`` training and ``test`` test images a class."""
     generator = torch.Generator().manual_seed(7)
     colour = torch.randint(40, 216, (num_classes, 3, 1, 1), generator=generator)
 
     def images(n: int) -> tuple[torch.Tensor, torch.Tensor]:
         labels = torch.arange(n * num_classes) % num_classes
-        noise = torch.randint(-40, 40, (len(labels), 3, SIZE, SIZE), generator=generator)
+        noise = torch.randint(-40, 40, (len(labels), 3, size, size), generator=generator)
         return (colour[labels] + noise).to(torch.uint8), labels
 
     names = tuple(f"class {c}" for c in range(num_classes))

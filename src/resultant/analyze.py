@@ -1,4 +1,4 @@
-"""``resultant analyze`` and ``resultant compare``: frozen features, asked everything, into a report."""
+"""``resultant analyze`` and ``resultant compare``: frozen features, and a report on them."""
 
 from __future__ import annotations
 

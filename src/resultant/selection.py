@@ -23,6 +23,9 @@ WITHOUT_BETA = ("native", "cosine")
 
 RESAMPLES = 1000
 
+# Of scores, beyond which a sum of them is rounding.
+DIGITS = 12
+
 
 class VMFClassifierCV(VMFScores):
     r"""`VMFClassifier` with realization, beta, temperature and prior chosen by cross-validation.
@@ -117,7 +120,7 @@ class VMFClassifierCV(VMFScores):
         listed = {}
         for name in ("realization", "beta", "temperature", "prior"):
             values = getattr(self, name)
-            listed[name] = [values] if isinstance(values, str) else list(np.atleast_1d(values))
+            listed[name] = [values] if isinstance(values, str) else np.atleast_1d(values).tolist()
             if not listed[name]:
                 raise ValueError(f"expected one value of {name} or more, got none")
         for realization in listed["realization"]:
@@ -131,7 +134,7 @@ class VMFClassifierCV(VMFScores):
         if min(taus) <= 0:
             raise ValueError(f"expected temperature > 0, got {min(taus):g}")
         rules = [
-            (str(realization), beta)
+            (realization, beta)
             for realization in listed["realization"]
             for beta in (betas[:1] if realization in WITHOUT_BETA else betas)
         ]
@@ -209,7 +212,8 @@ class Table:
 
     @property
     def mean(self) -> np.ndarray:
-        return self.units @ self.weight / self.weight.sum()
+        """Of the units [G], rounded so that equal means are equal: the first of equals is best."""
+        return np.round(self.units @ self.weight / self.weight.sum(), DIGITS)
 
     def results(self, name: str, *, splits: bool) -> dict[str, np.ndarray]:
         mean = self.mean
@@ -259,7 +263,7 @@ class Table:
 
         def held_out(points: np.ndarray) -> np.ndarray:
             share = self.units[points] * self.weight
-            others = share.sum(1, keepdims=True) - share
+            others = np.round(share.sum(1, keepdims=True) - share, DIGITS)
             return share[others.argmax(0), np.arange(len(self.weight))]
 
         known = np.isfinite(self.mean)

@@ -18,6 +18,9 @@ from resultant.geometry import (
     stacked_relative_error,
 )
 
+# Bytes of scores at a time: they stay in a cache.
+PIECE_BYTES = 1 << 21
+
 # Rounding that a bound may be exceeded by, in proportion.
 ROUNDING = 1e-9
 
@@ -87,8 +90,9 @@ def cosine_agreement(
     """Where Pure Angular at beta = 0 and the cosine rule disagree, and where they cannot, at zero
     prior."""
     state, columns = space.state, []
+    height = max(1, PIECE_BYTES // (8 * space.num_classes))
     for at, z, _ in space.queries(chunk=chunk):
-        found = certificate(z, state, space.tau, validate_args=False)
+        found = certificate(z, state, space.tau, chunk=height, validate_args=False)
         columns.append(
             (found.margin, found.residual_range, found.certified, found.prediction, found.angular)
         )

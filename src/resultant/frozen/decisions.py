@@ -19,6 +19,9 @@ from resultant.score import vmf_score
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
 
+# Bytes of scores that are edited at a time: they stay in a cache.
+PIECE_BYTES = 1 << 20
+
 # What beta the realizations have that know none.
 FIXED = {"native": 1.0, "cosine": 0.0}
 
@@ -153,16 +156,20 @@ def decide(
             column[policy] = torch.empty(len(labels), dtype=space.dtype)
     families = _families(space, list(found.prediction))
     mu, kappa = (a.to(space.dtype) for a in (space.state.mu, space.state.kappa))
+    height = max(1, PIECE_BYTES // (space.dtype.itemsize * space.num_classes))
     for at, z, y in space.queries(rows, chunk=chunk):
-        rho = z @ mu.T
-        for rules in families:
-            tau, q = rules[0][1].tau, None
-            if tau is not None:
-                q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
-            for policy, rule in rules:
-                settled = _settle(_edited(q, rho, rule), y)
-                for column, values in zip(columns, settled, strict=True):
-                    column[policy][at] = values
+        whole = z @ mu.T
+        for top in range(0, len(z), height):
+            rho, own = whole[top : top + height], y[top : top + height]
+            to = slice(at.start + top, at.start + top + len(own))
+            for rules in families:
+                tau, q = rules[0][1].tau, None
+                if tau is not None:
+                    q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
+                for policy, rule in rules:
+                    settled = _settle(_edited(q, rho, rule), own)
+                    for column, values in zip(columns, settled, strict=True):
+                        column[policy][to] = values
         if progress is not None:
             progress("decisions", at.stop / len(labels))
     for policy, computed in live.items():

@@ -23,7 +23,7 @@ from resultant.score import vmf_score
 SIZES = (5, 10, 20, 50, 100)
 
 # Rows of a class, and classes, that are looked at.
-MOST_ROWS = 1000
+MOST_ROWS = 500
 MOST_CLASSES = 200
 
 
@@ -101,12 +101,13 @@ def support_curve(
         rows = rows[torch.randperm(len(rows), generator=generator)[:MOST_ROWS]].sort().values
         x = unit(space.train[rows], "train", rows)
         places = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(draws)])
-        support = x[places[:, : sizes[-1]]].cumsum(1)
+        # Which rows [draws, sizes, rows] each support has, and their sums.
+        support = (places.argsort(1).unsqueeze(1) < n.unsqueeze(1)).double() @ x
         rest = len(x) - sizes[-1]
         left.append(rest)
         mu, R = fit_direction(x.sum(0) - support[:, -1], x.new_full((draws,), rest))
         A = _unbiased(R, torch.tensor(rest)).unsqueeze(1)
-        direction, length = fit_direction(support[:, n - 1], n.double().expand(draws, -1))
+        direction, length = fit_direction(support, n.double().expand(draws, -1))
         bias, corrected = length - A, (_unbiased(length, n) - A).abs()
         expected = expected_square_resultant(A, n).sqrt() - A
         angle = (direction * mu.unsqueeze(1)).sum(-1).clamp(-1, 1).acos().rad2deg()

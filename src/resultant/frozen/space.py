@@ -21,9 +21,9 @@ from resultant.frozen.result import Result
 from resultant.gain import angular_gain, target_gain
 from resultant.shots import GROUPS, shot_groups
 
-# Bytes of training rows in float64, and of cosines of queries, at a time.
-ROW_BYTES = 1 << 25
-SCORE_BYTES = 1 << 26
+# Bytes of rows in float64, and of cosines of queries, at a time. The former stay in a cache.
+ROW_BYTES = 1 << 21
+SCORE_BYTES = 1 << 25
 
 # How many classes an error names.
 NAMED = 8
@@ -218,7 +218,7 @@ class FrozenSpace:
         chunk: int | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """All held-out queries, or the chosen ``rows`` [n]: where they stand, unit vectors [k, p]
-        and labels [k], ``chunk`` at a time, by default 64 MiB of float32 cosines."""
+        and labels [k], ``chunk`` at a time, by default 32 MiB of float32 cosines."""
         if chunk is None:
             chunk = max(1, SCORE_BYTES // (4 * max(self.num_classes, self.dim)))
         number = len(self.test) if rows is None else len(rows)
@@ -253,8 +253,10 @@ def unit(z: Tensor, name: str, rows: Tensor) -> Tensor:
     """Rows ``z`` [n, p] as float64 unit vectors on the CPU; without direction they are an error
     that says which of ``rows`` [n]."""
     x = z.cpu().double()
-    # By its largest entry first: the squares of a float64 row might not be finite.
-    x = normalized(x / x.abs().amax(1, keepdim=True))
+    if z.dtype == torch.float64:
+        # By the largest entry first: the squares might be beyond float64.
+        x = x / x.abs().amax(1, keepdim=True)
+    x = normalized(x)
     bad = ~torch.isfinite(x[:, 0])
     if bad.any():
         i = int(bad.nonzero()[0])

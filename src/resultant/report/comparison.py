@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from resultant import figures
 from resultant.frozen import Analysis
 from resultant.report.content import footer, slugs
-from resultant.report.drawings import EDITED, Drawing
+from resultant.report.drawings import EDITED, Drawing, reliability_curves
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import NAMES, number, percent, points, policy
@@ -164,13 +164,8 @@ def _calibration(pair: Pair) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        ax.plot([0, 1], [0, 1], color=figures.GREY, linestyle=":", linewidth=1)
-        for side, point in zip(SIDES, points, strict=True):
-            assert point is not None and point.reliability is not None
-            kept = (point.reliability.count > 0).nonzero()[:, 0]
-            x, y = point.reliability.confidence[kept], point.reliability.accuracy[kept]
-            ax.plot(x, y, "o-", color=COLOURS[side], label=side)
-        ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1), ylim=(0, 1))
+        named = zip(SIDES, points, strict=True)
+        reliability_curves(ax, {side: (p, COLOURS[side]) for side, p in named if p is not None})
 
     errors = [percent(None if p is None else p.ece) for p in points]
     return Drawing(

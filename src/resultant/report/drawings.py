@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant import figures
-from resultant.frozen import Analysis
+from resultant.frozen import Analysis, GridPoint
 from resultant.report.words import NAMES, before_and_after, percent, points, policy
 from resultant.shots import GROUPS
 
@@ -51,6 +51,9 @@ class Drawing:
                 widest = max(map(len, labels))
                 columns = 3 if widest < 14 else 2
                 figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+            # Laid out once, for the three files that it goes into.
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
         return figure
 
 
@@ -188,22 +191,19 @@ def _calibration(a: Analysis) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        ax.plot([0, 1], [0, 1], color=figures.GREY, linestyle=":", linewidth=1)
-        for point in dict.fromkeys(both):
-            if point.reliability is None:
-                continue
-            name = policy(point.realization, point.beta)
-            x, y = point.reliability.confidence, point.reliability.accuracy
-            kept = (point.reliability.count > 0).nonzero()[:, 0]
-            colour = COLOURS[point.realization]
-            ax.plot(x[kept], y[kept], "o-", color=colour, label=name)
-        ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1), ylim=(0, 1))
+        reliability_curves(
+            ax,
+            {
+                policy(point.realization, point.beta): (point, COLOURS[point.realization])
+                for point in both
+            },
+        )
 
     return Drawing(
         "calibration",
         "What it costs in calibration",
         f"The expected calibration error goes from {percent(both[0].ece)} to "
-        f"{percent(both[1].ece)}; a calibrated rule lies on the diagonal.",
+        f"{percent(both[1].ece)}; a calibrated rule lies on the dotted diagonal.",
         "sec:frozen-realization-comparison",
         draw,
     )
@@ -454,6 +454,19 @@ def _fit(a: Analysis) -> Drawing | None:
         "sec:support-fit-protocol",
         draw,
     )
+
+
+def reliability_curves(ax: Axes, named: Mapping[str, tuple[GridPoint, str]]) -> None:
+    """How often predictions of a confidence are right, for points in their colours."""
+    top = 0.0
+    for name, (point, colour) in named.items():
+        if (r := point.reliability) is None:
+            continue
+        kept = (r.count > 0).nonzero()[:, 0]
+        ax.plot(r.confidence[kept], r.accuracy[kept], "o-", color=colour, label=name)
+        top = max(top, float(r.confidence[kept].max()))
+    ax.plot([0, top], [0, top], color=figures.GREY, linestyle=":", linewidth=1)
+    ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1.05 * top), ylim=(0, 1))
 
 
 def _by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor) -> None:

@@ -41,11 +41,11 @@ def summary(
     if r.candidate == "native":
         subject, on = "nothing to gain: no other realization was more accurate", f"{r.queries:,}"
         on += " rows"
-    found.append(("gains", f"{subject} ({on})"))
+    found.append(("accuracy", f"{subject} ({on})"))
     found.append(
         (
-            "costs",
-            f"calibration error {percent(r.ece_before)} to {percent(r.ece_after)}, cross-entropy "
+            "calibration",
+            f"error {percent(r.ece_before)} to {percent(r.ece_after)}, cross-entropy "
             f"{r.nll_before:.3f} to {r.nll_after:.3f}" + (f" ({tried})" if kept else ""),
         )
     )
@@ -55,7 +55,7 @@ def summary(
     found.append(("fall most", _effects(r.lost, names)))
     if g is not None:
         spread = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread, 1)}"
-        found.append(("gain g", f"{spread}, at temperature {s.tau:g}"))
+        found.append(("angular gain", f"{spread}, at temperature {s.tau:g}"))
     if c is not None:
         same = f"decides as Pure Angular at β = 0 on {percent(c.agreement)} of the rows"
         found.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
@@ -76,5 +76,9 @@ def _accuracy(a: Analysis) -> str:
 
 
 def _effects(effects: Sequence[ClassEffect], names: Sequence[str]) -> str:
-    said = [f"{names[e.index]} {points(e.after - e.before)} (n = {e.count})" for e in effects]
-    return ", ".join(said[:3]) or "none"
+    said = []
+    for e in effects[:3]:
+        name = names[e.index]
+        name = f"class {name}" if name.isdigit() else name
+        said.append(f"{name} {points(e.after - e.before)} (n = {e.count})")
+    return ", ".join(said) or "none"

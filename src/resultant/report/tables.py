@@ -209,6 +209,7 @@ def _lacks(value: object) -> bool:
 
 
 def _cell(column: Column, value: Any) -> tuple[str, str, bool]:
-    numeric = isinstance(value, int | float) or value is None
-    key = "" if _lacks(value) else repr(float(value)) if numeric else str(value)
-    return column.say(value), key, numeric
+    if _lacks(value):
+        return column.say(None), "", True
+    numeric = isinstance(value, int | float)
+    return column.say(value), repr(float(value)) if numeric else str(value), numeric

@@ -18,7 +18,8 @@ MISSING = "–"
 
 
 def percent(share: float | None, digits: int = 2) -> str:
-    return MISSING if share is None or share != share else f"{100 * share:.{digits}f} %"
+    # A space that keeps the sign with its number.
+    return MISSING if share is None or share != share else f"{100 * share:.{digits}f}\u00a0%"
 
 
 def points(change: float | None) -> str:
