@@ -50,6 +50,10 @@ def unit(X: np.ndarray) -> np.ndarray:
     return X / np.linalg.norm(X, axis=-1, keepdims=True)
 
 
+def fresh(estimator: Any) -> Any:
+    return clone(estimator)
+
+
 def phi(x: float) -> float:
     return math.log(ive(NU, x)) + x - NU * math.log(x)
 
@@ -125,8 +129,8 @@ def test_parameters_of_the_score_may_be_set_after_the_fit() -> None:
 def test_weights_are_repetitions(estimator: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     w = np.random.default_rng(2).integers(0, 4, len(y))
-    weighted = clone(estimator).set_params(prior=1.0).fit(X, y, sample_weight=w)
-    repeated = clone(estimator).set_params(prior=1.0).fit(X.repeat(w, 0), y.repeat(w))
+    weighted = fresh(estimator).set_params(prior=1.0).fit(X, y, sample_weight=w)
+    repeated = fresh(estimator).set_params(prior=1.0).fit(X.repeat(w, 0), y.repeat(w))
     np.testing.assert_allclose(
         weighted.decision_function(Q), repeated.decision_function(Q), rtol=1e-9, atol=1e-9
     )
@@ -136,7 +140,7 @@ def test_weights_are_repetitions(estimator: Any) -> None:
 def test_partial_fit_is_fit(estimator: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     w = np.random.default_rng(3).uniform(size=len(y))
-    whole, parts = clone(estimator).fit(X, y, w), clone(estimator)
+    whole, parts = fresh(estimator).fit(X, y, w), fresh(estimator)
     for i, rows in enumerate(np.array_split(np.argsort(y), 3)):
         parts.partial_fit(X[rows], y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
     np.testing.assert_allclose(
@@ -158,9 +162,9 @@ def test_classes_not_seen_yet_are_never_chosen() -> None:
 def test_string_labels_and_pickle(estimator: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     names = np.array(["ray", "cod", "eel", "ant"])
-    fitted = clone(estimator).fit(X, names[y])
+    fitted = fresh(estimator).fit(X, names[y])
     assert fitted.classes_.tolist() == ["ant", "cod", "eel", "ray"]
-    assert (fitted.predict(Q) == names[clone(estimator).fit(X, y).predict(Q)]).all()
+    assert (fitted.predict(Q) == names[fresh(estimator).fit(X, y).predict(Q)]).all()
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(Q), fitted.predict_proba(Q))
     assert (again.partial_fit(X, names[y]).statistics_.count == 2 * fitted.statistics_.count).all()
@@ -174,8 +178,8 @@ def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
     (X, y), (Q, t) = sample(), sample(20, seed=1)
     X, y, Q, t = (torch.from_numpy(a) for a in (X, y, Q, t))
     X, Q = X.to(dtype), Q.to(dtype)
-    tensors = clone(estimator).fit(X, y, torch.ones(len(y)))
-    arrays = clone(estimator).fit(X.numpy(), y.numpy())
+    tensors = fresh(estimator).fit(X, y, torch.ones(len(y)))
+    arrays = fresh(estimator).fit(X.numpy(), y.numpy())
     for method in ("decision_function", "predict_proba", "predict_log_proba"):
         ours, theirs = getattr(tensors, method)(Q), getattr(arrays, method)(Q.numpy())
         assert isinstance(ours, torch.Tensor) and isinstance(theirs, np.ndarray)
@@ -183,10 +187,10 @@ def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
         np.testing.assert_array_equal(ours.numpy(), theirs)
     assert isinstance(tensors.predict(Q), np.ndarray)
     assert tensors.score(Q, t) == arrays.score(Q.numpy(), t.numpy())
-    exact = clone(estimator).fit(X.double(), y).predict_proba(Q.double())
+    exact = fresh(estimator).fit(X.double(), y).predict_proba(Q.double())
     torch.testing.assert_close(tensors.predict_proba(Q).double(), exact, rtol=2e-4, atol=1e-6)
     assert tensors.predict_proba(Q.half()).dtype == torch.float32
-    assert clone(estimator).fit((100 * X).long(), y).predict_proba((9 * Q).long()).dtype == (
+    assert fresh(estimator).fit((100 * X).long(), y).predict_proba((9 * Q).long()).dtype == (
         torch.float64
     )
 
@@ -301,6 +305,9 @@ def test_calibration_against_loops(bins: int) -> None:
     tensors = torch.from_numpy(p), torch.from_numpy(y)
     assert expected_calibration_error(*tensors, bins) == pytest.approx(expected, rel=1e-12)
     assert negative_log_likelihood(p, y) == pytest.approx(log_loss(y, p), rel=1e-9)
+    # A hit at 0.5 belongs to the lower of two bins, apart from a miss at 0.6.
+    edge = np.array([[0.5, 0.5], [0.6, 0.4]]), [0, 1]
+    assert expected_calibration_error(*edge, 2) == pytest.approx(0.55)
     assert negative_log_likelihood(np.eye(2), [0, 0]) == math.inf
 
 
@@ -392,9 +399,9 @@ def test_probabilities_are_checked() -> None:
 @pytest.mark.parametrize("estimator", BOTH)
 def test_on_a_gpu(estimator: Any) -> None:
     (X, y), (Q, t) = sample(), sample(20, seed=1)
-    here, there = clone(estimator).fit(X, y), clone(estimator).set_params(device="cuda").fit(X, y)
+    here, there = fresh(estimator).fit(X, y), fresh(estimator).set_params(device="cuda").fit(X, y)
     assert there.statistics_.device.type == "cuda"
     np.testing.assert_allclose(there.predict_proba(Q), here.predict_proba(Q), rtol=1e-9)
     queries = torch.from_numpy(Q).cuda()
     assert here.predict_proba(queries).device == queries.device
-    assert clone(estimator).fit(queries, torch.from_numpy(t).cuda()).score(queries, t) > 0
+    assert fresh(estimator).fit(queries, torch.from_numpy(t).cuda()).score(queries, t) > 0

@@ -23,7 +23,8 @@ LAYERS = [
     *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "boundaries", "certificates"),
     *("_projection", "population"),
-    *("bank", "losses", "classifier"),
+    *("bank", "losses"),
+    *("classifier", "_left_out", "selection", "calibration"),
     *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
     *("_image_ops", "augment", "_view_kernel", "batches"),
     *(
@@ -38,7 +39,18 @@ LAYERS = [
         "evaluation",
     ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen"),
-    *("figures", "verify", "paper", "report", "watch", "commands", "cli", "__main__"),
+    *(
+        "figures",
+        "verify",
+        "paper",
+        "report",
+        "analyze",
+        "reproduce",
+        "watch",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 ]
 
 HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")

@@ -1,5 +1,7 @@
 """Exact von Mises-Fisher contrastive learning in high dimension, and its angular gain."""
 
+from typing import TYPE_CHECKING, Any
+
 from resultant._version import __version__
 from resultant.bank import ProCoBank
 from resultant.bessel import (
@@ -9,6 +11,7 @@ from resultant.bessel import (
     log_bessel_i,
 )
 from resultant.boundaries import displacement, posterior_thresholds, select_pairs, short_arc_roots
+from resultant.calibration import expected_calibration_error
 from resultant.certificates import (
     certificate,
     disagreement_bound,
@@ -57,16 +60,39 @@ from resultant.vmf import (
     mean_resultant,
 )
 
+if TYPE_CHECKING:
+    from resultant.classifier import CosinePrototypeClassifier, VMFClassifier
+    from resultant.selection import VMFClassifierCV
+
+# Estimators load scikit-learn, and so only when they are asked for.
+_ESTIMATORS = {
+    "CosinePrototypeClassifier": "resultant.classifier",
+    "VMFClassifier": "resultant.classifier",
+    "VMFClassifierCV": "resultant.selection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module 'resultant' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_ESTIMATORS[name]), name)
+
+
 __all__ = [
     "BinaryModel",
     "ClassState",
     "ClassStatistics",
+    "CosinePrototypeClassifier",
     "Decomposition",
     "HypersphericalUniform",
     "LogitAdjustedCrossEntropy",
     "ProCoBank",
     "ProCoLoss",
     "Realization",
+    "VMFClassifier",
+    "VMFClassifierCV",
     "VonMisesFisher",
     "__version__",
     "ambient_gradient",
@@ -84,6 +110,7 @@ __all__ = [
     "disagreement_bound",
     "displacement",
     "effective_competitors",
+    "expected_calibration_error",
     "fixed_expansion",
     "fold_statistics",
     "free_energy_expansion",

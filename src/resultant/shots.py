@@ -43,5 +43,8 @@ def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
     counts = torch.as_tensor(counts)
     if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
         raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")
+    if (counts < 0).any():
+        c = int((counts < 0).nonzero()[0])
+        raise ValueError(f"expected counts >= 0, got {int(counts[c])} at class {c}")
     groups = shot_groups(counts)
     return {name: groups == g for g, name in enumerate(GROUPS)}

@@ -4,7 +4,7 @@ r"""Decisions of every realization on the same held-out queries, and how good th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -185,8 +185,8 @@ def _families(space: FrozenSpace, policies: list[Policy]) -> list[list[tuple[Pol
         name, beta, gamma = policy
         offset = space.offset(gamma)
         rule = realize(space.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
-        # The directions are the same in all of them, and the largest part.
-        rule = Realization(rule.mu[:0], rule.kappa, rule.tau, rule.slope, rule.shift)
+        # The directions are the same in all of them, and the largest part: they are not kept.
+        rule = replace(rule, mu=rule.mu.new_empty(0, space.dim))
         own = beta if name in ("temperature", "preserve") else name == "cosine"
         families.setdefault((type(own), own), []).append((policy, rule))
     return list(families.values())

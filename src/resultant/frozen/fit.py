@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress, unit
+from resultant.frozen.space import FrozenSpace, Progress, class_rows, unit
 
 # Bins of the values of the law.
 BINS = 20
@@ -57,13 +57,11 @@ def goodness_of_fit(space: FrozenSpace, *, progress: Progress | None = None) -> 
 
     if space.dim < 3:
         raise ValueError(f"expected p >= 3 for the law of a projection, got {space.dim}")
-    state, labels = space.state, space.test_labels
-    order, size = labels.argsort(stable=True), torch.bincount(labels, minlength=space.num_classes)
-    classes = (size > 0).nonzero().squeeze(1)
-    ends = size.cumsum(0)
+    state, rows_of = space.state, class_rows(space.test_labels, space.num_classes)
+    classes = torch.tensor([c for c, rows in enumerate(rows_of) if len(rows)])
     cosines, anisotropy = [], []
     for i, c in enumerate(classes.tolist()):
-        rows = order[ends[c] - size[c] : ends[c]][:MOST_QUERIES]
+        rows = rows_of[c][:MOST_QUERIES]
         x = unit(space.test[rows], "test", rows)
         rho = x @ state.mu[c]
         cosines.append(rho)
@@ -116,6 +114,10 @@ def _kolmogorov(u: Tensor) -> Tensor:
     u, n = u.sort().values, len(u)
     steps = torch.arange(n + 1, dtype=u.dtype) / n
     return torch.maximum((steps[1:] - u).max(), (u - steps[:-1]).max())
+
+
+def _histogram(u: Tensor) -> Tensor:
+    return torch.bincount((u * BINS).long().clamp_max(BINS - 1), minlength=BINS)
 
 
 def _anisotropy(across: Tensor) -> Tensor:

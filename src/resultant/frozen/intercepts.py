@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant.frozen.decisions import Decisions, Policy, decide
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace
+from resultant.frozen.space import FrozenSpace, rank_in_class
 from resultant.gain import Realization, realize, target_gain
 
 NAMES = ("native", "temperature", "preserve", "angular")
@@ -114,7 +114,7 @@ def same_state(
     space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
 ) -> SameState:
     """The realizations on the first ``per_class`` held-out queries of each class."""
-    rows = _first(space.test_labels, per_class)
+    rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
     decisions = decide(space, policies, rows)
     lost = space.untempered(beta)
@@ -126,14 +126,6 @@ def same_state(
         focus=None if lost else _focus(space, beta),
         undefined=lost,
     )
-
-
-def _first(labels: Tensor, number: int) -> Tensor:
-    """The first rows of each class, in order."""
-    order = labels.argsort(stable=True)
-    size = torch.bincount(labels)
-    rank = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
-    return order[rank < number].sort().values
 
 
 def _row(decisions: Decisions, policy: Policy) -> SameStateRow:

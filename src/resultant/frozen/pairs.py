@@ -308,8 +308,10 @@ def _binary(space: FrozenSpace, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gaussian[i] = torch.tensor(binary.gaussian_errors(p))
         known.append(i)
         laws.append((binary.xi_0, *binary.beta))
+    if not known:
+        return typical, gaussian, model
     # BinaryModel.errors of all pairs in two integrals.
-    xi, *betas = torch.tensor(laws, dtype=torch.float64).reshape(-1, 3).T
+    xi, *betas = torch.tensor(laws, dtype=torch.float64).T
     for side, beta in enumerate(betas):
         own = kappa[pairs[known, side]]
         model[known, side] = log_projection_tail(xi, beta, own, p, upper=side == 1).exp()

@@ -166,12 +166,11 @@ def _effects(
 
 def _reason(best: Policy, taken: Policy, found: PairedGain, queries: int) -> str:
     if best.realization == "native":
-        return "Keep native: no other realization was more accurate where it was chosen."
-    gain = f"{100 * found.gain:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
-    measured = f"{gain} over native on {queries} other queries (McNemar p = {found.p_value:.2g})"
+        return "Keep native: nothing else was more accurate on the half of the queries that chose."
     name = f"{best.realization} at beta = {best.beta:g}"
     if best.realization == "cosine":
         name = "cosine prototypes"
-    if taken == best:
-        return f"Use {name}: {measured}."
-    return f"Keep native: {name} was best where it was chosen, with {measured}."
+    gain = f"{100 * found.gain:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
+    measured = f"{gain} over native on the other {queries} (McNemar p = {found.p_value:.2g})"
+    advice = f"Use {name}" if taken == best else "Keep native"
+    return f"{advice}: {name}, best on one half of the queries, gives {measured}."

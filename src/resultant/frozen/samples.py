@@ -17,7 +17,14 @@ from resultant.finite_sample import (
 from resultant.finite_sample import self_inclusion as expected_inclusion
 from resultant.frozen.measures import class_means
 from resultant.frozen.result import Result
-from resultant.frozen.space import ROW_BYTES, FrozenSpace, unit
+from resultant.frozen.space import (
+    ROW_BYTES,
+    FrozenSpace,
+    class_rows,
+    owners,
+    rank_in_class,
+    unit,
+)
 from resultant.score import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)
@@ -92,12 +99,12 @@ def support_curve(
     generator = torch.Generator().manual_seed(seed)
     able = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     able = able[torch.randperm(len(able), generator=generator)[:MOST_CLASSES]].sort().values
-    rows_of = _rows_of(space.labels, space.counts)
+    rows_of = class_rows(space.labels, space.num_classes)
     n = torch.tensor(sizes)
     columns = []
     left = []
     for c in able.tolist():
-        rows = rows_of(c)
+        rows = rows_of[c]
         rows = rows[torch.randperm(len(rows), generator=generator)[:MOST_ROWS]].sort().values
         x = unit(space.train[rows], "train", rows)
         places = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(draws)])
@@ -182,8 +189,7 @@ class _Histories:
         """None where no identity has two fitting rows of one class."""
         if space.identities is None:
             return None
-        key = torch.stack([space.labels, space.identities.cpu().long()])
-        _, owner = key.unique(dim=1, return_inverse=True)
+        owner = owners(space.labels, space.identities)
         if space.fitting is not None:
             owner = owner.masked_fill(~space.fitting, -1)
         number = torch.bincount(owner[owner >= 0], minlength=int(owner.max()) + 1)
@@ -220,17 +226,9 @@ def _deviation(values: Tensor, labels: Tensor, C: int) -> Tensor:
     return (class_means(apart, labels, C) * number / (number - 1)).sqrt()
 
 
-def _rows_of(labels: Tensor, counts: Tensor):
-    order, last = labels.argsort(stable=True), counts.cumsum(0)
-    return lambda c: order[last[c] - counts[c] : last[c]]
-
-
 def _evenly(labels: Tensor, wanted: Tensor, most: int, seed: int) -> Tensor:
     """Random rows of the wanted classes [C] bool, as many of each, about ``most`` in all."""
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(labels), generator=generator)
-    order = order[labels[order].argsort(stable=True)]
-    size = torch.bincount(labels, minlength=len(wanted))
-    rank = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     each = max(2, most // int(wanted.sum()))
-    return order[(rank < each) & wanted[labels[order]]].sort().values
+    few = rank_in_class(labels[order]) < each
+    return order[few & wanted[labels[order]]].sort().values

@@ -271,6 +271,26 @@ def sample_rows(number: int, wanted: int, seed: int) -> Tensor:
     return torch.randperm(number, generator=generator)[:wanted].sort().values
 
 
+def class_rows(labels: Tensor, num_classes: int) -> tuple[Tensor, ...]:
+    """The rows of each class, in order."""
+    size = torch.bincount(labels, minlength=num_classes)
+    return labels.argsort(stable=True).split(size.tolist())
+
+
+def rank_in_class(labels: Tensor) -> Tensor:
+    """How many rows of the same class stand before each, [N] int64."""
+    order, size = labels.argsort(stable=True), torch.bincount(labels)
+    rank = torch.empty_like(labels)
+    rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
+    return rank
+
+
+def owners(labels: Tensor, identities: Tensor) -> Tensor:
+    """A number from zero on for each pair of label and identity, [N] int64."""
+    _, dense = identities.cpu().unique(return_inverse=True)
+    return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
+
+
 def named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
@@ -304,15 +324,12 @@ def _split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -
     if identities is None:
         owner, place = labels, torch.arange(len(labels))
     else:
-        key = torch.stack([labels, identities.long()])
-        distinct, place = key.unique(dim=1, return_inverse=True)
-        owner = distinct[0]
+        place = owners(labels, identities)
+        owner = torch.empty(int(place.max()) + 1, dtype=torch.int64)
+        owner[place] = labels
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(owner), generator=generator)
-    order = order[owner[order].argsort(stable=True)]
-    size = torch.bincount(owner)
-    first = size.cumsum(0) - size
-    rank = torch.arange(len(owner)) - first[owner[order]]
+    wanted = (share * torch.bincount(owner)).ceil()[owner[order]]
     chosen = torch.empty(len(owner), dtype=torch.bool)
-    chosen[order] = rank < (share * size[owner[order]]).ceil()
+    chosen[order] = rank_in_class(owner[order]) < wanted
     return chosen[place]

@@ -143,8 +143,8 @@ def _accuracy(pair: Pair) -> Drawing | None:
             ax.plot(x, y, "o-", color=COLOURS[side], label=f"{side}, Pure Angular")
             native = grid.point("native").accuracy
             if native is not None:
-                style = {"color": COLOURS[side], "label": f"{side}, Original vMF"}
-                ax.axhline(100 * native, linestyle="--", **style)
+                at, label = 100 * native, f"{side}, Original vMF"
+                ax.axhline(at, color=COLOURS[side], linestyle="--", label=label)
         ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
 
     said = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]

@@ -51,9 +51,13 @@ class Drawing:
                 widest = max(map(len, labels))
                 columns = 3 if widest < 14 else 2
                 figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+            for axis in (ax.xaxis, ax.yaxis):
+                if axis.get_scale() == "log":
+                    axis.set_major_formatter("{x:g}")
+                    axis.set_minor_formatter("")
             # Laid out once, for the three files that it goes into.
             figure.draw_without_rendering()
-            figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         return figure
 
 
@@ -103,8 +107,8 @@ def _accuracy(a: Analysis) -> Drawing | None:
         for name in ("native", "cosine"):
             accuracy = grid.point(name).accuracy
             if accuracy is not None:
-                style = {"color": COLOURS[name], "label": NAMES[name], "linestyle": "--"}
-                ax.axhline(100 * accuracy, **style)
+                at, colour = 100 * accuracy, COLOURS[name]
+                ax.axhline(at, color=colour, linestyle="--", label=NAMES[name])
         ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
 
     return Drawing(
@@ -442,7 +446,8 @@ def _fit(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         share = r.histogram.double() / r.histogram.sum()
         n = len(share)
-        ax.bar((torch.arange(n) + 0.5) / n, n * share, 0.94 / n, color=figures.SKY)
+        places = ((torch.arange(n) + 0.5) / n).tolist()
+        ax.bar(places, (n * share).tolist(), 0.94 / n, color=figures.SKY)
         ax.axhline(1, color=figures.GREY, linestyle="--", linewidth=1)
         ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from resultant.figures import replacing
 from resultant.frozen import Analysis
-from resultant.report.words import NAMES, before_and_after, number, percent, points
+from resultant.report.words import NAMES, before_and_after, number, percent, points, short
 from resultant.shots import GROUPS
 
 # Rows that the page shows; the CSV has them all.
@@ -44,6 +44,13 @@ class Table:
             for row in self.rows[:SHOWN]
         ]
 
+    def heads(self) -> list[tuple[Column, bool]]:
+        """The columns, and whether they hold numbers."""
+        return [
+            (column, any(isinstance(row[i], int | float) for row in self.rows))
+            for i, column in enumerate(self.columns)
+        ]
+
     def write(self, path: Path) -> None:
         with replacing(path) as temporary, open(temporary, "w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -67,10 +74,16 @@ def _realizations(a: Analysis) -> Table | None:
             *((p.groups or {}).get(g) for g in GROUPS),
             *(p.nll, p.ece, p.agreement),
         )
-        for p in a.grid.points
+        # Those without a prior first.
+        for p in sorted(a.grid.points, key=lambda p: abs(p.gamma))
     ]
     columns = (
-        *(Column("realization"), Column("beta"), Column("gamma"), Column("accuracy", percent)),
+        *(
+            Column("realization"),
+            Column("beta", short),
+            Column("gamma", short),
+            Column("accuracy", percent),
+        ),
         *(Column("change", points), Column("balanced", percent)),
         *(Column(g, percent) for g in GROUPS),
         *(Column("NLL"), Column("ECE", percent), Column("as cosine", percent)),

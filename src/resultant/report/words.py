@@ -34,7 +34,12 @@ def number(value: object, digits: int = 4) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    # With its last zeros, so that a column has one width.
+    return f"{value:#.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def short(value: float) -> str:
+    return f"{value:g}"
 
 
 def p_value(p: float) -> str:

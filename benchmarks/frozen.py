@@ -1,0 +1,187 @@
+"""Fitting and scoring of frozen features of the sizes of ImageNet-LT and iNaturalist 2018: seconds
+and memory of every question; writes benchmarks/frozen.json.
+
+python -m benchmarks.frozen [SIZE ...] [--threads 2]
+
+The features are synthetic, float32 and mapped from a file: directions of classes in a long tail,
+and noise. Each size runs in a process of its own, whose largest resident memory is told. ``large``
+is ten million float16 rows in shards, fitted and scored as they stream by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from resultant.classes import ClassStatistics
+from resultant.data.store import FeatureStore
+from resultant.frozen import FrozenSpace, analyze_space
+from resultant.gain import class_scores
+
+HERE = Path(__file__).parent
+TAU = 0.1
+
+
+class Size(NamedTuple):
+    """Rows to fit, rows to score, dimension, classes, and the bars: seconds and bytes."""
+
+    train: int
+    test: int
+    dim: int
+    classes: int
+    seconds: float
+    memory: float
+
+
+SIZES = {
+    "imagenet-lt": Size(115_846, 50_000, 2048, 1000, 180, 4e9),
+    "inaturalist18": Size(353_237, 24_426, 1024, 8142, 300, 4e9),
+}
+
+# Ten million rows, of which each shard is the same file.
+LARGE = Size(10_000_000, 1_000_000, 1024, 100, 3600, 4e9)
+SHARDS = 100
+
+
+def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
+    """Labels of classes whose counts fall geometrically, the last ``tail`` times the first."""
+    share = torch.logspace(0, np.log10(tail), classes, dtype=torch.float64)
+    counts = (share / share.sum() * (rows - 3 * classes)).floor().long() + 3
+    counts[0] += rows - counts.sum()
+    return torch.arange(classes).repeat_interleave(counts)
+
+
+def pieces(
+    y: torch.Tensor, dim: int, classes: int, seed: int
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Features of labels: unit directions and noise of about the same length."""
+    generator = torch.Generator().manual_seed(0)
+    mu = functional.normalize(torch.randn(classes, dim, generator=generator), dim=1)
+    generator.manual_seed(seed)
+    for top in range(0, len(y), 8192):
+        rows = slice(top, min(top + 8192, len(y)))
+        noise = torch.randn(rows.stop - top, dim, generator=generator)
+        yield rows, mu[y[rows]] + 1.5 * noise / dim**0.5
+
+
+def write(folder: Path, size: Size) -> None:
+    for seed, (split, rows) in enumerate((("train", size.train), ("test", size.test)), 1):
+        y = labels(rows, size.classes, 0.01 if split == "train" else 1.0)
+        np.save(folder / f"{split}_labels.npy", y.numpy())
+        path, shape = folder / f"{split}_features.npy", (rows, size.dim)
+        out = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        for at, piece in pieces(y, size.dim, size.classes, seed):
+            out[at] = piece.numpy()
+        del out
+
+
+def analyze(folder: Path) -> dict[str, object]:
+    """Every question to the features of a folder."""
+    store = FeatureStore.open(folder)
+
+    def progress(step: str, share: float) -> None:
+        store.release()
+
+    space = FrozenSpace.from_store(store, "features", progress=progress)
+    found = analyze_space(space, progress=progress)
+    assert found.grid is not None and found.cosine is not None
+    return {
+        "accuracy": found.grid.point("native").accuracy,
+        "certified": found.cosine.coverage,
+        "steps": {name: round(s, 1) for name, s in (found.seconds or {}).items()},
+        "notes": found.notes,
+    }
+
+
+def write_large(folder: Path, size: Size) -> None:
+    rows = size.train // SHARDS
+    y = labels(rows, size.classes, 0.1)[torch.randperm(rows)]
+    x = torch.cat([p for _, p in pieces(y, size.dim, size.classes, 1)]).half()
+    (folder / "shards").mkdir()
+    for name, a in (("features", x), ("labels", y)):
+        np.save(folder / f"{name}.npy", a.numpy())
+        for i in range(SHARDS):
+            (folder / "shards" / f"train_{name}-{i:05}.npy").symlink_to(folder / f"{name}.npy")
+
+
+def stream(folder: Path) -> dict[str, object]:
+    """Fit all rows of the shards and score a tenth of them."""
+    store = FeatureStore.open(folder / "shards")
+    y, name = store["train/labels"], "train/features"
+    statistics = ClassStatistics(store.num_classes, store.shape(name)[1])
+    for rows, piece in store.chunks(name):
+        z = functional.normalize(piece.float(), dim=1)
+        statistics.update(z, y[rows], validate_args=False)
+    state, right, scored = statistics.state(), 0, 0
+    for rows, piece in store.chunks(name):
+        if scored >= LARGE.test:
+            break
+        z = functional.normalize(piece.float(), dim=1)
+        best = class_scores(z, state, TAU, "angular", validate_args=False).argmax(1)
+        right, scored = right + int((best == y[rows]).sum()), scored + len(best)
+    return {"rows": store.shape(name)[0], "scored": scored, "accuracy": right / scored}
+
+
+def child(name: str, folder: Path, threads: int) -> None:
+    torch.set_num_threads(threads)
+    start = time.perf_counter()
+    found = stream(folder) if name == "large" else analyze(folder)
+    found["seconds"] = round(time.perf_counter() - start, 1)
+    found["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    print(json.dumps(found))
+
+
+def measure(name: str, threads: int) -> dict[str, object]:
+    size = LARGE if name == "large" else SIZES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        (write_large if name == "large" else write)(Path(folder), size)
+        command = [sys.executable, "-m", "benchmarks.frozen", name, "--threads", str(threads)]
+        done = subprocess.run(
+            [*command, "--folder", folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        )
+    if done.returncode:
+        raise RuntimeError(f"{name} failed: {done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    within = found["seconds"] <= size.seconds and found["peak_mb"] <= size.memory / 1e6
+    row = {"size": name, **size._asdict(), "measured": found, "within": within}
+    bars = f"bars {size.seconds:g} s, {size.memory / 1e6:g} MB"
+    print(f"{name}: {found['seconds']} s, {found['peak_mb']} MB ({bars})", flush=True)
+    print(json.dumps(found), flush=True)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
+    parser.add_argument("sizes", nargs="*", metavar="SIZE", help=", ".join([*SIZES, "large"]))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.folder is not None:
+        child(given.sizes[0], given.folder, given.threads)
+        return
+    rows = [measure(name, given.threads) for name in given.sizes or SIZES]
+    out = HERE / "frozen.json"
+    temporary = out.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"threads": given.threads, "rows": rows}, indent=1) + "\n")
+    temporary.replace(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Every table and figure of the paper beside our numbers, and the claims of its prose.
+
+An artefact holds the printed values and computes ours from an `Evidence`: records of training
+runs, feature stores, and the checks of the theory.
+"""
+
+from __future__ import annotations
+
+from resultant.paper import (
+    backbones,
+    controls,
+    failure,
+    feature_figures,
+    frozen_tables,
+    historical,
+    settings,
+    theory,
+    training,
+)
+from resultant.paper.artefact import Artefact, Claim, Outcome
+from resultant.paper.claims import boundary_claims, frozen_claims, prior_claims, theory_claims
+from resultant.paper.evidence import Evidence
+from resultant.paper.records import Records
+from resultant.paper.training_claims import training_claims
+
+MODULES = (
+    *(training, frozen_tables, controls, historical, backbones, settings),
+    *(feature_figures, failure, theory),
+)
+
+# Tables first, figures after them.
+ARTEFACTS: dict[str, Artefact] = {
+    artefact.name: artefact
+    for kind in ("tab", "fig")
+    for module in MODULES
+    for artefact in module.ARTEFACTS
+    if artefact.label.startswith(kind)
+}
+
+
+def claims(evidence: Evidence) -> list[Claim]:
+    """The claims of the prose, in the order of the argument."""
+    return [
+        claim
+        for make in (theory_claims, boundary_claims, frozen_claims, prior_claims, training_claims)
+        for claim in make(evidence)
+    ]
+
+
+__all__ = ["ARTEFACTS", "Artefact", "Claim", "Evidence", "Outcome", "Records", "claims"]

@@ -1,0 +1,239 @@
+"""What an artefact of the paper is: printed values, ours beside them, and what may be said of both.
+
+Means are over seeds, standard deviations those of a sample.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from resultant.paper.evidence import Evidence
+
+SIGNIFICANCE = 0.05
+
+RERUN, PARTLY, WAITING, FOREIGN = (
+    "rerun",
+    "partly rerun",
+    "not run yet",
+    "needs data we may not ship",
+)
+
+
+class Value(NamedTuple):
+    """A mean over ``n`` runs, and their sample standard deviation where it is known."""
+
+    mean: float
+    sd: float | None = None
+    n: int = 1
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Value | None:
+        """The mean of some values, None where there are none."""
+        if not values:
+            return None
+        sd = statistics.stdev(values) if len(values) > 1 else None
+        return Value(statistics.fmean(values), sd, len(values))
+
+    def said(self, digits: int, sign: bool = False) -> str:
+        mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
+        return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
+
+
+class Printed(NamedTuple):
+    """A number as the paper prints it."""
+
+    value: Value
+    digits: int
+    text: str
+
+    @property
+    def signed(self) -> bool:
+        return self.text[0] in "+-"
+
+
+def printed(text: str) -> Printed | None:
+    """What stands in a cell of the paper: ``86.28 ± 0.09``, ``9,763 / 10,000``, None for ``--``."""
+    text = text.strip()
+    if text == "--":
+        return None
+    mean, _, sd = text.partition("±")
+    number = mean.partition("/")[0].strip().replace(",", "")
+    digits = len(re.sub(r"^[^.]*\.?", "", number))
+    return Printed(Value(float(number), float(sd) if sd else None, 0), digits, text)
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of a printed table, its cells set apart by bars."""
+    return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: the paper's and ours. ``foreign`` asks for data not shipped."""
+
+    row: str
+    column: str
+    paper: Printed | None
+    ours: Value | None = None
+    foreign: bool = False
+
+    @property
+    def difference(self) -> float | None:
+        if self.paper is None or self.ours is None:
+            return None
+        return self.ours.mean - self.paper.value.mean
+
+    def said(self) -> str:
+        """Ours as the table shows it."""
+        if self.paper is None:
+            return ""
+        if self.ours is None:
+            return "data not shipped" if self.foreign else "no record"
+        return self.ours.said(self.paper.digits, self.paper.signed)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A claimed change between two kinds of runs, tested over the seeds that both have."""
+
+    row: str
+    what: str
+    paper: float
+    differences: tuple[float, ...] = ()
+
+    @property
+    def ours(self) -> Value | None:
+        return Value.of(self.differences)
+
+    @property
+    def p_value(self) -> float | None:
+        """Of the two-sided paired t test, None for fewer than two seeds or equal differences."""
+        from scipy.stats import ttest_1samp
+
+        if len(self.differences) < 2 or len(set(self.differences)) == 1:
+            return None
+        return float(ttest_1samp(self.differences, 0.0).pvalue)  # type: ignore[attr-defined]
+
+    @property
+    def verdict(self) -> str:
+        ours, p = self.ours, self.p_value
+        if ours is None:
+            return "no record"
+        same = ours.mean * self.paper > 0
+        if p is None:
+            seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
+            return f"{'same' if same else 'other'} sign, {seeds}: not tested"
+        if p < SIGNIFICANCE:
+            return "holds" if same else "does not hold: the other sign"
+        return f"{'same' if same else 'other'} sign, not significant"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found: cells of a table, changes, drawings by name, and remarks.
+
+    ``parts`` are those of a figure, by name: whether there is something to draw them from.
+    """
+
+    cells: Sequence[Cell] = ()
+    changes: Sequence[Change] = ()
+    drawings: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    parts: Mapping[str, bool] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """How many of the cells and parts there are, of how many."""
+        asked = [cell.ours is not None for cell in self.cells if cell.paper is not None]
+        asked += self.parts.values()
+        return sum(asked), len(asked)
+
+    @property
+    def foreign(self) -> int:
+        """How many of the cells that lack ask for data that are not shipped."""
+        return sum(c.foreign and c.ours is None for c in self.cells if c.paper is not None)
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure of the paper and how it is made.
+
+    ``plans`` are the trainings that it reads; ``foreign`` says which data cannot be shipped and
+    ``commands`` what somebody who has them would enter.
+    """
+
+    name: str
+    label: str
+    title: str
+    compute: Callable[[Evidence], Outcome]
+    plans: tuple[str, ...] = ()
+    foreign: str = ""
+    commands: tuple[str, ...] = ()
+
+    def status(self, outcome: Outcome) -> str:
+        done, of = outcome.done
+        lacking = outcome.foreign if self.plans else of - done
+        if done == of:
+            return RERUN
+        if not done:
+            return WAITING if self.plans else FOREIGN
+        rest = f"; {lacking} {FOREIGN.replace('needs', 'need')}" if lacking else ""
+        kind = PARTLY if done + lacking < of else RERUN
+        return f"{kind} ({done} of {of}{rest})"
+
+
+HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"
+NOT_RUN, UNTESTED = "not run yet", "cannot be tested here"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper with a number in it, and what is to be said of it.
+
+    ``why`` is what "holds" asks for, or what is missing.
+    """
+
+    label: str
+    text: str
+    paper: str
+    ours: str
+    verdict: str
+    why: str
+
+
+def judged(
+    label: str,
+    text: str,
+    paper: str,
+    ours: str,
+    holds: bool | None,
+    rule: str,
+    *,
+    tested: int = 1,
+    of: int = 1,
+) -> Claim:
+    """A claim that was put to the test, on ``tested`` of the ``of`` cases that it is about;
+    ``holds`` is None where chance could have made either outcome."""
+    verdict = OPEN if holds is None else FAILS
+    if holds:
+        verdict = HOLDS if tested == of else SO_FAR
+    if tested < of:
+        ours = f"{ours} ({tested} of {of})"
+    return Claim(label, text, paper, ours, verdict, rule)
+
+
+def waiting(label: str, text: str, paper: str, plan: str) -> Claim:
+    """A claim that awaits the records of a plan."""
+    return Claim(label, text, paper, "", NOT_RUN, f"resultant reproduce run {plan}")
+
+
+def untestable(label: str, text: str, paper: str, why: str) -> Claim:
+    """A claim about data that are not here."""
+    return Claim(label, text, paper, "", UNTESTED, why)

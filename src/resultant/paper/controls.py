@@ -1,0 +1,254 @@
+"""The CIFAR-10 control matrix: seven tables, three maps of changes and a trajectory
+(sec:cifar10-controls)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from resultant import figures
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, printed, rows
+from resultant.paper.evidence import Evidence
+from resultant.paper.plan import controlled
+from resultant.paper.records import paired
+from resultant.presets import TrainConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLES = {
+    "c10-if1-u": """
+ProCo | 1 | 92.15 | 92.91 | 92.95 | 93.04 | 92.81
+Temperature | 0 | 92.09 | 93.13 | 92.77 | 92.60 | 92.54
+Temperature | 0.5 | 92.32 | 92.95 | 92.40 | 92.32 | 92.38
+Intercept-preserving | 0 | 92.46 | 93.01 | 93.01 | 93.04 | 92.85
+Intercept-preserving | 0.5 | 92.59 | 93.19 | 92.84 | 92.89 | 92.55
+Pure Angular | 0 | 92.13 | 93.05 | 93.06 | 93.12 | 92.87
+Pure Angular | 0.5 | 92.62 | 93.11 | 92.60 | 92.38 | 92.27
+""",
+    "c10-if10-u": """
+ProCo | 1 | 88.97 | 88.63 | 88.57 | 88.28 | 86.32
+Temperature | 0 | 88.34 | 87.58 | 88.66 | 88.01 | 85.96
+Temperature | 0.5 | 88.29 | 88.21 | 88.20 | 87.84 | 85.96
+Intercept-preserving | 0 | 88.61 | 88.20 | 88.36 | 87.96 | 85.62
+Intercept-preserving | 0.5 | 88.51 | 88.24 | 88.34 | 87.96 | 85.83
+Pure Angular | 0 | 88.70 | 88.83 | 88.00 | 87.54 | 86.07
+Pure Angular | 0.5 | 88.73 | 88.87 | 88.48 | 88.11 | 86.35
+""",
+    "c10-if10-f": """
+ProCo | 1 | 88.60 | 88.41 | 88.44 | 88.19 | 87.46
+Temperature | 0 | 88.60 | 88.94 | 88.23 | 88.00 | 87.29
+Temperature | 0.5 | 88.55 | 88.34 | 88.31 | 88.10 | 87.34
+Intercept-preserving | 0 | 88.74 | 89.02 | 88.23 | 87.96 | 87.41
+Intercept-preserving | 0.5 | 88.35 | 88.53 | 88.44 | 87.76 | 87.27
+Pure Angular | 0 | 88.98 | 89.19 | 88.49 | 87.96 | 87.24
+Pure Angular | 0.5 | 88.58 | 88.24 | 88.11 | 87.79 | 87.43
+""",
+    "c10-if50-u": """
+ProCo | 1 | 82.70 | 81.52 | 83.70 | 82.29 | 76.14
+Temperature | 0 | 76.82 | 68.89 | 83.63 | 81.89 | 75.81
+Temperature | 0.5 | 80.98 | 78.34 | 83.97 | 82.07 | 76.04
+Intercept-preserving | 0 | 78.18 | 72.34 | 83.78 | 81.73 | 75.23
+Intercept-preserving | 0.5 | 81.54 | 79.21 | 83.36 | 81.88 | 76.28
+Pure Angular | 0 | 77.64 | 70.61 | 84.09 | 81.95 | 76.30
+Pure Angular | 0.5 | 81.55 | 79.55 | 84.24 | 82.10 | 75.52
+""",
+    "c10-if50-f": """
+ProCo | 1 | 84.86 | 83.91 | 83.42 | 82.04 | 80.52
+Temperature | 0 | 84.57 | 83.61 | 83.36 | 82.95 | 80.46
+Temperature | 0.5 | 85.16 | 84.31 | 84.25 | 83.37 | 81.24
+Intercept-preserving | 0 | 84.60 | 84.19 | 84.13 | 83.07 | 80.81
+Intercept-preserving | 0.5 | 84.38 | 84.04 | 84.60 | 82.93 | 80.79
+Pure Angular | 0 | 85.05 | 84.26 | 83.47 | 82.65 | 80.79
+Pure Angular | 0.5 | 84.78 | 83.90 | 84.25 | 82.71 | 80.80
+""",
+    "c10-if100-u": """
+ProCo | 1 | 78.28 | 74.65 | 81.64 | 79.55 | 71.25
+Temperature | 0 | 70.46 | 57.88 | 81.10 | 76.62 | 71.58
+Temperature | 0.5 | 74.56 | 67.21 | 81.93 | 79.16 | 71.28
+Intercept-preserving | 0 | 70.65 | 58.17 | 81.44 | 79.14 | 71.44
+Intercept-preserving | 0.5 | 74.82 | 67.63 | 81.42 | 78.43 | 71.31
+Pure Angular | 0 | 70.18 | 54.81 | 81.39 | 78.40 | 71.70
+Pure Angular | 0.5 | 75.41 | 67.30 | 81.57 | 78.30 | 71.43
+""",
+    "c10-if100-f": """
+ProCo | 1 | 82.49 | 81.32 | 81.50 | 80.13 | 77.79
+Temperature | 0 | 82.43 | 80.56 | 81.56 | 79.72 | 77.39
+Temperature | 0.5 | 82.15 | 80.41 | 81.29 | 79.52 | 77.11
+Intercept-preserving | 0 | 82.64 | 81.49 | 80.90 | 79.31 | 76.71
+Intercept-preserving | 0.5 | 82.71 | 81.53 | 81.12 | 78.91 | 76.36
+Pure Angular | 0 | 82.51 | 81.19 | 80.89 | 79.07 | 76.50
+Pure Angular | 0.5 | 82.86 | 81.46 | 80.89 | 79.31 | 77.37
+""",
+}
+
+REALIZATION = {
+    "ProCo": "native",
+    "Temperature": "temperature",
+    "Intercept-preserving": "preserve",
+    "Pure Angular": "angular",
+}
+COLUMNS = (
+    ("contrastive", "E", "probes.balanced.encoder.accuracy"),
+    ("contrastive", "P", "probes.balanced.projection.accuracy"),
+    ("joint", "E", "probes.balanced.encoder.accuracy"),
+    ("joint", "P", "probes.balanced.projection.accuracy"),
+    ("joint", "FC", "last.accuracy"),
+)
+# Changes beyond this are not told apart by colour.
+SHADE = 5.0
+# On both light and dark shades of a map; not the black that follows the page.
+INK = "#1A1A1B"
+
+
+def control_config(name: str, objective: str) -> TrainConfig:
+    """The training of a table: ``c10-if50-u`` is IF 50 with a uniform prior."""
+    _, imbalance, prior = name.split("-")
+    gamma = 0.0 if prior == "u" else 1.0
+    return controlled("cifar10", float(imbalance[2:]), objective=objective, prior=gamma)
+
+
+def control_table(name: str, evidence: Evidence) -> Outcome:
+    """One of the seven tables; every policy against ProCo is a change to be tested."""
+    cells, changes = [], []
+    native: list[tuple[float, dict[int, float]]] = []
+    for title, strength, *texts in rows(TABLES[name]):
+        realization, beta = REALIZATION[title], float(strength)
+        row = title if realization == "native" else f"{title} {strength}"
+        for i, ((objective, column, path), text) in enumerate(zip(COLUMNS, texts, strict=True)):
+            config, paper = control_config(name, objective), printed(text)
+            assert paper is not None
+            found = evidence.records.values(config, realization, beta, path)
+            ours = evidence.records.value(config, realization, beta, path)
+            cells.append(Cell(row, f"{objective} {column}", paper, ours))
+            if realization == "native":
+                native.append((paper.value.mean, found))
+                continue
+            before, own = native[i]
+            delta = round(paper.value.mean - before, 2)
+            changes.append(Change(row, f"{objective} {column}", delta, paired(found, own)))
+    return Outcome(cells, [change for change in changes if change.differences])
+
+
+def _less(cell: Cell, base: Cell) -> tuple[float, float | None]:
+    """The change of a cell from ProCo's, printed and ours."""
+    assert cell.paper is not None and base.paper is not None
+    paper = cell.paper.value.mean - base.paper.value.mean
+    if cell.ours is None or base.ours is None:
+        return paper, None
+    return paper, cell.ours.mean - base.ours.mean
+
+
+def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Outcome:
+    """Changes from ProCo in all settings: the paper's beside ours."""
+    columns = [column for kind, column, _ in COLUMNS if kind == objective]
+    changes: dict[str, dict[str, tuple[float, float | None]]] = {}
+    for name in names:
+        cells = {(c.row, c.column): c for c in control_table(name, evidence).cells}
+        policies = list(dict.fromkeys(row for row, _ in cells if row != "ProCo"))
+        for column in columns:
+            at = f"{objective} {column}"
+            changes[f"{name[4:].upper()} {column}"] = {
+                policy: _less(cells[policy, at], cells["ProCo", at]) for policy in policies
+            }
+    parts = {
+        f"{setting}, {policy}": ours is not None
+        for setting, row in changes.items()
+        for policy, (_, ours) in row.items()
+    }
+    return Outcome(drawings={"changes": lambda: _draw_map(changes)}, parts=parts)
+
+
+def _draw_map(changes: dict[str, dict[str, tuple[float, float | None]]]) -> Figure:
+    policies = list(next(iter(changes.values())))
+    with figures.style():
+        figure, axes = figures.panels(2, width=4.2, height=1.5 + 0.27 * len(changes))
+        mesh = None
+        for which, (ax, title) in enumerate(zip(axes, ("paper", "ours"), strict=True)):
+            cells = [[row[policy][which] for policy in policies] for row in changes.values()]
+            shade: Any = [[float("nan") if v is None else v for v in row] for row in cells]
+            mesh = ax.imshow(shade, cmap=figures.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
+            for y, row in enumerate(cells):
+                for x, v in enumerate(row):
+                    said = "–" if v is None else f"{v:+.1f}"
+                    strong = v is not None and abs(v) > 0.6 * SHADE
+                    colour = figures.GREY if v is None else "white" if strong else INK
+                    ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)
+            ax.set_title(title, loc="left")
+            ax.set_xticks(range(len(policies)), policies, rotation=40, ha="right")
+            ax.set_yticks(range(len(changes)), list(changes) if not which else [])
+            ax.grid(False)
+        assert mesh is not None
+        figure.colorbar(mesh, ax=axes, extend="both", label="percentage points from ProCo")
+    return figure
+
+
+POLICIES = (
+    ("native", 0.0),
+    *((name, beta) for name in ("temperature", "preserve", "angular") for beta in (0.0, 0.5)),
+)
+
+
+def trajectory(evidence: Evidence) -> Outcome:
+    """fig:c10-trajectory: intercept drift and leading-gradient error, IF 50, uniform prior."""
+    lines: dict[str, dict[str, list[float]]] = {}
+    for realization, beta in POLICIES:
+        config = control_config("c10-if50-u", "contrastive")
+        known = evidence.records.seeds(config, realization, beta)
+        found = next((r["trajectory"] for r in known.values() if "trajectory" in r), None)
+        if found is not None:
+            lines[realization if realization == "native" else f"{realization} {beta:g}"] = found
+
+    def draw() -> Figure:
+        with figures.style():
+            figure, axes = figures.panels(2)
+            for name, found in lines.items():
+                dash = "--" if name.endswith("0.5") else "-"
+                for ax, key in zip(axes, ("intercept_drift", "gradient_error"), strict=True):
+                    ax.plot(found["epoch"], found[key], dash, label=name)
+            axes[0].set_ylabel("mean |intercept drift|")
+            axes[0].set_yscale("symlog", linthresh=1e-3)
+            axes[1].set_ylabel("leading gradient error (%)")
+            for ax in axes:
+                ax.set_xlabel("epoch")
+            figures.letter(axes)
+            figures.legend_below(figure, axes[0], columns=4)
+        return figure
+
+    drawings: dict[str, Callable[[], Figure]] = {"trajectory": draw} if lines else {}
+    return Outcome(drawings=drawings, parts={"trajectories": bool(lines)})
+
+
+UNIFORM = tuple(name for name in TABLES if name.endswith("u"))
+FREQUENCY = tuple(name for name in TABLES if name.endswith("f"))
+MAPS = {
+    "c10-pure-complete": (tuple(TABLES), "contrastive", "Contrastive-only training, all settings"),
+    "c10-joint-uniform-complete": (UNIFORM, "joint", "Joint training with a uniform prior"),
+    "c10-joint-actual-complete": (FREQUENCY, "joint", "Joint training with the frequency prior"),
+}
+PLANS = ("controls", "main", "joint")
+
+
+def _title(name: str) -> str:
+    _, imbalance, prior = name.split("-")
+    return f"CIFAR-10, {imbalance.upper()}, {'uniform' if prior == 'u' else 'frequency'} prior"
+
+
+ARTEFACTS = (
+    *(
+        Artefact(name, f"tab:{name}", _title(name), partial(control_table, name), PLANS)
+        for name in TABLES
+    ),
+    *(
+        Artefact(name, f"fig:{name}", title, partial(change_map, names, objective), PLANS)
+        for name, (names, objective, title) in MAPS.items()
+    ),
+    Artefact(
+        "c10-trajectory",
+        "fig:c10-trajectory",
+        "Score and gradient trajectories during training",
+        trajectory,
+        ("controls",),
+    ),
+)

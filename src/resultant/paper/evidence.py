@@ -1,0 +1,114 @@
+"""What the artefacts are made from: records, feature stores, and the checks of the theory."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from resultant.data.store import FeatureStore
+from resultant.frozen import Analysis, FrozenSpace, analyze_space
+from resultant.paper.plan import controlled
+from resultant.paper.records import Records
+from resultant.paper.summary import ESTIMATORS, SPACES, TEMPERATURE, summarize
+from resultant.verify import CHECKS, Check
+
+# One native network of the main plan, of this data set, imbalance and seed, is shipped.
+PACKAGED = "cifar100-lt-if100"
+PACKAGED_KIND = ("cifar100", 100, 0)
+
+# Stores that a user may bring, and what the paper calls them.
+BROUGHT = {
+    "imagenet-lt": "ImageNet-LT, contrastive-only",
+    "inaturalist18": "iNaturalist 2018, the authors' network",
+    "imagenet-lt-resnet50": "ImageNet-LT, the authors' ResNet-50",
+    "imagenet-lt-resnext50": "ImageNet-LT, the authors' ResNeXt-50",
+}
+# sec:inat-realization-protocol.
+FITTING_SHARE = {"inaturalist18": 0.8}
+
+# The conditions of the frozen tables: data set and imbalance, or a store.
+CONDITIONS: dict[str, tuple[str, int] | str] = {
+    **{
+        f"{name} / {imbalance}": (dataset, imbalance)
+        for name, dataset in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100"))
+        for imbalance in (10, 50, 100)
+    },
+    "ImageNet-LT": "imagenet-lt",
+    "iNaturalist 2018": "inaturalist18",
+}
+
+
+class Evidence:
+    """Records of a folder, the packaged features, and stores by the names of `BROUGHT`.
+
+    What is computed from features is computed once.
+    """
+
+    def __init__(self, records: Records, stores: Mapping[str, Path] | None = None) -> None:
+        self.records, self.stores = records, dict(stores or {})
+        unknown = self.stores.keys() - BROUGHT.keys()
+        if unknown:
+            rule = f"expected stores named {', '.join(BROUGHT)}"
+            raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
+        self.check = cache(self._check)
+        self.analysis = cache(self._analysis)
+        self.summary = cache(self._summary)
+
+    def _check(self, name: str) -> Check:
+        return CHECKS[name]()
+
+    def has(self, store: str) -> bool:
+        return store == PACKAGED or store in self.stores
+
+    def _analysis(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> Analysis:
+        """All questions to one space of a store."""
+        if store == PACKAGED:
+            source = importlib.resources.files("resultant") / "resources" / f"{store}.safetensors"
+            with importlib.resources.as_file(source) as path:
+                return _analyze(FeatureStore.open(path), space, estimator, None)
+        opened = FeatureStore.open(self.stores[store])
+        return _analyze(opened, space, estimator, FITTING_SHARE.get(store))
+
+    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
+        return summarize(self.analysis(store, space, estimator))
+
+    def frozen(
+        self, condition: str, space: str, estimator: str = ESTIMATORS[0]
+    ) -> dict[int, dict[str, Any]]:
+        """The frozen summaries of the native networks of a condition, by seed.
+
+        Records without one have accuracies alone.
+        """
+        kind = CONDITIONS[condition]
+        if isinstance(kind, str):
+            return {0: self.summary(kind, space, estimator)} if self.has(kind) else {}
+        found: dict[int, dict[str, Any]] = {}
+        for seed, record in self.records.seeds(controlled(*kind)).items():
+            if "analysis" in record:
+                found[seed] = record["analysis"][space][estimator]
+            elif "frozen" in record:
+                found[seed] = {"accuracy": record["frozen"][space][estimator]}
+        *packaged, seed = PACKAGED_KIND
+        if kind == tuple(packaged) and "cosine" not in found.get(seed, {}):
+            found[seed] = self.summary(PACKAGED, space, estimator)
+        return dict(sorted(found.items()))
+
+
+def foreign(condition: str) -> bool:
+    """Whether a condition asks for data that cannot be shipped."""
+    return isinstance(CONDITIONS[condition], str)
+
+
+def _analyze(
+    store: FeatureStore, space: str, estimator: str, fitting_share: float | None
+) -> Analysis:
+    if space not in SPACES or f"train/{space}" not in store:
+        raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
+    return analyze_space(
+        FrozenSpace.from_store(
+            store, space, tau=TEMPERATURE, estimator=estimator, fitting_share=fitting_share
+        )
+    )

@@ -1,0 +1,155 @@
+"""The trainings of the paper as data: which jobs a plan has, and what they would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from resultant.data.longtail import long_tail_counts
+from resultant.presets import Run, TrainConfig, preset
+
+REALIZATIONS = ("native", "temperature", "preserve", "angular")
+EDITED = REALIZATIONS[1:]
+SETS = ("cifar10", "cifar100")
+IMBALANCES = (10, 50, 100)
+CLASSES = {"cifar10": 10, "cifar100": 100}
+PER_CLASS = {"cifar10": 5000, "cifar100": 500}
+
+# fig:training-gain, fig:c10-trajectory: where gradients are compared.
+WATCHED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
+
+# Microseconds a view where no record says: an H200, runs side by side.
+US_A_VIEW = 7.5
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """Runs of one configuration that are trained together."""
+
+    name: str
+    config: TrainConfig
+    runs: tuple[Run, ...]
+    gradient_epochs: tuple[int, ...] = ()
+
+    @property
+    def views(self) -> int:
+        """Images that pass through a network while it is trained."""
+        c = self.config
+        images = long_tail_counts(PER_CLASS[c.dataset], CLASSES[c.dataset], c.imbalance).sum()
+        steps = int(images) // c.batch_size
+        return len(self.runs) * c.epochs * steps * c.batch_size * c.views
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order in which they are run, for some seeds."""
+
+    name: str
+    title: str
+    seeds: tuple[int, ...]
+    make: Callable[[Sequence[int]], Iterator[PlannedJob]]
+
+    def jobs(self, seeds: Sequence[int] | None = None) -> list[PlannedJob]:
+        return list(self.make(self.seeds if seeds is None else tuple(seeds)))
+
+
+def controlled(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+    """The controlled two-view recipe (sec:controlled-training-protocol)."""
+    return preset("cifar-controlled", dataset=dataset, imbalance=float(imbalance), **changes)
+
+
+def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+    """ProCo's public three-view recipe, which the historical table looks like."""
+    return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
+
+
+def _runs(
+    realizations: Sequence[str], seeds: Sequence[int], betas: Sequence[float] = (0.0,)
+) -> tuple[Run, ...]:
+    runs = (
+        Run(name, 0.0 if name == "native" else beta, seed)
+        for seed, name, beta in product(seeds, realizations, betas)
+    )
+    return tuple(dict.fromkeys(runs))
+
+
+def _main(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset, imbalance in product(SETS, IMBALANCES):
+        yield PlannedJob(
+            f"{dataset}-if{imbalance}", controlled(dataset, imbalance), _runs(REALIZATIONS, seeds)
+        )
+
+
+def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset, imbalance in product(SETS, IMBALANCES):
+        config = controlled(dataset, imbalance, objective="joint")
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, _runs(REALIZATIONS, seeds))
+
+
+def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Under the frequency prior, main and joint have native and beta = 0.
+    for imbalance, objective in product((1, *IMBALANCES), ("contrastive", "joint")):
+        config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
+        watched = WATCHED if imbalance == 50 else ()
+        runs = _runs(REALIZATIONS, seeds, (0.0, 0.5))
+        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched)
+    for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):
+        config = controlled("cifar10", imbalance, objective=objective)
+        yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(EDITED, seeds, (0.5,)))
+
+
+def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Native is temperature at beta = 1 in either family.
+    for dataset, imbalance in product(SETS, (50, 100)):
+        config = official(dataset, imbalance, family="power")
+        runs = _runs(("native", "temperature"), seeds, (0.5, 1.5))
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, WATCHED)
+
+
+def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset in SETS:
+        yield PlannedJob(f"{dataset}-if100", official(dataset, 100), _runs(("native",), seeds))
+
+
+def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    config = controlled("cifar100", 10, prior=0.0)
+    yield PlannedJob("cifar100-if10-u", config, _runs(("native", "temperature"), seeds))
+
+
+def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Native (beta = 1) and beta = 0 are in main.
+    config = controlled("cifar100", 100)
+    yield PlannedJob("beta", config, _runs(("angular",), seeds, (-0.5, 0.5, 1.5, 2.0)))
+    for name, changes in (("mle", {"estimator": "mle"}), ("leave-out", {"leave_out": True})):
+        yield PlannedJob(
+            name, controlled("cifar100", 100, **changes), _runs(("native", "angular"), seeds)
+        )
+
+
+PLANS = {
+    plan.name: plan
+    for plan in (
+        Plan("main", "tab:angular-training and the frozen tables", (0, 1, 2), _main),
+        Plan("joint", "tab:joint-fc", (0,), _joint),
+        Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
+        Plan("power", "tab:historical-power-temperature", (0,), _power),
+        Plan("official", "ProCo's public recipe, beside seed 0 of power", (1, 2), _official),
+        Plan("failure", "the state of fig:realization", (0,), _failure),
+        Plan("beyond", "a sweep of beta; other estimators of kappa", (0, 1, 2), _beyond),
+    )
+}
+
+
+def plan(name: str) -> Plan:
+    if name not in PLANS:
+        raise ValueError(f"expected a plan, one of {', '.join(PLANS)}, got {name!r}")
+    return PLANS[name]
+
+
+def estimate(jobs: Sequence[PlannedJob], us_a_view: float = US_A_VIEW) -> str:
+    """What jobs cost, in a line."""
+    views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
+    minutes = views * us_a_view / 60e6
+    cost = f"{views / 1e6:,.0f} million views at {us_a_view:.1f} us a view"
+    return f"{len(jobs)} jobs, {runs} runs, {cost}: {minutes:,.0f} minutes"

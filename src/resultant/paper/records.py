@@ -1,0 +1,130 @@
+"""Records of training runs: read, found by what was trained, and compared seed by seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from resultant.checkpoint import write_text
+from resultant.paper.artefact import Value
+from resultant.presets import Run, TrainConfig
+
+# What does not change what is trained, but for rounding.
+IGNORED = ("precision", "fuse", "clip")
+# Realizations without a strength, and so without a family of targets.
+FIXED = ("native", "cosine")
+
+Record = dict[str, Any]
+
+
+def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
+    """What the runs of all seeds of one kind have in common."""
+    own = asdict(config) if isinstance(config, TrainConfig) else config
+    settings = {f.name: own.get(f.name, f.default) for f in fields(TrainConfig)}
+    for name in IGNORED:
+        del settings[name]
+    if realization in FIXED:
+        settings["family"], beta = "linear", 0.0
+    if settings["schedule"] == "cosine":
+        del settings["milestones"]
+    if settings["classifier_prior"] == settings["prior"] or settings["objective"] != "joint":
+        settings["classifier_prior"] = None
+    return json.dumps([settings, realization, float(beta)], sort_keys=True)
+
+
+def of_record(record: Mapping[str, Any]) -> str:
+    return identity(record["config"], record["realization"], record["beta"])
+
+
+class Records:
+    """Records by what was trained and by seed; of two of the same run the fuller one counts."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.by_kind: dict[str, dict[int, Record]] = {}
+        for record in records:
+            known = self.by_kind.setdefault(of_record(record), {})
+            other = known.get(record["seed"])
+            if other is None or _fullness(record) >= _fullness(other):
+                known[record["seed"]] = record
+
+    @staticmethod
+    def read(folder: Path) -> Records:
+        """All ``*.jsonl`` of a folder; none if it is not there."""
+        return Records(r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_kind.values()))
+
+    def __iter__(self):
+        return (record for known in self.by_kind.values() for record in known.values())
+
+    def seeds(
+        self, config: TrainConfig, realization: str = "native", beta: float = 0.0
+    ) -> dict[int, Record]:
+        """The records of one kind of run, by seed."""
+        return dict(sorted(self.by_kind.get(identity(config, realization, beta), {}).items()))
+
+    def values(
+        self,
+        config: TrainConfig,
+        realization: str,
+        beta: float,
+        path: str,
+        scale: float = 100.0,
+    ) -> dict[int, float]:
+        """A number of such records by seed: ``path`` leads to it, by default in percent."""
+        found = {s: dig(r, path) for s, r in self.seeds(config, realization, beta).items()}
+        return {s: scale * v for s, v in found.items() if v is not None}
+
+    def value(
+        self,
+        config: TrainConfig,
+        realization: str,
+        beta: float,
+        path: str,
+        scale: float = 100.0,
+    ) -> Value | None:
+        return Value.of(list(self.values(config, realization, beta, path, scale).values()))
+
+    def has(self, config: TrainConfig, run: Run) -> bool:
+        return run.seed in self.seeds(config, run.realization, run.beta)
+
+
+def dig(record: Any, path: str) -> float | None:
+    """The number at the end of a dotted path, None where there is none."""
+    for part in path.split("."):
+        record = record.get(part) if isinstance(record, Mapping) else None
+    return float(record) if isinstance(record, (int, float)) else None
+
+
+def paired(after: Mapping[int, float], before: Mapping[int, float]) -> tuple[float, ...]:
+    """The differences over the seeds that both have."""
+    return tuple(after[seed] - before[seed] for seed in after if seed in before)
+
+
+def read_lines(path: Path) -> list[Record]:
+    """The records of a file; a line that is none is an error that names it."""
+    found = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+        try:
+            record = json.loads(line)
+            of_record(record)
+            int(record["seed"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"expected a record at {path}:{number}, got {line[:80]!r}") from None
+        found.append(record)
+    return found
+
+
+def append(path: Path, records: Sequence[Record]) -> None:
+    """Add records to a file, those of the same runs replaced; the file is whole at any time."""
+    new = {(of_record(r), r["seed"]) for r in records}
+    kept = [r for r in read_lines(path) if (of_record(r), r["seed"]) not in new]
+    write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *records]))
+
+
+def _fullness(record: Record) -> tuple[bool, int]:
+    return "analysis" in record, len(record.get("probes", {}))

@@ -1,0 +1,105 @@
+"""A frozen analysis in few numbers, to be kept with a record: nothing needs the features again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.frozen import Analysis, FrozenSpace, analyze_space
+from resultant.frozen.result import plain
+
+# tab:frozen-hyperparameters.
+TEMPERATURE = 0.1
+SPACES = ("encoder", "projection")
+ESTIMATORS = ("proco", "mle")
+RULES = ("native", "temperature", "preserve", "angular", "cosine")
+
+# What the tables and claims read.
+QUESTIONS = (
+    "gains",
+    "grid",
+    "cosine",
+    "gradients",
+    "boundaries",
+    "margins",
+    "intercepts",
+    "same_state",
+)
+
+
+def summarize(a: Analysis) -> dict[str, Any]:
+    """The numbers of the paper's frozen tables and claims, as JSON types. Accuracies are fractions,
+    gradient errors percent, angles degrees."""
+    found: dict[str, Any] = {"tau": a.space.tau, "estimator": a.space.estimator}
+    if a.grid is not None:
+        points = {rule: a.grid.point(rule) for rule in RULES}
+        found["accuracy"] = {rule: point.accuracy for rule, point in points.items()}
+        found["nll"] = {rule: point.nll for rule, point in points.items()}
+        found["grid"] = {
+            f"{p.realization} {p.beta:g} {p.gamma:g}": p.accuracy
+            for p in a.grid.points
+            if p.realization in ("native", "temperature", "angular")
+        }
+    if a.cosine is not None:
+        names = "queries agreement disagreements low_margin certified certified_disagreements"
+        found["cosine"] = {name: getattr(a.cosine, name) for name in names.split()}
+    if a.gradients is not None:
+        names = "loss_mean gradient_error median_cosine bounds_held linear_error joint_error"
+        found["gradients"] = {name: getattr(a.gradients, name) for name in names.split()}
+    if a.boundaries is not None:
+        found["boundaries"] = {
+            "pairs": len(a.boundaries.pairs),
+            "tally": a.boundaries.tally,
+            **{
+                name: {
+                    "comparable": p.comparable,
+                    "mae": p.mean_absolute_degrees,
+                    "largest": p.largest_degrees,
+                    "same_direction": p.same_direction,
+                }
+                for name, p in a.boundaries.predicted.items()
+            },
+        }
+    if a.margins is not None:
+        names = "incidences agreement coverage certified_wrong"
+        found["margins"] = {name: getattr(a.margins, name) for name in names.split()}
+    if a.gains is not None:
+        names = "mean standard_deviation minimum maximum"
+        found["gains"] = {name: getattr(a.gains, name) for name in names.split()}
+    if a.intercepts is not None:
+        found["intercepts"] = a.intercepts.largest
+    if a.same_state is not None:
+        found["same_state"] = {
+            row.realization: {
+                "cross_entropy": row.cross_entropy,
+                "accuracy": row.accuracy,
+                "distinct": row.distinct,
+            }
+            for row in a.same_state.rows
+        }
+    return plain(found)
+
+
+def summaries(
+    train: Mapping[str, Tensor], labels: Tensor, test: Mapping[str, Tensor], test_labels: Tensor
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """The summary of each space and estimator, for features [N, p] by name of the space."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in train:
+        for estimator in ESTIMATORS:
+            space = FrozenSpace.fit(
+                train[name].cpu(),
+                labels.cpu(),
+                test[name].cpu(),
+                test_labels.cpu(),
+                num_classes=int(labels.max()) + 1,
+                name=name,
+                tau=TEMPERATURE,
+                estimator=estimator,
+                dtype=torch.float64,
+            )
+            found.setdefault(name, {})[estimator] = summarize(analyze_space(space, QUESTIONS))
+    return found

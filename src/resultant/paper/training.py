@@ -1,0 +1,149 @@
+"""Representations and classifiers after training: tab:angular-training and tab:joint-fc."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resultant import figures
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
+from resultant.paper.evidence import CONDITIONS, Evidence, foreign
+from resultant.paper.plan import REALIZATIONS, controlled
+from resultant.paper.records import paired
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = ("ProCo", "Direct temperature", "Intercept-preserving", "Pure Angular")
+
+TRAINING = """
+CIFAR-10 / 10 | Encoder | 86.28 ± 0.09 | 86.52 ± 0.15 | 86.54 ± 0.11 | 86.93 ± 0.10 | +0.65
+CIFAR-10 / 10 | Projection | 87.10 ± 0.06 | 87.55 ± 0.08 | 87.65 ± 0.16 | 87.96 ± 0.13 | +0.86
+CIFAR-10 / 50 | Encoder | 75.73 ± 0.12 | 75.93 ± 0.19 | 76.02 ± 0.10 | 76.14 ± 0.17 | +0.41
+CIFAR-10 / 50 | Projection | 77.66 ± 0.07 | 77.64 ± 0.11 | 78.46 ± 0.14 | 78.83 ± 0.09 | +1.17
+CIFAR-10 / 100 | Encoder | 68.24 ± 0.16 | 67.89 ± 0.13 | 68.13 ± 0.13 | 68.43 ± 0.11 | +0.19
+CIFAR-10 / 100 | Projection | 72.65 ± 0.10 | 72.48 ± 0.14 | 72.74 ± 0.08 | 73.12 ± 0.16 | +0.47
+CIFAR-100 / 10 | Encoder | 53.08 ± 0.12 | 53.11 ± 0.11 | 53.24 ± 0.16 | 53.82 ± 0.14 | +0.74
+CIFAR-100 / 10 | Projection | 52.89 ± 0.09 | 53.24 ± 0.15 | 53.09 ± 0.18 | 53.75 ± 0.11 | +0.86
+CIFAR-100 / 50 | Encoder | 37.97 ± 0.15 | 39.14 ± 0.17 | 38.46 ± 0.17 | 38.91 ± 0.13 | +0.94
+CIFAR-100 / 50 | Projection | 37.40 ± 0.08 | 37.44 ± 0.16 | 38.14 ± 0.11 | 37.76 ± 0.12 | +0.36
+CIFAR-100 / 100 | Encoder | 34.62 ± 0.14 | 34.11 ± 0.19 | 34.32 ± 0.16 | 35.39 ± 0.20 | +0.77
+CIFAR-100 / 100 | Projection | 34.19 ± 0.10 | 33.68 ± 0.17 | 33.27 ± 0.12 | 34.41 ± 0.09 | +0.22
+ImageNet-LT | Encoder | 23.05 ± 0.12 | 22.93 ± 0.15 | 23.12 ± 0.16 | 23.22 ± 0.19 | +0.17
+ImageNet-LT | Projection | 36.86 ± 0.06 | 37.05 ± 0.10 | 37.04 ± 0.13 | 37.07 ± 0.11 | +0.21
+"""
+
+JOINT = """
+CIFAR-10 / 10 | 87.46 | 87.29 | 87.41 | 87.24 | -0.22
+CIFAR-10 / 50 | 80.52 | 80.46 | 80.81 | 80.79 | +0.27
+CIFAR-10 / 100 | 77.79 | 77.39 | 76.71 | 76.50 | -1.29
+CIFAR-100 / 10 | 58.26 | 58.24 | 57.55 | 58.75 | +0.49
+CIFAR-100 / 50 | 47.63 | 46.73 | 48.82 | 48.10 | +0.47
+CIFAR-100 / 100 | 44.67 | 43.15 | 43.54 | 43.88 | -0.79
+ImageNet-LT | 57.26 | 56.75 | -- | 57.35 | +0.09
+"""
+
+IMAGENET = (
+    "resultant train imagenet-lt --objective contrastive --realization native temperature preserve "
+    "angular --seeds 0 1 2 --lists LISTS --images IMAGES --out out/imagenet",
+    "resultant extract out/imagenet/RUN/RUN.safetensors --out RUN.safetensors --lists LISTS "
+    "--images IMAGES",
+    "resultant probe RUN.safetensors",
+)
+IMAGENET_JOINT = (
+    "resultant train imagenet-lt --realization native temperature angular --lists LISTS "
+    "--images IMAGES --out out/imagenet-joint",
+)
+
+
+def _condition(evidence: Evidence, name: str, path: str, **changes: object):
+    """The values of the four realizations at beta = 0, by seed; empty where data are foreign."""
+    kind = CONDITIONS[name]
+    if isinstance(kind, str):
+        return [{} for _ in REALIZATIONS]
+    config = controlled(*kind, **changes)
+    return [evidence.records.values(config, r, 0.0, path) for r in REALIZATIONS]
+
+
+def _row(
+    evidence: Evidence, name: str, title: str, texts: list[str], path: str, **changes: object
+) -> tuple[list[Cell], Change | None]:
+    """The cells of a printed row that ends with a change, and that change."""
+    values = _condition(evidence, name, path, **changes)
+    differences = paired(values[-1], values[0])
+    ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences)]
+    cells = [
+        Cell(title, column, printed(text), value, foreign(name))
+        for column, text, value in zip((*COLUMNS, "Δ"), texts, ours, strict=True)
+    ]
+    if foreign(name):
+        return cells, None
+    return cells, Change(title, "Pure Angular - ProCo", float(texts[-1]), differences)
+
+
+def angular_training(evidence: Evidence) -> Outcome:
+    """tab:angular-training: long-tail probes after contrastive training, frequency prior."""
+    cells, changes = [], []
+    for name, space, *texts in rows(TRAINING):
+        path = f"probes.long_tail.{space.lower()}.accuracy"
+        more, change = _row(evidence, name, f"{name}, {space}", texts, path)
+        cells += more
+        changes += [] if change is None else [change]
+    return Outcome(cells, changes, {"changes": lambda: _draw(changes)})
+
+
+def joint_fc(evidence: Evidence) -> Outcome:
+    """tab:joint-fc: the classifier of joint training, last epoch."""
+    cells, changes = [], []
+    for name, *texts in rows(JOINT):
+        more, change = _row(evidence, name, name, texts, "last.accuracy", objective="joint")
+        cells += more
+        changes += [] if change is None else [change]
+    note = (
+        "The paper's are single runs; ours are of the last epoch, both views into the classifier."
+    )
+    return Outcome(cells, changes, {"changes": lambda: _draw(changes)}, notes=[note])
+
+
+def _draw(changes: list[Change]) -> Figure:
+    """Pure Angular less ProCo, printed and ours, with each seed."""
+    with figures.style():
+        figure, (ax,) = figures.panels(width=6.4, height=0.9 + 0.3 * len(changes))
+        for y, change in enumerate(changes):
+            label = (
+                {"paper": "paper", "ours": "ours, mean", "seed": "ours, a seed"} if not y else {}
+            )
+            ax.plot(change.paper, y, "D", color=figures.ORANGE, label=label.get("paper"))
+            if change.ours is not None:
+                seeds = change.differences
+                ax.plot(seeds, [y] * len(seeds), ".", color=figures.SKY, label=label.get("seed"))
+                ax.plot(change.ours.mean, y, "|", ms=14, mew=2, color=figures.BLUE)
+        ax.plot([], [], "|", ms=10, mew=2, color=figures.BLUE, label="ours, mean")
+        ax.plot([], [], ".", color=figures.SKY, label="ours, a seed")
+        ax.axvline(0, color=figures.GREY, lw=1)
+        ax.set_yticks(range(len(changes)), [change.row for change in changes])
+        ax.invert_yaxis()
+        ax.set_xlabel("Pure Angular less ProCo, percentage points")
+        figures.legend_below(figure, ax)
+    return figure
+
+
+ARTEFACTS = (
+    Artefact(
+        "angular-training",
+        "tab:angular-training",
+        "Representation accuracy after contrastive-only training",
+        angular_training,
+        ("main",),
+        "ImageNet-LT images",
+        IMAGENET,
+    ),
+    Artefact(
+        "joint-fc",
+        "tab:joint-fc",
+        "Classifier accuracy after joint training",
+        joint_fc,
+        ("joint",),
+        "ImageNet-LT images",
+        IMAGENET_JOINT,
+    ),
+)

@@ -1,0 +1,191 @@
+"""Sentences of the paper with a number in them, of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from resultant.paper.artefact import (
+    SIGNIFICANCE,
+    Change,
+    Claim,
+    Value,
+    judged,
+    untestable,
+    waiting,
+)
+from resultant.paper.claims import FOREIGN, alike, span, within
+from resultant.paper.controls import control_config, control_table
+from resultant.paper.evidence import Evidence
+from resultant.paper.historical import POLICIES
+from resultant.paper.plan import official
+from resultant.paper.records import paired
+from resultant.paper.training import angular_training, joint_fc
+
+
+def training_claims(evidence: Evidence) -> Iterator[Claim]:
+    """sec:new-learning, sec:learning-extensions and the historical family."""
+    yield from _readouts(list(angular_training(evidence).changes))
+    yield untestable(
+        *("sec:new-learning", "ImageNet-LT: beta = 1.5, encoder / projection (%)"),
+        *("23.56 / 37.76", FOREIGN),
+    )
+    yield _uniform(evidence)
+    yield _mixed(list(joint_fc(evidence).changes))
+    yield from _joint_controls(evidence)
+    yield from _historical(evidence)
+    yield untestable(
+        *("sec:backbone-control", "ResNeXt-50 classifier, ImageNet-LT test (%)", "58.026", FOREIGN)
+    )
+
+
+def _readouts(changes: list[Change]) -> Iterator[Claim]:
+    """All twelve changes positive: each by its test, and all settings together."""
+    rule = "each positive with p < 0.05 in a paired t test; one negative with p < 0.05 is against it"
+    for name, paper in (("CIFAR-10", "+0.19 to +1.17"), ("CIFAR-100", "+0.22 to +0.94")):
+        own = [c for c in changes if c.row.startswith(f"{name} ")]
+        known = [c for c in own if c.ours is not None]
+        text = f"{name}: Pure Angular less ProCo, six long-tail readouts (points)"
+        if not known:
+            yield waiting("sec:new-learning", text, paper, "main")
+            continue
+        verdicts = [c.verdict for c in known]
+        good, bad = verdicts.count("holds"), sum(v.startswith("does not") for v in verdicts)
+        means = [c.ours.mean for c in known if c.ours is not None]
+        ours = f"{span(means, 2, sign='+')}; {good} significant, {bad} against"
+        holds = False if bad else True if good == len(known) else None
+        yield judged(
+            *("sec:new-learning", text, paper, ours, holds, rule), tested=len(known), of=len(own)
+        )
+    yield _pooled(changes)
+
+
+def _pooled(changes: list[Change]) -> Claim:
+    """The mean over settings: one difference a network, Encoder and Projection averaged."""
+    text = "All settings together: Pure Angular less ProCo (points)"
+    settings: dict[str, list[Change]] = {}
+    for change in changes:
+        settings.setdefault(change.row.rpartition(",")[0], []).append(change)
+    known = [both for both in settings.values() if all(c.differences for c in both)]
+    networks = tuple(
+        sum(pair) / len(pair)
+        for both in known
+        for pair in zip(*(c.differences for c in both), strict=True)
+    )
+    printed = sum(c.paper for c in changes) / len(changes)
+    whole = Change("all", "", printed, networks)
+    if whole.ours is None:
+        return waiting("sec:new-learning", text, f"{printed:+.2f}", "main")
+    p = whole.p_value
+    ours = f"{whole.ours.said(2, sign=True)}, n = {whole.ours.n}"
+    ours += "" if p is None else f", p = {p:.2g}"
+    holds = None if p is None or p >= SIGNIFICANCE else whole.ours.mean > 0
+    rule = "positive with p < 0.05, paired t test over networks"
+    return judged(
+        *("sec:new-learning", text, f"{printed:+.2f}", ours, holds, rule),
+        tested=len(known),
+        of=len(settings),
+    )
+
+
+def _uniform(evidence: Evidence) -> Claim:
+    text = (
+        "CIFAR-10, uniform prior: Pure Angular less ProCo, long-tail E / P at IF50; IF100 (points)"
+    )
+    paper, means = "-11.47 / -14.51; -15.98 / -18.31", []
+    printed = (-11.47, -14.51, -15.98, -18.31)
+    for name in ("c10-if50-u", "c10-if100-u"):
+        config = control_config(name, "contrastive")
+        for space in ("encoder", "projection"):
+            path = f"probes.long_tail.{space}.accuracy"
+            after, before = (
+                evidence.records.values(config, r, 0.0, path) for r in ("angular", "native")
+            )
+            value = Value.of(paired(after, before))
+            means += [] if value is None else [value.mean]
+    if not means:
+        return waiting("sec:prior-support-extension", text, paper, "controls")
+    ours = ", ".join(f"{v:+.2f}" for v in means)
+    holds = all(alike(v, paper_value) for v, paper_value in zip(means, printed, strict=False))
+    rule = "each the same size within a factor of two"
+    return judged(
+        *("sec:prior-support-extension", text, paper, ours, holds, rule), tested=len(means), of=4
+    )
+
+
+def _mixed(changes: list[Change]) -> Claim:
+    text = "Joint classifiers: Pure Angular better at CIFAR-100 IF10, 50 and CIFAR-10 IF50 only"
+    known = [c for c in changes if c.ours is not None]
+    if not known:
+        return waiting("sec:joint-head-results", text, "3 of 6 positive", "joint")
+    same = sum(c.ours.mean * c.paper > 0 for c in known if c.ours is not None)
+    ours = f"{same} of {len(known)} signs as printed"
+    rule = "every sign as printed"
+    return judged(
+        *("sec:joint-head-results", text, "3 of 6 positive", ours, same == len(known), rule),
+        tested=len(known),
+        of=len(changes),
+    )
+
+
+def _joint_controls(evidence: Evidence) -> Iterator[Claim]:
+    """sec:cifar10-cross-setting: the joint readouts under the frequency prior."""
+    for name, rows_, sign, text in (
+        ("c10-if50-f", ("Pure Angular 0.5",), 1, "IF50: Pure Angular at 0.5 raises E, P, FC"),
+        (
+            "c10-if100-f",
+            ("Pure Angular 0", "Pure Angular 0.5"),
+            -1,
+            "IF100: Pure Angular at 0 and 0.5 lowers E, P, FC",
+        ),
+    ):
+        text = f"CIFAR-10 joint, frequency prior, {text} (points)"
+        changes = [c for c in control_table(name, evidence).changes if c.row in rows_]
+        means = [c.ours.mean for c in changes if c.what.startswith("joint") and c.ours is not None]
+        paper, of = f"all {'positive' if sign > 0 else 'negative'}", 3 * len(rows_)
+        if not means:
+            yield waiting("sec:cifar10-cross-setting", text, paper, "controls")
+            continue
+        ours, holds = span(means, 2, sign="+"), all(sign * v > 0 for v in means)
+        yield judged(
+            *("sec:cifar10-cross-setting", text, paper, ours, holds, paper),
+            tested=len(means),
+            of=of,
+        )
+
+
+def _historical(evidence: Evidence) -> Iterator[Claim]:
+    """sec:historical-power-temperature and sec:historical-gradient, CIFAR-100 IF100."""
+    config = official("cifar100", 100, family="power")
+
+    def values(path: str) -> list[float]:
+        found = (evidence.records.value(config, *p, path, 1.0) for p in POLICIES.values())
+        return [v.mean for v in found if v is not None]
+
+    cases = (
+        (
+            "sd of applied gain, ProCo, reduced, increased",
+            "last.applied_gain_sd",
+            (0.630, 0.349, 0.948),
+        ),
+        ("sd of native gain, ProCo, reduced, increased", "last.gain_sd", (0.630, 0.684, 0.648)),
+        ("leading gradient error at epoch 200 (%)", "last.gradient_error", (4.87, 5.34, 4.57)),
+    )
+    for what, path, printed in cases:
+        text, paper = f"Power family: {what}", ", ".join(f"{v:g}" for v in printed)
+        found = values(path)
+        if len(found) < len(printed):
+            yield waiting("sec:historical-power-temperature", text, paper, "power")
+            continue
+        near = all(0.8 <= a / b <= 1.25 for a, b in zip(found, printed, strict=True))
+        ours = ", ".join(f"{v:.3f}" for v in found)
+        rule = "each within a quarter of the printed one"
+        yield judged("sec:historical-power-temperature", text, paper, ours, near, rule)
+    text = "Power family: error of leading gradient increments (%)"
+    known = [v for name in ("reduced", "increased") for v in values(f"increments.{name}")]
+    if not known:
+        yield waiting("sec:historical-gradient", text, "8.82 to 10.18", "power")
+        return
+    said = span(known, 2)
+    yield judged(
+        "sec:historical-gradient", text, "8.82 to 10.18", said, *within(known, 8.82, 10.18)
+    )

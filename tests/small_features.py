@@ -1,0 +1,28 @@
+"""Feature stores that are small enough to be analysed within a second."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+COUNTS = (60, 40, 25, 12, 8, 6)
+DIM = 8
+HELD_OUT = 20
+
+
+def small_features(
+    seed: int = 0, dim: int = DIM, noise: float = 1.2, names: tuple[str, ...] = ("projection",)
+) -> dict[str, Tensor]:
+    """Six classes in a long tail, wider towards its end, and twenty held-out rows of each."""
+    generator = torch.Generator().manual_seed(seed)
+    arrays = {}
+    centres = functional.normalize(torch.randn(len(COUNTS), dim, generator=generator), dim=1)
+    for split, counts in (("train", COUNTS), ("test", (HELD_OUT,) * len(COUNTS))):
+        y = torch.arange(len(COUNTS)).repeat_interleave(torch.tensor(counts))
+        width = noise * (1 + 0.1 * y[:, None]) / dim**0.5
+        arrays[f"{split}/labels"] = y
+        for name in names:
+            z = centres[y] + width * torch.randn(len(y), dim, generator=generator)
+            arrays[f"{split}/{name}"] = z
+    return arrays

@@ -1,0 +1,285 @@
+"""The page of a report: in the browser, by itself, and against names that would break out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.frozen import Analysis, FrozenSpace, analyze_space
+from resultant.report import page, words
+from resultant.report.content import analysis_page, slugs
+from resultant.report.drawings import Drawing, drawings
+from resultant.report.page import Page, Section, inline_svg, render, write_page
+from resultant.report.summary import foremost, summary
+from resultant.report.tables import SHOWN, Column, Table, tables
+from small_features import small_features
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    arrays = small_features()
+    names = ("train/projection", "train/labels", "test/projection", "test/labels")
+    return analyze_space(FrozenSpace.fit(*(arrays[n] for n in names), name="projection"))
+
+
+@pytest.fixture(scope="module")
+def made(analysis: Analysis) -> Page:
+    about = {"versions": {"resultant": "0"}}
+    return analysis_page({"pro/jection": analysis}, "z.npz", NAMES, ["a note"], about)
+
+
+@pytest.fixture(scope="module")
+def folder(made: Page, tmp_path_factory: Any) -> Path:
+    found = tmp_path_factory.mktemp("page")
+    write_page(found, made)
+    return found
+
+
+def test_every_question_has_its_figure(analysis: Analysis) -> None:
+    found = {d.name: d for d in drawings(analysis)}
+    assert set(found) == {
+        *("gains", "accuracy", "groups", "classes", "calibration", "prior", "cosine"),
+        *("certificate", "boundaries", "margins", "typical", "intercepts", "self-inclusion"),
+        *("fit", *(["support"] if analysis.support is not None else [])),
+    }
+    for d in found.values():
+        assert re.fullmatch(r"(fig|tab|sec|eq):[\w-]+", d.label)
+        assert d.sentence.endswith(".") and "nan" not in d.sentence.lower()
+
+
+def test_figures_without_answers_are_left_out(analysis: Analysis) -> None:
+    bare = Analysis(analysis.space)
+    assert drawings(bare) == [] and tables(bare, NAMES) == []
+    (use, *_) = summary({"z": bare}, "file", NAMES)
+    assert use == ("use", "no recommendation: not asked")
+    made = analysis_page({"z": bare}, "file", NAMES, [], {})
+    assert "no recommendation" in render(made, {})
+
+
+def test_figures_take_the_colours_of_the_page(analysis: Analysis) -> None:
+    drawing = drawings(analysis)[0]
+    svg = inline_svg(drawing.figure(), "a/b c")
+    assert "#000000" not in svg and "#ffffff" not in svg and "#e4e4e4" not in svg
+    assert "currentColor" in svg and "var(--grid)" in svg
+    assert not re.search(r'<svg[^>]* (width|height)="', svg) and "viewBox" in svg
+    ids = re.findall(r'\bid="([^"]+)"', svg)
+    assert ids and all(i.startswith("a-b-c-") for i in ids)
+    for reference in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
+        assert reference in ids
+
+
+class Links(HTMLParser):
+    """What a page refers to, and whether its elements close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src", "xlink:href", "action", "data"):
+                self.urls.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+        self.scripts += tag == "script"
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_closed_and_by_itself(folder: Path) -> None:
+    text = (folder / "index.html").read_text()
+    links = Links(text)
+    assert not links.open and links.scripts == 1
+    assert len(links.ids) == len(set(links.ids))
+    assert "Content-Security-Policy" in text and "@import" not in text
+    for url in links.urls:
+        if url.startswith("#"):
+            assert url[1:] in links.ids
+        elif not url.startswith("data:"):
+            assert (folder / url).is_file()
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
+    assert "a &amp; b" in text
+
+
+def test_the_page_says_what_was_found(made: Page, folder: Path, analysis: Analysis) -> None:
+    text = (folder / "index.html").read_text()
+    assert "a note" in text and text.count("<figure>") == len(made.sections[0].drawings)
+    for drawing in made.sections[0].drawings:
+        assert drawing.label in text
+    results = json.loads((folder / "results.json").read_text())
+    assert results["features"]["pro/jection"] == json.loads(json.dumps(analysis.to_dict()))
+    assert {p.name for p in (folder / "tables").iterdir()} == {
+        f"pro-jection-{t.name}.csv" for t in made.sections[0].tables
+    }
+
+
+def test_long_tables_are_shown_in_part(tmp_path: Path) -> None:
+    rows = [(f"c{i}", None if i % 2 else i / 3, float("nan")) for i in range(SHOWN + 5)]
+    columns = (Column("name"), Column("third", words.percent), Column("none"))
+    table = Table("t", "T", "S.", "tab:x", columns, rows)
+    assert len(table.shown()) == SHOWN
+    assert table.shown()[1][1] == (words.MISSING, "", True)
+    assert table.shown()[2][1] == ("66.67\u00a0%", repr(2 / 3), True)
+    html = render(Page("p", [("use", "x")], [Section("s", "S", "", (), (table,))]), {})
+    assert f"The first {SHOWN} of {SHOWN + 5}." in html
+    table.write(tmp_path / "t.csv")
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert len(lines) == SHOWN + 6 and lines[2] == "c1,," and lines[3] == f"c2,{2 / 3!r},"
+
+
+def test_the_more_accurate_space_is_recommended(analysis: Analysis) -> None:
+    arrays = small_features(noise=0.3)
+    names = ("train/projection", "train/labels", "test/projection", "test/labels")
+    questions = ("recommendation",)
+    better = analyze_space(FrozenSpace.fit(*(arrays[n] for n in names)), questions)
+    both = {"a": analysis, "b": better}
+    assert foremost(both) == "b" and foremost({"a": analysis}) == "a"
+    assert "on b features" in summary(both, "file", NAMES)[0][1]
+
+
+def test_slugs() -> None:
+    assert slugs(["a/b", "../../a b", "A-B", "é", "x"]) == [
+        "a-b",
+        "a-b-1",
+        "a-b-2",
+        "features",
+        "x",
+    ]
+
+
+def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    with page.whole_folder(out) as folder:
+        (folder / "x").write_text("1")
+        assert not out.exists()
+
+    def interrupted() -> None:
+        with page.whole_folder(out) as folder:
+            (folder / "y").write_text("2")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [p.name for p in out.parent.iterdir()] == ["out"]
+    assert [p.name for p in out.iterdir()] == ["x"]
+
+
+# In the browser
+
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const wrong = [];
+  const wide = document.documentElement.scrollWidth > innerWidth;
+  if (wide) wrong.push(`page ${document.documentElement.scrollWidth} wide in ${innerWidth}`);
+  for (const svg of document.querySelectorAll("figure svg")) {
+    const box = svg.getBoundingClientRect();
+    if (box.width < 200 || box.height < 120) wrong.push(`figure ${box.width} x ${box.height}`);
+  }
+  for (const table of document.querySelectorAll("table")) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, i) => {
+      for (const order of [-1, 1]) {
+        head.firstElementChild.click();
+        const keys = [...table.tBodies[0].rows].map((row) => row.cells[i].dataset.key);
+        const known = keys.filter((k) => k !== "");
+        if (keys.slice(known.length).some((k) => k !== "")) wrong.push("empty cells not last");
+        if (!head.classList.contains("n")) continue;
+        for (let j = 1; j < known.length; j++)
+          if (order * (Number(known[j]) - Number(known[j - 1])) < 0) wrong.push(`column ${i}`);
+      }
+    });
+  }
+  const style = getComputedStyle(document.body);
+  const text = getComputedStyle(document.querySelector("figure svg text"));
+  document.title = JSON.stringify({ wrong, back: style.backgroundColor, ink: text.fill });
+});
+</script>
+"""
+
+
+def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
+    """The title that a page gives itself, the browser's messages, and what the page asked for.
+
+    The browser asks for things of its own, which have no initiator; nothing gets through.
+    """
+    (folder / "index.html").write_text(html)
+    log = folder / "net.json"
+    done = subprocess.run(
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", *options),
+            *("--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"),
+            *(f"--user-data-dir={folder / 'profile'}", "--no-first-run"),
+            *(f"--log-net-log={log}", "--enable-logging=stderr", "--dump-dom"),
+            (folder / "index.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title is not None
+    asked = re.findall(r'"initiator":"(?!not an origin)[^"]*".{0,400}?"url":"(\w+://[^"]*)"',
+                       log.read_text())  # fmt: skip
+    return unescape(title[1]), done.stderr, set(asked)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) -> None:
+    """It renders, sorts, fits the width, says nothing on the console and asks for nothing."""
+    html = (folder / "index.html").read_text().replace("</body>", PROBE + "</body>")
+    dark = ["--force-dark-mode"] if theme == "dark" else []
+    title, said, asked = browse(html, tmp_path, f"--window-size={width},900", *dark)
+    seen = json.loads(title)
+    assert seen["wrong"] == []
+    brightness = {k: sum(map(int, re.findall(r"\d+", seen[k])[:3])) for k in ("back", "ink")}
+    assert (brightness["back"] > 600) == (theme == "light")
+    assert abs(brightness["back"] - brightness["ink"]) > 400
+    assert "CONSOLE" not in said, said
+    assert not asked
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
+def test_the_browser_would_tell(tmp_path: Path) -> None:
+    """Errors and requests of a page that has them are seen."""
+    html = "<title>x</title><img src='http://example.invalid/a.png'><script>throw 1</script>"
+    _, said, asked = browse(html, tmp_path)
+    assert "CONSOLE" in said and asked == {"http://example.invalid/a.png"}
+
+
+def test_drawing_on_nothing_raises_nothing() -> None:
+    """A class without held-out rows leaves gaps, not errors."""
+    arrays = small_features()
+    keep = arrays["test/labels"] != 3
+    z, y = arrays["test/projection"][keep], arrays["test/labels"][keep]
+    space = FrozenSpace.fit(arrays["train/projection"], arrays["train/labels"], z, y)
+    found = analyze_space(space, ("gains", "grid", "recommendation"))
+    for drawing in drawings(found):
+        assert isinstance(drawing, Drawing) and "nan" not in drawing.sentence
+        drawing.figure()
+    (classes,) = (t for t in tables(found, NAMES) if t.name == "classes")
+    assert classes.rows[-1][0] == NAMES[3] and torch.tensor(classes.rows[-1][-1]).isnan()
