@@ -33,6 +33,7 @@ from resultant.gain import class_scores
 
 HERE = Path(__file__).parent
 TAU = 0.1
+LATENT = 24
 
 
 class Size(NamedTuple):
@@ -67,14 +68,16 @@ def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
 def pieces(
     y: torch.Tensor, dim: int, classes: int, seed: int
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Features of labels: unit directions and noise of about the same length."""
+    """Features of labels: classes that overlap in a few directions, and noise in all."""
     generator = torch.Generator().manual_seed(0)
-    mu = functional.normalize(torch.randn(classes, dim, generator=generator), dim=1)
+    basis = torch.randn(LATENT, dim, generator=generator) / dim**0.5
+    centres = torch.randn(classes, LATENT, generator=generator)
     generator.manual_seed(seed)
     for top in range(0, len(y), 8192):
         rows = slice(top, min(top + 8192, len(y)))
+        latent = centres[y[rows]] + 0.8 * torch.randn(rows.stop - top, LATENT, generator=generator)
         noise = torch.randn(rows.stop - top, dim, generator=generator)
-        yield rows, mu[y[rows]] + 1.5 * noise / dim**0.5
+        yield rows, latent @ basis + 2.0 * noise / dim**0.5
 
 
 def write(folder: Path, size: Size) -> None:
@@ -140,7 +143,9 @@ def child(name: str, folder: Path, threads: int) -> None:
     start = time.perf_counter()
     found = stream(folder) if name == "large" else analyze(folder)
     found["seconds"] = round(time.perf_counter() - start, 1)
-    found["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    found["cpu_seconds"] = round(used.ru_utime + used.ru_stime, 1)
+    found["peak_mb"] = round(used.ru_maxrss * 1024 / 1e6)
     print(json.dumps(found))
 
 

@@ -150,6 +150,30 @@ def test_nothing_half_written_remains(
     assert [p.name for p in tmp_path.iterdir()] == ["z.safetensors"]
 
 
+def test_parquet_shards_of_one_split(tmp_path: Path, few_figures: None) -> None:
+    """Columns by name, files by number, and rows held out: as the same arrays in one file."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    arrays = small_features()
+    z, y = arrays["train/projection"], arrays["train/labels"]
+    write_store(tmp_path / "z.safetensors", {"emb": z, "kind": z, "labels": y})
+    (tmp_path / "shards").mkdir()
+    for i, rows in enumerate(torch.arange(len(y)).split(40)):
+        columns = {"emb": list(z[rows].numpy()), "kind": y[rows].numpy()}
+        pq.write_table(pa.table(columns), tmp_path / "shards" / f"part-{i}.parquet")
+    found = []
+    for name, options in (("z.safetensors", []), ("shards", ["--labels", "kind"])):
+        given = [str(tmp_path / name), "--out", str(tmp_path / f"out-{name}")]
+        assert cli.main(["analyze", *given, "--features", "emb", *options]) == 0
+        text = (tmp_path / f"out-{name}" / "index.html").read_text()
+        assert "one split only" in text and "(seed 0)" in text
+        results = json.loads((tmp_path / f"out-{name}" / "results.json").read_text())
+        assert set(results["features"]) == {"emb"}
+        found.append(results["features"]["emb"] | {"seconds": None})
+    assert found[0] == found[1]
+
+
 def test_one_split_is_divided(tmp_path: Path) -> None:
     arrays = small_features()
     both = {n: torch.cat([arrays[f"train/{n}"], arrays[f"test/{n}"]]) for n in

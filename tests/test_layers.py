@@ -39,18 +39,8 @@ LAYERS = [
         "evaluation",
     ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen"),
-    *(
-        "figures",
-        "verify",
-        "paper",
-        "report",
-        "analyze",
-        "reproduce",
-        "watch",
-        "commands",
-        "cli",
-        "__main__",
-    ),
+    *("figures", "verify", "paper", "report"),
+    *("watch", "commands", "analyze", "reproduce", "cli", "__main__"),
 ]
 
 HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")

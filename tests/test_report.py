@@ -17,7 +17,8 @@ import torch
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.report import page, words
 from resultant.report.content import analysis_page, slugs
-from resultant.report.drawings import Drawing, drawings
+from resultant.report.drawing import Drawing
+from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import SHOWN, Column, Table, tables

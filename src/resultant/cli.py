@@ -22,11 +22,14 @@ class Command(NamedTuple):
 
 # The function's docstring is its help; it returns an exit status, or None for 0.
 COMMANDS = {
+    "verify": Command("resultant.verify.command:verify", "check the claims of the paper"),
     "analyze": Command(
         "resultant.analyze:analyze", "frozen features: a recommendation and a report"
     ),
     "compare": Command("resultant.analyze:compare", "two feature sets side by side"),
-    "verify": Command("resultant.verify.command:verify", "check the claims of the paper"),
+    "reproduce": Command(
+        "resultant.reproduce:reproduce", "the paper's tables and figures beside our numbers"
+    ),
     "train": Command("resultant.commands:train", "train networks, many side by side"),
     "extract": Command("resultant.commands:extract", "features of a trained network"),
     "probe": Command("resultant.commands:probe", "linear probes on features"),

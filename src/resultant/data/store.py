@@ -121,8 +121,10 @@ class FeatureStore:
 
     def release(self) -> None:
         """Give back the memory of large mapped features; what is used again is read again."""
-        for view in self._views:
-            view.madvise(mmap.MADV_DONTNEED)
+        # Where the system cannot be told, it finds out when memory is short.
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for view in self._views:
+                view.madvise(mmap.MADV_DONTNEED)
 
     def _rows(self, name: str) -> Rows:
         try:

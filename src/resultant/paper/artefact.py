@@ -91,12 +91,16 @@ class Cell:
         return self.ours.mean - self.paper.value.mean
 
     def said(self) -> str:
-        """Ours as the table shows it."""
+        """The cell as *paper / ours*, the number of seeds in brackets where there are several."""
         if self.paper is None:
-            return ""
+            return "–"
         if self.ours is None:
-            return "data not shipped" if self.foreign else "no record"
-        return self.ours.said(self.paper.digits, self.paper.signed)
+            return f"{self.paper.text} / {'not shipped' if self.foreign else 'no record'}"
+        digits = self.paper.digits
+        if not digits and not self.ours.mean.is_integer():
+            digits = 1
+        ours = self.ours.said(digits, self.paper.signed)
+        return f"{self.paper.text} / {ours}" + (f" [{self.ours.n}]" if self.ours.n > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -185,8 +189,7 @@ class Artefact:
         if not done:
             return WAITING if self.plans else FOREIGN
         rest = f"; {lacking} {FOREIGN.replace('needs', 'need')}" if lacking else ""
-        kind = PARTLY if done + lacking < of else RERUN
-        return f"{kind} ({done} of {of}{rest})"
+        return f"{PARTLY} ({done} of {of}{rest})"
 
 
 HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"

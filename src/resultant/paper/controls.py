@@ -227,7 +227,11 @@ MAPS = {
     "c10-joint-uniform-complete": (UNIFORM, "joint", "Joint training with a uniform prior"),
     "c10-joint-actual-complete": (FREQUENCY, "joint", "Joint training with the frequency prior"),
 }
-PLANS = ("controls", "main", "joint")
+
+
+def _plans(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Native and beta = 0 under the frequency prior are in main and joint."""
+    return ("main", "joint", "controls") if set(names) & set(FREQUENCY) else ("controls",)
 
 
 def _title(name: str) -> str:
@@ -237,11 +241,11 @@ def _title(name: str) -> str:
 
 ARTEFACTS = (
     *(
-        Artefact(name, f"tab:{name}", _title(name), partial(control_table, name), PLANS)
+        Artefact(name, f"tab:{name}", _title(name), partial(control_table, name), _plans((name,)))
         for name in TABLES
     ),
     *(
-        Artefact(name, f"fig:{name}", title, partial(change_map, names, objective), PLANS)
+        Artefact(name, f"fig:{name}", title, partial(change_map, names, objective), _plans(names))
         for name, (names, objective, title) in MAPS.items()
     ),
     Artefact(

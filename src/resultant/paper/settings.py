@@ -56,7 +56,7 @@ def training(evidence: Evidence) -> Outcome:
     cells = []
     for name, *texts in rows(TRAINING):
         for title, config, text in zip(("CIFAR", "ImageNet-LT"), configs, texts, strict=True):
-            cells.append(Cell(name, title, printed(text), Value(READ[name](config))))
+            cells.append(Cell(name, title, printed(text), Value(float(READ[name](config)))))
     return Outcome(cells, notes=[_agreement(cells)])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from resultant import figures
 from resultant.frozen import Analysis
 from resultant.report.content import footer, slugs
-from resultant.report.drawings import EDITED, Drawing, reliability_curves
+from resultant.report.drawing import EDITED, Drawing, dots, reliability_curves
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import NAMES, number, percent, points, policy
@@ -99,10 +99,13 @@ def _said(a: Analysis) -> str:
     r = a.recommendation
     if r is None:
         return "no recommendation"
-    after = r.accuracy_before if r.realization == "native" else r.accuracy_after
     gain = f"{points(r.gain)} points ({points(r.low)} to {points(r.high)})"
-    tried = policy(r.candidate, r.candidate_beta)
-    return f"{policy(r.realization, r.beta)}, {percent(after)} accurate; {tried}: {gain}"
+    if r.realization == "native":
+        tried = policy(r.candidate, r.candidate_beta)
+        kept = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
+        return kept if r.candidate == "native" else f"{kept}; {tried} changes it by {gain}"
+    used = policy(r.realization, r.beta)
+    return f"{used}, {percent(r.accuracy_after)} accurate, {gain} beyond {NAMES['native']}"
 
 
 def _gains(pair: Pair) -> Drawing | None:
@@ -113,7 +116,7 @@ def _gains(pair: Pair) -> Drawing | None:
     def draw(ax: Axes) -> None:
         low, high = min(a.minimum, b.minimum), max(a.maximum, b.maximum)
         ax.plot([low, high], [low, high], ":", color=figures.GREY, linewidth=1)
-        ax.plot(a.gain, b.gain, ".", color=figures.GREEN, markersize=5, alpha=0.75)
+        dots(ax, a.gain, b.gain, figures.GREEN)
         ax.set(xlabel="gain $g_c$ in A", ylabel="gain $g_c$ in B")
 
     return Drawing(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
-from resultant.report.drawings import Drawing
+from resultant.report.drawing import Drawing
 from resultant.report.tables import SHOWN, Table
 
 if TYPE_CHECKING:

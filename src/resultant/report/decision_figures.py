@@ -1,0 +1,197 @@
+"""Figures of gains and decisions: how different the classes are, and what a realization changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from resultant import figures
+from resultant.frozen import Analysis
+from resultant.report.drawing import COLOURS, EDITED, Drawing, by_group, reliability_curves
+from resultant.report.words import NAMES, before_and_after, percent, points, policy
+from resultant.shots import GROUPS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def gains(a: Analysis) -> Drawing | None:
+    if (r := a.gains) is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        by_group(ax, r.count, r.gain, r.group)
+        ax.axhline(r.mean, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.set(xscale="log", xlabel="training rows of the class", ylabel="gain $g_c=A_c/\\tau$")
+
+    with_counts = ""
+    if r.rank_correlation is not None:
+        with_counts = f"; their rank correlation with the class sizes is {r.rank_correlation:+.2f}"
+    return Drawing(
+        "gains",
+        "How different the gains are",
+        f"At one temperature the classes answer to their cosine with gains from {r.minimum:.2f} to "
+        f"{r.maximum:.2f}, a spread of {percent(r.spread, 1)} about the mean of {r.mean:.2f}"
+        f"{with_counts}.",
+        "fig:gain-discovery",
+        draw,
+    )
+
+
+def accuracy(a: Analysis) -> Drawing | None:
+    grid, both = a.grid, before_and_after(a)
+    if grid is None or both is None:
+        return None
+    native, best = both
+
+    def draw(ax: Axes) -> None:
+        for name in EDITED:
+            line = sorted(
+                (p.beta, 100 * p.accuracy)
+                for p in grid.points
+                if p.realization == name and p.gamma == 0 and p.accuracy is not None
+            )
+            if line:
+                ax.plot(*zip(*line, strict=True), "o-", color=COLOURS[name], label=NAMES[name])
+        for name in ("native", "cosine"):
+            accuracy = grid.point(name).accuracy
+            if accuracy is not None:
+                at, colour = 100 * accuracy, COLOURS[name]
+                ax.axhline(at, color=colour, linestyle="--", label=NAMES[name])
+        ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
+
+    return Drawing(
+        "accuracy",
+        "Accuracy of the realizations",
+        f"{NAMES['native']} decides {percent(native.accuracy)} of the held-out rows rightly, "
+        f"{policy(best.realization, best.beta)} {percent(best.accuracy)}.",
+        "tab:frozen-vmf-realizations",
+        draw,
+    )
+
+
+def groups(a: Analysis) -> Drawing | None:
+    if a.grid is None or a.grid.point("native").groups is None:
+        return None
+    native = a.grid.point("native").groups or {}
+    present = [g for g in GROUPS if native.get(g) is not None]
+    changes: dict[str, list[float]] = {}
+    for name in (*EDITED, "cosine"):
+        groups = _at_zero(a, name)
+        if groups:
+            changes[name] = [100 * ((groups[g] or 0) - (native[g] or 0)) for g in present]
+    if not changes or not present:
+        return None
+
+    def draw(ax: Axes) -> None:
+        width = 0.8 / len(changes)
+        for i, (name, values) in enumerate(changes.items()):
+            places = [j + (i + 0.5) * width - 0.4 for j in range(len(present))]
+            ax.bar(places, values, width, color=COLOURS[name], label=NAMES[name])
+        ax.axhline(0, color=figures.GREY, linewidth=0.8)
+        ax.set_xticks(range(len(present)), present)
+        ax.grid(axis="x", visible=False)
+        ax.set_ylabel("accuracy beyond vMF (points)")
+
+    shown = "angular" if "angular" in changes else next(iter(changes))
+    said = ", ".join(f"{g} {v:+.2f}" for g, v in zip(present, changes[shown], strict=True))
+    return Drawing(
+        "groups",
+        "Who gains: head, medium and tail",
+        f"With equal gains ({policy(shown, 0.0)}) the mean accuracy of the classes changes by "
+        f"{said} percentage points.",
+        "sec:frozen-states",
+        draw,
+    )
+
+
+def _at_zero(a: Analysis, name: str) -> dict[str, float | None] | None:
+    try:
+        return None if a.grid is None else a.grid.point(name, 0.0).groups
+    except KeyError:
+        return None
+
+
+def classes(a: Analysis) -> Drawing | None:
+    both = before_and_after(a)
+    if both is None or a.gains is None or both[1].per_class is None:
+        return None
+    native, best = both
+    assert native.per_class is not None and best.per_class is not None
+    change = 100 * (best.per_class - native.per_class)
+    gains = a.gains
+
+    def draw(ax: Axes) -> None:
+        by_group(ax, gains.gain, change, gains.group)
+        ax.axhline(0, color=figures.GREY, linewidth=0.8)
+        ax.axvline(gains.mean, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.set(xlabel="gain $g_c$", ylabel="change of accuracy (points)")
+
+    return Drawing(
+        "classes",
+        "Change of each class",
+        f"{policy(best.realization, best.beta)} raises the accuracy of {int((change > 0).sum())} "
+        f"classes and lowers that of {int((change < 0).sum())}; classes of low gain stand left of "
+        "the mean (dashed).",
+        "tab:frozen-vmf-realizations",
+        draw,
+    )
+
+
+def calibration(a: Analysis) -> Drawing | None:
+    both = before_and_after(a)
+    if both is None or both[1].reliability is None or both[0].ece is None or both[1].ece is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        reliability_curves(
+            ax,
+            {
+                policy(point.realization, point.beta): (point, COLOURS[point.realization])
+                for point in both
+            },
+        )
+
+    return Drawing(
+        "calibration",
+        "What it costs in calibration",
+        f"The expected calibration error goes from {percent(both[0].ece)} to "
+        f"{percent(both[1].ece)}; a calibrated rule lies on the dotted diagonal.",
+        "sec:frozen-realization-comparison",
+        draw,
+    )
+
+
+def prior(a: Analysis) -> Drawing | None:
+    if a.grid is None or len(a.grid.gammas) < 2:
+        return None
+    grid, curves = a.grid, {}
+    for name in ("native", "angular", "cosine"):
+        curves[name] = [
+            (p.gamma, 100 * p.accuracy)
+            for p in grid.points
+            if p.realization == name
+            and p.accuracy is not None
+            and (name != "angular" or p.beta == 0)
+        ]
+    if not all(curves.values()):
+        return None
+
+    def draw(ax: Axes) -> None:
+        for name, line in curves.items():
+            x, y = zip(*sorted(line), strict=True)
+            style = "o--" if name == "cosine" else "o-"
+            ax.plot(x, y, style, color=COLOURS[name], label=NAMES[name])
+        ax.set(xlabel="γ, the weight of the log prior", ylabel="accuracy (%)")
+
+    ends = [
+        points((dict(curves["angular"])[g] - dict(curves["native"])[g]) / 100)
+        for g in (grid.gammas[0], grid.gammas[-1])
+    ]
+    return Drawing(
+        "prior",
+        "With a prior of the class sizes",
+        f"{NAMES['angular']} at β = 0 differs from {NAMES['native']} by {ends[0]} points at "
+        f"γ = {grid.gammas[0]:g} and by {ends[1]} at γ = {grid.gammas[-1]:g}.",
+        "sec:prior-dependent-frozen",
+        draw,
+    )

@@ -1,0 +1,221 @@
+"""Figures of the theory beside the features: cosine, boundaries, margins, supports and the fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from resultant import figures
+from resultant.frozen import Analysis
+from resultant.report.drawing import Drawing, by_group, diagonal, dots
+from resultant.report.words import NAMES, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def cosine(a: Analysis) -> Drawing | None:
+    if (r := a.cosine) is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        ax.bar(range(1, 11), r.decile_disagreements.tolist(), color=figures.PURPLE)
+        ax.set_xticks(range(1, 11))
+        ax.grid(axis="x", visible=False)
+        ax.set(xlabel="decile of the cosine margin, smallest first", ylabel="disagreements")
+
+    return Drawing(
+        "cosine",
+        "Where a cosine classifier disagrees",
+        f"{NAMES['angular']} at β = 0 and cosine prototypes agree on {percent(r.agreement)} of the "
+        f"held-out rows; {r.low_margin} of {r.disagreements} disagreements are in the tenth of "
+        "smallest margins.",
+        "tab:cosine-diagnostics",
+        draw,
+    )
+
+
+def certificate(a: Analysis) -> Drawing | None:
+    if (r := a.cosine) is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        share = torch.linspace(0, 100, len(r.margin_quantiles))
+        margin = "margin $\\bar g\\,m_{\\cos}$"
+        ax.plot(share, r.margin_quantiles, color=figures.BLUE, label=margin)
+        ax.plot(share, r.residual_quantiles, color=figures.ORANGE, label="residual range $D$")
+        ax.set(xlabel="held-out rows (%), smallest first", ylabel="score units", yscale="log")
+
+    wrong = "none of them differs"
+    if r.certified_disagreements:
+        wrong = f"{r.certified_disagreements} of them differ"
+    return Drawing(
+        "certificate",
+        "How sure the agreement is",
+        f"The margin exceeds the residual range for {percent(r.coverage)} of the held-out rows, "
+        f"which certifies that both rules decide alike; {wrong}.",
+        "eq:cosine-margin-certificate",
+        draw,
+    )
+
+
+def boundaries(a: Analysis) -> Drawing | None:
+    if (r := a.boundaries) is None or "linear_mean" not in r.predicted:
+        return None
+    predicted = r.predicted["linear_mean"]
+    kept = r.shift_degrees.isfinite() & predicted.shift_degrees.isfinite()
+    if not kept.any():
+        return None
+
+    def draw(ax: Axes) -> None:
+        exact, linear = r.shift_degrees[kept], predicted.shift_degrees[kept]
+        diagonal(ax, torch.cat([exact, linear]))
+        dots(ax, exact, linear, figures.BLUE)
+        ax.set(xlabel="exact displacement (degrees)", ylabel="from gains alone (degrees)")
+
+    return Drawing(
+        "boundaries",
+        "How boundaries move",
+        f"Between {int(kept.sum())} pairs of classes the boundary moves by up to "
+        f"{float(r.shift_degrees[kept].abs().max()):.2f}°; the gains alone predict it to "
+        f"{predicted.mean_absolute_degrees:.3f}° on average, in the right direction for "
+        f"{percent(predicted.same_direction, 1)}.",
+        "fig:main-boundaries",
+        draw,
+    )
+
+
+def margins(a: Analysis) -> Drawing | None:
+    if (r := a.margins) is None or not len(r.linear) or r.agreement is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        diagonal(ax, torch.cat([r.exact, r.linear]))
+        dots(ax, r.exact, r.linear, figures.BLUE, size=2.5)
+        ax.set(xlabel="exact change of the margin", ylabel="linear change")
+
+    return Drawing(
+        "margins",
+        "How margins change",
+        f"The linear term has the sign of the exact change for {percent(r.agreement)} of "
+        f"{r.incidences:,} margins; {percent(r.coverage)} are certified, and {r.certified_wrong} "
+        "of these are wrong.",
+        "fig:real-margin-app",
+        draw,
+    )
+
+
+def typical(a: Analysis) -> Drawing | None:
+    if (r := a.typical) is None:
+        return None
+    kept = r.observed.isfinite() & r.typical.isfinite()
+    if not kept.any():
+        return None
+
+    def draw(ax: Axes) -> None:
+        ax.axvline(0, color=figures.GREY, linewidth=0.8)
+        dots(ax, r.typical[kept], 100 * r.observed[kept], figures.GREEN)
+        ax.set(xlabel="typical margin of the pair", ylabel="observed error (%)")
+
+    said = "No rank correlation with the observed error can be told."
+    if r.typical_correlation is not None:
+        said = f"Their rank correlation with the observed error is {r.typical_correlation:+.2f}."
+    return Drawing(
+        "typical",
+        "Margins and errors",
+        f"Typical margins of {int(kept.sum())} pairs and how often one class is taken for the "
+        f"other. {said}",
+        "sec:conditional-margin",
+        draw,
+    )
+
+
+def intercepts(a: Analysis) -> Drawing | None:
+    if (r := a.intercepts) is None or a.gains is None or "temperature" not in r.largest:
+        return None
+    gains, drift = a.gains, (r.temperature - r.native)
+
+    def draw(ax: Axes) -> None:
+        by_group(ax, gains.gain, drift, gains.group)
+        ax.axhline(0, color=figures.GREY, linewidth=0.8)
+        ax.set(xlabel="gain $g_c$", ylabel="drift of the intercept")
+
+    return Drawing(
+        "intercepts",
+        "What a class temperature drags along",
+        f"{NAMES['temperature']} at β = {r.beta:g} moves the score at cosine zero by up to "
+        f"{r.largest['temperature']:.3g} (class {r.worst_class}), "
+        f"{r.mean['temperature']:.2g} on average; {NAMES['angular']} does not.",
+        "fig:realization",
+        draw,
+    )
+
+
+def support(a: Analysis) -> Drawing | None:
+    if (r := a.support) is None or not len(r.classes):
+        return None
+
+    def draw(ax: Axes) -> None:
+        for values, name, colour in (
+            (r.error, "mean length $R_n$", figures.ORANGE),
+            (r.corrected_error, "unbiased estimate", figures.BLUE),
+        ):
+            ax.plot(r.sizes, values, "o-", color=colour, label=name)
+        ax.plot(r.sizes, r.predicted_bias, ":", color=figures.GREY, label="predicted bias")
+        ax.set(xscale="log", yscale="log", xlabel="rows of the class", ylabel="error of $A_c$")
+        ax.set_xticks(r.sizes, [str(n) for n in r.sizes])
+        ax.minorticks_off()
+
+    return Drawing(
+        "support",
+        "How many rows a class needs",
+        f"From {r.sizes[0]} rows a class the mean length is off by {float(r.error[0]):.3f} on "
+        f"average, from {r.sizes[-1]} by {float(r.error[-1]):.3f} ({len(r.classes)} classes with "
+        "rows enough).",
+        "fig:finite-sample",
+        draw,
+    )
+
+
+def self_inclusion(a: Analysis) -> Drawing | None:
+    if (r := a.self_inclusion) is None or not len(r.classes):
+        return None
+
+    def draw(ax: Axes) -> None:
+        dots(ax, r.count, r.exact, figures.BLUE, "exact")
+        dots(ax, r.count, r.predicted, figures.ORANGE, "$(1-A^2)/(\\tau n)$", "_")
+        ax.set(xscale="log", yscale="log", xlabel="training rows of the class")
+        ax.set_ylabel("own score, increment")
+
+    return Drawing(
+        "self-inclusion",
+        "What a row adds to its own score",
+        f"A training row raises its own class's score by {float(r.exact.max()):.2g} in the class "
+        f"where that is most and by {float(r.exact.min()):.2g} where it is least: scores of fitted "
+        "rows flatter small classes.",
+        "sec:self-inclusion",
+        draw,
+    )
+
+
+def fit(a: Analysis) -> Drawing | None:
+    if (r := a.fit) is None:
+        return None
+
+    def draw(ax: Axes) -> None:
+        share = r.histogram.double() / r.histogram.sum()
+        n = len(share)
+        places = ((torch.arange(n) + 0.5) / n).tolist()
+        ax.bar(places, (n * share).tolist(), 0.94 / n, color=figures.SKY)
+        ax.axhline(1, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
+
+    return Drawing(
+        "fit",
+        "Whether the classes look like vMF",
+        f"Flat for a perfect fit; {percent(r.rejected, 1)} of the classes are told apart from "
+        "their fitted vMF at the 5 % level.",
+        "sec:support-fit-protocol",
+        draw,
+    )

@@ -1,0 +1,272 @@
+"""``resultant reproduce``: the paper's tables and figures from our records, beside its numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from resultant import checkpoint
+from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
+from resultant.paper.plan import PLANS, estimate
+from resultant.paper.words import HEADINGS, as_json, claim_row, grid, markdown, said_change
+from resultant.report import page
+from resultant.report.drawings import Drawing
+from resultant.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+# Figures here have several panels: one a row, not larger than can be read.
+WIDE = """.figures { grid-template-columns: 1fr; }
+figure svg { margin-inline: auto; }
+td { white-space: normal; }
+"""
+ENLARGED = 1.6
+
+
+def reproduce(
+    what: tyro.conf.Positional[tuple[str, ...]] = ("all",),
+    results: Path = Path("results"),
+    out: Path = Path("out/reproduce"),
+    text: Path = Path("REPRODUCTION.md"),
+    store: tuple[str, ...] = (),
+    data: Path | None = None,
+    work: Path = Path("out/plans"),
+    device: str = "auto",
+    seeds: tuple[int, ...] = (),
+    jobs: tuple[str, ...] = (),
+) -> None:
+    """The paper's tables, figures and claims beside our numbers.
+
+    ``list`` says which there are and how far they are rerun, a name such as ``joint-fc`` or
+    ``claims`` shows one, ``all`` writes REPRODUCTION.md and a page with every figure. ``run PLAN``
+    trains what a plan has no records of yet.
+
+    Args:
+        what: list, all, claims, names of artefacts, or run and the name of a plan.
+        results: folder of records, one JSON line a run.
+        out: folder for the page and the figures.
+        text: where ``all`` writes the whole as Markdown.
+        store: feature stores of data that are not shipped, as NAME=FILE.
+        data: folder of CIFAR for ``run``; default $RESULTANT_DATA, else ./data.
+        work: folder for the networks and checkpoints of ``run``.
+        device: of ``run``: auto, cpu, cuda or cuda:N.
+        seeds: of ``run``, if not those of the plan.
+        jobs: of ``run``, if not all of the plan.
+    """
+    from resultant.commands import data_root, find_device, terminal
+
+    console = terminal()
+    if what and what[0] == "run":
+        from resultant.paper.run import run_plan
+
+        if len(what) != 2:
+            known = ", ".join(PLANS)
+            raise ValueError(f"expected run and one plan ({known}), got {' '.join(what)}")
+        place = find_device(device)
+        options: dict[str, Any] = {"seeds": seeds or None, "only": jobs}
+        run_plan(what[1], data_root(data), work, results, place, **options)
+        return
+    names = _names(what)
+    evidence = Evidence(Records.read(results), _stores(store))
+    if not len(evidence.records):
+        console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
+    found = compute(names, evidence, console)
+    if tuple(what) == ("list",):
+        console.print(_listing(found))
+        for plan in PLANS.values():
+            console.print(f"plan {plan.name} ({plan.title}): {estimate(plan.jobs())}")
+        return
+    told = claims(evidence) if set(what) & {"all", "claims"} else []
+    if tuple(what) == ("all",):
+        write_page(out, found, told, evidence, console)
+        checkpoint.write_text(text, markdown(ARTEFACTS, found, told, len(evidence.records)))
+        console.print(f"{text}, {out / 'index.html'}", highlight=False)
+        return
+    for name, outcome in found.items():
+        _show(console, ARTEFACTS[name], outcome, out)
+    if told:
+        console.print(_rich("claims", HEADINGS, [claim_row(claim) for claim in told]))
+
+
+def _names(what: Sequence[str]) -> list[str]:
+    """The artefacts that are asked for, by name or label."""
+    if tuple(what) in (("all",), ("list",)):
+        return list(ARTEFACTS)
+    labels = {artefact.label: name for name, artefact in ARTEFACTS.items()}
+    names = []
+    for name in what:
+        if name != "claims" and labels.get(name, name) not in ARTEFACTS:
+            known = f"list, all, claims, run PLAN, {', '.join(ARTEFACTS)}"
+            raise ValueError(f"expected one of {known}, got {name!r}")
+        names += [] if name == "claims" else [labels.get(name, name)]
+    return names
+
+
+def _stores(given: Sequence[str]) -> dict[str, Path]:
+    """Stores by name, which must be there."""
+    found = {}
+    for text in given:
+        name, mark, path = text.partition("=")
+        if not mark:
+            raise ValueError(f"expected --store NAME=FILE, got {text!r}")
+        if not Path(path).exists():
+            raise ValueError(f"expected a feature store, got nothing at {path}")
+        found[name] = Path(path)
+    return found
+
+
+def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[str, Outcome]:
+    """The outcomes of artefacts by name, with a word on each while it is made."""
+    found = {}
+    with console.status("reading") as status:
+        for name in names:
+            status.update(ARTEFACTS[name].title)
+            found[name] = ARTEFACTS[name].compute(evidence)
+    return found
+
+
+def _listing(found: Mapping[str, Outcome]) -> Any:
+    rows = []
+    for name, outcome in found.items():
+        artefact = ARTEFACTS[name]
+        status = artefact.status(outcome)
+        how = [f"resultant reproduce run {plan}" for plan in artefact.plans]
+        if artefact.foreign and "not ship" in status:
+            how += [f"{artefact.foreign}:", *artefact.commands]
+        done = status.startswith("rerun") and "not ship" not in status
+        rows.append((name, status, "" if done else "\n".join(how)))
+    return _rich("artefacts", ("name", "status", "what would add to it"), rows)
+
+
+def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.table import Table as Shown
+
+    shown = Shown(*headings, title=title, title_justify="left", show_lines=title == "claims")
+    for row in rows:
+        shown.add_row(*(cell.replace("[", r"\[") for cell in row))
+    return shown
+
+
+def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> None:
+    """One artefact on the terminal, its figures as files."""
+    from resultant import figures
+
+    console.print(f"{artefact.label}: {artefact.title}; {artefact.status(outcome)}")
+    if outcome.cells:
+        console.print(_rich("paper / ours", *grid(outcome.cells)))
+    if outcome.changes:
+        headings, rows = said_change(outcome.changes)
+        console.print(_rich("changes", headings, rows))
+    for note in outcome.notes:
+        console.print(note, highlight=False)
+    if figures.available():
+        for name, draw in outcome.drawings.items():
+            for path in figures.save(draw(), out / f"{artefact.name}-{name}"):
+                console.print(str(path), highlight=False)
+
+
+@dataclass(frozen=True)
+class Whole(Drawing):
+    """A figure of several panels, drawn at once."""
+
+    make: Callable[[], Figure]
+
+    def figure(self) -> Figure:
+        figure = self.make()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        return figure
+
+
+def _nothing(ax: object) -> None:
+    """What a drawing of one panel would do."""
+
+
+def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
+    tables = []
+    if outcome.cells:
+        headings, rows = grid(outcome.cells)
+        tables.append(_table("values", "Paper / ours", headings, rows, artefact.label))
+    if outcome.changes:
+        headings, rows = said_change(outcome.changes)
+        tables.append(
+            _table("changes", "Changes, paired over seeds", headings, rows, artefact.label)
+        )
+    drawings = [
+        Whole(name, artefact.title, "", artefact.label, _nothing, draw)
+        for name, draw in outcome.drawings.items()
+    ]
+    text = " ".join((f"{artefact.status(outcome)}.", *outcome.notes))
+    return page.Section(artefact.name, artefact.label, text, drawings, tables)
+
+
+def _table(
+    name: str, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], label: str
+) -> Table:
+    columns = tuple(Column(heading, str) for heading in headings)
+    return Table(name, title, "", label, columns, [tuple(row) for row in rows])
+
+
+def write_page(
+    out: Path,
+    found: Mapping[str, Outcome],
+    told: Sequence[Claim],
+    evidence: Evidence,
+    console: Console,
+) -> None:
+    """The page with every figure and table, which needs nothing else."""
+    from resultant.evaluation import versions
+
+    page.require()
+    page.require_place(out)
+    made = versions(_cpu())
+    verdicts = [claim.verdict for claim in told]
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
+    statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
+    stands = ", ".join(f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses))
+    rows = [claim_row(claim) for claim in told]
+    sections = [
+        page.Section(
+            *("claims", "Claims", "Sentences of the paper with a number in them."),
+            tables=[_table("claims", "Claims", HEADINGS, rows, "")],
+        ),
+        *(_section(ARTEFACTS[name], outcome) for name, outcome in found.items()),
+    ]
+    whole = page.Page(
+        title="The paper beside our numbers",
+        facts=[
+            ("claims", f"{counts}."),
+            ("tables, figures", f"{stands}."),
+            ("records", f"{len(evidence.records)} training runs."),
+        ],
+        sections=sections,
+        footer=", ".join(f"{name} {version}" for name, version in made.items()) + ".",
+        results=as_json(ARTEFACTS, found, told),
+    )
+    with console.status("figures"), page.whole_folder(out) as folder:
+        page.write_page(folder, whole)
+        index = folder / "index.html"
+        index.write_text(_widened(index.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _widened(html: str) -> str:
+    """The page with one figure a row, each at most so much larger than it was drawn."""
+
+    def limited(match: re.Match[str]) -> str:
+        return f'{match[0]} style="max-width: {ENLARGED * float(match[1]):.0f}px"'
+
+    html = re.sub(r'<svg\b[^>]*viewBox="0 0 ([0-9.]+) [0-9.]+"', limited, html)
+    return html.replace("</style>", f"{WIDE}</style>", 1)
+
+
+def _cpu() -> Any:
+    import torch
+
+    return torch.device("cpu")

@@ -1,0 +1,276 @@
+"""The printed values, the records behind ours, and what is said of both."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.paper import (
+    ARTEFACTS,
+    Evidence,
+    Records,
+    backbones,
+    controls,
+    frozen_tables,
+    historical,
+    settings,
+    training,
+)
+from resultant.paper.artefact import Change, Value, judged, printed, rows
+from resultant.paper.claims import alike, within
+from resultant.paper.plan import PLANS, REALIZATIONS, controlled
+from resultant.paper.records import append, identity, read_lines
+from resultant.paper.training_claims import training_claims
+
+# The source of the paper, if it is at hand.
+SOURCE = os.environ.get("RESULTANT_PAPER", "")
+
+PRINTED = {
+    "tab:angular-training": training.TRAINING,
+    "tab:joint-fc": training.JOINT,
+    "tab:frozen-vmf": frozen_tables.VMF,
+    "tab:frozen-vmf-realizations": frozen_tables.REALIZED,
+    "tab:cosine-diagnostics": frozen_tables.DIAGNOSTICS,
+    "tab:cosine-gradients": frozen_tables.GRADIENTS,
+    "tab:cross-backbone": backbones.CHANGES,
+    "tab:historical-power-temperature": historical.HEADS,
+    **{f"tab:{name}": text for name, text in controls.TABLES.items()},
+}
+
+needs_source = pytest.mark.skipif(not SOURCE, reason="RESULTANT_PAPER names no file")
+
+
+def tex_rows(label: str) -> list[list[str]]:
+    """The body of a table of the paper, cell by cell, without its typesetting."""
+    text = Path(SOURCE).read_text()
+    body = text[text.index(f"\\label{{{label}}}") :]
+    body = body[body.index("\\midrule") + len("\\midrule") : body.index("\\bottomrule")]
+    found: list[list[str]] = []
+    for line in body.split("\\\\"):
+        line = re.sub(r"\\cellcolor\{[^}]*\}", "", line).replace("\\pm", "±").replace("$", "")
+        cells = [" ".join(cell.split()) for cell in line.split("&")]
+        if cells != [""]:
+            found.append([cells[0] or found[-1][0], *cells[1:]])
+    return found
+
+
+@needs_source
+@pytest.mark.parametrize("label", PRINTED)
+def test_printed_tables(label: str) -> None:
+    assert rows(PRINTED[label]) == tex_rows(label)
+
+
+@needs_source
+def test_printed_settings() -> None:
+    known = {row[0]: row[1:] for row in tex_rows("tab:training-hyperparameters")}
+    for name, *values in rows(settings.TRAINING):
+        match = [cells for title, cells in known.items() if title.startswith(name.split(",")[0])]
+        assert len(match) == 1, name
+        for value, cell in zip(values, match[0], strict=True):
+            words = {"two": "2", "one weak + two strong": "3", "0 / 1": "1"}
+            text = re.sub(r"(\d)\\times10\^\{-(\d)\}", r"\1e-\2", words.get(cell, cell))
+            assert float(value) == float(text), name
+
+
+@needs_source
+def test_numbers_of_the_claims_are_in_the_paper() -> None:
+    text = Path(SOURCE).read_text()
+    numbers = (
+        "98.43--99.99",
+        *("0.011627", "0.029000", "0.11986", "0.00272", "0.00419", "98.63", "99.92"),
+        *("97.57", "99.83", "-0.170", "+0.110", "0.75/0.14", "0.74/0.23", "1.45--1.62"),
+        *("0.12--0.15", "0.99995", "+2.57", "+0.195", "+2.297", "-5.35", "-1.665"),
+        *("63.072", "49.169", "65.422", "49.226", "7.165/2.297", "0.0521/0.0097"),
+        *("2.2452", "72.3403", "2.1502", "2.1503", "-11.47/-14.51", "-15.98/-18.31"),
+        *("0.630,\\; 0.349,\\; 0.948", "0.630,\\; 0.684,\\; 0.648", "23.56/37.76", "58.026"),
+        *("4.87\\%,\\; 5.34\\%,\\; 4.57\\%", "8.82\\%-10.18\\%"),
+    )
+    assert [n for n in numbers if n not in text] == []
+
+
+def test_cells_of_the_paper() -> None:
+    found = printed("86.28 ± 0.09")
+    assert found is not None and found.value[:2] == (86.28, 0.09) and found.digits == 2
+    found = printed("9,763 / 10,000")
+    assert found is not None and found.value.mean == 9763 and found.digits == 0
+    found = printed("-0.02")
+    assert found is not None and found.signed and found.value.mean == -0.02
+    assert printed("--") is None
+
+
+def test_value() -> None:
+    assert Value.of([]) is None
+    assert Value.of([3.0]) == (3.0, None, 1)
+    assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
+
+
+def test_change_is_a_paired_t_test() -> None:
+    differences = (0.3, 0.5, 0.4, 0.6)
+    change = Change("", "", 0.5, differences)
+    t = statistics.fmean(differences) / (statistics.stdev(differences) / 2)
+    # The tail of Student's t with three degrees of freedom.
+    u = t / math.sqrt(3)
+    tail = 0.5 - (u / (1 + u * u) + math.atan(u)) / math.pi
+    assert change.p_value == pytest.approx(2 * tail, rel=1e-9)
+    assert change.verdict == "holds"
+    assert Change("", "", -0.5, differences).verdict == "does not hold: the other sign"
+    assert Change("", "", 0.5, (0.5, -0.4, 0.1)).verdict == "same sign, not significant"
+    assert Change("", "", 0.5, (0.5,)).verdict == "same sign, one seed: not tested"
+    assert Change("", "", 0.5).verdict == "no record"
+
+
+def test_rules() -> None:
+    assert within([1.0, 2.0], 1.0, 2.0) == (True, "in the printed range widened by half its width")
+    assert within([0.5, 2.5], 1.0, 2.0)[0] and not within([0.49], 1.0, 2.0)[0]
+    assert alike(1.0, 2.0) and not alike(0.99, 2.0) and not alike(-2.0, 2.0)
+    verdicts = [judged("", "", "", "", h, "", tested=1, of=2).verdict for h in (True, False, None)]
+    assert verdicts == ["holds where tested", "does not hold", "not settled"]
+
+
+def record(config: Any, realization: str, beta: float, seed: int, **more: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    made = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
+    return json.loads(json.dumps(made | more))
+
+
+def test_records_are_found_by_what_was_trained() -> None:
+    config = controlled("cifar10", 100)
+    old = record(config, "native", 0.0, 1, last={"accuracy": 0.5})
+    for name in ("clip", "fuse", "leave_out"):
+        del old["config"][name]
+    short = record(controlled("cifar10", 100, epochs=3), "native", 0.0, 2)
+    records = Records([old, short, record(config, "angular", 0.5, 1)])
+    assert list(records.seeds(config)) == [1]
+    assert records.values(config, "native", 1.0, "last.accuracy") == {1: 50.0}
+    assert records.values(config, "native", 1.0, "last.loss") == {}
+    # Native knows neither a strength nor a family, the others do.
+    power = controlled("cifar10", 100, family="power")
+    assert identity(config, "native", 0.0) == identity(power, "native", 1.0)
+    assert identity(config, "temperature", 0.0) != identity(power, "temperature", 0.0)
+    assert not records.seeds(config, "angular", 0.0) and records.seeds(config, "angular", 0.5)
+    for other in (controlled("cifar10", 50), controlled("cifar10", 100, prior=0.0)):
+        assert not records.seeds(other)
+
+
+def test_the_fuller_record_counts() -> None:
+    config = controlled("cifar10", 100)
+    full = record(config, "native", 0.0, 0, analysis={}, plan="main")
+    bare = record(config, "native", 0.0, 0, probes={"long_tail": {}, "balanced": {}})
+    for both in ([full, bare], [bare, full]):
+        assert Records(both).seeds(config)[0]["plan"] == "main"
+
+
+def test_append_replaces_and_refuses(tmp_path: Path) -> None:
+    config, path = controlled("cifar10", 100), tmp_path / "main.jsonl"
+    append(path, [record(config, "native", 0.0, seed, loss=1.0) for seed in (0, 1)])
+    append(path, [record(config, "native", 0.0, 1, loss=2.0)])
+    assert [r["loss"] for r in read_lines(path)] == [1.0, 2.0]
+    assert os.listdir(tmp_path) == ["main.jsonl"]
+    path.write_text(path.read_text() + '{"run": 1}\n')
+    with pytest.raises(ValueError, match=r"expected a record at .*main.jsonl:3, got"):
+        Records.read(tmp_path)
+
+
+def main_records(change: dict[str, float]) -> Records:
+    """Three seeds of the main plan: what angular adds in a setting, and a little noise."""
+    found = []
+    for job in PLANS["main"].jobs():
+        for run in job.runs:
+            step = change.get(job.name, 0.5) if run.realization == "angular" else 0.0
+            value = 0.6 + 0.01 * run.seed + (step + 0.02 * run.seed * (step != 0)) / 100
+            spaces = {"encoder": {"accuracy": value}, "projection": {"accuracy": value + 0.1}}
+            found.append(record(job.config, *(run.realization, run.beta, run.seed)))
+            found[-1]["probes"] = {"long_tail": spaces}
+    return Records(found)
+
+
+def test_main_table_and_its_claims() -> None:
+    evidence = Evidence(main_records({}))
+    outcome = training.angular_training(evidence)
+    cells = {(c.row, c.column): c for c in outcome.cells}
+    ours = cells["CIFAR-100 / 50, Projection", "ProCo"].ours
+    assert ours is not None and ours.n == 3
+    assert (ours.mean, ours.sd) == (pytest.approx(71.0), pytest.approx(1.0))
+    assert cells["CIFAR-100 / 50, Projection", "ProCo"].said() == "37.40 ± 0.08 / 71.00 ± 1.00 [3]"
+    assert cells["ImageNet-LT, Encoder", "ProCo"].said() == "23.05 ± 0.12 / not shipped"
+    delta = cells["CIFAR-10 / 10, Encoder", "Δ"]
+    assert delta.ours is not None and delta.ours.mean == pytest.approx(0.52)
+    assert delta.difference == pytest.approx(0.52 - 0.65)
+    assert outcome.done == (60, 70) and outcome.foreign == 10
+    status = ARTEFACTS["angular-training"].status(outcome)
+    assert status == "partly rerun (60 of 70; 10 need data we may not ship)"
+    assert [c.verdict for c in outcome.changes] == ["holds"] * 12
+    ten, hundred, pooled, *_ = training_claims(evidence)
+    assert [c.verdict for c in (ten, hundred, pooled)] == ["holds"] * 3
+    assert "n = 18" in pooled.ours
+    against = list(training_claims(Evidence(main_records({"cifar100-if50": -0.5}))))
+    assert [c.verdict for c in against[:2]] == ["holds", "does not hold"]
+
+
+def test_without_records_nothing_is_claimed() -> None:
+    evidence = Evidence(Records())
+    outcome = training.joint_fc(evidence)
+    assert outcome.done == (0, 34)
+    assert ARTEFACTS["joint-fc"].status(outcome) == "not run yet"
+    verdicts = {claim.verdict for claim in training_claims(evidence)}
+    assert verdicts == {"not run yet", "cannot be tested here"}
+    assert {c.said().split(" / ")[1] for c in outcome.cells if c.paper} == {
+        "no record",
+        "not shipped",
+    }
+
+
+def test_catalogue() -> None:
+    wanted = """angular-training frozen-vmf frozen-vmf-realizations cosine-diagnostics
+    cosine-gradients cross-backbone historical-power-temperature c10-if1-u c10-if10-u c10-if10-f
+    c10-if50-u c10-if50-f c10-if100-u c10-if100-f joint-fc training-hyperparameters
+    frozen-hyperparameters gain-discovery joint-validation main-boundaries realization factor-app
+    synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
+    real-margin-app gain-prior training-gain common-readouts c10-pure-complete
+    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory"""
+    assert set(ARTEFACTS) == set(wanted.split())
+    for artefact in ARTEFACTS.values():
+        assert artefact.label.partition(":")[2] == artefact.name
+        assert set(artefact.plans) <= set(PLANS)
+        assert bool(artefact.foreign) == bool(artefact.commands)
+
+
+@pytest.mark.parametrize("name", ["training-hyperparameters", "frozen-hyperparameters"])
+def test_presets_are_as_printed(name: str) -> None:
+    cells = ARTEFACTS[name].compute(Evidence(Records())).cells
+    assert cells and all(cell.difference == 0 for cell in cells)
+
+
+def test_every_trained_cell_is_planned() -> None:
+    planned = {
+        identity(job.config, run.realization, run.beta)
+        for plan in PLANS.values()
+        for job in plan.jobs()
+        for run in job.runs
+    }
+    asked = [
+        (controls.control_config(name, objective), controls.REALIZATION[title], float(beta))
+        for name, text in controls.TABLES.items()
+        for title, beta, *_ in rows(text)
+        for objective in ("contrastive", "joint")
+    ]
+    for dataset in ("cifar10", "cifar100"):
+        for imbalance in (10, 50, 100):
+            for objective in ("contrastive", "joint"):
+                config = controlled(dataset, imbalance, objective=objective)
+                asked += [(config, realization, 0.0) for realization in REALIZATIONS]
+    assert all(identity(*kind) in planned for kind in asked)
+    assert identity(controlled("cifar10", 30), "native", 0.0) not in planned
+
+
+def test_stores_have_names() -> None:
+    with pytest.raises(ValueError, match=r"expected stores named imagenet-lt.*, got places"):
+        Evidence(Records(), {"places": Path("x")})
