@@ -124,6 +124,8 @@ def test_change_is_a_paired_t_test() -> None:
     assert Change("", "", 0.5, (0.5, -0.4, 0.1)).verdict == "same sign, not significant"
     assert Change("", "", 0.5, (0.5,)).verdict == "same sign, one seed: not tested"
     assert Change("", "", 0.5).verdict == "no record"
+    # A change that the paper does not have.
+    assert Change("", "", 0.0, differences).verdict == "significant"
 
 
 def test_rules() -> None:
@@ -235,7 +237,7 @@ def test_catalogue() -> None:
     frozen-hyperparameters gain-discovery joint-validation main-boundaries realization factor-app
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
-    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory"""
+    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory official-recipe beta-sweep"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

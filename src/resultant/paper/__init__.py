@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from resultant.paper import (
     backbones,
+    beyond,
     controls,
     failure,
     feature_figures,
@@ -25,13 +26,13 @@ from resultant.paper.training_claims import training_claims
 
 MODULES = (
     *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, failure, theory),
+    *(feature_figures, failure, theory, beyond),
 )
 
-# Tables first, figures after them.
+# Tables first, then figures, then what the paper does not have.
 ARTEFACTS: dict[str, Artefact] = {
     artefact.name: artefact
-    for kind in ("tab", "fig")
+    for kind in ("tab", "fig", "beyond")
     for module in MODULES
     for artefact in module.ARTEFACTS
     if artefact.label.startswith(kind)

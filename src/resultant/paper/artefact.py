@@ -130,6 +130,8 @@ class Change:
         ours, p = self.ours, self.p_value
         if ours is None:
             return "no record"
+        if not self.paper:
+            return "" if p is None or p >= SIGNIFICANCE else "significant"
         same = ours.mean * self.paper > 0
         if p is None:
             seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
@@ -99,7 +98,6 @@ def summaries(
                 name=name,
                 tau=TEMPERATURE,
                 estimator=estimator,
-                dtype=torch.float64,
             )
             found.setdefault(name, {})[estimator] = summarize(analyze_space(space, QUESTIONS))
     return found

@@ -69,7 +69,7 @@ def _row(
 ) -> tuple[list[Cell], Change | None]:
     """The cells of a printed row that ends with a change, and that change."""
     values = _condition(evidence, name, path, **changes)
-    differences = paired(values[-1], values[0])
+    differences = paired(values[0], values[-1])
     ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences)]
     cells = [
         Cell(title, column, printed(text), value, foreign(name))

@@ -42,7 +42,7 @@ def said_change(changes: Sequence[Change]) -> tuple[tuple[str, ...], Rows]:
         ours, p = change.ours, change.p_value
         rows.append(
             (
-                *(change.row, change.what, f"{change.paper:+.2f}"),
+                *(change.row, change.what, f"{change.paper:+.2f}" if change.paper else "–"),
                 "–" if ours is None else ours.said(2, sign=True),
                 "0" if ours is None else str(ours.n),
                 "–" if p is None else f"{p:.3f}",

@@ -1,0 +1,154 @@
+"""Questions to a frozen space about its samples and their law, naively recomputed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+from frozen_data import (
+    TAU,
+    C,
+    P,
+    features,
+    fitted,
+    rows,
+    score,
+    small_space,
+)
+from resultant._projection import log_projection_tail
+from resultant.frozen import FrozenSpace, goodness_of_fit, self_inclusion, support_curve
+from resultant.frozen.fit import _law
+from resultant.vmf import VonMisesFisher
+
+F64 = torch.float64
+
+
+@pytest.fixture(scope="module")
+def small() -> FrozenSpace:
+    return small_space()
+
+
+# Samples
+
+
+def test_support_bias_is_the_predicted_one() -> None:
+    counts = torch.full((12,), 400)
+    space = FrozenSpace.fit(*features(counts), *features(torch.full((12,), 2), seed=1))
+    found = support_curve(space, (100, 5, 20), draws=40)
+    assert found.sizes == (5, 20, 100) and len(found.classes) == 12
+    assert found.reference_rows.tolist() == [300] * 12
+    torch.testing.assert_close(found.bias[0], found.predicted_bias[0], rtol=0.1, atol=0)
+    assert (found.error.diff() < 0).all() and (found.direction_degrees.diff() < 0).all()
+    assert found.error[0] > 2 * found.error[2]
+    assert (found.error_sd > 0).all()
+
+
+def test_support_of_equal_rows_has_no_error() -> None:
+    x = torch.eye(3).repeat_interleave(30, 0)
+    y = torch.arange(3).repeat_interleave(30)
+    found = support_curve(FrozenSpace.fit(x, y, x, y), (5, 10, 20), draws=2)
+    assert found.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
+    for values in (found.error, found.bias, found.corrected_error, found.direction_degrees):
+        torch.testing.assert_close(values, torch.zeros_like(values), atol=1e-6, rtol=0)
+    with pytest.raises(ValueError, match="expected two classes of 4 rows or more"):
+        support_curve(FrozenSpace.fit(x[::15], y[::15], x, y), (5, 2))
+
+
+def test_self_inclusion_by_refitting() -> None:
+    counts = torch.tensor([20, 12, 6, 1])
+    x, y = features(counts)
+    identities = torch.arange(len(y))
+    identities[(y == 1).nonzero().squeeze(1)] = torch.arange(12) // 2
+    test = features(torch.full((4,), 2), seed=1)
+    space = FrozenSpace.fit(x, y, *test, identities=identities)
+    found = self_inclusion(space)
+    assert found.classes.tolist() == [0, 1, 2] and found.queries.tolist() == [20, 12, 6]
+    unit = rows(x)
+    for place, c in enumerate((0, 1, 2)):
+        own = np.flatnonzero((y == c).numpy())
+        n = len(own)
+        mu, kappa = fitted(unit[own])
+        exact, leading, history = [], [], []
+        for i in own:
+            rest = own[own != i]
+            included = score(unit[i] @ mu, kappa, TAU)
+            other, k = fitted(unit[rest])
+            exact.append(included - score(unit[i] @ other, k, TAU))
+            means = unit[own].mean(0) - unit[rest].mean(0)
+            leading.append(unit[i] @ means / TAU)
+            others = own[identities[own].numpy() != int(identities[i])]
+            other, k = fitted(unit[others])
+            history.append(included - score(unit[i] @ other, k, TAU))
+        assert float(found.exact[place]) == pytest.approx(np.mean(exact), rel=1e-6)
+        assert float(found.exact_sd[place]) == pytest.approx(np.std(exact, ddof=1), rel=1e-6)
+        assert float(found.leading[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert float(found.leading_sd[place]) == pytest.approx(np.std(leading, ddof=1), rel=1e-9)
+        # With the unbiased A the mean over a whole class is the prediction, exactly.
+        assert float(found.predicted[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert n == int(found.count[place]) and found.history is not None
+        assert float(found.history[place]) == pytest.approx(np.mean(history), rel=1e-6)
+    assert found.history is not None
+    torch.testing.assert_close(found.history[[0, 2]], found.exact[[0, 2]])
+    assert float(found.history[1]) != pytest.approx(float(found.exact[1]), rel=1e-3)
+    assert self_inclusion(FrozenSpace.fit(x, y, *test)).history is None
+    few = self_inclusion(space, most=9)
+    assert few.queries.tolist() == [3, 3, 3]
+
+
+# Goodness of fit
+
+
+@pytest.mark.parametrize("p", [3, 16, 1024])
+@pytest.mark.parametrize("kappa", [0.0, 0.7, 40.0, 1e5])
+def test_law_of_the_cosine(p: int, kappa: float) -> None:
+    peak = 2 * kappa / (p - 1 + math.hypot(p - 1, 2 * kappa))
+    width = math.sqrt((1 - peak**2) / (p + kappa))
+    rho = (peak + 4 * width * torch.linspace(-1, 1, 41, dtype=F64)).clamp(-1, 1)
+    one, k = torch.ones((), dtype=F64), torch.tensor(kappa, dtype=F64)
+    expected = log_projection_tail(rho, one, k, p, upper=False).exp()
+    torch.testing.assert_close(_law(rho, kappa, p), expected, rtol=0, atol=2e-5)
+
+
+def test_goodness_of_fit(small: FrozenSpace) -> None:
+    found = goodness_of_fit(small)
+    x, y = torch.as_tensor(rows(small.test)), small.test_labels
+    assert found.classes.tolist() == list(range(C))
+    assert int(found.histogram.sum()) == len(small.test)
+    one = torch.ones((), dtype=F64)
+    for c in (0, 11, C - 1):
+        mu, kappa = small.state.mu[c], small.state.kappa[c]
+        mine = x[y == c]
+        rho = mine @ mu
+        law = log_projection_tail(rho, one, kappa, P, upper=False).exp()
+        expected = kstest(law.numpy(), "uniform")
+        assert float(found.kolmogorov[c]) == pytest.approx(expected.statistic, abs=1e-4)
+        assert float(found.p_value[c]) == pytest.approx(expected.pvalue, abs=2e-3)
+        assert float(found.mean_cosine[c]) == pytest.approx(float(rho.mean()))
+        across = mine - rho[:, None] * mu
+        across = across / across.norm(dim=1, keepdim=True)
+        squares = [
+            float(across[i] @ across[j]) ** 2
+            for i in range(len(mine))
+            for j in range(len(mine))
+            if i != j
+        ]
+        assert float(found.anisotropy[c]) == pytest.approx((P - 1) * np.mean(squares))
+    assert found.rejected == pytest.approx(float((found.p_value < 0.05).double().mean()))
+
+
+def test_true_vmf_is_not_rejected() -> None:
+    torch.manual_seed(3)
+    mu = torch.nn.functional.normalize(torch.randn(30, 10, dtype=F64), dim=1)
+    law = VonMisesFisher(mu, torch.linspace(5, 60, 30, dtype=F64))
+    train, test = (law.sample((n,)).reshape(-1, 10) for n in (2000, 60))
+    y, w = (torch.arange(30).repeat(n) for n in (2000, 60))
+    found = goodness_of_fit(FrozenSpace.fit(train, y, test, w))
+    assert found.rejected < 0.2
+    assert float(found.anisotropy.mean()) == pytest.approx(1, abs=0.05)
+    counts = found.histogram.double()
+    # Within four standard deviations of flat.
+    assert (counts - 90).abs().max() < 4 * math.sqrt(90)
