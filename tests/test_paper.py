@@ -237,7 +237,8 @@ def test_catalogue() -> None:
     frozen-hyperparameters gain-discovery joint-validation main-boundaries realization factor-app
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
-    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory official-recipe beta-sweep"""
+    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
+    official-recipe beta-sweep"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

@@ -107,6 +107,10 @@ def test_run_plan(tmp_path: Path) -> None:
     assert run.run_plan("power", *places, say=said.append) == 1
     again = Records(read_lines(path)).seeds(tiny_config())[0]
     assert again["probes"] == plain["probes"] and again["analysis"] == plain["analysis"]
+    # A job is complete when all of its runs are.
+    jobs = run.plan("power").jobs()
+    assert run.missing(jobs, Records([plain, native])) == jobs[1:]
+    assert run.missing(jobs, Records([plain, native, hot])) == []
     with pytest.raises(ValueError, match=r"expected jobs of power \(plain, power\), got other"):
         run.run_plan("power", *places, only=("other",))
 

@@ -13,7 +13,16 @@ import tyro
 from resultant import checkpoint
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
 from resultant.paper.plan import PLANS, estimate
-from resultant.paper.words import HEADINGS, as_json, claim_row, grid, markdown, said_change
+from resultant.paper.words import (
+    HEADINGS,
+    as_json,
+    claim_row,
+    foreign_commands,
+    grid,
+    listing,
+    markdown,
+    said_change,
+)
 from resultant.report import page
 from resultant.report.drawings import Drawing
 from resultant.report.tables import Column, Table
@@ -79,9 +88,7 @@ def reproduce(
         console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
-        console.print(_listing(found))
-        for plan in PLANS.values():
-            console.print(f"plan {plan.name} ({plan.title}): {estimate(plan.jobs())}")
+        _list(console, found)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
@@ -132,17 +139,18 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
     return found
 
 
-def _listing(found: Mapping[str, Outcome]) -> Any:
-    rows = []
-    for name, outcome in found.items():
-        artefact = ARTEFACTS[name]
-        status = artefact.status(outcome)
-        how = [f"resultant reproduce run {plan}" for plan in artefact.plans]
-        if artefact.foreign and "not ship" in status:
-            how += [f"{artefact.foreign}:", *artefact.commands]
-        done = status.startswith("rerun") and "not ship" not in status
-        rows.append((name, status, "" if done else "\n".join(how)))
-    return _rich("artefacts", ("name", "status", "what would add to it"), rows)
+def _list(console: Console, found: Mapping[str, Outcome]) -> None:
+    """What there is, how far it is rerun, and what would add to it."""
+    headings = ("name", "label", "status", "what would add to it")
+    rows = [tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found)]
+    console.print(_rich("artefacts", headings, rows))
+    for plan in PLANS.values():
+        cost = estimate(plan.jobs())
+        console.print(f"plan {plan.name} ({plan.title}): {cost}", highlight=False, soft_wrap=True)
+    for what, commands in foreign_commands(ARTEFACTS):
+        console.print(f"\n{what}:", highlight=False)
+        for command in commands:
+            console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

@@ -24,7 +24,7 @@ STORES = {"ResNet-50": "imagenet-lt-resnet50", "ResNeXt-50": "imagenet-lt-resnex
 
 COMMANDS = (
     "resultant import-proco ckpt.pth.tar resnet50.safetensors",
-    "resultant extract resnet50.safetensors --out imagenet-lt-resnet50.safetensors --lists LISTS "
+    "resultant extract resnet50.safetensors --out imagenet-lt-resnet50.safetensors --data LISTS "
     "--images IMAGES",
     "resultant reproduce cross-backbone --store imagenet-lt-resnet50=imagenet-lt-resnet50."
     "safetensors imagenet-lt-resnext50=imagenet-lt-resnext50.safetensors",

@@ -81,8 +81,12 @@ iNaturalist 2018 | Projection | 0.00456 | 0.143 | 0.99999973
 """
 
 STORES = (
+    "resultant train imagenet-lt --objective contrastive --data LISTS --images IMAGES "
+    "--out out/imagenet",
+    "resultant extract out/imagenet/native-seed0/native-seed0.safetensors "
+    "--out imagenet-lt.safetensors --data LISTS --images IMAGES",
     "resultant import-proco ckpt.pth.tar proco.safetensors",
-    "resultant extract proco.safetensors --out inaturalist18.safetensors --lists LISTS "
+    "resultant extract proco.safetensors --out inaturalist18.safetensors --data LISTS "
     "--images IMAGES",
     "resultant reproduce all --store imagenet-lt=imagenet-lt.safetensors "
     "inaturalist18=inaturalist18.safetensors",

@@ -44,13 +44,13 @@ ImageNet-LT | 57.26 | 56.75 | -- | 57.35 | +0.09
 
 IMAGENET = (
     "resultant train imagenet-lt --objective contrastive --realization native temperature preserve "
-    "angular --seeds 0 1 2 --lists LISTS --images IMAGES --out out/imagenet",
-    "resultant extract out/imagenet/RUN/RUN.safetensors --out RUN.safetensors --lists LISTS "
+    "angular --seeds 0 1 2 --data LISTS --images IMAGES --out out/imagenet",
+    "resultant extract out/imagenet/RUN/RUN.safetensors --out RUN.safetensors --data LISTS "
     "--images IMAGES",
     "resultant probe RUN.safetensors",
 )
 IMAGENET_JOINT = (
-    "resultant train imagenet-lt --realization native temperature angular --lists LISTS "
+    "resultant train imagenet-lt --realization native temperature angular --data LISTS "
     "--images IMAGES --out out/imagenet-joint",
 )
 
@@ -69,7 +69,7 @@ def _row(
 ) -> tuple[list[Cell], Change | None]:
     """The cells of a printed row that ends with a change, and that change."""
     values = _condition(evidence, name, path, **changes)
-    differences = paired(values[0], values[-1])
+    differences = paired(values[-1], values[0])
     ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences)]
     cells = [
         Cell(title, column, printed(text), value, foreign(name))

@@ -77,6 +77,15 @@ def listing(artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome]) -> 
     return rows
 
 
+def foreign_commands(artefacts: Mapping[str, Artefact]) -> list[tuple[str, tuple[str, ...]]]:
+    """What somebody who has the data would enter: the names of artefacts and data, commands."""
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for artefact in artefacts.values():
+        if artefact.foreign:
+            names.setdefault((artefact.foreign, artefact.commands), []).append(artefact.name)
+    return [(f"{', '.join(who)}: {what}", commands) for (what, commands), who in names.items()]
+
+
 def markdown(
     artefacts: Mapping[str, Artefact],
     found: Mapping[str, Outcome],
@@ -97,10 +106,9 @@ def markdown(
         if tested:
             parts.append(_table(*said_change(tested)) + "\n")
         parts += [f"{note}\n" for note in outcome.notes]
-    kinds = {(a.foreign, a.commands): a for a in artefacts.values() if a.foreign}
     parts.append("\n## With data that may not be shipped\n")
-    for foreign, commands in kinds:
-        parts.append(f"{foreign}:\n\n```\n" + "\n".join(commands) + "\n```\n")
+    for what, commands in foreign_commands(artefacts):
+        parts.append(f"{what}:\n\n```\n" + "\n".join(commands) + "\n```\n")
     return "\n".join(parts)
 
 
