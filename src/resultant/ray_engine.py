@@ -1,0 +1,499 @@
+"""Frozen features that are more than one machine's: fitted and scored on Ray Data.
+
+Statistics merge, and a decision needs its own row only. The driver reads footers and labels, cuts
+the files into pieces of whole row groups, and sends these out: sums of classes come back and are
+merged on the way, decisions of queries come back row by row. A piece of a worker that dies is done
+again. Questions that look at some rows (`SAMPLED`) get them on the driver, in one reading, as long
+as they fit in `SAMPLE_BYTES`; what does not fit is left out with a note. That holds for the
+comparison with cosine prototypes too, which looks at all held-out rows.
+
+The driver holds 24 bytes a row, and 16 for each held-out row and policy.
+"""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._features import require_temperature
+from resultant.classes import ClassStatistics
+from resultant.data.parquet import ParquetRows
+from resultant.data.readers import _read_parquet as read_parquet_arrays
+from resultant.data.shards import Joined, Rows, Selected, join, split_of
+from resultant.data.store import FeatureStore
+from resultant.frozen.analysis import QUESTIONS, Analysis, analyze_space
+from resultant.frozen.decisions import (
+    Decisions,
+    Policy,
+    decide,
+    grid_policies,
+    realization_grid,
+)
+from resultant.frozen.recommend import recommend
+from resultant.frozen.space import ROW_BYTES, FrozenSpace, Progress, unit
+
+# Bytes of features that a worker reads at a time, about; a piece is that or one row group.
+PIECE_BYTES = 1 << 28
+
+# Bytes of rows that questions may have on the driver.
+SAMPLE_BYTES = 1 << 32
+
+# Sums that are merged into one before the driver sees them.
+FAN = 8
+
+# Footers that are read at a time.
+THREADS = 16
+
+# Questions that look at rows, those first that need few.
+SAMPLED = ("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit")
+DECIDED = ("grid", "recommendation")
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """A Ray cluster: that of ``RAY_ADDRESS``, or one of this machine's CPUs that ends with the
+    context. One that the process is connected to already is used as it is."""
+    ray = _ray()
+    started = not ray.is_initialized()
+    if started:
+        address = os.environ.get("RAY_ADDRESS")
+        local = {} if address else {"include_dashboard": False}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+        try:
+            ray.init(address=address or "local", **local, **quiet)
+        except ConnectionError as error:
+            rule = f"expected a Ray cluster at RAY_ADDRESS={address}"
+            raise ValueError(f"{rule}, got: {error}") from None
+    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    before = context.enable_progress_bars, logger.level
+    context.enable_progress_bars = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = before[0]
+        logger.setLevel(before[1])
+        if started:
+            ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise ValueError("expected ray: pip install resultant[ray]") from None
+    return ray
+
+
+def open_store(
+    pattern: str | os.PathLike[str], features: str | None = None, labels: str | None = None
+) -> FeatureStore:
+    """The store of the Parquet files that a pattern, a folder or a name stands for.
+
+    Workers read the files too: they must find them under the same absolute name. A pattern is
+    taken by components; a split is named by how a file or a folder below the pattern's fixed part
+    begins, or by the column ``split``.
+    """
+    where = os.fspath(pattern)
+    files = _listed(where)
+
+    def read(file: tuple[Any, str]) -> tuple[dict[str, Rows], dict[str, Any]]:
+        return read_parquet_arrays(*file, features, labels)
+
+    parts: dict[str, list[tuple[str, Rows]]] = {}
+    metadata: dict[str, Any] = {}
+    with ThreadPoolExecutor(THREADS) as threads:
+        for (path, _), (arrays, about) in zip(files, threads.map(read, files), strict=True):
+            metadata = about | metadata
+            for name, rows in arrays.items():
+                parts.setdefault(name, []).append((str(path), rows))
+    return FeatureStore(where, {n: join(where, n, each) for n, each in parts.items()}, metadata)
+
+
+def _listed(where: str) -> list[tuple[Path | str, str]]:
+    """The files in sorted order, those of a URL as strings, and the split of each."""
+    from pyarrow import fs
+
+    url = "://" in where
+    whole, mark, query = where.partition("?") if url else (os.path.abspath(where), "", "")
+    parts = whole.split("/")
+    # The last component names files, unless it is a folder.
+    fixed = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
+    root, wanted = "/".join(parts[:fixed]), parts[fixed:]
+    try:
+        system, base = fs.FileSystem.from_uri(root + mark + query) if url else (_local(fs), root)
+        if not wanted and system.get_file_info(base).type == fs.FileType.File:
+            base, wanted, root = base.rpartition("/")[0], parts[-1:], root.rpartition("/")[0]
+        deep = len(wanted) != 1
+        found = system.get_file_info(fs.FileSelector(base or "/", recursive=deep))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"expected Parquet files at {where}, got: {error}") from None
+    names = [
+        info.path[len(base) :].lstrip("/").split("/")
+        for info in found
+        if info.type == fs.FileType.File
+    ]
+    if wanted:
+        names = [n for n in names if len(n) == len(wanted) and all(map(_matches, n, wanted))]
+    names = sorted(n for n in names if not any(part.startswith(".") for part in n))
+    other = [n[-1] for n in names if not n[-1].endswith(".parquet")]
+    if other or not names:
+        got = f"{other[0]}" if other else "no file"
+        raise ValueError(f"expected Parquet files at {where}, got {got}")
+    files: list[tuple[Path | str, str]] = []
+    for name in names:
+        path = "/".join([root, *name])
+        split = next((s for s in map(split_of, name) if s is not None), "train")
+        files.append((path + mark + query if url else Path(path), split))
+    return files
+
+
+def _local(fs: Any) -> Any:
+    return fs.LocalFileSystem()
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a worker does at once: ``rows`` [n, p] with ``labels`` [n], from ``first`` on in the
+    array that they are a piece of."""
+
+    first: int
+    rows: Rows
+    labels: Tensor
+
+    def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Where rows stand [k], the rows as they are [k, p], and their labels [k]."""
+        height = max(1, PIECE_BYTES // (self.rows.shape[1] * self.rows.dtype.itemsize))
+        for top in range(0, len(self.rows), height):
+            stop = min(top + height, len(self.rows))
+            at = torch.arange(self.first + top, self.first + stop)
+            yield at, self.rows.read(top, stop), self.labels[top:stop]
+
+
+def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
+    """The rows, or those at ascending places ``index`` [n], in pieces of whole row groups."""
+    index = torch.arange(len(rows)) if index is None else index
+    leaves = list(_leaves(rows, index))
+    with ThreadPoolExecutor(THREADS) as threads:
+        groups = list(threads.map(_groups, (leaf.path for leaf, _ in leaves)))
+    limit = max(1, PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize))
+    pieces: list[Piece] = []
+    first, height, parts = 0, 0, []
+
+    def close() -> None:
+        nonlocal first, height, parts
+        if parts:
+            number = sum(map(len, parts))
+            y = labels[index[first : first + number]]
+            pieces.append(Piece(first, parts[0] if len(parts) == 1 else Joined(parts), y))
+            first, height, parts = first + number, 0, []
+
+    for (leaf, places), sizes in zip(leaves, groups, strict=True):
+        tops = torch.tensor(sizes).cumsum(0)
+        ends = torch.searchsorted(places, tops)
+        for size, part in zip(sizes, places.tensor_split(ends[:-1]), strict=True):
+            if not len(part):
+                continue
+            if height + size > limit:
+                close()
+            # Rows that were not read yet: an open file cannot be sent.
+            fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)  # type: ignore[arg-type]
+            parts.append(Selected(fresh, part))
+            height += size
+    close()
+    return pieces
+
+
+def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
+    """The files behind rows, and which of their rows are at ascending places, in order."""
+    if isinstance(rows, Selected):
+        yield from _leaves(rows.rows, rows.index[index])
+    elif isinstance(rows, Joined):
+        ends = torch.searchsorted(index, torch.tensor(rows.tops[1:-1], dtype=torch.int64))
+        for part, top, places in zip(rows.parts, rows.tops, index.tensor_split(ends), strict=False):
+            if len(places):
+                yield from _leaves(part, places - top)
+    else:
+        assert isinstance(rows, ParquetRows)
+        yield rows, index
+
+
+def _groups(path: Path | str) -> list[int]:
+    """The rows of each row group of a file."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        return [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+
+
+def _sent(pieces: Sequence[Piece]) -> Any:
+    """A Ray dataset of the pieces, each a block: a task, and done again alone."""
+    ray = _ray()
+    items = [{"piece": ray.cloudpickle.dumps(piece)} for piece in pieces]
+    return ray.data.from_items(items, override_num_blocks=len(items))
+
+
+def _received(batch: dict[str, np.ndarray]) -> Piece:
+    return _ray().cloudpickle.loads(batch["piece"][0])
+
+
+def _require(errors: Iterable[str]) -> None:
+    """Errors come back as text: raised on a worker, they would be a page of it."""
+    for error in errors:
+        if error:
+            raise ValueError(error)
+
+
+def fit_space(
+    store: FeatureStore,
+    feature: str,
+    *,
+    test: str = "test",
+    tau: float = 0.1,
+    estimator: str = "mle",
+    dtype: torch.dtype = torch.float32,
+    progress: Progress | None = None,
+) -> FrozenSpace:
+    """`FrozenSpace.from_store` of a store of Parquet files, fitted on the cluster.
+
+    Every class has a training row (`FeatureStore.without_gaps`). The rows stay where they are:
+    ``train`` and ``test`` of the space know those that `answer` has fetched.
+    """
+    require_temperature(tau, 1, torch.device("cpu"), True)
+    (train, labels), (held, asked) = (
+        (store._rows(f"{split}/{feature}"), store[f"{split}/labels"]) for split in ("train", test)
+    )
+    if train.shape[1] != held.shape[1]:
+        got = f"{train.shape[1]} and {held.shape[1]}"
+        raise ValueError(f"expected train and {test} of one dimension, got {got}")
+    statistics = fit_statistics(train, labels, store.num_classes, progress=progress)
+    return FrozenSpace(
+        *(feature, FetchedRows(train, labels), labels, FetchedRows(held, asked), asked),
+        *(None, None, statistics, float(tau), estimator, dtype),
+    )
+
+
+def fit_statistics(
+    rows: Rows, labels: Tensor, num_classes: int, *, progress: Progress | None = None
+) -> ClassStatistics:
+    """The sums over ``rows`` [N, p] by ``labels`` [N], of any length but zero."""
+    pieces = cut(rows, labels)
+    whole, done = ClassStatistics(num_classes, rows.shape[1]), 0
+    size = {"num_classes": num_classes, "dim": rows.shape[1]}
+    found = _sent(pieces).map_batches(_sums, batch_size=1, fn_kwargs=size)
+    for batch in found.map_batches(_merged, batch_size=FAN).iter_batches(batch_size=None):
+        _require(batch["error"])
+        part = ClassStatistics(num_classes, rows.shape[1])
+        # A copy: Ray's memory is not to be written to.
+        part.count = torch.tensor(batch["count"]).sum(0)
+        part.weight, part.total = part.count.double(), torch.tensor(batch["total"]).sum(0)
+        whole.merge(part)
+        done += int(part.count.sum())
+        if progress is not None:
+            progress("statistics", done / len(rows))
+    return whole
+
+
+def _sums(batch: dict[str, np.ndarray], num_classes: int, dim: int) -> dict[str, np.ndarray]:
+    """The statistics of a piece."""
+    statistics, error = ClassStatistics(num_classes, dim), ""
+    height = max(1, ROW_BYTES // (8 * dim))
+    try:
+        for at, z, y in _received(batch).read():
+            for places, x, own in zip(*(a.split(height) for a in (at, z, y)), strict=True):
+                statistics.update(unit(x, "train", places), own, validate_args=False)
+    except ValueError as bad:
+        error = str(bad)
+    count, total = statistics.count.numpy(), statistics.total.numpy()
+    return {"error": np.array([error]), "count": count[None], "total": total[None]}
+
+
+def _merged(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    sums = {name: batch[name].sum(0, keepdims=True) for name in ("count", "total")}
+    return {"error": np.array([max(map(str, batch["error"]))]), **sums}
+
+
+def decide_all(
+    space: FrozenSpace, policies: Sequence[Policy], *, progress: Progress | None = None
+) -> Decisions:
+    """`decide` on all held-out queries of a space of `fit_space`, on the cluster."""
+    ray = _ray()
+    held, labels = space.test, space.test_labels
+    assert isinstance(held, FetchedRows)
+    # What there is to decide, from no query.
+    found = decide(space, policies, torch.empty(0, dtype=torch.int64))
+    columns = (found.prediction, found.nll, found.confidence)
+    wholes = [
+        torch.empty(len(column), len(labels), dtype=next(iter(column.values())).dtype)
+        for column in columns
+    ]
+    rule = copy.copy(space)
+    rule.train, rule.labels, rule.statistics = torch.empty(0, 2), labels[:0], None  # type: ignore[assignment]
+    rule.test, rule.test_labels = rule.train, rule.labels
+    # In a list it stays a reference until a worker asks for it.
+    shared = {"shared": [ray.put((rule, tuple(policies)))]}
+    done = 0
+    answers = _sent(cut(held.rows, labels)).map_batches(_decided, batch_size=1, fn_kwargs=shared)
+    for batch in answers.iter_batches(batch_size=None):
+        _require(batch.get("error", ()))
+        at = torch.tensor(batch["at"])
+        for name, whole in zip(("prediction", "nll", "confidence"), wholes, strict=True):
+            whole[:, at] = torch.tensor(batch[name]).T
+        done += len(at)
+        if progress is not None:
+            progress("decisions", done / len(labels))
+    for column, whole in zip(columns, wholes, strict=True):
+        column.update(zip(column, whole, strict=True))
+    return replace(found, labels=labels)
+
+
+def _decided(batch: dict[str, np.ndarray], shared: list[Any]) -> dict[str, np.ndarray]:
+    """The decisions of policies on the queries of a piece, a row each."""
+    rule, policies = _ray().get(shared[0])
+    parts = []
+    try:
+        for at, z, y in _received(batch).read():
+            # For the error that names the row.
+            unit(z, "test", at)
+            rule.test, rule.test_labels = z, y
+            found = decide(rule, policies)
+            columns = (found.prediction, found.nll, found.confidence)
+            parts.append((at, *(torch.stack(list(column.values()), 1) for column in columns)))
+    except ValueError as bad:
+        return {"error": np.array([str(bad)])}
+    names = ("at", "prediction", "nll", "confidence")
+    whole = map(torch.cat, zip(*parts, strict=True))
+    return {name: column.numpy() for name, column in zip(names, whole, strict=True)}
+
+
+class FetchedRows:
+    """Rows [N, p] on the cluster, some of which are here: what a space of `fit_space` has as
+    ``train`` and ``test``. Others are a ValueError."""
+
+    def __init__(self, rows: Rows, labels: Tensor) -> None:
+        self.rows, self.labels, self.shape = rows, labels, rows.shape
+        self.index, self.values = torch.empty(0, dtype=torch.int64), torch.empty(0, rows.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self)))
+        place = torch.searchsorted(self.index, rows)
+        if not torch.isin(rows, self.index).all():
+            size = f"{SAMPLE_BYTES:,} bytes of rows on the driver"
+            raise ValueError(f"expected rows that fit in {size}, got more")
+        return self.values[place]
+
+    def fetch(self, index: Tensor) -> None:
+        """Have the rows at ascending places [n] here, and no others."""
+        values = torch.empty(len(index), self.shape[1], dtype=self.rows.dtype)
+        if len(index):
+            found = _sent(cut(self.rows, self.labels, index)).map_batches(_taken, batch_size=1)
+            for batch in found.iter_batches(batch_size=None):
+                _require(batch.get("error", ()))
+                values[torch.tensor(batch["at"])] = torch.tensor(batch["z"])
+        self.index, self.values = index, values
+
+
+def _taken(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows of a piece as they are."""
+    try:
+        parts = [(at, z) for at, z, _ in _received(batch).read()]
+    except ValueError as bad:
+        return {"error": np.array([str(bad)])}
+    at, z = map(torch.cat, zip(*parts, strict=True))
+    return {"at": at.numpy(), "z": z.numpy()}
+
+
+class NotedRows:
+    """Rows that are asked for and noted, while a question is asked of vectors e_1."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape, self.asked = shape, torch.empty(0, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        self.asked = torch.cat([self.asked, rows]).unique()
+        return torch.eye(1, self.shape[1]).expand(len(rows), -1)
+
+
+def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0) -> None:
+    """Fetch the rows that questions will look at, the smaller samples first, up to
+    `SAMPLE_BYTES` in all.
+
+    Which rows these are does not depend on what is in them: each question is asked once of
+    stand-ins that note it.
+    """
+    questions = tuple(questions)
+    held = (space.train, space.test)
+    train, test = held
+    assert isinstance(train, FetchedRows) and isinstance(test, FetchedRows)
+    wanted = [torch.empty(0, dtype=torch.int64)] * 2
+    width = train.shape[1] * max(train.rows.dtype.itemsize, test.rows.dtype.itemsize)
+    for name in (q for q in (*SAMPLED, "cosine") if q in questions):
+        if name == "cosine":
+            asked = [wanted[0], torch.arange(len(test))]
+        else:
+            noting = copy.copy(space)
+            noting.train, noting.test = stand_ins = [NotedRows(rows.shape) for rows in held]
+            analyze_space(noting, [name], seed=seed)
+            asked = [
+                torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)
+            ]
+        if sum(map(len, asked)) * width <= SAMPLE_BYTES:
+            wanted = asked
+    for rows, index in zip((train, test), wanted, strict=True):
+        rows.fetch(index)
+
+
+def answer(
+    space: FrozenSpace,
+    questions: Iterable[str] = QUESTIONS,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Analysis:
+    """`analyze_space` of a space of `fit_space`: decisions are made on the cluster, other
+    questions get their rows from there."""
+    questions = tuple(questions)
+    decided: dict[str, Any] = {}
+    notes: dict[str, str] = {}
+    if set(questions) & set(DECIDED):
+        decisions = decide_all(space, grid_policies(), progress=progress)
+        asked: dict[str, Callable[[], Any]] = {
+            "grid": lambda: realization_grid(space, decisions=decisions),
+            "recommendation": lambda: recommend(space, decisions=decisions, seed=seed),
+        }
+        for name in (q for q in DECIDED if q in questions):
+            try:
+                decided[name] = asked[name]()
+            except ValueError as error:
+                notes[name] = str(error)
+            if progress is not None:
+                progress(name, 1.0)
+    fetch_samples(space, questions, seed=seed)
+    rest = [q for q in questions if q not in DECIDED]
+    found = analyze_space(space, rest, seed=seed, progress=progress)
+    return replace(found, **decided, notes={**notes, **(found.notes or {})})
