@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from safetensors import SafetensorError, safe_open
 
-from resultant import checkpoint
+from resultant import checkpoint, ray_engine
 from resultant.data.store import FeatureStore
 from resultant.evaluation import versions
 from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
@@ -32,7 +32,9 @@ SHARE = 0.2
 SEED = 0
 
 Estimator = Literal["mle", "proco", "banerjee"]
-Features = Annotated[Path, tyro.conf.arg(metavar="FEATURES")]
+Engine = Literal["local", "ray"]
+# Not a path: it may be a URL or a pattern.
+Features = Annotated[str, tyro.conf.arg(metavar="FEATURES")]
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,15 @@ def analyze(
     labels: str | None = None,
     temperature: float = 0.1,
     estimator: Estimator = "mle",
+    engine: Engine = "local",
 ) -> None:
     """Ask everything of frozen features: which realization and beta to use, and why.
 
     Ten lines here, and a folder with index.html, results.json, figures and tables. FEATURES is a
     .safetensors, .npz, .npy or .parquet file or a folder of such; without it, features that come
-    with the package are analysed.
+    with the package are analysed. With --engine ray it is a folder of Parquet files or a pattern
+    such as 'features/*.parquet', and the work is done on the cluster of RAY_ADDRESS, or on one of
+    this machine's CPUs.
 
     Args:
         path: features and labels of training rows, and of held-out ones if there are any.
@@ -68,17 +73,23 @@ def analyze(
         labels: the array or Parquet column of labels.
         temperature: the shared temperature tau of the scores.
         estimator: how concentrations are estimated.
+        engine: where the work is done.
     """
     page.require()
     page.require_place(out)
     console = Console()
     with ExitStack() as stack:
         found = path or stack.enter_context(_shipped())
-        prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
+        if engine == "ray":
+            prepared = prepare(ray_engine.open_store(found, features, labels))
+            stack.enter_context(ray_engine.cluster())
+        else:
+            prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
         watch = stack.enter_context(Watch(console, steps))
-        check(prepared, watch)
-        analyses = analyzed(prepared, QUESTIONS, temperature, estimator, watch)
+        if engine == "local":
+            check(prepared, watch)
+        analyses = analyzed(prepared, QUESTIONS, temperature, estimator, watch, engine)
         made = analysis_page(
             analyses, Path(found).name, prepared.names, prepared.notes, about(prepared)
         )
@@ -224,9 +235,13 @@ def analyzed(
     tau: float,
     estimator: str,
     watch: Watch,
+    engine: Engine = "local",
 ) -> dict[str, Analysis]:
     """The analysis of each feature of a store."""
     store, found = prepared.store, {}
+    fit, ask = FrozenSpace.from_store, analyze_space
+    if engine == "ray":
+        fit, ask = ray_engine.fit_space, ray_engine.answer
     for name in prepared.features:
 
         def progress(step: str, share: float, name: str = name) -> None:
@@ -234,10 +249,10 @@ def analyzed(
             store.release()
             watch(f"{name}: {step}", share)
 
-        space = FrozenSpace.from_store(
+        space = fit(
             store, name, test=prepared.test, tau=tau, estimator=estimator, progress=progress
         )
-        found[name] = analyze_space(space, questions, progress=progress)
+        found[name] = ask(space, questions, progress=progress)
     return found
 
 

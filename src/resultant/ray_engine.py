@@ -7,19 +7,22 @@ again. Questions that look at some rows (`SAMPLED`) get them on the driver, in o
 as they fit in `SAMPLE_BYTES`; what does not fit is left out with a note. That holds for the
 comparison with cosine prototypes too, which looks at all held-out rows.
 
-The driver holds 24 bytes a row, and 16 for each held-out row and policy.
+The driver holds tens of bytes a row, and 16 for each held-out row and policy.
 """
 
 from __future__ import annotations
 
 import copy
-import fnmatch
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,10 @@ THREADS = 16
 # Questions that look at rows, those first that need few.
 SAMPLED = ("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit")
 DECIDED = ("grid", "recommendation")
+COLUMNS = ("prediction", "nll", "confidence")
+
+# Of places [k], rows [k, p] and labels [k]: columns [k, ...] by name.
+Question = Callable[[Tensor, Tensor, Tensor], dict[str, Tensor]]
 
 
 @contextmanager
@@ -129,45 +136,32 @@ def _listed(where: str) -> list[tuple[Path | str, str]]:
     from pyarrow import fs
 
     url = "://" in where
-    whole, mark, query = where.partition("?") if url else (os.path.abspath(where), "", "")
+    whole, *query = re.split(r"(?=\?)", where, maxsplit=1) if url else [os.path.abspath(where)]
     parts = whole.split("/")
-    # The last component names files, unless it is a folder.
     fixed = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
-    root, wanted = "/".join(parts[:fixed]), parts[fixed:]
     try:
-        system, base = fs.FileSystem.from_uri(root + mark + query) if url else (_local(fs), root)
-        if not wanted and system.get_file_info(base).type == fs.FileType.File:
-            base, wanted, root = base.rpartition("/")[0], parts[-1:], root.rpartition("/")[0]
-        deep = len(wanted) != 1
-        found = system.get_file_info(fs.FileSelector(base or "/", recursive=deep))
+        system, base = fs.FileSystem.from_uri("".join(["/".join(parts[:fixed]) or "/", *query]))
+        if fixed == len(parts) and system.get_file_info(base).is_file:
+            fixed, base = fixed - 1, base.rpartition("/")[0]
+        wanted = parts[fixed:]
+        found = system.get_file_info(fs.FileSelector(base, recursive=len(wanted) != 1))
     except (OSError, ValueError) as error:
         raise ValueError(f"expected Parquet files at {where}, got: {error}") from None
-    names = [
-        info.path[len(base) :].lstrip("/").split("/")
-        for info in found
-        if info.type == fs.FileType.File
-    ]
+    names = (i.path.removeprefix(base).lstrip("/").split("/") for i in found if i.is_file)
+    names = [n for n in names if not any(part.startswith(".") for part in n)]
     if wanted:
-        names = [n for n in names if len(n) == len(wanted) and all(map(_matches, n, wanted))]
-    names = sorted(n for n in names if not any(part.startswith(".") for part in n))
-    other = [n[-1] for n in names if not n[-1].endswith(".parquet")]
+        names = [n for n in names if len(n) == len(wanted) and all(map(fnmatchcase, n, wanted))]
+        other = next((n[-1] for n in names if not n[-1].endswith(".parquet")), None)
+    else:
+        names, other = [n for n in names if n[-1].endswith(".parquet")], None
     if other or not names:
-        got = f"{other[0]}" if other else "no file"
-        raise ValueError(f"expected Parquet files at {where}, got {got}")
+        raise ValueError(f"expected Parquet files at {where}, got {other or 'none'}")
     files: list[tuple[Path | str, str]] = []
-    for name in names:
-        path = "/".join([root, *name])
+    for name in sorted(names):
+        path = "/".join([*parts[:fixed], *name])
         split = next((s for s in map(split_of, name) if s is not None), "train")
-        files.append((path + mark + query if url else Path(path), split))
+        files.append(("".join([path, *query]) if url else Path(path), split))
     return files
-
-
-def _local(fs: Any) -> Any:
-    return fs.LocalFileSystem()
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern)
 
 
 @dataclass(frozen=True)
@@ -194,32 +188,23 @@ def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
     leaves = list(_leaves(rows, index))
     with ThreadPoolExecutor(THREADS) as threads:
         groups = list(threads.map(_groups, (leaf.path for leaf, _ in leaves)))
-    limit = max(1, PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize))
-    pieces: list[Piece] = []
-    first, height, parts = 0, 0, []
-
-    def close() -> None:
-        nonlocal first, height, parts
-        if parts:
-            number = sum(map(len, parts))
-            y = labels[index[first : first + number]]
-            pieces.append(Piece(first, parts[0] if len(parts) == 1 else Joined(parts), y))
-            first, height, parts = first + number, 0, []
-
+    limit = PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize)
+    height, pieces = 0, [[]]
     for (leaf, places), sizes in zip(leaves, groups, strict=True):
-        tops = torch.tensor(sizes).cumsum(0)
-        ends = torch.searchsorted(places, tops)
-        for size, part in zip(sizes, places.tensor_split(ends[:-1]), strict=True):
-            if not len(part):
+        ends = torch.searchsorted(places, torch.tensor(sizes[:-1], dtype=torch.int64).cumsum(0))
+        for size, chosen in zip(sizes, places.tensor_split(ends), strict=True):
+            if not len(chosen):
                 continue
-            if height + size > limit:
-                close()
+            if pieces[-1] and height + size > limit:
+                height, pieces = 0, [*pieces, []]
             # Rows that were not read yet: an open file cannot be sent.
             fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)  # type: ignore[arg-type]
-            parts.append(Selected(fresh, part))
+            pieces[-1].append(Selected(fresh, chosen))
             height += size
-    close()
-    return pieces
+    joined = [Joined(parts) for parts in pieces]
+    own = labels[index].split([len(part) for part in joined])
+    first = [0, *accumulate(map(len, joined))]
+    return [Piece(*piece) for piece in zip(first, joined, own, strict=False)]
 
 
 def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
@@ -302,7 +287,6 @@ def fit_statistics(
     for batch in found.map_batches(_merged, batch_size=FAN).iter_batches(batch_size=None):
         _require(batch["error"])
         part = ClassStatistics(num_classes, rows.shape[1])
-        # A copy: Ray's memory is not to be written to.
         part.count = torch.tensor(batch["count"]).sum(0)
         part.weight, part.total = part.count.double(), torch.tensor(batch["total"]).sum(0)
         whole.merge(part)
@@ -335,53 +319,65 @@ def decide_all(
     space: FrozenSpace, policies: Sequence[Policy], *, progress: Progress | None = None
 ) -> Decisions:
     """`decide` on all held-out queries of a space of `fit_space`, on the cluster."""
-    ray = _ray()
     held, labels = space.test, space.test_labels
     assert isinstance(held, FetchedRows)
-    # What there is to decide, from no query.
+    # What there is to decide, from no query; and the space without its rows, to be sent.
     found = decide(space, policies, torch.empty(0, dtype=torch.int64))
-    columns = (found.prediction, found.nll, found.confidence)
-    wholes = [
-        torch.empty(len(column), len(labels), dtype=next(iter(column.values())).dtype)
-        for column in columns
-    ]
     rule = copy.copy(space)
-    rule.train, rule.labels, rule.statistics = torch.empty(0, 2), labels[:0], None  # type: ignore[assignment]
-    rule.test, rule.test_labels = rule.train, rule.labels
-    # In a list it stays a reference until a worker asks for it.
-    shared = {"shared": [ray.put((rule, tuple(policies)))]}
+    rule.train = rule.test = torch.empty(0, space.dim)
+    rule.labels = rule.test_labels = labels[:0]
+    rule.statistics = ClassStatistics(1, 2)
+    columns = {name: getattr(found, name) for name in COLUMNS}
+    wholes = {
+        name: torch.empty(len(column), len(labels), dtype=next(iter(column.values())).dtype)
+        for name, column in columns.items()
+    }
     done = 0
-    answers = _sent(cut(held.rows, labels)).map_batches(_decided, batch_size=1, fn_kwargs=shared)
-    for batch in answers.iter_batches(batch_size=None):
-        _require(batch.get("error", ()))
-        at = torch.tensor(batch["at"])
-        for name, whole in zip(("prediction", "nll", "confidence"), wholes, strict=True):
-            whole[:, at] = torch.tensor(batch[name]).T
+    for answers in _asked(held.rows, labels, partial(_decided, rule, tuple(policies))):
+        at = answers.pop("at")
+        for name, values in answers.items():
+            wholes[name][:, at] = values.T
         done += len(at)
         if progress is not None:
             progress("decisions", done / len(labels))
-    for column, whole in zip(columns, wholes, strict=True):
-        column.update(zip(column, whole, strict=True))
+    for name, column in columns.items():
+        column.update(zip(column, wholes[name], strict=True))
     return replace(found, labels=labels)
 
 
-def _decided(batch: dict[str, np.ndarray], shared: list[Any]) -> dict[str, np.ndarray]:
-    """The decisions of policies on the queries of a piece, a row each."""
-    rule, policies = _ray().get(shared[0])
-    parts = []
+def _decided(
+    rule: FrozenSpace, policies: Sequence[Policy], at: Tensor, z: Tensor, y: Tensor
+) -> dict[str, Tensor]:
+    """The decisions [k, P] of policies on rows that stand ``at`` [k]."""
+    # For the error that names the row.
+    unit(z, "test", at)
+    rule.test, rule.test_labels = z, y
+    found = decide(rule, policies)
+    return {name: torch.stack(list(getattr(found, name).values()), 1) for name in COLUMNS}
+
+
+def _asked(
+    rows: Rows, labels: Tensor, question: Question, index: Tensor | None = None
+) -> Iterator[dict[str, Tensor]]:
+    """What a row-wise question says of all rows, or those at ``index`` [n], some at a time in any
+    order: columns [k, ...], and where they stand, ``at`` [k]."""
+    # In a list it stays a reference until a worker asks for it.
+    shared = {"shared": [_ray().put(question)]}
+    found = _sent(cut(rows, labels, index)).map_batches(_answered, batch_size=1, fn_kwargs=shared)
+    for batch in found.iter_batches(batch_size=None):
+        _require(batch.get("error", ()))
+        # A copy: Ray's memory is not to be written to.
+        yield {name: torch.tensor(column) for name, column in batch.items()}
+
+
+def _answered(batch: dict[str, np.ndarray], shared: list[Any]) -> dict[str, np.ndarray]:
+    """What a question says of a piece."""
+    question: Question = _ray().get(shared[0])
     try:
-        for at, z, y in _received(batch).read():
-            # For the error that names the row.
-            unit(z, "test", at)
-            rule.test, rule.test_labels = z, y
-            found = decide(rule, policies)
-            columns = (found.prediction, found.nll, found.confidence)
-            parts.append((at, *(torch.stack(list(column.values()), 1) for column in columns)))
+        parts = [{"at": at, **question(at, z, y)} for at, z, y in _received(batch).read()]
     except ValueError as bad:
         return {"error": np.array([str(bad)])}
-    names = ("at", "prediction", "nll", "confidence")
-    whole = map(torch.cat, zip(*parts, strict=True))
-    return {name: column.numpy() for name, column in zip(names, whole, strict=True)}
+    return {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
 
 
 class FetchedRows:
@@ -408,21 +404,13 @@ class FetchedRows:
         """Have the rows at ascending places [n] here, and no others."""
         values = torch.empty(len(index), self.shape[1], dtype=self.rows.dtype)
         if len(index):
-            found = _sent(cut(self.rows, self.labels, index)).map_batches(_taken, batch_size=1)
-            for batch in found.iter_batches(batch_size=None):
-                _require(batch.get("error", ()))
-                values[torch.tensor(batch["at"])] = torch.tensor(batch["z"])
+            for found in _asked(self.rows, self.labels, _as_they_are, index):
+                values[found["at"]] = found["z"]
         self.index, self.values = index, values
 
 
-def _taken(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The rows of a piece as they are."""
-    try:
-        parts = [(at, z) for at, z, _ in _received(batch).read()]
-    except ValueError as bad:
-        return {"error": np.array([str(bad)])}
-    at, z = map(torch.cat, zip(*parts, strict=True))
-    return {"at": at.numpy(), "z": z.numpy()}
+def _as_they_are(at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+    return {"z": z}
 
 
 class NotedRows:
@@ -446,24 +434,21 @@ def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0
     Which rows these are does not depend on what is in them: each question is asked once of
     stand-ins that note it.
     """
-    questions = tuple(questions)
-    held = (space.train, space.test)
-    train, test = held
+    train, test = space.train, space.test
     assert isinstance(train, FetchedRows) and isinstance(test, FetchedRows)
     wanted = [torch.empty(0, dtype=torch.int64)] * 2
     width = train.shape[1] * max(train.rows.dtype.itemsize, test.rows.dtype.itemsize)
-    for name in (q for q in (*SAMPLED, "cosine") if q in questions):
+    asked = tuple(questions)
+    for name in (q for q in (*SAMPLED, "cosine") if q in asked):
+        noting = copy.copy(space)
+        noting.train, noting.test = stand_ins = NotedRows(train.shape), NotedRows(test.shape)
         if name == "cosine":
-            asked = [wanted[0], torch.arange(len(test))]
+            stand_ins[1].asked = torch.arange(len(test))
         else:
-            noting = copy.copy(space)
-            noting.train, noting.test = stand_ins = [NotedRows(rows.shape) for rows in held]
             analyze_space(noting, [name], seed=seed)
-            asked = [
-                torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)
-            ]
-        if sum(map(len, asked)) * width <= SAMPLE_BYTES:
-            wanted = asked
+        more = [torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)]
+        if sum(map(len, more)) * width <= SAMPLE_BYTES:
+            wanted = more
     for rows, index in zip((train, test), wanted, strict=True):
         rows.fetch(index)
 

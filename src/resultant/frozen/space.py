@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +30,14 @@ SCORE_BYTES = 1 << 25
 NAMED = 8
 
 Progress = Callable[[str, float], object]
+
+
+class Vectors(Protocol):
+    """Rows [N, p] of which some are asked for: a tensor, or rows that are elsewhere."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +70,9 @@ class FrozenSpace:
     def __init__(
         self,
         name: str,
-        train: Tensor,
+        train: Vectors,
         labels: Tensor,
-        test: Tensor,
+        test: Vectors,
         test_labels: Tensor,
         fitting: Tensor | None,
         identities: Tensor | None,
