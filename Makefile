@@ -4,11 +4,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# Threads that wait should sleep: spinning ones are a hundred times slower beside other work.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 .PHONY: help install test lint demo bench
 
 help:
 	@echo "make install  a virtual environment in $(VENV)"
-	@echo "make demo     a table and a picture in out/"
+	@echo "make demo     an analysis of real features, and its page in out/analyze/"
 	@echo "make test     the tests"
 	@echo "make lint     ruff and pyright"
 	@echo "make bench    accuracy and speed beside the peers, into benchmarks/ and the README"
@@ -32,7 +35,7 @@ lint: install
 	$(BIN)/pyright
 
 demo: install
-	$(BIN)/python examples/exact_score.py
+	$(BIN)/resultant analyze
 
 bench: install
 	$(BIN)/python -m benchmarks

@@ -95,10 +95,12 @@ def plain(analysis: Any) -> dict[str, Any]:
 def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> None:
     store = ray_engine.open_store(folder / "*.parquet")
     y, z = store["train/labels"], FeatureStore.open(folder)["train/features"]
-    index = torch.arange(0, len(y), 3)
-    for chosen in (None, index):
+    whole = sum(-(-len(part) // 64) for part in y.chunk(3))
+    # The first and the third row group of the first file.
+    few = torch.tensor([3, 60, 130, 131])
+    for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
         pieces = ray_engine.cut(store._rows("train/features"), y, chosen)
-        assert len(pieces) == sum(-(-len(part) // 64) for part in y.chunk(3))
+        assert len(pieces) == number
         read = [part for piece in pieces for part in piece.read()]
         at, rows, labels = map(torch.cat, zip(*read, strict=True))
         chosen = torch.arange(len(y)) if chosen is None else chosen
@@ -109,7 +111,8 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
 def test_small_files_share_a_piece(folder: Path) -> None:
     store = ray_engine.open_store(str(folder))
     (piece,) = ray_engine.cut(store._rows("train/features"), store["train/labels"])
-    assert len(piece.rows) == int(COUNTS.sum()) and piece.first == 0
+    assert len(piece.labels) == int(COUNTS.sum()) and piece.first == 0
+    assert [len(places) for _, places in piece.parts] == [len(p) for p in piece.labels.chunk(3)]
 
 
 def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> None:

@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -166,20 +165,37 @@ def _listed(where: str) -> list[tuple[Path | str, str]]:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a worker does at once: ``rows`` [n, p] with ``labels`` [n], from ``first`` on in the
-    array that they are a piece of."""
+    """What a worker does at once: rows at ascending places [m] of files, in order, and their
+    ``labels`` [n], from ``first`` on in the array that they are a piece of."""
 
     first: int
-    rows: Rows
+    parts: tuple[tuple[ParquetRows, Tensor], ...]
     labels: Tensor
 
     def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Where rows stand [k], the rows as they are [k, p], and their labels [k]."""
-        height = max(1, PIECE_BYTES // (self.rows.shape[1] * self.rows.dtype.itemsize))
-        for top in range(0, len(self.rows), height):
-            stop = min(top + height, len(self.rows))
-            at = torch.arange(self.first + top, self.first + stop)
-            yield at, self.rows.read(top, stop), self.labels[top:stop]
+        blocks, top = [], 0
+        height = _height(self.parts[0][0])
+        for block in (block for part in self.parts for block in _blocks(*part, height)):
+            blocks.append(block)
+            stop = top + sum(map(len, blocks))
+            if stop - top >= height or stop == len(self.labels):
+                at = torch.arange(self.first + top, self.first + stop)
+                yield at, torch.cat(blocks), self.labels[top:stop]
+                blocks, top = [], stop
+
+
+def _height(rows: Rows) -> int:
+    return max(1, PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize))
+
+
+def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:
+    """The rows at ascending places, from one reading: to go back would be to start again."""
+    end = int(places[-1]) + 1
+    for top in range(int(places[0]), end, height):
+        stop = min(top + height, end)
+        low, high = torch.searchsorted(places, torch.tensor([top, stop])).tolist()
+        yield rows.read(top, stop)[places[low:high] - top]
 
 
 def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
@@ -188,23 +204,31 @@ def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
     leaves = list(_leaves(rows, index))
     with ThreadPoolExecutor(THREADS) as threads:
         groups = list(threads.map(_groups, (leaf.path for leaf, _ in leaves)))
-    limit = PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize)
     height, pieces = 0, [[]]
     for (leaf, places), sizes in zip(leaves, groups, strict=True):
         ends = torch.searchsorted(places, torch.tensor(sizes[:-1], dtype=torch.int64).cumsum(0))
+        together = False
         for size, chosen in zip(sizes, places.tensor_split(ends), strict=True):
+            if height and height + size > _height(rows):
+                height, together = 0, False
+                pieces.append([])
             if not len(chosen):
-                continue
-            if pieces[-1] and height + size > limit:
-                height, pieces = 0, [*pieces, []]
-            # Rows that were not read yet: an open file cannot be sent.
-            fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)  # type: ignore[arg-type]
-            pieces[-1].append(Selected(fresh, chosen))
-            height += size
-    joined = [Joined(parts) for parts in pieces]
-    own = labels[index].split([len(part) for part in joined])
-    first = [0, *accumulate(map(len, joined))]
-    return [Piece(*piece) for piece in zip(first, joined, own, strict=False)]
+                together = False
+            elif together:
+                pieces[-1][-1][1].append(chosen)
+            else:
+                # Rows that were not read yet: an open file cannot be sent.
+                fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)  # type: ignore[arg-type]
+                pieces[-1].append((fresh, [chosen]))
+                together = True
+            height += size if together else 0
+    found, first = [], 0
+    for parts in filter(None, pieces):
+        chosen = tuple((leaf, torch.cat(places)) for leaf, places in parts)
+        stop = first + sum(len(places) for _, places in chosen)
+        found.append(Piece(first, chosen, labels[index[first:stop]]))
+        first = stop
+    return found
 
 
 def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
