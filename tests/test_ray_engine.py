@@ -32,7 +32,9 @@ def workers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("RAY_ADDRESS", raising=False)
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        # Not one that happens to run on this machine.
+        ray.init("local", num_cpus=2, **quiet)
         with ray_engine.cluster():
             yield
         # It was here before, and stays.
