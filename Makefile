@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# torch first: the build that is at hand is taken, and nothing later replaces it.
 	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[cli,report,vision,parquet,dev]'
+	$(PIP) install -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]'
 	@touch $@
 
 test: install

@@ -53,7 +53,7 @@ def same(a: object, b: object) -> None:
 
 
 def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
-    x, y = rows(small.train), small.labels.numpy()
+    x, y = rows(small.train[:]), small.labels.numpy()
     for c in (0, 9, C - 1):
         mu, kappa = fitted(x[y == c])
         np.testing.assert_allclose(small.state.mu[c].numpy(), mu, atol=1e-13)
@@ -71,14 +71,14 @@ def test_chunks_and_dtypes_do_not_matter(
     again = make_space()
     torch.testing.assert_close(again.state.kappa, small.state.kappa, rtol=1e-11, atol=0)
     arrays = {
-        "train/x": small.train.half(),
+        "train/x": small.train[:].half(),
         "train/labels": small.labels,
-        "test/x": small.test.half(),
+        "test/x": small.test[:].half(),
         "test/labels": small.test_labels,
     }
     write_store(tmp_path / "f.safetensors", arrays)
     stored = FrozenSpace.from_store(FeatureStore.open(tmp_path / "f.safetensors"), "x")
-    assert stored.name == "x" and stored.train.dtype == torch.float16
+    assert stored.name == "x" and stored.train[:].dtype == torch.float16
     torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
     policies = grid_policies()
     whole, pieces = decide(small, policies), decide(small, policies, chunk=50)
@@ -162,7 +162,7 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
     y = small.test_labels.numpy()
     masks = {name: m.numpy() for name, m in group_masks(COUNTS).items()}
     for point in grid.points:
-        s = scores(small, point.realization, point.beta, point.gamma, small.test)
+        s = scores(small, point.realization, point.beta, point.gamma, small.test[:])
         log_p = log_softmax(s)
         guess = s.argmax(1)
         right = guess == y
@@ -180,8 +180,8 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
             if inside.any():
                 error += inside.mean() * abs(right[inside].mean() - top[inside].mean())
         assert point.ece == pytest.approx(error, abs=1e-9)
-        cosine = scores(small, "cosine", 0, point.gamma, small.test).argmax(1)
-        native = scores(small, "native", 1, point.gamma, small.test).argmax(1)
+        cosine = scores(small, "cosine", 0, point.gamma, small.test[:]).argmax(1)
+        native = scores(small, "native", 1, point.gamma, small.test[:]).argmax(1)
         assert point.agreement == pytest.approx((guess == cosine).mean())
         assert point.change == pytest.approx(right.mean() - (native == y).mean())
     assert len(grid.points) == 3 * (2 + 3 * 4)

@@ -59,7 +59,7 @@ def noisy() -> FrozenSpace:
 
 def test_cosine_agreement(small: FrozenSpace) -> None:
     found = cosine_agreement(small)
-    cosine, angular = (scores(small, name, 0, 0, small.test) for name in ("cosine", "angular"))
+    cosine, angular = (scores(small, name, 0, 0, small.test[:]) for name in ("cosine", "angular"))
     differ = cosine.argmax(1) != angular.argmax(1)
     assert found.disagreements == differ.sum() > 0
     assert found.agreement == pytest.approx(1 - differ.mean())
@@ -194,8 +194,8 @@ def test_all_pairs_of_few_classes() -> None:
 
 def test_margin_directions(small: FrozenSpace) -> None:
     found = margin_directions(small, per_type=2)
-    before, after = (scores(small, name, 0, 0, small.test) for name in ("native", "temperature"))
-    y, rho = small.test_labels.numpy(), rows(small.test) @ small.state.mu.numpy().T
+    before, after = (scores(small, name, 0, 0, small.test[:]) for name in ("native", "temperature"))
+    y, rho = small.test_labels.numpy(), rows(small.test[:]) @ small.state.mu.numpy().T
     g = np.array([ratio(P, k) for k in small.state.kappa.tolist()]) / TAU
     same, covered, total = 0, 0, 0
     for a, b in found.pairs.tolist():
@@ -217,7 +217,7 @@ def test_margin_directions(small: FrozenSpace) -> None:
 
 def test_typical_margins(small: FrozenSpace) -> None:
     found = typical_margins(small, per_type=2)
-    native, y = scores(small, "native", 1, 0, small.test), small.test_labels.numpy()
+    native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()
     state, nu = small.state, P / 2 - 1
     for i, (a, b) in enumerate(found.pairs.tolist()):
         margin = native[:, a] - native[:, b]

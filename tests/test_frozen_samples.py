@@ -115,7 +115,7 @@ def test_law_of_the_cosine(p: int, kappa: float) -> None:
 
 def test_goodness_of_fit(small: FrozenSpace) -> None:
     found = goodness_of_fit(small)
-    x, y = torch.as_tensor(rows(small.test)), small.test_labels
+    x, y = torch.as_tensor(rows(small.test[:])), small.test_labels
     assert found.classes.tolist() == list(range(C))
     assert int(found.histogram.sum()) == len(small.test)
     one = torch.ones((), dtype=F64)

@@ -38,12 +38,23 @@ LAYERS = [
         "train_images",
         "evaluation",
     ),
-    *("_torch_archive", "proco_checkpoint", "extract", "frozen"),
+    *("_torch_archive", "proco_checkpoint", "extract", "frozen", "ray_engine"),
     *("figures", "verify", "paper", "report"),
     *("watch", "commands", "analyze", "reproduce", "cli", "__main__"),
 ]
 
-HEAVY = ("matplotlib", "triton", "sklearn", "pandas", "rich", "tyro", "torchvision", "timm")
+HEAVY = (
+    "matplotlib",
+    "triton",
+    "sklearn",
+    "pandas",
+    "rich",
+    "tyro",
+    "torchvision",
+    "timm",
+    "ray",
+    "pyarrow",
+)
 
 
 def layer(path: Path) -> str:

@@ -17,6 +17,8 @@ import torch
 from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant import cli, ray_engine
 from resultant.analyze import prepare
+from resultant.data import pieces
+from resultant.data.pieces import open_store
 from resultant.data.store import FeatureStore
 from resultant.frozen import FrozenSpace, analyze_space
 from resultant.frozen.decisions import decide, grid_policies
@@ -71,7 +73,7 @@ def local(folder: Path) -> FrozenSpace:
 @pytest.fixture
 def small_pieces(monkeypatch: Any) -> None:
     """A row group a piece: 70 rows do not fit."""
-    monkeypatch.setattr(ray_engine, "PIECE_BYTES", 70 * 4 * P)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 70 * 4 * P)
 
 
 def alike(found: Any, expected: Any, where: str = "") -> None:
@@ -95,45 +97,52 @@ def plain(analysis: Any) -> dict[str, Any]:
 
 
 def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> None:
-    store = ray_engine.open_store(folder / "*.parquet")
+    store = open_store(folder / "*.parquet")
     y, z = store["train/labels"], FeatureStore.open(folder)["train/features"]
     whole = sum(-(-len(part) // 64) for part in y.chunk(3))
     # The first and the third row group of the first file.
     few = torch.tensor([3, 60, 130, 131])
     for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
-        pieces = ray_engine.cut(store._rows("train/features"), y, chosen)
-        assert len(pieces) == number
-        read = [part for piece in pieces for part in piece.read()]
+        found = pieces.cut(store._rows("train/features"), y, chosen)
+        assert len(found) == number
+        read = [part for piece in found for part in piece.read()]
         at, rows, labels = map(torch.cat, zip(*read, strict=True))
         chosen = torch.arange(len(y)) if chosen is None else chosen
         assert torch.equal(at, torch.arange(len(chosen)))
         assert torch.equal(rows, z[chosen]) and torch.equal(labels, y[chosen])
 
 
+def test_files_of_a_url(folder: Path, small_pieces: None) -> None:
+    store = open_store(f"{folder.as_uri()}/train-*.parquet")
+    found = pieces.cut(store._rows("train/features"), store["train/labels"])
+    found = torch.cat([z for piece in found for _, z, _ in piece.read()])
+    assert torch.equal(found, FeatureStore.open(folder)["train/features"])
+
+
 def test_small_files_share_a_piece(folder: Path) -> None:
-    store = ray_engine.open_store(str(folder))
-    (piece,) = ray_engine.cut(store._rows("train/features"), store["train/labels"])
+    store = open_store(str(folder))
+    (piece,) = pieces.cut(store._rows("train/features"), store["train/labels"])
     assert len(piece.labels) == int(COUNTS.sum()) and piece.first == 0
     assert [len(places) for _, places in piece.parts] == [len(p) for p in piece.labels.chunk(3)]
 
 
 def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> None:
     """Rows that are chosen from files stay so on their way."""
-    stores = (ray_engine.open_store(folder / "train-*.parquet"), FeatureStore.open(folder))
+    stores = (open_store(folder / "train-*.parquet"), FeatureStore.open(folder))
     there = prepare(stores[0]).store
     rows = torch.cat([stores[1]["train/features"]])
     here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
     for split in ("train", "test"):
         expected = here.held_out(0.2, seed=0)[f"{split}/features"]
-        pieces = ray_engine.cut(there._rows(f"{split}/features"), there[f"{split}/labels"])
-        assert torch.equal(torch.cat([z for p in pieces for _, z, _ in p.read()]), expected)
+        found = pieces.cut(there._rows(f"{split}/features"), there[f"{split}/labels"])
+        assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
 
 
 def test_all_questions_as_locally(
     folder: Path, local: FrozenSpace, workers: None, small_pieces: None
 ) -> None:
     steps: dict[str, float] = {}
-    store = prepare(ray_engine.open_store(folder / "*.parquet")).store
+    store = prepare(open_store(folder / "*.parquet")).store
     space = ray_engine.fit_space(store, "features", progress=steps.__setitem__)
     assert torch.equal(space.statistics.count, local.statistics.count)
     torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
@@ -177,7 +186,7 @@ def test_a_killed_worker_is_survived(
 ) -> None:
     for name in ("_sums", "_answered"):
         monkeypatch.setattr(ray_engine, name, dies_once(tmp_path / name, getattr(ray_engine, name)))
-    space = ray_engine.fit_space(ray_engine.open_store(folder), "features")
+    space = ray_engine.fit_space(open_store(folder), "features")
     assert torch.equal(space.statistics.count, local.statistics.count)
     torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
     policies = grid_policies()
@@ -193,13 +202,13 @@ def test_a_killed_worker_is_survived(
 def test_samples_that_do_not_fit_are_left_out(
     folder: Path, local: FrozenSpace, workers: None, monkeypatch: Any
 ) -> None:
-    questions = ("cosine", "gradients", "same_state", "typical")
-    space = ray_engine.fit_space(ray_engine.open_store(folder), "features")
+    questions = ("gradients", "same_state", "typical")
+    space = ray_engine.fit_space(open_store(folder), "features")
     held = 5 * len(COUNTS)
     monkeypatch.setattr(ray_engine, "SAMPLE_BYTES", 4 * P * held)
     found = ray_engine.answer(space, questions)
-    assert set(found.notes or {}) == {"cosine", "gradients", "typical"}
-    assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["cosine"]
+    assert set(found.notes or {}) == {"gradients", "typical"}
+    assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["typical"]
     alike(plain(found)["same_state"], plain(analyze_space(local, questions))["same_state"])
 
 
@@ -263,9 +272,9 @@ def test_folders_name_splits(tmp_path: Path) -> None:
     z, y = np.eye(4), [0, 0, 1, 1]
     for split in ("train", "test"):
         write(tmp_path / split / "0.parquet", z, y)
-    store = ray_engine.open_store(tmp_path / "*" / "*.parquet")
+    store = open_store(tmp_path / "*" / "*.parquet")
     assert store.splits == ("test", "train")
-    assert ray_engine.open_store(tmp_path / "test" / "*.parquet").splits == ("train",)
+    assert open_store(tmp_path / "test" / "*.parquet").splits == ("train",)
 
 
 def test_without_ray(monkeypatch: Any) -> None:

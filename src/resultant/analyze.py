@@ -20,6 +20,7 @@ from rich.text import Text
 from safetensors import SafetensorError, safe_open
 
 from resultant import checkpoint, ray_engine
+from resultant.data.pieces import open_store
 from resultant.data.store import FeatureStore
 from resultant.evaluation import versions
 from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
@@ -81,7 +82,7 @@ def analyze(
     with ExitStack() as stack:
         found = path or stack.enter_context(_shipped())
         if engine == "ray":
-            prepared = prepare(ray_engine.open_store(found, features, labels))
+            prepared = prepare(open_store(found, features, labels))
             stack.enter_context(ray_engine.cluster())
         else:
             prepared = prepare(FeatureStore.open(found, features=features, labels=labels))

@@ -4,8 +4,7 @@ Statistics merge, and a decision needs its own row only. The driver reads footer
 the files into pieces of whole row groups, and sends these out: sums of classes come back and are
 merged on the way, decisions of queries come back row by row. A piece of a worker that dies is done
 again. Questions that look at some rows (`SAMPLED`) get them on the driver, in one reading, as long
-as they fit in `SAMPLE_BYTES`; what does not fit is left out with a note. That holds for the
-comparison with cosine prototypes too, which looks at all held-out rows.
+as they fit in `SAMPLE_BYTES`; what does not fit is left out with a note.
 
 The driver holds tens of bytes a row, and 16 for each held-out row and policy.
 """
@@ -15,14 +14,10 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,11 +26,11 @@ from torch import Tensor
 
 from resultant._features import require_temperature
 from resultant.classes import ClassStatistics
-from resultant.data.parquet import ParquetRows
-from resultant.data.readers import _read_parquet as read_parquet_arrays
-from resultant.data.shards import Joined, Rows, Selected, join, split_of
+from resultant.data.pieces import Piece, cut
+from resultant.data.shards import Rows
 from resultant.data.store import FeatureStore
 from resultant.frozen.analysis import QUESTIONS, Analysis, analyze_space
+from resultant.frozen.cosine import CosineAgreement, agreement, compared
 from resultant.frozen.decisions import (
     Decisions,
     Policy,
@@ -46,21 +41,16 @@ from resultant.frozen.decisions import (
 from resultant.frozen.recommend import recommend
 from resultant.frozen.space import ROW_BYTES, FrozenSpace, Progress, unit
 
-# Bytes of features that a worker reads at a time, about; a piece is that or one row group.
-PIECE_BYTES = 1 << 28
-
 # Bytes of rows that questions may have on the driver.
 SAMPLE_BYTES = 1 << 32
 
 # Sums that are merged into one before the driver sees them.
 FAN = 8
 
-# Footers that are read at a time.
-THREADS = 16
-
 # Questions that look at rows, those first that need few.
 SAMPLED = ("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit")
 DECIDED = ("grid", "recommendation")
+WHOLE = (*DECIDED, "cosine")
 COLUMNS = ("prediction", "nll", "confidence")
 
 # Of places [k], rows [k, p] and labels [k]: columns [k, ...] by name.
@@ -103,154 +93,6 @@ def _ray() -> Any:
     except ImportError:
         raise ValueError("expected ray: pip install resultant[ray]") from None
     return ray
-
-
-def open_store(
-    pattern: str | os.PathLike[str], features: str | None = None, labels: str | None = None
-) -> FeatureStore:
-    """The store of the Parquet files that a pattern, a folder or a name stands for.
-
-    Workers read the files too: they must find them under the same absolute name. A pattern is
-    taken by components; a split is named by how a file or a folder below the pattern's fixed part
-    begins, or by the column ``split``.
-    """
-    where = os.fspath(pattern)
-    files = _listed(where)
-
-    def read(file: tuple[Any, str]) -> tuple[dict[str, Rows], dict[str, Any]]:
-        return read_parquet_arrays(*file, features, labels)
-
-    parts: dict[str, list[tuple[str, Rows]]] = {}
-    metadata: dict[str, Any] = {}
-    with ThreadPoolExecutor(THREADS) as threads:
-        for (path, _), (arrays, about) in zip(files, threads.map(read, files), strict=True):
-            metadata = about | metadata
-            for name, rows in arrays.items():
-                parts.setdefault(name, []).append((str(path), rows))
-    return FeatureStore(where, {n: join(where, n, each) for n, each in parts.items()}, metadata)
-
-
-def _listed(where: str) -> list[tuple[Path | str, str]]:
-    """The files in sorted order, those of a URL as strings, and the split of each."""
-    from pyarrow import fs
-
-    url = "://" in where
-    whole, *query = re.split(r"(?=\?)", where, maxsplit=1) if url else [os.path.abspath(where)]
-    parts = whole.split("/")
-    fixed = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
-    try:
-        system, base = fs.FileSystem.from_uri("".join(["/".join(parts[:fixed]) or "/", *query]))
-        if fixed == len(parts) and system.get_file_info(base).is_file:
-            fixed, base = fixed - 1, base.rpartition("/")[0]
-        wanted = parts[fixed:]
-        found = system.get_file_info(fs.FileSelector(base, recursive=len(wanted) != 1))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"expected Parquet files at {where}, got: {error}") from None
-    names = (i.path.removeprefix(base).lstrip("/").split("/") for i in found if i.is_file)
-    names = [n for n in names if not any(part.startswith(".") for part in n)]
-    if wanted:
-        names = [n for n in names if len(n) == len(wanted) and all(map(fnmatchcase, n, wanted))]
-        other = next((n[-1] for n in names if not n[-1].endswith(".parquet")), None)
-    else:
-        names, other = [n for n in names if n[-1].endswith(".parquet")], None
-    if other or not names:
-        raise ValueError(f"expected Parquet files at {where}, got {other or 'none'}")
-    files: list[tuple[Path | str, str]] = []
-    for name in sorted(names):
-        path = "/".join([*parts[:fixed], *name])
-        split = next((s for s in map(split_of, name) if s is not None), "train")
-        files.append(("".join([path, *query]) if url else Path(path), split))
-    return files
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What a worker does at once: rows at ascending places [m] of files, in order, and their
-    ``labels`` [n], from ``first`` on in the array that they are a piece of."""
-
-    first: int
-    parts: tuple[tuple[ParquetRows, Tensor], ...]
-    labels: Tensor
-
-    def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Where rows stand [k], the rows as they are [k, p], and their labels [k]."""
-        blocks, top = [], 0
-        height = _height(self.parts[0][0])
-        for block in (block for part in self.parts for block in _blocks(*part, height)):
-            blocks.append(block)
-            stop = top + sum(map(len, blocks))
-            if stop - top >= height or stop == len(self.labels):
-                at = torch.arange(self.first + top, self.first + stop)
-                yield at, torch.cat(blocks), self.labels[top:stop]
-                blocks, top = [], stop
-
-
-def _height(rows: Rows) -> int:
-    return max(1, PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize))
-
-
-def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:
-    """The rows at ascending places, from one reading: to go back would be to start again."""
-    end = int(places[-1]) + 1
-    for top in range(int(places[0]), end, height):
-        stop = min(top + height, end)
-        low, high = torch.searchsorted(places, torch.tensor([top, stop])).tolist()
-        yield rows.read(top, stop)[places[low:high] - top]
-
-
-def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
-    """The rows, or those at ascending places ``index`` [n], in pieces of whole row groups."""
-    index = torch.arange(len(rows)) if index is None else index
-    leaves = list(_leaves(rows, index))
-    with ThreadPoolExecutor(THREADS) as threads:
-        groups = list(threads.map(_groups, (leaf.path for leaf, _ in leaves)))
-    height, pieces = 0, [[]]
-    for (leaf, places), sizes in zip(leaves, groups, strict=True):
-        ends = torch.searchsorted(places, torch.tensor(sizes[:-1], dtype=torch.int64).cumsum(0))
-        together = False
-        for size, chosen in zip(sizes, places.tensor_split(ends), strict=True):
-            if height and height + size > _height(rows):
-                height, together = 0, False
-                pieces.append([])
-            if not len(chosen):
-                together = False
-            elif together:
-                pieces[-1][-1][1].append(chosen)
-            else:
-                # Rows that were not read yet: an open file cannot be sent.
-                fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)  # type: ignore[arg-type]
-                pieces[-1].append((fresh, [chosen]))
-                together = True
-            height += size if together else 0
-    found, first = [], 0
-    for parts in filter(None, pieces):
-        chosen = tuple((leaf, torch.cat(places)) for leaf, places in parts)
-        stop = first + sum(len(places) for _, places in chosen)
-        found.append(Piece(first, chosen, labels[index[first:stop]]))
-        first = stop
-    return found
-
-
-def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
-    """The files behind rows, and which of their rows are at ascending places, in order."""
-    if isinstance(rows, Selected):
-        yield from _leaves(rows.rows, rows.index[index])
-    elif isinstance(rows, Joined):
-        ends = torch.searchsorted(index, torch.tensor(rows.tops[1:-1], dtype=torch.int64))
-        for part, top, places in zip(rows.parts, rows.tops, index.tensor_split(ends), strict=False):
-            if len(places):
-                yield from _leaves(part, places - top)
-    else:
-        assert isinstance(rows, ParquetRows)
-        yield rows, index
-
-
-def _groups(path: Path | str) -> list[int]:
-    """The rows of each row group of a file."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        return [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
 
 
 def _sent(pieces: Sequence[Piece]) -> Any:
@@ -345,26 +187,12 @@ def decide_all(
     """`decide` on all held-out queries of a space of `fit_space`, on the cluster."""
     held, labels = space.test, space.test_labels
     assert isinstance(held, FetchedRows)
-    # What there is to decide, from no query; and the space without its rows, to be sent.
+    # What there is to decide, from no query.
     found = decide(space, policies, torch.empty(0, dtype=torch.int64))
-    rule = copy.copy(space)
-    rule.train = rule.test = torch.empty(0, space.dim)
-    rule.labels = rule.test_labels = labels[:0]
-    rule.statistics = ClassStatistics(1, 2)
-    columns = {name: getattr(found, name) for name in COLUMNS}
-    wholes = {
-        name: torch.empty(len(column), len(labels), dtype=next(iter(column.values())).dtype)
-        for name, column in columns.items()
-    }
-    done = 0
-    for answers in _asked(held.rows, labels, partial(_decided, rule, tuple(policies))):
-        at = answers.pop("at")
-        for name, values in answers.items():
-            wholes[name][:, at] = values.T
-        done += len(at)
-        if progress is not None:
-            progress("decisions", done / len(labels))
-    for name, column in columns.items():
+    rule = _without_rows(space)
+    wholes = _collected(held, partial(_decided, rule, tuple(policies)), "decisions", progress)
+    for name in COLUMNS:
+        column: dict[Policy, Tensor] = getattr(found, name)
         column.update(zip(column, wholes[name], strict=True))
     return replace(found, labels=labels)
 
@@ -378,6 +206,45 @@ def _decided(
     rule.test, rule.test_labels = z, y
     found = decide(rule, policies)
     return {name: torch.stack(list(getattr(found, name).values()), 1) for name in COLUMNS}
+
+
+def compare_all(space: FrozenSpace, *, progress: Progress | None = None) -> CosineAgreement:
+    """`cosine_agreement` of a space of `fit_space`, on the cluster."""
+    assert isinstance(space.test, FetchedRows)
+    question = partial(_compared, _without_rows(space))
+    return agreement(space, *_collected(space.test, question, "cosine", progress).values())
+
+
+def _compared(rule: FrozenSpace, at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+    found = compared(rule, unit(z, "test", at).to(rule.dtype))
+    return {str(i): column for i, column in enumerate(found)}
+
+
+def _without_rows(space: FrozenSpace) -> FrozenSpace:
+    """A space that can be sent: the classes, and no rows."""
+    rule = copy.copy(space)
+    rule.train = rule.test = torch.empty(0, space.dim)
+    rule.labels = rule.test_labels = space.labels[:0]
+    rule.statistics = ClassStatistics(1, 2)
+    return rule
+
+
+def _collected(
+    held: FetchedRows, question: Question, step: str, progress: Progress | None
+) -> dict[str, Tensor]:
+    """The columns [..., N] of a row-wise question on all rows, by name."""
+    wholes: dict[str, Tensor] = {}
+    done = 0
+    for answers in _asked(held.rows, held.labels, question):
+        at = answers.pop("at")
+        for name, values in answers.items():
+            if name not in wholes:
+                wholes[name] = values.new_empty(*values.shape[1:], len(held))
+            wholes[name][..., at] = values.movedim(0, -1)
+        done += len(at)
+        if progress is not None:
+            progress(step, done / len(held))
+    return wholes
 
 
 def _asked(
@@ -463,13 +330,10 @@ def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0
     wanted = [torch.empty(0, dtype=torch.int64)] * 2
     width = train.shape[1] * max(train.rows.dtype.itemsize, test.rows.dtype.itemsize)
     asked = tuple(questions)
-    for name in (q for q in (*SAMPLED, "cosine") if q in asked):
+    for name in (q for q in SAMPLED if q in asked):
         noting = copy.copy(space)
         noting.train, noting.test = stand_ins = NotedRows(train.shape), NotedRows(test.shape)
-        if name == "cosine":
-            stand_ins[1].asked = torch.arange(len(test))
-        else:
-            analyze_space(noting, [name], seed=seed)
+        analyze_space(noting, [name], seed=seed)
         more = [torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)]
         if sum(map(len, more)) * width <= SAMPLE_BYTES:
             wanted = more
@@ -487,22 +351,21 @@ def answer(
     """`analyze_space` of a space of `fit_space`: decisions are made on the cluster, other
     questions get their rows from there."""
     questions = tuple(questions)
-    decided: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     notes: dict[str, str] = {}
+    asked: dict[str, Callable[[], Any]] = {"cosine": lambda: compare_all(space, progress=progress)}
     if set(questions) & set(DECIDED):
         decisions = decide_all(space, grid_policies(), progress=progress)
-        asked: dict[str, Callable[[], Any]] = {
-            "grid": lambda: realization_grid(space, decisions=decisions),
-            "recommendation": lambda: recommend(space, decisions=decisions, seed=seed),
-        }
-        for name in (q for q in DECIDED if q in questions):
-            try:
-                decided[name] = asked[name]()
-            except ValueError as error:
-                notes[name] = str(error)
-            if progress is not None:
-                progress(name, 1.0)
+        asked["grid"] = lambda: realization_grid(space, decisions=decisions)
+        asked["recommendation"] = lambda: recommend(space, decisions=decisions, seed=seed)
+    for name in (q for q in WHOLE if q in questions):
+        try:
+            answers[name] = asked[name]()
+        except ValueError as error:
+            notes[name] = str(error)
+        if progress is not None:
+            progress(name, 1.0)
     fetch_samples(space, questions, seed=seed)
-    rest = [q for q in questions if q not in DECIDED]
+    rest = [q for q in questions if q not in WHOLE]
     found = analyze_space(space, rest, seed=seed, progress=progress)
-    return replace(found, **decided, notes={**notes, **(found.notes or {})})
+    return replace(found, **answers, notes={**notes, **(found.notes or {})})

@@ -47,9 +47,10 @@ class ParquetColumns:
 
 
 def read_parquet(
-    path: Path, features: str | None = None, labels: str | None = None
+    path: Path | str, features: str | None = None, labels: str | None = None
 ) -> ParquetColumns:
-    """The columns of a Parquet file; features are read when they are asked for.
+    """The columns of a Parquet file, whose name may be a URL that Arrow knows; features are read
+    when they are asked for.
 
     Without a name, every list column of floats is a feature, and the labels are in `LABELS`.
     """
@@ -67,7 +68,7 @@ def read_parquet(
                 raise ValueError(f"no column of lists of floats among {columns}")
             label = _label_column(schema, labels)
             used = [*chosen, *(n for n in (label, SPLIT) if n in schema.names)]
-            _refuse_bombs(file, used, os.path.getsize(path))
+            _refuse_bombs(file, used, _size(path))
             found = {n: _rows(path, file, schema.field(n)) for n in chosen}
             y = None if label is None else _labels(file, schema.field(label))
             splits = _splits(file) if SPLIT in schema.names else {}
@@ -82,7 +83,9 @@ class ParquetRows(Rows):
     """A list column. Reading on from where the last piece ended costs nothing extra; elsewhere it
     starts at the row group."""
 
-    def __init__(self, path: Path, name: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    def __init__(
+        self, path: Path | str, name: str, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> None:
         self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
         self.next, self.left = 0, torch.empty((0, shape[1]), dtype=dtype)
         self.stream: Iterator[Tensor] = iter(())
@@ -153,7 +156,17 @@ def _arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _open(path: Path) -> pq.ParquetFile:
+def _size(path: Path | str) -> int:
+    """The bytes of a file, or of what a URL names."""
+    if isinstance(path, Path):
+        return os.path.getsize(path)
+    from pyarrow import fs
+
+    system, name = fs.FileSystem.from_uri(path)
+    return system.get_file_info(name).size
+
+
+def _open(path: Path | str) -> pq.ParquetFile:
     return _arrow()[1].ParquetFile(
         path,
         buffer_size=1 << 20,
@@ -202,7 +215,7 @@ def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
             raise ValueError(f"columns that decode to {got}, beyond the limit of {limit:,}")
 
 
-def _rows(path: Path, file: pq.ParquetFile, field: pa.Field) -> Rows:
+def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
     """The rows of a list column, whose width is what the number of its values says."""
     metadata = file.metadata
     values = 0

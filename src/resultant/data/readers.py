@@ -61,7 +61,7 @@ def _read(
     """The arrays of a file by full name, and its metadata."""
     path, split = file.path, file.split or "train"
     if path.suffix == ".parquet":
-        return _read_parquet(path, split, features, labels)
+        return read_parquet_arrays(path, split, features, labels)
     if path.suffix == ".npy":
         # train_features.npy, or features.npy in a folder train.
         return {full_name(file.name, split): read_npy(path, keep=keep)}, {}
@@ -101,9 +101,10 @@ def _read_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[
     return arrays, metadata
 
 
-def _read_parquet(
-    path: Path, split: str, features: str | None, labels: str | None
+def read_parquet_arrays(
+    path: Path | str, split: str, features: str | None, labels: str | None
 ) -> tuple[dict[str, Rows], dict[str, Any]]:
+    """The columns of a Parquet file or URL by full name, and its metadata."""
     columns = read_parquet(path, features, labels)
     arrays = dict(columns.features)
     if columns.labels is not None:

@@ -89,16 +89,32 @@ def cosine_agreement(
 ) -> CosineAgreement:
     """Where Pure Angular at beta = 0 and the cosine rule disagree, and where they cannot, at zero
     prior."""
-    state, columns = space.state, []
-    height = max(1, PIECE_BYTES // (8 * space.num_classes))
+    columns = []
     for at, z, _ in space.queries(chunk=chunk):
-        found = certificate(z, state, space.tau, chunk=height, validate_args=False)
-        columns.append(
-            (found.margin, found.residual_range, found.certified, found.prediction, found.angular)
-        )
+        columns.append(compared(space, z))
         if progress is not None:
             progress("cosine", at.stop / len(space.test))
-    margin, residual, certified, cosine, angular = map(torch.cat, zip(*columns, strict=True))
+    return agreement(space, *map(torch.cat, zip(*columns, strict=True)))
+
+
+@torch.no_grad()
+def compared(space: FrozenSpace, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    r"""Of unit queries ``z`` [n, p]: :math:`\bar gm_{\cos}`, :math:`D`, whether certified, and the
+    predictions of cosine and Pure Angular, [n] each."""
+    height = max(1, PIECE_BYTES // (8 * space.num_classes))
+    found = certificate(z, space.state, space.tau, chunk=height, validate_args=False)
+    return found.margin, found.residual_range, found.certified, found.prediction, found.angular
+
+
+def agreement(
+    space: FrozenSpace,
+    margin: Tensor,
+    residual: Tensor,
+    certified: Tensor,
+    cosine: Tensor,
+    angular: Tensor,
+) -> CosineAgreement:
+    """What `compared` says of all held-out queries, [N] each, together."""
     differ, N, gbar = cosine != angular, len(margin), float(space.gain.mean())
     gap = margin / gbar
     # By rank, so that the deciles are even whatever the ties.
