@@ -33,6 +33,7 @@ LAYERS = [
         "_ranks",
         "stack",
         "checkpoint",
+        "metrics",
         "train",
         "probe",
         "train_images",

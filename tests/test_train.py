@@ -23,9 +23,10 @@ from resultant.augment import normalize
 from resultant.classes import ClassState
 from resultant.data.longtail import long_tail_indices
 from resultant.gain import REALIZATIONS
+from resultant.metrics import gain_metrics
 from resultant.models import StackedResNet32
 from resultant.presets import Run, TrainConfig
-from resultant.train import Job, Progress, Trained, gain_metrics, outputs, train_cifar
+from resultant.train import Job, Progress, Trained, outputs, train_cifar
 from tiny_cifar import tiny_cifar, tiny_config
 
 DATA = tiny_cifar(each=6, size=16)

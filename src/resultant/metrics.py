@@ -1,0 +1,87 @@
+"""What is written down about a run after every epoch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from resultant import checkpoint
+from resultant.classes import ClassState
+from resultant.gain import realize
+from resultant.presets import Run, TrainConfig
+
+
+def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
+    """The quantities of fig:training-gain and fig:c10-trajectory that the bank alone gives.
+
+    ``gain`` is of the native score, ``applied`` of the realized one; ``intercept_drift`` is the
+    mean absolute change of the scores at cosine zero.
+    """
+    tau = config.temperature
+    native = realize(state, tau)
+    realized = realize(state, tau, run.realization, run.beta, family=config.family)
+    g, applied, zero = native.gain(), realized.gain(), torch.zeros_like(state.kappa)
+    drift = (realized.at(zero) - native.at(zero)).abs().mean()
+    return {
+        "gain_mean": float(g.mean()),
+        "gain_sd": float(g.std()),
+        "applied_gain_sd": float(applied.std()),
+        "kappa_min": float(state.kappa.min()),
+        "kappa_max": float(state.kappa.max()),
+        "intercept_drift": float(drift),
+    }
+
+
+class Metrics:
+    """metrics.jsonl, a line for each run and epoch; on resuming, lines past the checkpoint go."""
+
+    def __init__(
+        self, config: TrainConfig, out: Path, first: int, tensorboard: bool = False
+    ) -> None:
+        self.config, self.path = config, out / "metrics.jsonl"
+        self.last: dict[str, dict[str, Any]] = {}
+        out.mkdir(parents=True, exist_ok=True)
+        kept = []
+        if self.path.exists():
+            # The end of a line that was being written when the job was killed is not JSON.
+            for line in self.path.read_text().splitlines():
+                try:
+                    values = json.loads(line)
+                except ValueError:
+                    continue
+                if values["epoch"] <= first:
+                    kept.append(line + "\n")
+                    self.last[values["run"]] = values
+        checkpoint.write_text(self.path, "".join(kept))
+        self.board: Any = None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise ValueError("expected tensorboard: pip install tensorboard") from None
+            self.board = SummaryWriter(out)
+
+    def write(self, epoch: int, seen: list[dict[str, Any]]) -> None:
+        lines = []
+        for values in seen:
+            values = dict(values)
+            run, state = values.pop("run"), values.pop("state")
+            values |= gain_metrics(self.config, run, state)
+            rate = self.config.rate(epoch)
+            values = {"run": run.name, "epoch": epoch + 1, "rate": rate, **values}
+            best = max(
+                values.get("accuracy", 0.0), self.last.get(run.name, {}).get("best_accuracy", 0.0)
+            )
+            if best:
+                values["best_accuracy"] = best
+            lines.append(json.dumps(values) + "\n")
+            self.last[run.name] = values
+            if self.board is not None:
+                for name, value in values.items():
+                    if isinstance(value, float):
+                        self.board.add_scalar(f"{name}/{run.name}", value, epoch + 1)
+        with self.path.open("a") as file:
+            file.write("".join(lines))
