@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
 
 from torchvision_schemas import define_missing
 
@@ -14,6 +15,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
 define_missing()
+
+# The same examples at every run; HYPOTHESIS_PROFILE=default draws new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
