@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal
 
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from safetensors import SafetensorError, safe_open
 
@@ -27,6 +26,7 @@ from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
 from resultant.report import comparison, page
 from resultant.report.content import analysis_page
 from resultant.report.words import listed
+from resultant.watch import Shown
 
 SHIPPED = "cifar100-lt-if100.safetensors"
 SHARE = 0.2
@@ -317,29 +317,16 @@ def _tell(console: Console, made: page.Page, out: Path) -> None:
         console.print(line, soft_wrap=True)
 
 
-class Watch:
+class Watch(Shown):
     """``watch(step, share)``: a bar on a terminal, a line a finished step elsewhere."""
 
     def __init__(self, console: Console, steps: int) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        self.console = console
-        shown = console.is_terminal
-        self.bar = Progress(*columns, console=console, transient=True, disable=not shown)
+        super().__init__(
+            console, TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+        )
         self.task = self.bar.add_task("", total=steps)
         self.done: set[str] = set()
         self.started = time.perf_counter()
-
-    def __enter__(self) -> Watch:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.bar.stop()
 
     def __call__(self, step: str, share: float) -> None:
         if share >= 1 and step not in self.done:

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from resultant.train import Progress
 
 
-class Watch:
-    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one."""
+class Shown:
+    """A bar for the length of a ``with`` block, on a terminal; elsewhere there is none."""
 
-    def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
-        self.console, self.title, self.quiet = console, title, quiet
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}"),
-        )
+    def __init__(self, console: Console, *columns: ProgressColumn, quiet: bool = False) -> None:
+        self.console, self.quiet = console, quiet
         shown = console.is_terminal and not quiet
         self.bar = Bar(*columns, console=console, transient=True, disable=not shown)
-        self.task = self.bar.add_task(title, total=float(epochs), said="")
-        self.done = 0
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
@@ -40,6 +32,23 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         self.bar.stop()
+
+
+class Watch(Shown):
+    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one."""
+
+    def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
+        super().__init__(
+            console,
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}"),
+            quiet=quiet,
+        )
+        self.title, self.done = title, 0
+        self.task = self.bar.add_task(title, total=float(epochs), said="")
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
