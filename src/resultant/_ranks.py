@@ -57,5 +57,8 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if cuda else "gloo")
     yield device
-    # Not after an error: the others may be waiting, and torchrun ends them.
+    # Not after an error: the others may be waiting, and torchrun ends them. The barrier lets the
+    # threads of gloo drop the tensors of what they did before; one that drops a tensor while
+    # Python ends aborts the process.
+    dist.barrier()
     dist.destroy_process_group()
