@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
 
-from resultant import boundaries
+from resultant import _roots
 from resultant.boundaries import (
     LOCATIONS,
     PAIR_TYPES,
@@ -257,10 +257,11 @@ def test_a_class_of_prior_zero_has_no_boundary() -> None:
     assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
 
 
-def test_a_bracket_lost_to_rounding_gives_its_better_end() -> None:
+@pytest.mark.parametrize("find", [_roots.elementwise, _roots.brent])
+def test_a_bracket_lost_to_rounding_gives_its_better_end(find: _roots.Find) -> None:
     low, high = torch.tensor([0.1, 0.1], dtype=F64), torch.tensor([0.2, 0.2], dtype=F64)
     slope = torch.tensor([1.0, -1.0], dtype=F64)
-    root = boundaries._refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high)
+    root = _roots.refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high, find)
     assert root.tolist() == [0.1, 0.2]
 
 
@@ -269,7 +270,7 @@ def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch
     rule = realize(classes(), TAU, "angular", 1.8)
     whole = short_arc_roots(rule, exhaustive=exhaustive)
     rest = posterior_thresholds(rule, all_pairs(C))
-    monkeypatch.setattr(boundaries, "CHUNK_BYTES", 8 * LOCATIONS * 4)
+    monkeypatch.setattr(_roots, "CHUNK_BYTES", 8 * LOCATIONS * 4)
     part = short_arc_roots(rule, exhaustive=exhaustive)
     assert torch.equal(part.count, whole.count)
     close(part.root, whole.root)
@@ -439,7 +440,7 @@ def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
 
 @pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
 def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boundaries, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(_roots, "CHUNK_BYTES", chunk)
     state, groups = long_tail()
     chosen = select_pairs(state, groups, seed=3)
     assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6

@@ -21,7 +21,7 @@ LAYERS = [
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
     *("_features", "classes", "shots", "finite_sample", "gain"),
-    *("geometry", "boundaries", "certificates"),
+    *("geometry", "_roots", "boundaries", "certificates"),
     *("_projection", "population"),
     *("bank", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),

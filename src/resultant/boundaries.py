@@ -13,28 +13,23 @@ can bend D back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import combinations, combinations_with_replacement, product
 from numbers import Real
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant import _checks as checks
+from resultant import _roots
 from resultant._features import normalized, shape_of
+from resultant._roots import LOCATIONS as LOCATIONS
 from resultant.classes import ClassState
 from resultant.gain import Realization
 from resultant.geometry import all_pairs, require_pairs
 from resultant.shots import HEAD, MEDIUM, TAIL
-
-LOCATIONS = 2001
-
-# Bytes of margins at a time; a few times as much is at work.
-CHUNK_BYTES = 1 << 25
 
 # The slope of a score counts as positive from this share of the terms it is the sum of.
 RISING = 1e-9
@@ -48,9 +43,6 @@ PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
 FEW_CLASSES = 20
 
 Pair = tuple[int, int]
-
-# (angles u [K, P], which of the pairs [P]) -> margins [K, P]
-Margin = Callable[[Tensor, Tensor], Tensor]
 
 
 class Change(IntEnum):
@@ -138,8 +130,12 @@ def short_arc_roots(
 
     Sign changes between 2,001 uniform locations and zeros at one of them are counted, each once;
     a single one is refined to rounding. Where both scores rise all along, at most one root exists
-    and the ends of the arc tell, so the locations are left out unless ``exhaustive``. Prototypes
-    that coincide have no arc, and no root.
+    and the ends of the arc tell, so the locations are left out there. Prototypes that coincide
+    have no arc, and no root.
+
+    ``exhaustive`` is the protocol of the paper to the letter, for some thousands of pairs: every
+    arc has its 2,001 locations, and Brent's method (`scipy.optimize.brentq`) refines root by root.
+    Otherwise all roots are refined at once by a method like it (`scipy.optimize.elementwise`).
     """
     if pairs is None:
         pairs = all_pairs(len(rule.mu), rule.mu.device)
@@ -151,8 +147,10 @@ def short_arc_roots(
         return rule.at(u.cos(), a) - rule.at((theta[which] - u).cos(), b)
 
     if exhaustive:
-        return _solve(margin, theta, torch.zeros_like(theta, dtype=torch.bool))
-    return _solve(margin, theta, _rising(rule)[pairs].all(-1))
+        falling, find = torch.zeros_like(theta, dtype=torch.bool), _roots.brent
+    else:
+        falling, find = _rising(rule)[pairs].all(-1), _roots.elementwise
+    return ArcRoots(theta, *_roots.solve(margin, theta, falling, find))
 
 
 @torch.no_grad()
@@ -196,7 +194,9 @@ def posterior_thresholds(
         return mine - scores.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
 
     falling = torch.zeros_like(theta, dtype=torch.bool)
-    return _solve(margin, theta, falling, width=len(rule.mu))
+    return ArcRoots(
+        theta, *_roots.solve(margin, theta, falling, _roots.elementwise, width=len(rule.mu))
+    )
 
 
 def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
@@ -276,7 +276,7 @@ def _require(rule: Realization, pairs: Tensor, validate: bool | None) -> None:
 def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:
     """The pairs of the largest cosine between two groups, or within one, in falling order."""
     found: list[tuple[float, int, int]] = []
-    height = max(1, CHUNK_BYTES // (8 * max(1, len(second))))
+    height = max(1, _roots.CHUNK_BYTES // (8 * max(1, len(second))))
     for top in range(0, len(first), height):
         rows = first[top : top + height]
         rho = mu[rows] @ mu[second].T
@@ -323,7 +323,7 @@ def _others(
 def _angles(mu: Tensor, pairs: Tensor) -> Tensor:
     """The angles [P] between float64 unit vectors, right to rounding also near zero and pi."""
     theta = mu.new_empty(len(pairs))
-    for part in torch.arange(len(pairs), device=mu.device).split(_height(mu.shape[1])):
+    for part in torch.arange(len(pairs), device=mu.device).split(_roots.height(mu.shape[1])):
         a, b = mu[pairs[part, 0]], mu[pairs[part, 1]]
         norm = torch.linalg.vector_norm
         theta[part] = 2 * torch.atan2(norm(a - b, dim=-1), norm(a + b, dim=-1))
@@ -337,60 +337,3 @@ def _rising(rule: Realization) -> Tensor:
     """
     terms = rule.gain().abs() + (0.0 if rule.slope is None else rule.slope.abs())
     return rule.slope_at(torch.ones_like(rule.kappa)) > RISING * terms
-
-
-def _solve(margin: Margin, theta: Tensor, falling: Tensor, width: int = 1) -> ArcRoots:
-    """Count and refine the roots of margins on arcs; ``falling`` ones need only their two ends.
-
-    ``width`` numbers are at work for each margin.
-    """
-    count = torch.zeros_like(theta, dtype=torch.int64)
-    root = torch.full_like(theta, math.nan)
-    for kind, locations in ((falling, 2), (~falling, LOCATIONS)):
-        open_arcs = (kind & (theta > 0)).nonzero().squeeze(-1)
-        if not len(open_arcs):
-            continue
-        fractions = torch.linspace(0, 1, locations, dtype=theta.dtype, device=theta.device)
-        for which in open_arcs.split(_height(locations * width)):
-            u = fractions.unsqueeze(1) * theta[which]
-            D = margin(u, which)
-            # Compared and not multiplied: NaN, of two classes of prior zero, is then no root.
-            zero = D == 0
-            cross = ((D[:-1] < 0) & (D[1:] > 0)) | ((D[:-1] > 0) & (D[1:] < 0))
-            count[which] = zero.sum(0) + cross.sum(0)
-            single = count[which] == 1
-            root[which[single & zero.any(0)]] = u.T[zero.T & single.unsqueeze(1)]
-            refine = single & cross.any(0)
-            inside = cross.T & refine.unsqueeze(1)
-            bracket = u[:-1].T[inside], u[1:].T[inside]
-            root[which[refine]] = _refine(margin, which[refine], *bracket)
-    return ArcRoots(theta, count, root)
-
-
-def _refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The roots [P] in brackets."""
-    if not len(which):
-        return low
-
-    def f(u: np.ndarray, i: np.ndarray) -> np.ndarray:
-        at = torch.as_tensor(u, device=low.device)
-        index = torch.as_tensor(i, device=low.device).long()
-        return margin(at.unsqueeze(0), index).squeeze(0).cpu().numpy()
-
-    # Loaded here: it is slow to import, and few need it.
-    from scipy.optimize.elementwise import find_root
-
-    found = find_root(f, (low.cpu().numpy(), high.cpu().numpy()), args=(which.cpu().numpy(),))
-    root = torch.as_tensor(found.x, device=low.device)
-    # Scores may round otherwise in other company, so that a margin of rounding changes its sign
-    # and with it the bracket: the root is at that end then.
-    lost = torch.as_tensor(~found.success, device=low.device)
-    ends = torch.stack([low[lost], high[lost]])
-    nearest = margin(ends, which[lost]).abs().argmin(0, keepdim=True)
-    root[lost] = ends.gather(0, nearest).squeeze(0)
-    return root
-
-
-def _height(width: int) -> int:
-    """How many rows of float64 numbers take CHUNK_BYTES."""
-    return max(1, CHUNK_BYTES // (8 * width))

@@ -1,0 +1,113 @@
+"""Roots of margins on arcs: signs at uniform locations, then a refinement (sec:root-solving)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LOCATIONS = 2001
+
+# Bytes of margins at a time; a few times as much is at work.
+CHUNK_BYTES = 1 << 25
+
+# How near to a root Brent's method goes, in radians and as a share; scipy takes no smaller share.
+XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
+
+# (angles u [K, P], which of the arcs [P]) -> margins [K, P]
+Margin = Callable[[Tensor, Tensor], Tensor]
+
+# (f(u, i), low, high, i) -> roots, and where they were found
+Find = Callable[[Callable, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def solve(
+    margin: Margin, theta: Tensor, falling: Tensor, find: Find, width: int = 1
+) -> tuple[Tensor, Tensor]:
+    """How many roots the margins have on arcs of angles ``theta`` [P], and where, NaN unless it is
+    the only one.
+
+    Margins that are ``falling`` [P] all along need only the two ends of their arc. ``find``
+    refines; ``width`` numbers are at work for each margin.
+    """
+    count = torch.zeros_like(theta, dtype=torch.int64)
+    root = torch.full_like(theta, math.nan)
+    for kind, locations in ((falling, 2), (~falling, LOCATIONS)):
+        open_arcs = (kind & (theta > 0)).nonzero().squeeze(-1)
+        if not len(open_arcs):
+            continue
+        fractions = torch.linspace(0, 1, locations, dtype=theta.dtype, device=theta.device)
+        for which in open_arcs.split(height(locations * width)):
+            u = fractions.unsqueeze(1) * theta[which]
+            D = margin(u, which)
+            # Compared and not multiplied: NaN, of two classes of prior zero, is then no root.
+            zero = D == 0
+            cross = ((D[:-1] < 0) & (D[1:] > 0)) | ((D[:-1] > 0) & (D[1:] < 0))
+            count[which] = zero.sum(0) + cross.sum(0)
+            single = count[which] == 1
+            root[which[single & zero.any(0)]] = u.T[zero.T & single.unsqueeze(1)]
+            within = single & cross.any(0)
+            inside = cross.T & within.unsqueeze(1)
+            bracket = u[:-1].T[inside], u[1:].T[inside]
+            root[which[within]] = refine(margin, which[within], *bracket, find)
+    return count, root
+
+
+def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, find: Find) -> Tensor:
+    """The roots [P] in brackets."""
+    if not len(which):
+        return low
+
+    def f(u: np.ndarray, i: np.ndarray) -> np.ndarray:
+        at = torch.as_tensor(u, device=low.device)
+        index = torch.as_tensor(i, device=low.device).long()
+        return margin(at.unsqueeze(0), index).squeeze(0).cpu().numpy()
+
+    found, success = find(f, low.cpu().numpy(), high.cpu().numpy(), which.cpu().numpy())
+    root = torch.as_tensor(found, device=low.device)
+    # Scores may round otherwise in other company, so that a margin of rounding changes its sign
+    # and with it the bracket: the root is at that end then.
+    lost = torch.as_tensor(~success, device=low.device)
+    ends = torch.stack([low[lost], high[lost]])
+    nearest = margin(ends, which[lost]).abs().argmin(0, keepdim=True)
+    root[lost] = ends.gather(0, nearest).squeeze(0)
+    return root
+
+
+# Both find the zeros of f(u, i) for i of ``which`` in brackets, and say where they did. What they
+# need of scipy is loaded there: it is slow to import, and few need it.
+
+
+def elementwise(
+    f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All at once (Chandrupatla's method)."""
+    from scipy.optimize.elementwise import find_root
+
+    found = find_root(f, (low, high), args=(which,))
+    return found.x, found.success
+
+
+def brent(
+    f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One after another (Brent's method)."""
+    from scipy.optimize import brentq
+
+    root, success = low.copy(), np.zeros(len(low), dtype=bool)
+    for k, (a, b) in enumerate(zip(low, high, strict=True)):
+
+        def at(u: float, i: np.ndarray = which[k : k + 1]) -> float:
+            return float(f(np.array([u]), i)[0])
+
+        if at(a) * at(b) <= 0:
+            root[k], success[k] = brentq(at, a, b, xtol=XTOL, rtol=RTOL), True
+    return root, success
+
+
+def height(width: int) -> int:
+    """How many rows of float64 numbers take CHUNK_BYTES."""
+    return max(1, CHUNK_BYTES // (8 * width))
