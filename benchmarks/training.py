@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +18,9 @@ import torch.nn.functional as F
 from benchmarks.gpu import milliseconds
 from resultant import _norm_kernel
 from resultant.batches import CifarBatches
+from resultant.data.lists import DATASETS
 from resultant.models import StackedResNet32
-from resultant.presets import Run, preset
+from resultant.presets import Run, TrainConfig, preset
 from resultant.stack import Stack
 
 VIEWS = 512
@@ -157,6 +159,57 @@ def steps() -> list[dict[str, object]]:
     return rows
 
 
+class Synthetic:
+    """One batch of random photographs on the device, again and again."""
+
+    steps = 1
+
+    def __init__(self, config: TrainConfig, device: torch.device) -> None:
+        number = config.batch_size * (2 + config.classification_view)
+        self.views = torch.randn(number, 3, config.size, config.size, device=device)
+        self.views = self.views.contiguous(memory_format=torch.channels_last)
+        self.labels = torch.randint(DATASETS[config.dataset].num_classes, (1, config.batch_size))
+        self.labels = self.labels.to(device)
+
+    def draw(self, epoch: int) -> list[torch.Tensor]:
+        return []
+
+    def load(self, drawn: list[torch.Tensor]) -> None:
+        pass
+
+    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.views, self.labels
+
+
+def photographs(device: torch.device, **changes: Any) -> list[dict[str, object]]:
+    """A whole step on synthetic 224 x 224 images, all of their views included."""
+    rows: list[dict[str, object]] = []
+    for name, architecture in (
+        ("imagenet-lt", "resnet50"),
+        ("imagenet-lt", "resnext50_32x4d"),
+        ("inaturalist18", "resnet50"),
+    ):
+        config = preset(name, architecture=architecture, **changes)
+        counts = torch.ones(DATASETS[config.dataset].num_classes)
+        batches = Synthetic(config, device)
+        stack = Stack(config, [Run("native", 0.0, 0)], batches, counts, device)
+        stack.start_epoch(0)
+        ms = milliseconds(stack.step, 10, 3)
+        rows.append(
+            {
+                "preset": name,
+                "network": architecture,
+                "batch": config.batch_size,
+                "views": 2 + config.classification_view,
+                "images/s": round(1e3 * config.batch_size / ms),
+                "GB": round(torch.cuda.max_memory_allocated() / 1e9, 1),
+            }
+        )
+        torch.cuda.reset_peak_memory_stats()
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     torch.backends.cudnn.benchmark = True
     result = {
@@ -166,6 +219,7 @@ def main() -> None:
         "norms": norms(),
         "networks": networks(),
         "steps": steps(),
+        "photographs": photographs(torch.device("cuda")),
     }
     out = Path(os.environ.get("OUT", Path(__file__).parent)) / "training.json"
     out.write_text(json.dumps(result, indent=1) + "\n")
