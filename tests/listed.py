@@ -1,4 +1,4 @@
-"""A few images in the layout of ImageNet-LT."""
+"""A few image files, and others in the layout of ImageNet-LT."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
 
 # Settings of a network that trains on them in a moment.
 SMALL = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 8, "epochs": 2}
+
+
+def image_files(folder: Path, number: int, size: tuple[int, int] = (40, 30)) -> list[str]:
+    """Smooth images in folders of three classes; their paths from ``folder``."""
+    rng = np.random.default_rng(8)
+    names = [f"n{i % 3}/image {i}.png" for i in range(number)]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        smooth = Image.fromarray(rng.integers(0, 256, (5, 5, 3), dtype=np.uint8))
+        smooth.resize(size).save(folder / name)
+    return names
 
 
 def write_images(root: Path) -> None:

@@ -26,11 +26,8 @@ from class_samples import (
     sample,
     unit,
 )
-from resultant import _features, classes, finite_sample
+from resultant import _features, classes
 from resultant.classes import MAX_KAPPA, ClassState, ClassStatistics
-from resultant.finite_sample import (
-    leave_one_out_scores,
-)
 from resultant.vmf import ESTIMATORS, concentration
 
 
@@ -107,19 +104,16 @@ def test_any_split_and_order_merges_to_the_whole(
 
 def test_pieces_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
-    whole, scores = fitted(z, y), leave_one_out_scores(z, y, fitted(z, y), 0.1)
+    whole = fitted(z, y)
     left = whole.leave_one_out(z, y)
     monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 7)
     seen = []
     normalized = _features.normalized
-    for module in (classes, finite_sample):
-        monkeypatch.setattr(module, "normalized", lambda a: seen.append(len(a)) or normalized(a))
+    monkeypatch.setattr(classes, "normalized", lambda a: seen.append(len(a)) or normalized(a))
     close(fitted(z, y).total, whole.total)
-    for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):
-        close(a, b)
     for a, b in zip(whole.leave_one_out(z, y), left, strict=True):
         close(a, b)
-    assert max(seen) == 7 and sum(seen) == 3 * len(z)
+    assert max(seen) == 7 and sum(seen) == 2 * len(z)
     with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 23"):
         whole.update(z * torch.where(torch.arange(len(z)) == 23, 2.0, 1.0)[:, None], y)
 
@@ -303,12 +297,6 @@ def test_other_errors() -> None:
         statistics.state("map")
     with pytest.raises(ValueError, match="one of class 0, which has no sample, at index 0"):
         ClassStatistics(C, P).leave_one_out(Z, Y)
-    with pytest.raises(ValueError, match=r"expected weights \[20\] on cpu, got \(30,\)"):
-        leave_one_out_scores(Z, Y, statistics, 0.1, weights=torch.ones(30))
-    with pytest.raises(ValueError, match=r"expected tau to be a number or \[5\], got shape \(2,\)"):
-        leave_one_out_scores(Z, Y, statistics, torch.ones(2))
-    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
-        leave_one_out_scores(Z, Y, statistics, 0.0)
 
 
 @pytest.mark.gpu

@@ -35,10 +35,11 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
 
 
-def test_help_imports_no_command() -> None:
-    heavy = ("tyro", "rich", "matplotlib", "resultant.verify")
+@pytest.mark.parametrize("argument", ["--help", "--version", "dance"])
+def test_help_imports_no_command(argument: str) -> None:
+    heavy = ("torch", "numpy", "tyro", "rich", "matplotlib", "resultant.verify")
     code = (
-        "import sys; from resultant.cli import main; main(['--help']);"
+        f"import sys; from resultant.cli import main; main(['{argument}']);"
         f"print(*(m for m in {heavy} if m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -97,6 +98,29 @@ def test_interrupt(told: Any, capsys: pytest.CaptureFixture[str]) -> None:
     told.tell = tell
     assert cli.main(["tell"]) == 130
     assert capsys.readouterr().err == "resultant: interrupted\n"
+
+
+@pytest.mark.parametrize(("world_size", "speaker"), [("1", ""), ("2", "rank 1: ")])
+def test_processes_say_which_they_are(
+    world_size: str,
+    speaker: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world_size)
+    monkeypatch.setenv("RANK", "1")
+    assert cli.main(["dance"]) == 2
+    assert capsys.readouterr().err.startswith(f"resultant: {speaker}expected a command")
+
+
+def test_processes_of_torchrun_say_which_they_are() -> None:
+    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    call += ["-m", "resultant", "dance"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    # The first to fail ends the other, which may have been silent until then.
+    said = re.findall(r"resultant: (rank [01]: )?expected a command", done.stderr)
+    assert said and "" not in said and len(said) == len(set(said)), done.stderr
 
 
 def test_arguments_and_status(told: Any) -> None:

@@ -392,26 +392,6 @@ def test_compiles_whole() -> None:
         (lambda: in_range(-1.0, 1.0, 9), r"expected kappa >= 0 and finite, got -1"),
         (lambda: free_energy_limit(0.1, 1.0, -1.0), r"expected s >= 0 and finite, got -1"),
         (lambda: free_energy_limit(2.0, 1.0, 1.0), r"expected rho in \[-1, 1\], got 2"),
-        (
-            lambda: propagate_loss(torch.zeros(3), 0.0, 0.0, 9, 3),
-            r"expected y in 0, ..., 2, got 3",
-        ),
-        (
-            lambda: propagate_loss(torch.zeros(3), 0.0, 0.0, 9, torch.tensor(0.0)),
-            r"expected y of an integer dtype, got torch.float32",
-        ),
-        (
-            lambda: propagate_loss(torch.zeros(4, 3), 0.0, 0.0, 9, torch.tensor([0, 1])),
-            r"expected y to broadcast with the shape \(4,\) .*, got \(2,\)",
-        ),
-        (
-            lambda: propagate_probabilities(torch.zeros(()), 0.0, 0.0, 9),
-            r"expected l0, B1 and B2 of shape \[..., C\]",
-        ),
-        (
-            lambda: propagate_probabilities(torch.zeros(3), torch.zeros(2), 0.0, 9),
-            r"expected shapes that broadcast, got l0 \(3,\), B1 \(2,\)",
-        ),
     ],
 )
 def test_errors(call: Callable[[], object], message: str) -> None:

@@ -22,7 +22,7 @@ from class_samples import (
     sample,
     unit,
 )
-from resultant import _features
+from resultant import _features, finite_sample
 from resultant.classes import ClassStatistics
 from resultant.finite_sample import (
     cross_fit_temperature,
@@ -155,10 +155,17 @@ def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     assert clipped == {-1, 0, 1}
 
 
-def test_fold_statistics_by_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     fold = torch.arange(len(y)) % 4
+    whole = fitted(z, y)
+    scores = leave_one_out_scores(z, y, whole, 0.1)
     monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 3)
+    seen, normalized = [], _features.normalized
+    monkeypatch.setattr(finite_sample, "normalized", lambda a: seen.append(len(a)) or normalized(a))
+    for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):
+        close(a, b)
+    assert max(seen) == 3 and sum(seen) == len(z)
     for k, statistics in enumerate(fold_statistics(z, y, fold, C, 4)):
         close(statistics.total, fitted(z[fold == k], y[fold == k]).total)
 
@@ -177,6 +184,12 @@ def test_finite_sample_errors() -> None:
         unbiased_square_resultant(-0.5, 3)
     with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
         self_inclusion(0.5, 0.0, 3)
+    with pytest.raises(ValueError, match=r"expected weights \[20\] on cpu, got \(30,\)"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.1, weights=torch.ones(30))
+    with pytest.raises(ValueError, match=r"expected tau to be a number or \[5\], got shape \(2,\)"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), torch.ones(2))
+    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.0)
 
 
 def test_cross_fit_errors() -> None:

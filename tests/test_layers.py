@@ -1,4 +1,4 @@
-"""The order of the layers, what a bare import costs, and that public names are documented."""
+"""The order of the layers, what a bare import costs, and where public names are."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import pytest
 import resultant
 
 SOURCE = Path(resultant.__file__).parent
+ENVIRONMENT = {"PYTHONPATH": str(SOURCE.parent)}
 
 # A module imports only what stands before it.
 LAYERS = [
-    *("_version", "_exact", "_debye", "_differences", "_elementwise", "_checks"),
+    *("_version", "_exact", "_debye", "_differences", "_elementwise", "_checks", "_replacing"),
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
     *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "_roots", "boundaries", "certificates"),
     *("_projection", "population"),
-    *("bank", "losses"),
+    *("_bank_kernel", "bank", "_entropy_kernel", "_entropy", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),
     *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
     *("_image_ops", "augment", "_view_kernel", "batches"),
@@ -45,6 +46,10 @@ LAYERS = [
 ]
 
 HEAVY = (
+    "torch",
+    "numpy",
+    "scipy",
+    "safetensors",
     "matplotlib",
     "triton",
     "sklearn",
@@ -102,14 +107,14 @@ def test_every_module_is_found() -> None:
 
 
 def test_import_is_light() -> None:
-    """Pictures, estimators and kernels are loaded by those who use them."""
+    """Torch, pictures, estimators and kernels are loaded by those who use them."""
     code = f"import resultant, sys; print(*(m for m in {HEAVY} if m in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": str(SOURCE.parent)},
+        env=ENVIRONMENT,
     )
     assert not done.stdout.split(), f"import resultant loads {done.stdout.strip()}"
 
@@ -119,3 +124,36 @@ def test_public_name_has_docstring(name: str) -> None:
     # Its own: a class would otherwise answer with that of its base.
     value = getattr(resultant, name)
     assert inspect.cleandoc(value.__doc__ or ""), f"resultant.{name} has no docstring"
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports under TYPE_CHECKING and the table that is used when running."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            # Said twice, the name is public.
+            assert alias.name == alias.asname
+            seen[alias.name] = node.module
+    assert seen == resultant._MODULES
+    assert resultant.__all__ == sorted([*seen, "__version__"])
+
+
+@pytest.mark.parametrize("name", [name for name in resultant.__all__ if name != "__version__"])
+def test_public_name_is_defined_where_it_is_loaded_from(name: str) -> None:
+    value = getattr(resultant, name)
+    module = sys.modules[resultant._MODULES[name]]
+    assert value is vars(module)[name]
+    # Named by the module that makes it, and not by one that uses it; an alias has no module.
+    assert getattr(value, "__module__", None) in (module.__name__, "typing", None)
+
+
+def test_package_has_its_names_and_no_others() -> None:
+    assert set(resultant.__all__) <= set(dir(resultant))
+    code = "import resultant; assert resultant.gain.realize is resultant.realize; resultant.losss"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert done.stderr.endswith("AttributeError: module 'resultant' has no attribute 'losss'\n")

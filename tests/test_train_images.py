@@ -195,7 +195,7 @@ def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
     stopped = environment | {"STOP": ""}
     done = subprocess.run(call, capture_output=True, text=True, env=stopped, check=False)
-    assert done.returncode != 0 and "resultant: interrupted" in done.stderr, done.stderr
+    assert done.returncode != 0 and "resultant: rank 0: interrupted" in done.stderr, done.stderr
     _, about = load(tmp_path / RUN.name / "checkpoint.safetensors")
     assert about["epoch"] == 1
     done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)

@@ -1,4 +1,4 @@
-"""Tensors and JSON in one safetensors file, written under a temporary name and renamed."""
+"""Tensors and JSON in one safetensors file; the file is whole or is not there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from resultant._replacing import replacing
+
 KEY = "resultant"
 
 
@@ -18,13 +20,9 @@ def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[s
     """Write ``tensors`` and the JSON object ``about``; the file is complete or is not there."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     held = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
-    try:
+    with replacing(path) as temporary:
         save_file(held, temporary, {KEY: json.dumps(about)})
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -43,12 +41,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file under a temporary name and rename it."""
+    """Write a text file; it is complete or is not there."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(text)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

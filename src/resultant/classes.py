@@ -19,6 +19,7 @@ from torch import Tensor
 
 from resultant import _checks as checks
 from resultant._features import normalized, pieces, require_features, require_labels
+from resultant._replacing import replacing
 from resultant.vmf import concentration, mean_resultant, unit_vector
 
 # The cap of the authors' code, which stands for the infinite concentration of equal samples.
@@ -200,15 +201,10 @@ class ClassStatistics:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file; a file of that name is replaced only by a whole one."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         names = ("count", "weight", "total")
         tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=True)}
-        try:
+        with replacing(Path(path)) as temporary:
             save_file(tensors, temporary, metadata={"format": FORMAT})
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     @staticmethod
     def load(

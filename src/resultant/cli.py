@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from resultant._version import __version__
 
 
 class Command(NamedTuple):
@@ -51,16 +54,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return OK if arguments else WRONG_USE
     if arguments[0] == "--version":
-        # The package is loaded already, and stands above every layer.
-        print(sys.modules["resultant"].__version__)
+        print(__version__)
         return OK
     try:
         return run(*arguments)
     except (ValueError, FileNotFoundError) as error:
-        print(f"resultant: {one_line(error)}", file=sys.stderr)
+        complain(one_line(error))
         return WRONG_USE
     except KeyboardInterrupt:
-        print("resultant: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
 
 
@@ -99,6 +101,13 @@ def usage() -> str:
             "resultant COMMAND --help tells the options of a command.",
         ]
     )
+
+
+def complain(message: str) -> None:
+    """One line to the user; of several processes of torchrun each says which it is."""
+    several = os.environ.get("WORLD_SIZE", "1") != "1"
+    speaker = f"rank {os.environ.get('RANK')}: " if several else ""
+    print(f"resultant: {speaker}{message}", file=sys.stderr)
 
 
 def one_line(error: Exception) -> str:

@@ -8,6 +8,7 @@ functions that need them.
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.lists import DATASETS, ImageList, load_lists, read_list
 from resultant.data.longtail import long_tail_counts, long_tail_indices
+from resultant.data.sheets import write_sheets
 from resultant.data.store import FeatureStore, write_store
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "long_tail_counts",
     "long_tail_indices",
     "read_list",
+    "write_sheets",
     "write_store",
 ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
+from resultant._replacing import beside, remove_leftovers
 from resultant.report.drawing import Drawing
 from resultant.report.tables import SHOWN, Table
 
@@ -75,13 +76,15 @@ def whole_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside ``out`` that takes its place unless an error comes first."""
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (out.with_name(f".{out.name}.{os.getpid()}.{x}") for x in ("tmp", "old"))
+    temporary, old = beside(out), beside(out, "old")
     try:
         temporary.mkdir()
         yield temporary
         if out.exists():
             os.rename(out, old)
         os.rename(temporary, out)
+        # Not before: what was killed between the two may have left the only report.
+        remove_leftovers(out)
     finally:
         for leftover in (temporary, old):
             shutil.rmtree(leftover, ignore_errors=True)

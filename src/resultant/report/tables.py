@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resultant.figures import replacing
+from resultant._replacing import replacing
 from resultant.frozen import Analysis
 from resultant.report.words import NAMES, before_and_after, number, percent, points, short
 from resultant.shots import GROUPS

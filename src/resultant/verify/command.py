@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from resultant._replacing import replacing
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -122,8 +124,6 @@ def write(results: Sequence[Result], path: Path) -> None:
     import numpy
     import scipy
     import torch
-
-    from resultant.figures import replacing
 
     record = {
         "holds": all(check.holds for check, _, _ in results),

@@ -1,0 +1,64 @@
+"""Files that are whole or not there: written under a temporary name, and renamed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+KINDS = ("tmp", "old")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path`` that takes its place unless an error comes first."""
+    remove_leftovers(path)
+    temporary = beside(path)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def beside(path: Path, kind: str = "tmp") -> Path:
+    """A hidden name beside ``path``, of this process alone also in a folder of many machines."""
+    return path.with_name(f"{_start(path)}{os.getpid()}.{kind}")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes of this machine that were killed left of ``path``, by their names."""
+    if not path.parent.is_dir():
+        return
+    start = _start(path)
+    for name in os.listdir(path.parent):
+        if name.startswith(start):
+            process, _, kind = name.removeprefix(start).partition(".")
+            if kind in KINDS and process.isdecimal() and not _alive(int(process)):
+                _remove(path.with_name(name))
+
+
+def _remove(path: Path) -> None:
+    # One that is gone already or belongs to somebody else is no reason not to write.
+    with suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _start(path: Path) -> str:
+    return f".{path.name}.{platform.node()}-"
+
+
+def _alive(process: int) -> bool:
+    # Elsewhere a signal of zero ends the process: better a leftover than that.
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

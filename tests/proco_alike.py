@@ -1,0 +1,121 @@
+"""Checkpoints as ProCo's authors write them, made of look-alikes."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from resultant.proco_checkpoint import read_proco_checkpoint
+
+C, P = 7, 16
+
+
+def loss_modules() -> dict[str, types.ModuleType]:
+    """Modules of the authors' names, with classes of their names and attributes."""
+
+    class EstimatorCV:
+        def __init__(self, seed: int) -> None:
+            generator = torch.Generator().manual_seed(seed)
+            mean = torch.randn(C, P, generator=generator)
+            self.class_num, self.feature_num = C, P
+            self.Ave = 0.9 * nn.functional.normalize(mean, dim=1)
+            self.Amount = torch.randint(0, 50, (C,), generator=generator).float()
+            self.Amount[2] = 0
+            self.kappa = torch.full((C,), P * 90 / 19)
+            self.logc = torch.zeros(C, dtype=torch.float64)
+
+    class ProCoLoss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.temperature = 0.1
+            self.estimator_old, self.estimator = EstimatorCV(1), EstimatorCV(2)
+
+    module = types.ModuleType("loss.proco")
+    for value in (EstimatorCV, ProCoLoss):
+        value.__module__, value.__qualname__ = "loss.proco", value.__name__
+        setattr(module, value.__name__, value)
+    return {"loss": types.ModuleType("loss"), "loss.proco": module}
+
+
+class Block(nn.Module):
+    def __init__(self, into: int, width: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(into, width, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+
+
+class Small(nn.Module):
+    """The tensors of the CIFAR ResNet-32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, bias=False), nn.BatchNorm2d(16)
+        into = 16
+        for s, width in enumerate((16, 32, 64), 1):
+            blocks = [Block(into if i == 0 else width, width) for i in range(5)]
+            setattr(self, f"layer{s}", nn.Sequential(*blocks))
+            into = width
+
+
+class Cosine(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, C))
+
+
+class Model(nn.Module):
+    def __init__(self, encoder: nn.Module, width: int, hidden: int, *, cosine: bool) -> None:
+        super().__init__()
+        self.encoder = encoder
+        first, last = nn.Linear(width, hidden), nn.Linear(hidden, P)
+        self.head = nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), last)
+        self.fc = Cosine(width) if cosine else nn.Linear(width, C)
+
+
+def small(*, cosine: bool = False) -> Model:
+    torch.manual_seed(0)
+    return Model(Small(), 64, 32, cosine=cosine)
+
+
+def large(name: str) -> Model:
+    """Torchvision's own, of shapes alone."""
+    import torchvision
+
+    with torch.device("meta"):
+        encoder = getattr(torchvision.models, name)()
+        encoder.fc = nn.Identity()
+        return Model(encoder, 2048, 48, cosine=True)
+
+
+def checkpoint(model: nn.Module, prefix: str = "module.", **changes: Any) -> dict[str, Any]:
+    state = model.state_dict()
+    renamed = OrderedDict((prefix + name, value) for name, value in state.items())
+    renamed._metadata = state._metadata  # type: ignore[attr-defined]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    sum(p.sum() for p in model.parameters()).backward()  # type: ignore[union-attr]
+    optimizer.step()
+    return {
+        "epoch": 200,
+        "arch": "anything",
+        "state_dict": renamed,
+        "best_acc1": 52.84,
+        "best_many": np.float64(60.5),
+        "optimizer": optimizer.state_dict(),
+        "criterion_scl": sys.modules["loss.proco"].ProCoLoss(),
+    } | changes
+
+
+def refused(path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        read_proco_checkpoint(path)
+    assert str(path) in str(caught.value)
