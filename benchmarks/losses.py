@@ -5,7 +5,9 @@ python -m benchmarks.losses
 
 The direct way is that of ProCo's authors, written here for two views and without their host
 synchronisations: N x C x p differences for the norms, and a Bessel function by backward recurrence
-from twice the order, one kernel a step. Without a CUDA device only a small agreement is checked.
+from twice the order, one kernel a step. The matrix products that the loss cannot do without are
+timed by themselves, and for the largest size the time of each kernel is listed. Without a CUDA
+device only a small agreement is checked.
 """
 
 from __future__ import annotations
@@ -129,13 +131,50 @@ def agreement(device: str) -> float:
     return worst
 
 
-def kernels(run: Callable[[], object]) -> int:
-    """The kernels that a call launches."""
+def kernels(run: Callable[[], object], calls: int = 10) -> list[dict[str, Any]]:
+    """The kernels that a call launches: how often, and their time and its share of the whole."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        run()
+        for _ in range(calls):
+            run()
         torch.cuda.synchronize()
-    return sum(event.device_type == DeviceType.CUDA for event in profile.events() or ())
+    times: dict[str, list[float]] = {}
+    for event in profile.events() or ():
+        if event.device_type == DeviceType.CUDA:
+            times.setdefault(event.name, []).append(event.time_range.elapsed_us())
+    whole = sum(map(sum, times.values()))
+    rows = [
+        {
+            "kernel": name,
+            "launches": round(len(each) / calls, 1),
+            "us": round(sum(each) / calls, 2),
+            "share": round(sum(each) / whole, 4),
+        }
+        for name, each in times.items()
+    ]
+    return sorted(rows, key=lambda row: -row["us"])
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = (
+        f"{row['us']:9.1f} us {row['share']:6.1%} {row['launches']:5g} x  {row['kernel'][:100]}"
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def products(N: int, C: int, p: int) -> list[dict[str, object]]:
+    """The cosines of two views of queries, and the gradient's way back through them."""
+    z, mu = torch.randn(2, N, p, device="cuda"), torch.randn(2, C, p, device="cuda")
+    slopes = torch.randn(N, 2, C, device="cuda").movedim(1, 0)
+    timed = {"z mu^T": lambda: z @ mu.mT, "its gradient": lambda: slopes @ mu}
+    return [
+        {
+            "what": f"2 x {N} x {C}, p = {p}, {name} alone",
+            "graph_us": round(1e3 * milliseconds(captured(run), calls=5, repeats=7), 1),
+        }
+        for name, run in timed.items()
+    ]
 
 
 def measured(
@@ -150,7 +189,7 @@ def measured(
     peak = torch.cuda.max_memory_allocated() - before
     row = {
         "what": what,
-        "kernels": kernels(run),
+        "kernels": round(sum(row["launches"] for row in kernels(run, calls=1))),
         "called_us": round(1e3 * milliseconds(run, calls=5, repeats=7), 1),
         "graph_us": round(1e3 * milliseconds(captured(run), calls=5, repeats=7), 1),
         "peak_mb": round(peak / 1e6, 1),
@@ -172,6 +211,11 @@ def main() -> None:
         for name in ("native", "angular"):
             rows.append(measured(f"{size}, {name}", z, y, exact, C, p, name))
         rows.append(measured(f"{size}, the direct way", z, y, direct, C, p))
+        rows += (alone := products(N, C, p))
+        print(*alone, sep="\n", flush=True)
+    N, C, p = SIZES[-1]
+    largest = kernels(step(exact(C, p), *problem(N, C, p, "cuda")))
+    print(f"2 x {N} x {C}, p = {p}, native:\n{table(largest)}", flush=True)
     z, y = problem(256, 10, 128, "cuda", (RUNS,))
     mixed = ("native", "temperature", "preserve", "angular") * (RUNS // 4)
     for names in (("native",) * RUNS, ("angular",) * RUNS, mixed):
@@ -183,6 +227,7 @@ def main() -> None:
         "torch": torch.__version__,
         "agreement": agreement("cuda"),
         "rows": rows,
+        "kernels": {"what": f"2 x {N} x {C}, p = {p}, native", "rows": largest},
     }
     out = Path(os.environ.get("OUT", Path(__file__).parent)) / "losses.json"
     temporary = out.with_suffix(".tmp")

@@ -13,7 +13,8 @@ of weight 1e-30: alone it is the mean, and beside one sample it is less than a r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,8 +68,8 @@ class ProCoBank(WideModule):
 
     ``runs`` are leading dimensions of independent banks side by side. ``seed`` >= 0 draws the
     random starts, one a run as a sequence, or counting up from a number; with the epoch it fixes
-    them, so they agree on all devices and ranks. Under torch.distributed the samples of all ranks
-    are gathered, N of them on each.
+    them, so they agree on all devices and ranks. Under torch.distributed each rank sums its own
+    samples, however many, by class and view, and these sums are added over all ranks.
     """
 
     old: Tensor
@@ -146,37 +147,40 @@ class ProCoBank(WideModule):
         require_run_labels(y, z.shape[-2], self.num_classes, self.runs, self.old.device)
         views = z.detach().reshape(-1, *self.runs, *z.shape[-2:])
         rows = (y + self.offset if self.runs else y).reshape(-1)
-        gathered, at = _of_all_ranks(views), _of_all_ranks(rows).flatten()
-        samples = gathered.new_ones(*gathered.shape[:-1], self.dim + 1, dtype=torch.float64)
-        samples[..., :-1] = gathered
-        number, dtype = len(views), COMPUTE_DTYPE[z.dtype]
-        mu = z.new_empty(number, *self.runs, self.num_classes, self.dim, dtype=dtype)
-        own_mu = views.new_empty(views.shape, dtype=dtype) if self.leave_out else None
-        R: list[Tensor] = []
-        own_R: list[Tensor] = []
+        samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
+        samples[..., :-1] = views
+        samples = samples.flatten(1, -2)
         old, new = (bank.view(-1, self.dim + 1) for bank in (self.old, self.new))
-        for v in range(number):
-            view = samples[:, v].flatten(0, -2)
-            new.index_add_(0, at, view)
-            old.index_add_(0, at, view)
-            mu[v], length = _mean(self.old)
-            R.append(length)
-            if own_mu is not None:
-                own_mu[v], length = self._without(views[v], old[rows])
-                own_R.append(length)
-        return Snapshot(mu, torch.stack(R), own_mu, torch.stack(own_R) if own_R else None)
+        sums = _over_ranks(samples, rows, len(old)) if _ranks() > 1 else None
+        dtype = COMPUTE_DTYPE[z.dtype]
+        mu = z.new_empty(len(views), *self.runs, self.num_classes, self.dim, dtype=dtype)
+        R = old.new_empty(mu.shape[:-1])
+        own = None
+        if self.leave_out:
+            own = z.new_empty(views.shape, dtype=dtype), old.new_empty(views.shape[:-1])
+        for v in range(len(views)):
+            for bank in (new, old):
+                if sums is None:
+                    bank.index_add_(0, rows, samples[v])
+                else:
+                    bank.add_(sums[v])
+            _write_mean(self.old, mu[v], R[v])
+            if own is not None:
+                self._write_without(views[v], old[rows], own[0][v], own[1][v])
+        return Snapshot(mu, R) if own is None else Snapshot(mu, R, *own)
 
-    def _without(self, z: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Directions and mean lengths of the own classes' sums without the queries.
+    def _write_without(self, z: Tensor, own: Tensor, mu: Tensor, R: Tensor) -> None:
+        """The directions and mean lengths of the own classes' sums without the queries.
 
         A class that the query leaves empty has the length of the random start, and a direction
         across every query (zero), as a random one nearly is.
         """
         own = own.view(*z.shape[:-1], self.dim + 1)
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
-        mu, R = _mean(rest)
+        _write_mean(rest, mu, R)
         empty = rest[..., -1] < 0.5
-        return mu.masked_fill(empty.unsqueeze(-1), 0.0), R.masked_fill(empty, START_LENGTH)
+        mu.masked_fill_(empty.unsqueeze(-1), 0.0)
+        R.masked_fill_(empty, START_LENGTH)
 
     def kappa(self, R: Tensor) -> Tensor:
         """The concentrations that the estimator fits to mean lengths, at most 1e5."""
@@ -185,8 +189,8 @@ class ProCoBank(WideModule):
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
         """``old`` as it is, as of one view."""
-        mu, R = _mean(self.old)
-        return Snapshot(mu.to(dtype).unsqueeze(0), R.unsqueeze(0))
+        mu, R = _mean(self.old, dtype)
+        return Snapshot(mu.unsqueeze(0), R.unsqueeze(0))
 
     def state(self, run: int | tuple[int, ...] = (), *, bank: str = "old") -> ClassState:
         """The state of bank ``old`` or ``new`` in float64; with ``runs``, of the run given."""
@@ -232,19 +236,44 @@ def require_runs(runs: Sequence[int]) -> tuple[int, ...]:
     return runs
 
 
-def _mean(sums: Tensor) -> tuple[Tensor, Tensor]:
+def _mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     """Directions [..., p] and lengths [...] of the means of sums and counts [..., p + 1]."""
+    mu = sums.new_empty(*sums.shape[:-1], sums.shape[-1] - 1, dtype=dtype)
+    R = sums.new_empty(sums.shape[:-1])
+    _write_mean(sums, mu, R)
+    return mu, R
+
+
+def _write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
+    """`_mean` into tensors at hand, all contiguous; on a GPU in one pass."""
+    if sums.is_cuda and not torch.compiler.is_compiling() and (mean := _fused()) is not None:
+        mean(sums, mu, R)
+        return
     total = sums[..., :-1]
     length = torch.linalg.vector_norm(total, dim=-1)
     # Samples that cancel exactly have no direction: zero is across every query.
     apart = length.clamp_min(torch.finfo(length.dtype).tiny)
-    return total / apart.unsqueeze(-1), length / sums[..., -1]
+    mu.copy_(total / apart.unsqueeze(-1))
+    torch.div(length, sums[..., -1], out=R)
 
 
-def _of_all_ranks(a: Tensor) -> Tensor:
-    """``a`` of every rank, [ranks, ...]."""
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return a.unsqueeze(0)
-    whole = a.new_empty(dist.get_world_size() * len(a), *a.shape[1:])
-    dist.all_gather_into_tensor(whole, a.contiguous())
-    return whole.view(-1, *a.shape)
+@cache
+def _fused() -> Callable[[Tensor, Tensor, Tensor], None] | None:
+    """The fused kernel, where Triton is at hand."""
+    try:
+        from resultant import _bank_kernel
+    except ImportError:
+        return None
+    return _bank_kernel.mean
+
+
+def _ranks() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _over_ranks(samples: Tensor, rows: Tensor, number: int) -> Tensor:
+    """The sums [V, number, p + 1] of the samples [V, M, p + 1] of all ranks by their rows [M]."""
+    sums = samples.new_zeros(len(samples), number, samples.shape[-1])
+    sums.index_add_(1, rows, samples)
+    dist.all_reduce(sums)
+    return sums

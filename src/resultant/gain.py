@@ -57,14 +57,20 @@ def target_gain(
         positive = family == "power" and beta < 0
         rule = "> 0 and finite (a negative power)" if positive else ">= 0 and finite"
         checks.within("g", g, 0.0, rule=rule, open_low=positive)
-    mean = g.mean()
+    return mean_and_targets(g, beta, family)[1]
+
+
+def mean_and_targets(g: Tensor, beta: float | Tensor, family: str) -> tuple[Tensor, Tensor]:
+    """The mean [..., 1] of gains g [..., C] and their targets, for ``beta`` a number or [..., 1]
+    of g's dtype; as `target_gain`, unchecked."""
+    mean = g.mean(-1, keepdim=True)
     if family == "linear":
         # Exact at both ends.
-        return torch.lerp(mean.expand_as(g), g, beta)
+        return mean, torch.lerp(mean.expand_as(g), g, beta)
     # Powers of g/mean, which neither overflow nor vanish where those of g would.
     power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
-    average = power.mean()
-    return mean * (power / torch.where(average > 0, average, 1.0))
+    average = power.mean(-1, keepdim=True)
+    return mean, mean * (power / torch.where(average > 0, average, 1.0))
 
 
 def target_temperature(
@@ -161,6 +167,12 @@ class Realization:
     tau: Tensor | None
     slope: Tensor | None
     shift: Tensor | None
+
+    def to(self, device: torch.device | str) -> Realization:
+        """The scores on another device."""
+        mu, kappa = self.mu.to(device), self.kappa.to(device)
+        rest = (None if a is None else a.to(device) for a in (self.tau, self.slope, self.shift))
+        return Realization(mu, kappa, *rest)
 
     def __call__(self, z: Tensor) -> Tensor:
         """The scores [N, C] of unit vectors z [N, p]."""

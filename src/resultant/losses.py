@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from resultant import _checks as checks
 from resultant._checks import COMPUTE_DTYPE
+from resultant._entropy import cross_entropy
 from resultant._features import shape_of
 from resultant.bank import ProCoBank, Snapshot, WideModule, require_run_labels, require_runs
 from resultant.classes import ClassState
-from resultant.gain import FAMILIES, NAMED, REALIZATIONS
+from resultant.gain import FAMILIES, NAMED, REALIZATIONS, mean_and_targets
 from resultant.score import vmf_score, vmf_score_and_slope
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
@@ -160,7 +160,7 @@ class ProCoLoss(WideModule):
             views = _computing(z).reshape(-1, *self.runs, *z.shape[-2:])
             labels = _labels(y, len(views), self.runs)
             scores = self._scores(views, snapshot, labels)
-            return _cross_entropy(scores + self.log_prior.to(scores.dtype), labels)
+            return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
 
     def scores(self, z: Tensor) -> Tensor:
         """The scores [*runs, N, C] of ``z`` [*runs, N, p] against ``old`` as it is, or of views
@@ -215,16 +215,11 @@ class ProCoLoss(WideModule):
 
     @torch.no_grad()
     def _gains(self, kappa: Tensor) -> _Gains | None:
-        """Gains and targets of kappa [V, *runs, C], if a run asks for them; as `target_gain`."""
+        """Gains and targets of kappa [V, *runs, C], if a run asks for them."""
         if set(self.realization) == {"native"}:
             return None
         g = self._gain(kappa)
-        mean = g.mean(-1, keepdim=True)
-        if self.family == "linear":
-            target = torch.lerp(mean.expand_as(g), g, self.beta.expand_as(g))
-        else:
-            power = (g / mean) ** self.beta
-            target = mean * (power / power.mean(-1, keepdim=True))
+        mean, target = mean_and_targets(g, self.beta, self.family)
         if self._taken("tempered") is not False:
             if checks.wanted(None, target):
                 self._require_positive(target.amin(0))
@@ -318,7 +313,7 @@ class LogitAdjustedCrossEntropy(WideModule):
         with torch.autocast(logits.device.type, enabled=False):
             views = _computing(logits).reshape(-1, *self.runs, *logits.shape[-2:]).movedim(-2, 0)
             labels = _labels(y, views.shape[1], self.runs)
-            return _cross_entropy(views + self.log_prior.to(views.dtype), labels)
+            return cross_entropy(views, self.log_prior, labels).mean((0, 1))
 
 
 def _computing(a: Tensor) -> Tensor:
@@ -331,12 +326,6 @@ def _labels(y: Tensor, views: int, runs: tuple[int, ...]) -> Tensor:
     first = y.movedim(-1, 0)
     shape = (len(first), views, *runs)
     return first.view(len(first), *(1,) * (len(shape) - y.dim()), *first.shape[1:]).expand(shape)
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean over queries and views, [*runs], of logits [N, V, *runs, C]."""
-    each = functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
-    return each.view(labels.shape).mean((0, 1))
 
 
 def _numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:

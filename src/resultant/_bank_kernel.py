@@ -1,0 +1,48 @@
+"""Means of sums on a GPU: one Triton kernel that reads a row of sums and writes its direction and
+mean length, with nothing in between."""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
+# Triton's language is Python only in its syntax.
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Entries of a row that a program holds, and those to a warp.
+BLOCK = 2048
+WARP = 256
+
+
+@triton.jit
+def _mean_rows(sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    sums += row * (p + 1)
+    mu += row * p
+    first = tl.arange(0, BLOCK)
+    held = tl.load(sums + first, mask=first < p, other=0.0)
+    squares = held * held
+    for start in range(BLOCK, p, BLOCK):
+        column = start + first
+        more = tl.load(sums + column, mask=column < p, other=0.0)
+        squares += more * more
+    length = tl.sqrt(tl.sum(squares))
+    # Samples that cancel exactly have no direction: zero is across every query.
+    scale = 1 / tl.where(length > 0, length, 1.0)
+    tl.store(mu + first, held * scale, mask=first < p)
+    for start in range(BLOCK, p, BLOCK):
+        column = start + first
+        more = tl.load(sums + column, mask=column < p, other=0.0)
+        tl.store(mu + column, more * scale, mask=column < p)
+    tl.store(R + row, length / tl.load(sums + p))
+
+
+def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
+    """Write the directions ``mu`` [..., p] and lengths ``R`` [...] of the means of float64 sums
+    and, last, counts [..., p + 1]; all are contiguous, R is float64 and mu any floating dtype."""
+    if R.numel():
+        block = min(BLOCK, triton.next_power_of_2(mu.shape[-1]))
+        warps = max(1, block // WARP)
+        _mean_rows[(R.numel(),)](sums, mu, R, p=mu.shape[-1], BLOCK=block, num_warps=warps)
