@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from resultant.augment import MEAN, STD, ClassificationView, ContrastiveView
 from resultant.batches import CifarBatches, LoadedBatches
+from resultant.presets import Run
+from resultant.train import Job, train_cifar
+from tiny_cifar import tiny_cifar, tiny_config
 
 N, SIZE, EACH = 29, 32, 8
 
@@ -26,9 +30,13 @@ LABELS = torch.arange(N)
 
 
 def batches(
-    images: Tensor, seeds: Sequence[int], third: bool = False, dtype: torch.dtype = torch.float32
+    images: Tensor,
+    seeds: Sequence[int],
+    third: bool = False,
+    dtype: torch.dtype = torch.float32,
+    contrastive: str = "simclr",
 ) -> CifarBatches:
-    return CifarBatches(images, LABELS, seeds, EACH, third, dtype)
+    return CifarBatches(images, LABELS, seeds, EACH, third, dtype, contrastive)
 
 
 def epoch_of(made: CifarBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
@@ -41,11 +49,19 @@ def same(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool
     return all(torch.equal(x, u) and torch.equal(y, v) for (x, y), (u, v) in pairs)
 
 
+KINDS = ("simclr", "autoaugment")
+
+
 @pytest.mark.parametrize("third", [False, True])
-def test_views_are_those_made_by_hand(images: Tensor, third: bool) -> None:
-    made = batches(images, [4, 5], third)
+@pytest.mark.parametrize("contrastive", KINDS)
+def test_views_are_those_made_by_hand(
+    images: Tensor, third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not a multiple of a batch, nor of the views of one.
+    monkeypatch.setattr("resultant.batches.PIECE", 13)
+    made = batches(images, [4, 5], third, contrastive=contrastive)
     drawn = made.draw(2)
-    order, parameters, *extras = drawn
+    order, parameters, *ahead = drawn
     made.load(drawn)
     strong, weak = ContrastiveView(), ClassificationView()
     for step in range(made.steps):
@@ -54,10 +70,12 @@ def test_views_are_those_made_by_hand(images: Tensor, third: bool) -> None:
         for group in range(2):
             rows = order[step, group]
             assert torch.equal(labels[group], LABELS[rows])
-            halves = parameters[step, group].split(EACH)
-            views = [strong(images[rows], half) for half in halves]
-            if third:
-                views.append(weak(images[rows], extras[group].split(EACH)[step]))
+            views = [strong(images[rows], p) for p in parameters[step, group].split(EACH) if len(p)]
+            if ahead:
+                told = ahead[group].unflatten(0, (made.steps, -1, EACH))[step]
+                views += [weak(images[rows], p) for p in told]
+            assert len(views) == 2 + third
+            assert not torch.equal(views[0], views[1])
             grey = torch.cat(views).double() / 255
             mean, std = (torch.tensor(v).double().view(3, 1, 1) for v in (MEAN, STD))
             windows = F.unfold((grey - mean) / std, 3, padding=1).unflatten(2, (SIZE, SIZE))
@@ -75,6 +93,9 @@ def test_seed_and_epoch_say_all(images: Tensor) -> None:
     assert same(first, epoch_of(other, 1))
     assert same(first, epoch_of(one, 1))
     assert not torch.equal(one.draw(1)[0], one.draw(2)[0])
+    # The batches are the same whatever is made of them.
+    other = batches(images, [3], contrastive="autoaugment")
+    assert torch.equal(one.draw(1)[0], other.draw(1)[0])
     for a, b in zip(one.draw(1), batches(images, [4], True).draw(1), strict=True):
         assert not torch.equal(a, b)
 
@@ -83,16 +104,31 @@ def test_seed_and_epoch_say_all(images: Tensor) -> None:
 @pytest.mark.parametrize(
     "seeds", [(7,), (7, 7), (7, 8), (7, 7, 7, 8), (8, 7, 7), (6, 6, 8, 8, 7, 7)]
 )
-def test_runs_of_one_seed_see_the_same(images: Tensor, seeds: tuple[int, ...]) -> None:
-    stacked = epoch_of(batches(images, seeds), 3)
+@pytest.mark.parametrize("contrastive", KINDS)
+def test_runs_of_one_seed_see_the_same(
+    images: Tensor, seeds: tuple[int, ...], contrastive: str
+) -> None:
+    stacked = epoch_of(batches(images, seeds, contrastive=contrastive), 3)
     for run, seed in enumerate(seeds):
-        alone = epoch_of(batches(images, [seed]), 3)
+        alone = epoch_of(batches(images, [seed], contrastive=contrastive), 3)
         for (x, labels), (one, label) in zip(stacked, alone, strict=True):
             slots = x.unflatten(1, (-1, 32))
             assert len(seeds) % slots.shape[1] == 0
             assert torch.equal(slots[:, run * slots.shape[1] // len(seeds)], one)
             assert labels.shape == (len(seeds), EACH)
             assert torch.equal(labels[run], label[0])
+
+
+def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
+    data, runs = tiny_cifar(each=6, size=16), (Run("native"), Run("angular"))
+    for contrastive, live in (("simclr", 2), ("autoaugment", 0)):
+        config = tiny_config(batch_size=6, epochs=1, contrastive_view=contrastive)
+        (stack,) = train_cifar(Job(config, runs, tmp_path / contrastive), data).stacks
+        assert isinstance(stack.batches, CifarBatches)
+        assert (stack.batches.live, stack.batches.live + stack.batches.ahead) == (live, 2)
+        # One set of images for both runs.
+        stack.batches.load(stack.batches.draw(1))
+        assert stack.batches.batch()[0].shape[:2] == (12, 32)
 
 
 def test_shared_images_are_held_once(images: Tensor) -> None:

@@ -217,6 +217,35 @@ def test_main_table_and_its_claims() -> None:
     assert [c.verdict for c in against[:2]] == ["holds", "does not hold"]
 
 
+def test_stronger_views() -> None:
+    """Paired changes within a kind of views and between them, and what is said of both."""
+    plain = controlled("cifar10", 100)
+    job = next(job for job in PLANS["beyond"].jobs() if job.name == "views")
+    assert job.config == controlled("cifar10", 100, contrastive_view="autoaugment")
+    assert [(r.realization, r.seed) for r in job.runs] == [
+        (name, seed) for seed in range(3) for name in ("native", "angular")
+    ]
+    found = []
+    for config, level in ((plain, 0.68), (job.config, 0.72)):
+        for run in job.runs:
+            more = (0.003 + 0.001 * run.seed) * (run.realization == "angular") + 0.01 * run.seed
+            spaces = {"encoder": {"accuracy": level + more}, "projection": {"accuracy": 0.7}}
+            found.append(record(config, run.realization, run.beta, run.seed))
+            found[-1]["probes"] = {"long_tail": spaces}
+    artefact = ARTEFACTS["stronger-views"]
+    outcome = artefact.compute(Evidence(Records(found)))
+    changes = {(c.row, c.what): c for c in outcome.changes}
+    ours = changes["AutoAugment views, encoder", "Pure Angular - ProCo"]
+    assert ours.differences == pytest.approx((0.3, 0.4, 0.5)) and ours.verdict == "significant"
+    between = changes["ProCo, encoder", "AutoAugment - SimCLR"]
+    assert between.differences == pytest.approx((4.0,) * 3)
+    assert "Pure Angular on AutoAugment views 73.40 ± 1.10" in outcome.notes[0]
+    assert artefact.status(outcome) == "rerun"
+    less = artefact.compute(Evidence(Records(found[:6])))
+    assert artefact.status(less) == "not run yet" and len(less.changes) == 2
+    assert artefact.compute(Evidence(Records())).notes == []
+
+
 def test_without_records_nothing_is_claimed() -> None:
     evidence = Evidence(Records())
     outcome = training.joint_fc(evidence)
@@ -238,7 +267,7 @@ def test_catalogue() -> None:
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
-    official-recipe beta-sweep"""
+    official-recipe beta-sweep stronger-views"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

@@ -1,18 +1,25 @@
-"""Plans, their runner on a few small images, frozen summaries, and the command."""
+"""Plans, their runner on a few small images, and frozen summaries."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from resultant import cli, reproduce
+from resultant.data.cifar import Cifar
+from resultant.data.longtail import long_tail_indices
 from resultant.frozen import FrozenSpace, analyze_space
-from resultant.paper import ARTEFACTS, run
-from resultant.paper.plan import PLANS, Plan, PlannedJob, estimate
+from resultant.paper import run
+from resultant.paper.plan import PLANS, Plan, PlannedJob, estimate, measured, missing
 from resultant.paper.records import Records, read_lines
 from resultant.paper.summary import QUESTIONS, summaries, summarize
 from resultant.presets import Run
@@ -43,7 +50,7 @@ def test_other_plans() -> None:
         "power": 12,
         "official": 4,
         "failure": 2,
-        "beyond": 24,
+        "beyond": 30,
     }
     for job in PLANS["power"].jobs():
         assert job.config.family == "power" and job.config.views == 3
@@ -59,29 +66,58 @@ def test_other_plans() -> None:
         assert len(set(names)) == len(names)
 
 
+DATA = tiny_cifar(size=8)
+
+
+def make(seeds: Any) -> Any:
+    """Two jobs on tiny images."""
+    runs = tuple(Run("native", 0.0, seed) for seed in seeds)
+    yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50))
+    both = (*runs, *(Run("temperature", 0.5, seed) for seed in seeds))
+    yield PlannedJob("power", tiny_config(objective="joint", family="power"), both)
+
+
+def put_small(patch: Any) -> None:
+    """These jobs in the place of the plan power."""
+    small = Plan("power", "", (0,), make)
+    patch.setattr(run, "plan", lambda name: small)
+    patch.setattr(run, "load_cifar", lambda name, root: DATA)
+
+
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan of two jobs on tiny images in the place of power."""
-
-    def make(seeds: Any) -> Any:
-        runs = tuple(Run("native", 0.0, seed) for seed in seeds)
-        yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50))
-        both = (*runs, *(Run("temperature", 0.5, seed) for seed in seeds))
-        yield PlannedJob("power", tiny_config(objective="joint", family="power"), both)
-
-    plan = Plan("power", "", (0,), make)
-    monkeypatch.setattr(run, "plan", lambda name: plan)
-    monkeypatch.setattr(run, "load_cifar", lambda name, root: tiny_cifar(size=8))
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_small(monkeypatch)
 
 
-@pytest.mark.usefixtures("small")
-def test_run_plan(tmp_path: Path) -> None:
-    said: list[str] = []
-    places = (tmp_path, tmp_path / "out", tmp_path / "results", "cpu")
-    assert run.run_plan("power", *places, say=said.append) == 2
-    assert "2 jobs, 3 runs" in said[1]
-    path = tmp_path / "results" / "power.jsonl"
-    plain, native, hot = records = read_lines(path)
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """The same to the bit means on as many threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
+
+
+def places(folder: Path) -> tuple[Path, Path, Path, str]:
+    """Images, checkpoints and records of a call, and its device."""
+    return folder, folder / "out", folder, "cpu"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a call that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        put_small(patch)
+        assert run.run_plan("power", *places(folder), **QUIET) == 0
+    return folder
+
+
+def test_records(whole: Path) -> None:
+    plain, native, hot = records = read_lines(whole / "power.jsonl")
     assert [r["plan"] for r in records] == ["power"] * 3
     assert all(
         r["us_a_view"] > 0 and set(r["probes"]) == {"long_tail", "balanced"} for r in records
@@ -98,21 +134,176 @@ def test_run_plan(tmp_path: Path) -> None:
     for record in (native, hot):
         assert set(record["increments"]) == {"reduced", "increased"}
         assert all(0 < v < 1000 for v in record["increments"].values())
-    # What has its records is not trained again.
+
+
+@pytest.mark.usefixtures("_small")
+def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(whole, folder)
+    path, said = folder / "power.jsonl", []
     before = path.read_bytes()
-    assert run.run_plan("power", *places, say=said.append) == 0
-    assert path.read_bytes() == before
+    assert run.run_plan("power", *places(folder), say=said.append) == 0
+    assert said == ["power: 2 of 2 jobs have their records"] and path.read_bytes() == before
     # A job whose records are lost comes back from its last checkpoint as it was.
-    path.write_text("".join(json.dumps(r) + "\n" for r in (native, hot)))
-    assert run.run_plan("power", *places, say=said.append) == 1
-    again = Records(read_lines(path)).seeds(tiny_config())[0]
-    assert again["probes"] == plain["probes"] and again["analysis"] == plain["analysis"]
-    # A job is complete when all of its runs are.
-    jobs = run.plan("power").jobs()
-    assert run.missing(jobs, Records([plain, native])) == jobs[1:]
-    assert run.missing(jobs, Records([plain, native, hot])) == []
+    plain, *others = read_lines(path)
+    path.write_text("".join(json.dumps(r) + "\n" for r in others))
+    assert run.run_plan("power", *places(folder), **QUIET) == 0
+    assert timeless(read_lines(path)) == timeless([*others, plain])
     with pytest.raises(ValueError, match=r"expected jobs of power \(plain, power\), got other"):
-        run.run_plan("power", *places, only=("other",))
+        run.run_plan("power", *places(folder), only=("other",))
+
+
+@pytest.mark.usefixtures("_small")
+def test_seed_by_seed(tmp_path: Path) -> None:
+    """What another call left out is trained, and nothing twice."""
+    for seeds in ((1,), (0, 1)):
+        left = run.run_plan("power", *places(tmp_path), seeds=seeds, only=("plain",), **QUIET)
+        assert left == 0
+    records = read_lines(tmp_path / "power.jsonl")
+    assert [(r["seed"], r["job_runs"]) for r in records] == [(1, 1), (0, 1)]
+    folders = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
+    assert folders == ["plain", "plain-seeds1"]
+    jobs = list(make((0, 1)))
+    (left,) = missing(jobs, Records(records))
+    assert left == jobs[1]
+    assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
+    said: list[str] = []
+    assert run.run_plan("power", *places(tmp_path), dry_run=True, say=said.append) == 1
+    assert said[2] == "plain: 1 of 1 records, done"
+    assert said[3].startswith("power: 0 of 2 records, ") and "minutes" in said[3]
+
+
+@pytest.mark.usefixtures("_small")
+def test_minutes(whole: Path, tmp_path: Path) -> None:
+    """A call whose time is over stops at a checkpoint, and the next one goes on."""
+    calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=0) for _ in range(6))
+    # Each call an epoch, or what follows the last one; the third begins no other job.
+    assert list(calls) == [2, 2, 1, 1, 1, 0]
+    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert found == wanted
+
+
+TIMES = ("job_seconds", "job_epochs", "us_a_view")
+
+
+def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
+
+
+# Calls that end themselves at a moment of their choice, as if killed from outside, and the number
+# of records after each.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+# Once for all: an optimizer would import it.
+import torch._dynamo
+import pytest, test_paper_run
+from resultant import batches
+from resultant.paper import run
+
+folder = Path(sys.argv[1])
+
+
+def call(moment, left):
+    def at(name, inner):
+        def counted(*args, **kwargs):
+            nonlocal left
+            left -= moment == name
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return inner(*args, **kwargs)
+
+        return counted
+
+    def replace(source, target, inner=os.replace, killing=at("records", lambda: None)):
+        if Path(target).name == "power.jsonl":
+            killing()
+        inner(source, target)
+
+    batches.CifarBatches.batch = at("step", batches.CifarBatches.batch)
+    run.summaries, os.replace = at("analysis", run.summaries), replace
+    test_paper_run.put_small(pytest.MonkeyPatch())
+    run.run_plan("power", *test_paper_run.places(folder), **test_paper_run.QUIET)
+
+
+for moment in sys.argv[2:]:
+    child = os.fork()
+    if not child:
+        name, left = moment.split("=")
+        call(name, int(left))
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, moment
+    print(len(run.read_lines(folder / "power.jsonl")))
+"""
+
+
+@pytest.mark.usefixtures("_small")
+def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
+    """In an epoch, in the frozen analysis, before records are there: the same records."""
+    # An epoch has three steps.
+    moments = ["step=5", "analysis=1", "records=1", "step=5"]
+    here = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), *moments],
+        env={**os.environ, "PYTHONPATH": here, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    # The last of them adds those of the first job before it is killed in the second.
+    assert done.stdout.split() == ["0", "0", "0", "1"]
+    assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
+    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert found == wanted and len(found) == 3
+
+
+def test_missing_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balanced set is left out with a word; a subset that is not there stops the call."""
+    put_small(monkeypatch)
+    held = long_tail_indices(DATA.train_labels, 4, 3.0).sort().values
+    parts = (DATA.train_labels, DATA.test_images, DATA.test_labels, DATA.class_names)
+    part = Cifar(DATA.train_images[held], *parts, held)
+    monkeypatch.setattr(run, "load_cifar", lambda name, root: part)
+    said: list[str] = []
+    run.run_plan("power", *places(tmp_path), only=("plain",), say=said.append)
+    assert f"cifar10: 29 of 48 training images in {tmp_path}: no probes of the balanced set" in said
+    (record,) = read_lines(tmp_path / "power.jsonl")
+    assert set(record["probes"]) == {"long_tail"} and "analysis" in record
+    fewer = Cifar(DATA.train_images[held[1:]], *parts, held[1:])
+    monkeypatch.setattr(run, "load_cifar", lambda name, root: fewer)
+    with pytest.raises(ValueError, match=r"the 29 training images of power in .*, got all but 1 "):
+        run.run_plan("power", *places(tmp_path), say=said.append)
+
+
+def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
+    """tyro, rich and the like are not imported, and a dry run reads no images."""
+    code = (
+        "import sys; hidden = 'tyro rich flint matplotlib pandas torchvision timm PIL'.split();"
+        "sys.modules.update(dict.fromkeys(hidden)); from resultant.paper.run import main;"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    call = ["main", "--dry-run", "--results", str(tmp_path), "--only", "cifar10-if10"]
+    done = subprocess.run([sys.executable, "-c", code, *call], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 12 minutes"
+    assert run.main(["main", "--only", "cifar10", "--dry-run"]) == 2
+
+
+def test_measured() -> None:
+    config = json.loads(json.dumps(asdict(tiny_config())))
+    base = {"realization": "native", "beta": 0.0, "config": config}
+    slow = {**base, "seed": 0, "us_a_view": 900.0, "versions": {"torch": "2"}}
+    fast = [
+        {**base, "seed": 1 + i, "us_a_view": v, "versions": {"device": "GPU"}}
+        for i, v in enumerate((7.0, 8.0, 12.0))
+    ]
+    assert measured(Records([slow, *fast])) == 8.0
+    assert measured(Records([slow])) == 900.0
+    assert measured(Records()) == 7.5
 
 
 def test_unknown_plan(tmp_path: Path) -> None:
@@ -141,59 +332,3 @@ def test_summaries() -> None:
     assert found["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
     assert found["margins"]["coverage"] == a.margins.coverage
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
-
-
-FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
-
-
-def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: ARTEFACTS[name] for name in FEW}
-    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
-    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
-    out, text = tmp_path / "page", tmp_path / "R.md"
-    call = ["reproduce", "all", "--results", str(tmp_path / "none"), "--out", str(out)]
-    assert cli.main([*call, "--text", str(text)]) == 0
-    written = text.read_text()
-    assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
-    html = (out / "index.html").read_text()
-    assert "tab:angular-training" in html and html.count("<svg") == 2
-    assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
-        "http://www.w3", ""
-    )
-    results = json.loads((out / "results.json").read_text())
-    assert set(results["artefacts"]) == set(FEW)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
-
-
-def test_one_and_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    few = {name: ARTEFACTS[name] for name in (*FEW[:2], "cross-backbone")}
-    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
-    where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
-    assert cli.main(["reproduce", "list", *where]) == 0
-    shown = capsys.readouterr().out
-    for part in (
-        "not run yet",
-        "needs data we may not ship",
-        "resultant import-proco",
-        "plan main",
-    ):
-        assert part in shown
-    assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
-    assert "87.10 ± 0.06" in capsys.readouterr().out
-    assert (tmp_path / "out" / "angular-training-changes.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
-        (["run"], "expected run and one plan (main, joint"),
-        (["list", "--store", "imagenet-lt"], "expected --store NAME=FILE, got 'imagenet-lt'"),
-        (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
-    ],
-)
-def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", *arguments]) == 2
-    assert message in capsys.readouterr().err

@@ -116,6 +116,7 @@ def test_steps() -> None:
         ({"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
         ({"family": "cubic"}, "family to be one of .* got 'cubic'"),
         ({"schedule": "linear"}, "schedule to be one of .* got 'linear'"),
+        ({"contrastive_view": "weak"}, "contrastive_view to be one of .* got 'weak'"),
         ({"precision": "float16"}, "precision to be one of .* got 'float16'"),
         ({"clip": 1.0}, "clip > 0 and finite, and None for CIFAR, got 1.0 for cifar10"),
         ({"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
@@ -124,6 +125,12 @@ def test_steps() -> None:
 def test_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         preset("cifar-controlled", **changes)
+
+
+def test_views_of_listed_images() -> None:
+    with pytest.raises(ValueError, match="simclr but for CIFAR, got autoaugment for imagenet-lt"):
+        preset("imagenet-lt", contrastive_view="autoaugment")
+    assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
 
 
 def test_unknown_preset() -> None:

@@ -38,11 +38,15 @@ def check(device: str, n: int, groups: int) -> None:
     drawn[:, 0, 5:7], drawn[:, 1, 5], drawn[:, 1, 6] = 1, 1, 0
     extra = torch.randint(256, (groups, n, 3, 32, 32), generator=generator).to(torch.uint8)
     views = view(x[rows.flatten()], drawn.flatten(0, 1)).unflatten(0, (groups, -1))
-    for more in (None, extra):
-        every = views if more is None else torch.cat([views, more.to(views.dtype)], 1)
+    # Views of this kind, made ones too, and made ones alone.
+    for live, more in ((2 * n, None), (2 * n, extra), (0, extra)):
+        every = views[:, :live]
+        if more is not None:
+            every = torch.cat([every, more.to(views.dtype)], 1)
         wanted = patches(normalize(every.flatten(0, 1)).unflatten(0, (groups, -1)))
         make = PatchedViews(view, x.to(device), torch.float32)
-        got = make(rows.to(device), drawn.to(device), None if more is None else more.to(device))
+        named, told = (a[:, :live].to(device) for a in (rows, drawn))
+        got = make(named, told, None if more is None else more.to(device))
         assert got.shape == wanted.shape and got.stride() == wanted.stride()
         # A level is at least 0.019 apart; the rest is rounding in the normalisation.
         torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=1e-6)

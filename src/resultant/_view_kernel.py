@@ -176,23 +176,24 @@ class PatchedViews:
         self.scales = torch.tensor(scales, device=images.device)
         self.shifts = torch.tensor(shifts, device=images.device)
 
-    def __call__(self, rows: Tensor, parameters: Tensor, extra: Tensor | None) -> Tensor:
-        """Patches [V * N, G * 32, S, S] of the images that ``rows`` [G, 2 N] name.
+    def __call__(self, rows: Tensor, parameters: Tensor, made: Tensor | None) -> Tensor:
+        """Patches [V * N, G * 32, S, S] of the images that ``rows`` [G, n] name.
 
-        ``parameters`` [G, 2 N, 15] say what is done to them; views ``extra`` [G, N, 3, S, S]
-        follow as they are.
+        ``parameters`` [G, n, 15] say what is done to them; views ``made`` already [G, V N - n, 3,
+        S, S] follow as they are. One of both may be none.
         """
         images, (groups, number) = self.images, rows.shape
-        size, total = images.shape[-1], number + (0 if extra is None else extra.shape[1])
+        size, total = images.shape[-1], number + (0 if made is None else made.shape[1])
         levels = images.new_empty(groups, total, 3, size, size)
-        _view[(groups, number)](
-            images, rows, parameters.contiguous(), levels, number, levels.stride(0),
-            len(self.view.columns), size, bool(self.view.hue),
-            # A fused product and sum is rounded once, and now and then cut off a level lower.
-            enable_fp_fusion=False,
-        )  # fmt: skip
-        if extra is not None:
-            levels[:, number:] = extra
+        if number:
+            _view[(groups, number)](
+                images, rows, parameters.contiguous(), levels, number, levels.stride(0),
+                len(self.view.columns), size, bool(self.view.hue),
+                # A fused product and sum is rounded once, and now and then cut off a level lower.
+                enable_fp_fusion=False,
+            )  # fmt: skip
+        if made is not None:
+            levels[:, number:] = made
         shape = (total, size, size, groups * PATCH)
         out = torch.empty(shape, dtype=self.dtype, device=images.device)
         _patches[(groups, total, size * size // PIXELS)](

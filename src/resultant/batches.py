@@ -42,11 +42,12 @@ class Batches(Protocol):
 
 
 class CifarBatches:
-    """A long-tailed subset on the device; a step's views are made in the step.
+    """A long-tailed subset on the device, and two contrastive views of it, or a third one too.
 
     ``images`` uint8 [n, 3, 32, 32] and ``labels`` [n] are the subset; ``seeds`` has one seed a
-    run, equal ones together. A batch can be taken inside a CUDA graph: a counter on the device
-    says which.
+    run, equal ones together. A `ContrastiveView` is made in the step, a `ClassificationView` when
+    an epoch begins; where ``contrastive`` is autoaugment all views are of the second kind. A batch
+    can be taken inside a CUDA graph: a counter on the device says which.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class CifarBatches:
         batch_size: int,
         classification_view: bool,
         dtype: torch.dtype,
+        contrastive: str = "simclr",
     ) -> None:
         self.images, self.labels, self.batch_size, self.dtype = images, labels, batch_size, dtype
         self.seeds = tuple(dict.fromkeys(seeds))
@@ -66,7 +68,10 @@ class CifarBatches:
         if not self.steps:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         self.view = ContrastiveView(size=images.shape[-1])
-        self.extra = ClassificationView(size=images.shape[-1]) if classification_view else None
+        self.weak = ClassificationView(size=images.shape[-1])
+        # Views of an image that are made in the step, and when the epoch begins.
+        self.live = 2 if contrastive == "simclr" else 0
+        self.ahead = 2 + classification_view - self.live
         self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
         if images.is_cuda and fused():
             from resultant._view_kernel import PatchedViews
@@ -80,66 +85,65 @@ class CifarBatches:
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
         self.parameters = torch.zeros(
-            self.steps, groups, 2 * batch_size, len(self.view.columns), device=device
+            self.steps, groups, self.live * batch_size, len(self.view.columns), device=device
         )
-        self.extras: Tensor | None = None
-        if self.extra is not None:
-            shape = (self.steps, groups, batch_size, *images.shape[1:])
-            self.extras = torch.zeros(shape, dtype=torch.uint8, device=device)
+        self.made: Tensor | None = None
+        if self.ahead:
+            shape = (self.steps, groups, self.ahead * batch_size, *images.shape[1:])
+            self.made = torch.zeros(shape, dtype=torch.uint8, device=device)
 
     def draw(self, epoch: int) -> list[Tensor]:
-        orders, parameters, extras = [], [], []
+        orders, parameters, ahead = [], [], []
+        number = self.steps * self.batch_size
         for seed in self.seeds:
             generator = torch.Generator().manual_seed(_mixed(seed, epoch))
             order = torch.randperm(len(self.images), generator=generator)
-            orders.append(order[: self.steps * self.batch_size].view(self.steps, -1))
-            drawn = self.view.draw(self.steps * 2 * self.batch_size, generator)
-            parameters.append(drawn.view(self.steps, 2 * self.batch_size, -1))
-            if self.extra is not None:
-                extras.append(self.extra.draw(self.steps * self.batch_size, generator))
-        drawn = [torch.stack(orders, 1), torch.stack(parameters, 1), *extras]
-        return [a.pin_memory() for a in drawn] if self.images.is_cuda else drawn
+            orders.append(order[:number].view(self.steps, -1))
+            drawn = self.view.draw(self.live * number, generator)
+            parameters.append(drawn.view(self.parameters[:, 0].shape))
+            if self.ahead:
+                ahead.append(self.weak.draw(self.ahead * number, generator))
+        drawn = [torch.stack(orders, 1), torch.stack(parameters, 1), *ahead]
+        return [a.pin_memory() if self.images.is_cuda and a.numel() else a for a in drawn]
 
     def load(self, drawn: list[Tensor]) -> None:
-        order, parameters, *extras = drawn
+        order, parameters, *ahead = drawn
         self.order.copy_(order, non_blocking=True)
         self.parameters.copy_(parameters, non_blocking=True)
         self.step.zero_()
-        if self.extra is None or self.extras is None:
+        if self.made is None:
             return
-        for g, drawn_extra in enumerate(extras):
-            rows = self.order[:, g].flatten()
-            whole = self.extras[:, g]
+        for g, drawn_ahead in enumerate(ahead):
+            rows = self.order[:, g].repeat(1, self.ahead).flatten()
+            whole = self.made[:, g]
             for top in range(0, len(rows), PIECE):
                 piece = slice(top, top + PIECE)
-                made = self.extra(self.images[rows[piece]], drawn_extra[piece])
+                made = self.weak(self.images[rows[piece]], drawn_ahead[piece])
                 self._place(whole, top, made.round().to(torch.uint8))
 
     def _place(self, whole: Tensor, top: int, made: Tensor) -> None:
-        step = torch.arange(top, top + len(made), device=made.device)
-        whole[step // self.batch_size, step % self.batch_size] = made
+        at = torch.arange(top, top + len(made), device=made.device)
+        whole[at // whole.shape[1], at % whole.shape[1]] = made
 
     def batch(self) -> tuple[Tensor, Tensor]:
         order = self.order.index_select(0, self.step)[0]
         parameters = self.parameters.index_select(0, self.step)[0]
-        extra = None
-        if self.extras is not None:
-            extra = self.extras.index_select(0, self.step)[0]
+        made = None if self.made is None else self.made.index_select(0, self.step)[0]
         self.step += 1
         labels = self.labels[order][self.group]
-        rows = order.repeat(1, 2)
+        rows = order.repeat(1, self.live)
         if len(self.slot) != len(order):
             rows, parameters = rows[self.slot], parameters[self.slot]
-            extra = None if extra is None else extra[self.slot]
-        return self.make(rows, parameters, extra), labels
+            made = None if made is None else made[self.slot]
+        return self.make(rows, parameters, made), labels
 
-    def _make(self, rows: Tensor, parameters: Tensor, extra: Tensor | None) -> Tensor:
-        """The patches of views of the images ``rows`` [G, 2 N], and of third views as they are."""
-        views = self.view(self.images[rows].flatten(0, 1), parameters.flatten(0, 1))
-        views = views.unflatten(0, (len(rows), -1))
-        if extra is not None:
-            views = torch.cat([views, extra.to(views.dtype)], 1)
-        x = normalize(views.flatten(0, 1)).unflatten(0, (len(rows), -1))
+    def _make(self, rows: Tensor, parameters: Tensor, made: Tensor | None) -> Tensor:
+        """The patches of views of the images ``rows`` [G, n], and of those ``made`` already."""
+        views = [] if made is None else [made.to(torch.float32)]
+        if self.live:
+            x = self.view(self.images[rows].flatten(0, 1), parameters.flatten(0, 1))
+            views.insert(0, x.unflatten(0, (len(rows), -1)))
+        x = normalize(torch.cat(views, 1).flatten(0, 1)).unflatten(0, (len(rows), -1))
         return patches(x, self.dtype)
 
 

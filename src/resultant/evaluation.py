@@ -33,25 +33,31 @@ ESTIMATORS = ("proco", "mle")
 def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = None) -> list[dict]:
     """One record a run: configuration, versions, time, probes and frozen decisions.
 
-    All runs are probed at once. Accuracies are fractions.
+    All runs are probed at once. Accuracies are fractions. Probes of the balanced set are left out
+    where not all of its images are there.
     """
     config = trained.job.config
     device = trained.stacks[0].device
-    train_labels, test_labels = (a.to(device) for a in (data.train_labels, data.test_labels))
-    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance).to(device)
+    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+    # The rows of the features that a pool trains on; without the balanced set they are the subset.
+    read = torch.arange(len(data.train_labels)) if data.whole else members
+    pools = {"long_tail": (members if data.whole else torch.arange(len(members))).to(device)}
+    if data.whole:
+        pools["balanced"] = read.to(device)
+    members, split = pools["long_tail"], len(read)
+    train_labels, test_labels = data.train_labels[read].to(device), data.test_labels.to(device)
     counts = torch.bincount(train_labels[members], minlength=data.num_classes)
     records = base_records(trained, len(members))
     features: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
-    images = torch.cat([data.train_images, data.test_images])
+    images = torch.cat([data.images_at(read), data.test_images])
     for stack in trained.stacks:
         assert isinstance(stack.network, StackedResNet32)
         found = outputs(stack.network, images.to(device), torch.float32)
         features["encoder"] += found.encoder.unbind(0)
         features["projection"] += found.projection.unbind(0)
-    split = len(data.train_images)
     both = features["encoder"] + features["projection"]
     held_out = [x[split:] for x in both]
-    for pool, rows in (("long_tail", members), ("balanced", slice(0, split))):
+    for pool, rows in pools.items():
         result = linear_probes(
             [x[rows] for x in both],
             train_labels[rows],

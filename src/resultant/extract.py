@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from resultant import checkpoint
-from resultant.data.cifar import Cifar
+from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import write_store
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
@@ -21,7 +22,13 @@ from resultant.precision import full_precision
 from resultant.presets import CIFAR, Run, TrainConfig, preset
 from resultant.stack import build
 from resultant.train import PIECE, outputs
-from resultant.train_images import WORKERS, ListedImages, evaluated, evaluation_loader
+from resultant.train_images import (
+    WORKERS,
+    ListedImages,
+    evaluated,
+    evaluation_loader,
+    load_images,
+)
 
 Location = str | os.PathLike[str]
 
@@ -34,6 +41,11 @@ BY_CLASSES = {
     365: ("imagenet-lt", "places-lt"),
 }
 TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
+
+FEATURES = ("encoder", "projection")
+
+# What a job that is not done leaves; it has all its runs.
+UNFINISHED = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +64,69 @@ class Loaded:
     about: dict[str, Any]
 
 
+def is_network(path: Location) -> bool:
+    """Whether a file is one of `resultant.checkpoint`, weights and not features."""
+    file, _ = _named(path)
+    if file.suffix != ".safetensors" or not file.is_file():
+        return False
+    try:
+        with safe_open(file, "np") as opened:
+            return checkpoint.KEY in (opened.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
+def find_network(path: Location) -> Path | None:
+    """The network that a path stands for: its file, or the only one of a training's folder; None
+    where there are only features, or nothing."""
+    path = Path(path)
+    if path.suffix == ".jsonl":
+        raise ValueError(f"expected features or a network, got records: {path}")
+    if not path.is_dir():
+        return path if is_network(path) else None
+    files = sorted(file for file in path.rglob("*.safetensors") if file.name[0] != ".")
+    networks = [file for file in files if is_network(file)]
+    if not networks:
+        return None
+    # The checkpoint of a job that is done has the same networks once more.
+    done = [file for file in networks if file.name != UNFINISHED] or networks
+    features = [file for file in files if file not in networks]
+    if len(done) > 1 or features:
+        got = ", ".join(str(file.relative_to(path)) for file in (*done, *features))
+        raise ValueError(f"expected one network in the folder {path}, got {got}: name one of them")
+    return done[0]
+
+
 def load_network(path: Location) -> Loaded:
     """The network of a run (`resultant.train.save_run`) or of a converted checkpoint of ProCo's
-    authors (`resultant.proco_checkpoint.convert`), for evaluation and on the CPU."""
-    tensors, about = checkpoint.load(path)
-    where = os.fspath(path)
-    num_classes = about.get("num_classes")
-    known = isinstance(about.get("config"), dict) or isinstance(about.get("proco"), dict)
-    if not isinstance(num_classes, int) or not known:
-        rule = "expected the file of a run or a converted checkpoint of ProCo"
-        raise ValueError(f"{rule}, got {where} with {', '.join(about) or 'nothing'}")
-    if "proco" in about:
-        run, config = None, _config_of_proco(about["proco"], num_classes, where)
-    else:
-        settings = dict(about["config"])
-        odd = settings.keys() - {f.name for f in fields(TrainConfig)}
-        if odd:
-            raise ValueError(f"expected fields of TrainConfig in {where}, got {sorted(odd)[0]}")
-        settings["milestones"] = tuple(settings.get("milestones", ()))
-        run, config = Run(**about["run"]), TrainConfig(**settings)
+    authors (`resultant.proco_checkpoint.convert`), for evaluation and on the CPU.
+
+    Of a job that is not done the run is named: ``out/checkpoint.safetensors:native-seed0``.
+    """
+    (file, wanted), where = _named(path), os.fspath(path)
+    tensors, about = checkpoint.load(file)
+    try:
+        if isinstance(about.get("runs"), list):
+            tensors, about = _one_run(tensors, about, wanted, where)
+        elif wanted is not None:
+            raise ValueError(f"expected the checkpoint of a job before :{wanted}, got {file}")
+        num_classes = about.get("num_classes")
+        known = isinstance(about.get("config"), dict) or isinstance(about.get("proco"), dict)
+        if not isinstance(num_classes, int) or not known:
+            rule = "expected the file of a run or a converted checkpoint of ProCo"
+            raise ValueError(f"{rule}, got {where} with {', '.join(about) or 'nothing'}")
+        if "proco" in about:
+            run, config = None, _config_of_proco(about["proco"], num_classes, where)
+        else:
+            settings = dict(about["config"])
+            odd = settings.keys() - {f.name for f in fields(TrainConfig)}
+            if odd:
+                raise ValueError(f"expected fields of TrainConfig in {where}, got {min(odd)}")
+            settings["milestones"] = tuple(settings.get("milestones", ()))
+            run, config = Run(**about["run"]), TrainConfig(**settings)
+    except (KeyError, TypeError, IndexError) as error:
+        rule = f"expected the facts of a run in {where}"
+        raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
     banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
     classes = num_classes if any(k.startswith("classifier.") for k in weights) else None
@@ -88,6 +144,36 @@ def load_network(path: Location) -> Loaded:
     return Loaded(network.eval(), config, run, num_classes, banks, about)
 
 
+def _named(path: Location) -> tuple[Path, str | None]:
+    """A file, and the run that a colon names behind it."""
+    file, _, run = os.fspath(path).rpartition(":")
+    if file.endswith(".safetensors") and not Path(path).exists():
+        return Path(file), run
+    return Path(path), None
+
+
+def _one_run(
+    tensors: dict[str, Tensor], about: dict[str, Any], wanted: str | None, where: str
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Of the checkpoint of a job what `resultant.train.save_run` would write of one run."""
+    runs = {Run(**facts).name: facts for facts in about["runs"]}
+    names = list(runs)
+    if wanted is None and len(names) == 1:
+        wanted = names[0]
+    if wanted not in runs:
+        rule = f"expected one of {', '.join(names)} behind {UNFINISHED} and a colon"
+        raise ValueError(f"{rule}, got {where}")
+    stack, place = divmod(names.index(wanted), about["stack"])
+    network, bank = f"{stack}.network.", f"{stack}.proco.bank."
+    found = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
+    if about["config"]["architecture"] == "resnet32":
+        found = {k: a[place] for k, a in found.items()}
+    for name in ("old", "new"):
+        found[f"bank.{name}"] = tensors[bank + name][place]
+    facts = {key: about[key] for key in ("config", "epoch")}
+    return found, facts | {"run": runs[wanted], "num_classes": len(found["bank.old"])}
+
+
 def _config_of_proco(facts: dict[str, Any], num_classes: int, where: str) -> TrainConfig:
     if num_classes not in BY_CLASSES:
         rule = f"expected a number of classes in {tuple(BY_CLASSES)}"
@@ -95,6 +181,24 @@ def _config_of_proco(facts: dict[str, Any], num_classes: int, where: str) -> Tra
     name, dataset = BY_CLASSES[num_classes]
     architecture = TIMM[facts["arch"]]
     return preset(name, dataset=dataset, architecture=architecture, dim=facts["dim"])
+
+
+def load_data(dataset: str, lists: Location, images: Location) -> Cifar | ListedImages:
+    """The images that networks of a data set are asked about; CIFAR is below ``lists``."""
+    return load_cifar(dataset, lists) if dataset in CIFAR else load_images(dataset, lists, images)
+
+
+def require_images(loaded: Loaded, data: Cifar | ListedImages) -> None:
+    """Raise unless the images are of the data set and the classes of the network."""
+    config = loaded.config
+    if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
+        isinstance(data, ListedImages) and data.dataset != config.dataset
+    ):
+        raise ValueError(f"expected images of {config.dataset}, got others")
+    number = data.num_classes if isinstance(data, Cifar) else data.train.num_classes
+    if number != loaded.num_classes:
+        rule = f"expected images of {loaded.num_classes} classes, as the network knows"
+        raise ValueError(f"{rule}, got {number} in {config.dataset}")
 
 
 def extract(
@@ -121,10 +225,7 @@ def extract(
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     config = loaded.config if imbalance is None else replace(loaded.config, imbalance=imbalance)
-    if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
-        isinstance(data, ListedImages) and data.dataset != config.dataset
-    ):
-        raise ValueError(f"expected images of {config.dataset}, got others")
+    require_images(loaded, data)
     if not isinstance(data, Cifar) and (balanced or imbalance is not None):
         raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {config.dataset}")
     device = torch.device(device)
@@ -134,7 +235,7 @@ def extract(
         if not balanced:
             members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
         parts = {
-            "train": (data.train_images[members], data.train_labels[members], members),
+            "train": (data.images_at(members), data.train_labels[members], members),
             "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
         }
     else:
@@ -156,7 +257,7 @@ def extract(
         top = 0
         for found in pieces:
             rows = slice(top, top + found.encoder.shape[1])
-            for what in ("encoder", "projection"):
+            for what in FEATURES:
                 x = getattr(found, what)[0].to("cpu", getattr(torch, dtype))
                 name = f"{split}/{what}"
                 if name not in arrays:
@@ -176,8 +277,9 @@ def extract(
         "config": asdict(config),
         "run": None if loaded.run is None else asdict(loaded.run),
     }
-    if "proco" in loaded.about:
-        about["proco"] = loaded.about["proco"]
+    about |= {key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about}
+    if isinstance(data, Cifar):
+        about["class_names"] = list(data.class_names)
     write_store(out, arrays, about)
 
 

@@ -18,6 +18,7 @@ Schedule = Literal["cosine", "step"]
 Family = Literal["linear", "power"]
 Estimator = Literal["proco", "mle", "banerjee"]
 Precision = Literal["bfloat16", "float32"]
+ContrastiveKind = Literal["simclr", "autoaugment"]
 
 CHOICES = {
     "dataset": get_args(Dataset),
@@ -26,6 +27,7 @@ CHOICES = {
     "family": get_args(Family),
     "estimator": get_args(Estimator),
     "precision": get_args(Precision),
+    "contrastive_view": get_args(ContrastiveKind),
 }
 
 CIFAR = ("cifar10", "cifar100")
@@ -56,6 +58,9 @@ class TrainConfig:
     estimator: Estimator = "proco"
     leave_out: bool = False
     """Score a query against its own class without the query."""
+    contrastive_view: ContrastiveKind = "simclr"
+    """What both contrastive views are: resized crops with colour jitter, or those of a classifier,
+    AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
     """A third view, which the classifier reads; without it the classifier reads both others."""
     epochs: int = 200
@@ -93,6 +98,9 @@ class TrainConfig:
         if self.clip is not None and (self.dataset in CIFAR or not 0 < self.clip < math.inf):
             rule = "expected clip > 0 and finite, and None for CIFAR"
             raise ValueError(f"{rule}, got {self.clip} for {self.dataset}")
+        if self.contrastive_view != "simclr" and self.dataset not in CIFAR:
+            got = f"{self.contrastive_view} for {self.dataset}"
+            raise ValueError(f"expected contrastive_view simclr but for CIFAR, got {got}")
         if not self.imbalance >= 1:
             raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
         if not 0 <= self.warmup < self.epochs:

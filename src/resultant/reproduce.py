@@ -12,7 +12,10 @@ import tyro
 
 from resultant import checkpoint
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
-from resultant.paper.plan import PLANS, estimate
+from resultant.paper.brought import read_brought
+from resultant.paper.inputs import digest
+from resultant.paper.plan import PLANS, estimate, measured, missing
+from resultant.paper.records import read_lines
 from resultant.paper.words import (
     HEADINGS,
     as_json,
@@ -45,11 +48,14 @@ def reproduce(
     out: Path = Path("out/reproduce"),
     text: Path = Path("REPRODUCTION.md"),
     store: tuple[str, ...] = (),
+    records: tuple[Path, ...] = (),
     data: Path | None = None,
     work: Path = Path("out/plans"),
     device: str = "auto",
     seeds: tuple[int, ...] = (),
     jobs: tuple[str, ...] = (),
+    minutes: float | None = None,
+    dry_run: bool = False,
 ) -> None:
     """The paper's tables, figures and claims beside our numbers.
 
@@ -63,11 +69,14 @@ def reproduce(
         out: folder for the page and the figures.
         text: where ``all`` writes the whole as Markdown.
         store: feature stores of data that are not shipped, as NAME=FILE.
+        records: records.jsonl of trainings on such data, and what probe --out wrote of them.
         data: folder of CIFAR for ``run``; default $RESULTANT_DATA, else ./data.
         work: folder for the networks and checkpoints of ``run``.
         device: of ``run``: auto, cpu, cuda or cuda:N.
         seeds: of ``run``, if not those of the plan.
         jobs: of ``run``, if not all of the plan.
+        minutes: of ``run``: stop at a checkpoint after so long; the same command goes on from it.
+        dry_run: of ``run``: say what there is to do and how long it takes.
     """
     from resultant.commands import data_root, find_device, terminal
 
@@ -78,22 +87,25 @@ def reproduce(
         if len(what) != 2:
             known = ", ".join(PLANS)
             raise ValueError(f"expected run and one plan ({known}), got {' '.join(what)}")
-        place = find_device(device)
-        options: dict[str, Any] = {"seeds": seeds or None, "only": jobs}
-        run_plan(what[1], data_root(data), work, results, place, **options)
+        options: dict[str, Any] = {"seeds": seeds or None, "only": jobs, "minutes": minutes}
+        root = Path("data") if dry_run else data_root(data)
+        run_plan(what[1], root, work, results, find_device(device), dry_run=dry_run, **options)
         return
     names = _names(what)
-    evidence = Evidence(Records.read(results), _stores(store))
+    every = [*Records.read(results), *read_brought(records)]
+    evidence = Evidence(Records(every), _stores(store))
     if not len(evidence.records):
         console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
-        _list(console, found)
+        _list(console, found, results)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
         write_page(out, found, told, evidence, console)
-        checkpoint.write_text(text, markdown(ARTEFACTS, found, told, len(evidence.records)))
+        made_from = digest(results, [*evidence.stores.values(), *records])
+        made = markdown(ARTEFACTS, found, told, len(evidence.records), made_from)
+        checkpoint.write_text(text, made)
         console.print(f"{text}, {out / 'index.html'}", highlight=False)
         return
     for name, outcome in found.items():
@@ -139,13 +151,18 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
     return found
 
 
-def _list(console: Console, found: Mapping[str, Outcome]) -> None:
+def _list(console: Console, found: Mapping[str, Outcome], results: Path) -> None:
     """What there is, how far it is rerun, and what would add to it."""
     headings = ("name", "label", "status", "what would add to it")
     rows = [tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found)]
     console.print(_rich("artefacts", headings, rows))
+    us_a_view = measured(Records.read(results))
     for plan in PLANS.values():
-        cost = estimate(plan.jobs())
+        jobs = plan.jobs()
+        left = missing(jobs, Records(read_lines(results / f"{plan.name}.jsonl")))
+        cost = f"{len(jobs)} jobs done"
+        if left:
+            cost = f"{len(jobs) - len(left)} jobs done, left: {estimate(left, us_a_view)}"
         console.print(f"plan {plan.name} ({plan.title}): {cost}", highlight=False, soft_wrap=True)
     for what, commands in foreign_commands(ARTEFACTS):
         console.print(f"\n{what}:", highlight=False)

@@ -129,7 +129,7 @@ def train_cifar(
     device = torch.device(device)
     config = job.config
     members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
-    images = data.train_images[members].to(device)
+    images = data.images_at(members).to(device)
     labels = data.train_labels[members].to(device)
     counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
     if device.type != "cuda":
@@ -140,7 +140,8 @@ def train_cifar(
     def build(runs: Sequence[Run]) -> Stack:
         seeds = [run.seed for run in runs]
         batches = CifarBatches(
-            images, labels, seeds, config.batch_size, config.classification_view, dtype
+            *(images, labels, seeds, config.batch_size, config.classification_view, dtype),
+            contrastive=config.contrastive_view,
         )
         return Stack(config, runs, batches, counts, device)
 

@@ -9,14 +9,12 @@ class by class in sorted order of file names: subsets then have the usual sizes,
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tarfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +22,7 @@ from torch import Tensor
 
 from resultant.data._batch import read_batch
 from resultant.data._npy import read_npz
+from resultant.data.sheets import pixels, read_sheets
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100_CLASSES = (
@@ -49,21 +48,61 @@ MD5 = {
 MAX_MEMBER = 1 << 28
 
 Split = tuple[np.ndarray, np.ndarray]  # pixels [N, 3, 32, 32] uint8, labels [N]
+# Both splits, and the positions of the training images that are there if not all are.
+Found = tuple[Split, Split, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Cifar:
-    """Images [N, 3, 32, 32] uint8 and labels [N] int64 of both splits, and the class names."""
+    """Images [N, 3, 32, 32] uint8 and labels [N] int64 of both splits, and the class names.
 
-    train_images: Tensor
+    Of the training images some may be all that there are: those at the ascending positions ``held``
+    [n]. Labels are of all. An image that is not there cannot be asked for.
+    """
+
+    held_images: Tensor
     train_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
     class_names: tuple[str, ...]
+    held: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        number = len(self.train_labels if self.held is None else self.held)
+        if len(self.held_images) != number:
+            raise ValueError(f"expected {number} training images, got {len(self.held_images)}")
 
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all training images are there."""
+        return self.held is None
+
+    @property
+    def train_images(self) -> Tensor:
+        """All training images."""
+        whole = self.held is None
+        return self.held_images if whole else self.images_at(torch.arange(len(self.train_labels)))
+
+    def missing(self, rows: Tensor) -> Tensor:
+        """The positions among ``rows`` at which there is no training image."""
+        return rows[:0] if self.held is None else rows[~torch.isin(rows, self.held)]
+
+    def images_at(self, rows: Tensor) -> Tensor:
+        """The training images at the positions ``rows``."""
+        if self.held is None:
+            return self.held_images[rows]
+        missing = self.missing(rows)
+        if len(missing):
+            rule = f"expected training images that are among the {len(self.held):,} held"
+            raise ValueError(
+                f"{rule} of {len(self.train_labels):,}, got {len(missing):,} others, such as "
+                f"that at position {int(missing[0])}"
+            )
+        return self.held_images[torch.searchsorted(self.held, rows)]
 
 
 @dataclass(frozen=True)
@@ -112,8 +151,8 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
     - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
       x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
     - packed sheets NAME/*.webp, tiles of 32 x 32 row by row, training images first, with
-      labels.json {"train": [...], "test": [...]} beside them. Sheets of CIFAR-100 in class order
-      need no labels;
+      labels.json {"train": [...], "test": [...]} beside them, see `resultant.data.sheets`. Sheets
+      of CIFAR-100 in class order need no labels. A long-tailed subset can be all that they hold;
     - an image folder train/CLASS/*.png and test/CLASS/*.png, classes by name or number.
 
     The first found is read, in this order. ``download`` fetches the archive by torchvision first.
@@ -125,12 +164,13 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
         from torchvision import datasets
 
         (datasets.CIFAR10 if name == "cifar10" else datasets.CIFAR100)(str(root), download=True)
-    train, test = _find(kind, root)()
-    parts = [*_checked(kind, "train", train, root), *_checked(kind, "test", test, root)]
-    return Cifar(*parts, class_names=kind.classes)
+    train, test, held = _find(kind, root)()
+    parts = [*_checked(kind, "train", train, root, held), *_checked(kind, "test", test, root)]
+    positions = None if held is None else torch.from_numpy(held.astype(np.int64))
+    return Cifar(*parts, class_names=kind.classes, held=positions)
 
 
-def _find(kind: _Kind, root: Path) -> Callable[[], tuple[Split, Split]]:
+def _find(kind: _Kind, root: Path) -> Callable[[], Found]:
     """The reader of what stands at ``root``."""
     if root.is_file():
         if root.name.endswith((".tar.gz", ".tgz")):
@@ -151,16 +191,18 @@ def _find(kind: _Kind, root: Path) -> Callable[[], tuple[Split, Split]]:
         return lambda: _npz(root / f"{kind.name}.npz")
     for folder in (root / kind.name, root):
         if any(folder.glob("*.webp")):
-            return lambda f=folder: _sheets(kind, f)
+            return lambda f=folder: read_sheets(kind.name, f)
         if (folder / "train").is_dir():
-            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"))
+            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"), None)
     forms = [*kind.folders.values(), *kind.archives, f"{kind.name}.npz", f"{kind.name}/*.webp"]
     expected = ", ".join([*forms, "train/CLASS/*.png"])
     got = "none of them" if root.is_dir() else "no such folder"
     raise ValueError(f"expected {kind.name} in {root} as one of {expected}; got {got}")
 
 
-def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, Tensor]:
+def _checked(
+    kind: _Kind, split: str, data: Split, root: Path, held: np.ndarray | None = None
+) -> tuple[Tensor, Tensor]:
     images, labels = data
     where = f"{split} images of {kind.name} in {root}"
     if images.dtype != np.uint8 or images.ndim != 4:
@@ -169,13 +211,19 @@ def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, 
         images = images.transpose(0, 3, 1, 2)
     if images.shape[1:] != (3, 32, 32) or not len(images):
         raise ValueError(f"expected {where} [N, 3, 32, 32], got {images.shape}")
-    if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+    one_each = labels.shape == images.shape[:1] or (held is not None and labels.ndim == 1)
+    if not one_each or not np.issubdtype(labels.dtype, np.integer):
         rule = f"expected integer labels [{len(images)}], one for each of the {where}"
         raise ValueError(f"{rule}, got {labels.dtype} {labels.shape}")
     bad = np.flatnonzero((labels < 0) | (labels >= len(kind.classes)))
     if bad.size:
         rule = f"expected labels of the {where} in [0, {len(kind.classes)})"
         raise ValueError(f"{rule}, got {labels[bad[0]]} at index {bad[0]}")
+    blank = np.flatnonzero(~images.any((1, 2, 3)))
+    # No image of either data set is black: these stand for images that are not there.
+    if blank.size > 1:
+        rule = f"expected the {where} as they are"
+        raise ValueError(f"{rule}, got {blank.size:,} black ones, the first at index {blank[0]}")
     images = np.array(images, order="C")
     return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
 
@@ -186,9 +234,7 @@ def _file(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _batches(
-    kind: _Kind, extension: str, read: Callable[[str], bytes], where: str
-) -> tuple[Split, Split]:
+def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Found:
     """The official batches, each file's bytes by its name."""
 
     def split(names: tuple[str, ...]) -> Split:
@@ -201,7 +247,7 @@ def _batches(
         images, labels = zip(*parts, strict=True)
         return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
 
-    return split(kind.train), split((kind.test,))
+    return split(kind.train), split((kind.test,)), None
 
 
 def _python(kind: _Kind, data: bytes, where: str) -> Split:
@@ -222,7 +268,7 @@ def _record(kind: _Kind, data: bytes, where: str) -> Split:
     return records[:, kind.label_bytes :], records[:, kind.label_bytes - 1].astype(np.int64)
 
 
-def _archive(kind: _Kind, path: Path) -> tuple[Split, Split]:
+def _archive(kind: _Kind, path: Path) -> Found:
     """An archive's batches. Members are taken by name into memory: no path is ever written to."""
     if path.name in MD5:
         with path.open("rb") as file:
@@ -253,63 +299,14 @@ def _archive(kind: _Kind, path: Path) -> tuple[Split, Split]:
     return _batches(kind, extension, read, str(path))
 
 
-def _npz(path: Path) -> tuple[Split, Split]:
+def _npz(path: Path) -> Found:
     arrays = read_npz(path)
     names = ("train_images", "train_labels", "test_images", "test_labels")
     for keys in (names, ("x_train", "y_train", "x_test", "y_test")):
         if all(k in arrays for k in keys):
             x_train, y_train, x_test, y_test = (arrays[k] for k in keys)
-            return (x_train, y_train), (x_test, y_test)
+            return (x_train, y_train), (x_test, y_test), None
     raise ValueError(f"expected {path} to hold {', '.join(names)}, got {', '.join(arrays)}")
-
-
-def _pixels(path: Path) -> np.ndarray:
-    """An image as [H, W, 3] uint8."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"expected {path} to be a whole image, got: {error}") from None
-
-
-# Of the training pixels [50000, 32, 32, 3] of CIFAR-100 by class, then by file name.
-CLASS_ORDER_SHA256 = "2aa2e92a742ec0fbd361b0b1386394899dfac5a05c448330d3371fd9b63b3e87"
-
-
-def _sheets(kind: _Kind, folder: Path) -> tuple[Split, Split]:
-    tiles = []
-    for path in sorted(folder.glob("*.webp")):
-        sheet = _pixels(path)
-        rows, columns = sheet.shape[0] // 32, sheet.shape[1] // 32
-        if sheet.shape[:2] != (32 * rows, 32 * columns):
-            raise ValueError(f"expected {path} in tiles of 32 x 32, got {sheet.shape[:2]}")
-        cut = sheet.reshape(rows, 32, columns, 32, 3).swapaxes(1, 2)
-        tiles.append(cut.reshape(-1, 32, 32, 3))
-    images = np.concatenate(tiles)
-    train, test = _sheet_labels(kind, folder, images)
-    if len(images) < len(train) + len(test):
-        rule = f"expected {len(train) + len(test)} tiles in {folder}/*.webp"
-        raise ValueError(f"{rule}, one a label, got {len(images)}")
-    end = len(train) + len(test)
-    return (images[: len(train)], train), (images[len(train) : end], test)
-
-
-def _sheet_labels(kind: _Kind, folder: Path, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    path = folder / "labels.json"
-    rule = f'expected {path} to hold {{"train": [...], "test": [...]}}, lists of integers'
-    if path.is_file():
-        try:
-            lists: Any = json.loads(path.read_bytes())
-            train, test = (np.array(lists[split]) for split in ("train", "test"))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"{rule}, got: {error}") from None
-        return train, test
-    by_class = hashlib.sha256(images[:50_000].tobytes()).hexdigest()
-    if kind.name != "cifar100" or by_class != CLASS_ORDER_SHA256:
-        raise ValueError(f"{rule}, got no such file, and the sheets are not CIFAR-100 by class")
-    return np.repeat(np.arange(100), 500), np.repeat(np.arange(100), 100)
 
 
 def _folder(kind: _Kind, folder: Path) -> Split:
@@ -327,7 +324,7 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     images, labels = [], []
     for c, name in enumerate(names):
         for path in sorted((folder / name).glob("*.png")):
-            image = _pixels(path)
+            image = pixels(path)
             if image.shape != (32, 32, 3):
                 raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
             images.append(image)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence
+from resultant.presets import preset
 
 CHANGES = """
 0 | -1 | -1.665 | -1.465
@@ -21,11 +22,18 @@ CHANGES = """
 """
 
 STORES = {"ResNet-50": "imagenet-lt-resnet50", "ResNeXt-50": "imagenet-lt-resnext50"}
+ARCHITECTURES = {"ResNet-50": "resnet50", "ResNeXt-50": "resnext50_32x4d"}
 
 COMMANDS = (
-    "resultant import-proco ckpt.pth.tar resnet50.safetensors",
-    "resultant extract resnet50.safetensors --out imagenet-lt-resnet50.safetensors --data LISTS "
-    "--images IMAGES",
+    *(
+        command.format(name=name)
+        for name in ("resnet50", "resnext50")
+        for command in (
+            "resultant import-proco {name}.pth.tar {name}.safetensors",
+            "resultant extract {name}.safetensors --out imagenet-lt-{name}.safetensors "
+            "--data LISTS --images IMAGES",
+        )
+    ),
     "resultant reproduce cross-backbone --store imagenet-lt-resnet50=imagenet-lt-resnet50."
     "safetensors imagenet-lt-resnext50=imagenet-lt-resnext50.safetensors",
 )
@@ -33,21 +41,33 @@ COMMANDS = (
 
 def cross_backbone(evidence: Evidence) -> Outcome:
     """Changes of accuracy by direct temperature, from native at the same prior."""
+    found = {title: _grid(evidence, title) for title in STORES}
     cells = []
     for beta, gamma, *texts in rows(CHANGES):
-        for (column, store), text in zip(STORES.items(), texts, strict=True):
+        for column, text in zip(STORES, texts, strict=True):
+            after, before = (
+                found[column].get(key)
+                for key in (f"temperature {beta} {gamma}", f"native 1 {gamma}")
+            )
             ours = None
-            if evidence.has(store):
-                grid = evidence.analysis(store, "projection").grid
-                point = (
-                    None if grid is None else grid.point("temperature", *map(float, (beta, gamma)))
-                )
-                if point is not None and point.change is not None:
-                    ours = Value(100 * point.change)
+            if after is not None and before is not None:
+                ours = Value(100 * (after - before))
             row = f"β = {beta}, γ = {gamma}"
             cells.append(Cell(row, column, printed(text), ours, foreign=True))
     notes = ["The realization of this grid is unsaid; ours is direct temperature."]
     return Outcome(cells, notes=notes)
+
+
+def _grid(evidence: Evidence, backbone: str) -> dict[str, float]:
+    """The accuracies of the grid on projection features of a store that was brought, or of a
+    network trained by ProCo's recipe whose record has them."""
+    if evidence.has(STORES[backbone]):
+        return evidence.summary(STORES[backbone], "projection", "proco")["grid"]
+    config = preset("imagenet-lt", architecture=ARCHITECTURES[backbone])
+    for record in evidence.records.seeds(config).values():
+        if "analysis" in record:
+            return record["analysis"]["projection"]["proco"]["grid"]
+    return {}
 
 
 ARTEFACTS = (

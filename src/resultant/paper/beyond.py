@@ -1,4 +1,4 @@
-"""Beyond the paper: a sweep of beta, other estimators in training, and ProCo's public recipe."""
+"""Beyond the paper: a sweep of beta, other estimators and views, and ProCo's public recipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence
-from resultant.paper.plan import controlled, official
+from resultant.paper.plan import BOTH, controlled, official, stronger_views
 from resultant.paper.records import paired
 from resultant.paper.summary import SPACES
 
@@ -85,6 +85,41 @@ def recipe(evidence: Evidence) -> Outcome:
     return Outcome(cells, notes=notes)
 
 
+TITLES = dict(zip(BOTH, ("ProCo", "Pure Angular"), strict=True))
+
+
+def views(evidence: Evidence) -> Outcome:
+    """Whether Pure Angular helps on AutoAugment and Cutout views, CIFAR-10 IF 100, long-tail
+    probes; and what the views themselves change."""
+    configs = {"SimCLR": controlled("cifar10", 100), "AutoAugment": stronger_views()}
+    changes, notes, parts = [], [], {}
+    for space in SPACES:
+        path = f"probes.long_tail.{space}.accuracy"
+        found = {
+            (kind, r): evidence.records.values(config, r, 0.0, path)
+            for kind, config in configs.items()
+            for r in BOTH
+        }
+        for kind in configs:
+            differences = paired(found[kind, "angular"], found[kind, "native"])
+            changes.append(
+                Change(f"{kind} views, {space}", "Pure Angular - ProCo", 0.0, differences)
+            )
+        for r, title in TITLES.items():
+            differences = paired(found["AutoAugment", r], found["SimCLR", r])
+            changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", 0.0, differences))
+            parts[f"{title}, {space}"] = bool(found["AutoAugment", r])
+        said = [
+            f"{title} on {kind} views {value.said(2)}"
+            for kind in configs
+            for r, title in TITLES.items()
+            if (value := Value.of(list(found[kind, r].values()))) is not None
+        ]
+        if said:
+            notes.append(f"{space.capitalize()} (%): {', '.join(said)}.")
+    return Outcome((), [c for c in changes if c.differences], parts=parts, notes=notes)
+
+
 ARTEFACTS = (
     Artefact(
         "official-recipe",
@@ -98,6 +133,13 @@ ARTEFACTS = (
         "beyond:beta-sweep",
         "Strength of the intervention, CIFAR-100 IF 100",
         sweep,
+        ("main", "beyond"),
+    ),
+    Artefact(
+        "stronger-views",
+        "beyond:stronger-views",
+        "AutoAugment and Cutout views, CIFAR-10 IF 100",
+        views,
         ("main", "beyond"),
     ),
 )

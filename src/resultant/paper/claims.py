@@ -20,7 +20,7 @@ from resultant.paper.summary import SPACES
 # How far a size may be from the printed one to be the same.
 FACTOR = 2.0
 
-FOREIGN = "asks for images of ImageNet-LT or iNaturalist 2018: see --store"
+FOREIGN = "asks for images of ImageNet-LT or iNaturalist 2018: see below"
 LARGE = tuple(name for name, kind in CONDITIONS.items() if isinstance(kind, str))
 CIFAR100 = tuple(name for name in CONDITIONS if name.startswith("CIFAR-100 "))
 

@@ -13,6 +13,7 @@ from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.paper.plan import controlled
 from resultant.paper.records import Records
 from resultant.paper.summary import ESTIMATORS, SPACES, TEMPERATURE, summarize
+from resultant.presets import TrainConfig, preset
 from resultant.verify import CHECKS, Check
 
 # One native network of the main plan, of this data set, imbalance and seed, is shipped.
@@ -39,6 +40,15 @@ CONDITIONS: dict[str, tuple[str, int] | str] = {
     "ImageNet-LT": "imagenet-lt",
     "iNaturalist 2018": "inaturalist18",
 }
+
+
+def trained_as(condition: str, **changes: object) -> TrainConfig:
+    """How the networks of a condition are trained; iNaturalist's is that of the authors."""
+    kind = CONDITIONS[condition]
+    if not isinstance(kind, str):
+        return controlled(*kind, **changes)
+    own = {"objective": "contrastive"} if kind == "imagenet-lt" else {}
+    return preset(kind, **(own | changes))
 
 
 class Evidence:
@@ -83,14 +93,14 @@ class Evidence:
         Records without one have accuracies alone.
         """
         kind = CONDITIONS[condition]
-        if isinstance(kind, str):
-            return {0: self.summary(kind, space, estimator)} if self.has(kind) else {}
         found: dict[int, dict[str, Any]] = {}
-        for seed, record in self.records.seeds(controlled(*kind)).items():
+        for seed, record in self.records.seeds(trained_as(condition)).items():
             if "analysis" in record:
                 found[seed] = record["analysis"][space][estimator]
             elif "frozen" in record:
                 found[seed] = {"accuracy": record["frozen"][space][estimator]}
+        if isinstance(kind, str):
+            return {0: self.summary(kind, space, estimator)} if self.has(kind) else found
         *packaged, seed = PACKAGED_KIND
         if kind == tuple(packaged) and "cosine" not in found.get(seed, {}):
             found[seed] = self.summary(PACKAGED, space, estimator)

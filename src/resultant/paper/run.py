@@ -1,11 +1,16 @@
 """Run a plan: train what has no record yet, job by job, and add records with frozen summaries.
 
-Plain functions, without a command line. A job that was stopped goes on from its checkpoint.
+A job that was stopped goes on from its checkpoint, and its records are added all at once. Where
+the packages of the command line are not installed, ``python -m resultant.paper.run PLAN`` does what
+``resultant reproduce run PLAN`` does.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +25,16 @@ from resultant.evaluation import evaluate_cifar
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.models import StackedResNet32
-from resultant.paper.plan import US_A_VIEW, PlannedJob, estimate, plan
-from resultant.paper.records import Record, Records, append, dig, read_lines
+from resultant.paper.plan import (
+    PLANS,
+    PlannedJob,
+    estimate,
+    measured,
+    missing,
+    outlook,
+    plan,
+)
+from resultant.paper.records import Record, Records, append, read_lines
 from resultant.paper.summary import SPACES, summaries
 from resultant.train import QUERIES, STACK, Job, Progress, Trained, outputs, train_cifar
 
@@ -41,6 +54,10 @@ TRAJECTORY = (
 POWERS = {"reduced": 0.5, "increased": 1.5}
 
 
+class OutOfTimeError(Exception):
+    """The minutes of a call are over; what was trained is in the checkpoint."""
+
+
 def run_plan(
     name: str,
     data_root: Path,
@@ -52,11 +69,15 @@ def run_plan(
     only: Sequence[str] = (),
     stack: int = STACK,
     checkpoint_every: int = 10,
+    minutes: float | None = None,
+    dry_run: bool = False,
     say: Say = print,
 ) -> int:
-    """Train the jobs of a plan that are not complete in ``results/NAME.jsonl``; how many were.
+    """Train the runs of a plan that have no record in ``results/NAME.jsonl``; how many jobs remain.
 
-    ``only`` names jobs of the plan; networks and checkpoints go to ``out/NAME/JOB``.
+    ``only`` names jobs of the plan; networks and checkpoints go to ``out/NAME/JOB``. A call that
+    was killed, or whose ``minutes`` were over, is taken up by the next one. ``dry_run`` says what
+    would be trained and how long it takes, and does not look for images.
     """
     jobs = plan(name).jobs(seeds)
     unknown = set(only) - {job.name for job in jobs}
@@ -65,39 +86,53 @@ def run_plan(
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     wanted = [job for job in jobs if not only or job.name in only]
     path = Path(results) / f"{name}.jsonl"
-    left = missing(wanted, Records(read_lines(path)))
+    own, us_a_view = Records(read_lines(path)), measured(Records.read(Path(results)))
+    left = missing(wanted, own)
     say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records")
     if left:
-        say(f"left: {estimate(left, measured(Records.read(Path(results))))}")
-    loaded: dict[str, Cifar] = {}
-
-    def data(dataset: str) -> Cifar:
-        if dataset not in loaded:
-            loaded[dataset] = load_cifar(dataset, data_root)
-        return loaded[dataset]
-
-    for job in left:
-        data(job.config.dataset)
-    for job in left:
+        say(f"left: {estimate(left, us_a_view)}")
+    if dry_run:
+        for line in outlook(wanted, own, us_a_view):
+            say(line)
+        return len(left)
+    data = _images(left, data_root, say)
+    end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    whole = {job.name: job.runs for job in plan(name).jobs()}
+    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end}
+    for done, job in enumerate(left):
         folder = Path(out) / name / job.name
-        if seeds is not None:
-            folder = folder.with_name(f"{job.name}-seeds{'-'.join(map(str, seeds))}")
-        options = {"stack": stack, "checkpoint_every": checkpoint_every}
-        records = run_job(job, data(job.config.dataset), folder, device, say=say, **options)
+        if job.runs != whole.get(job.name):
+            seeds_of = sorted({run.seed for run in job.runs})
+            folder = folder.with_name(f"{job.name}-seeds{'-'.join(map(str, seeds_of))}")
+        try:
+            if done and time.monotonic() > end:
+                raise OutOfTimeError
+            records = run_job(job, data[job.config.dataset], folder, device, say=say, **options)
+        except OutOfTimeError:
+            say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
+            return len(left) - done
         append(path, [{**record, "plan": name} for record in records])
         say(f"{job.name}: {len(records)} records in {path}")
-    return len(left)
+    return 0
 
 
-def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
-    """The jobs of which a run has no record."""
-    return [job for job in jobs if not all(records.has(job.config, run) for run in job.runs)]
-
-
-def measured(records: Records) -> float:
-    """Microseconds a view: the median of the records, or what is usual."""
-    known = sorted(v for r in records if (v := dig(r, "us_a_view")) is not None)
-    return known[len(known) // 2] if known else US_A_VIEW
+def _images(jobs: Sequence[PlannedJob], root: Path, say: Say) -> dict[str, Cifar]:
+    """The data sets of jobs by name, with the images that each of them trains on."""
+    loaded: dict[str, Cifar] = {}
+    for job in jobs:
+        dataset = job.config.dataset
+        if dataset not in loaded:
+            data = loaded[dataset] = load_cifar(dataset, root)
+            if data.held is not None:
+                there = f"{len(data.held):,} of {len(data.train_labels):,} training images"
+                say(f"{dataset}: {there} in {root}: no probes of the balanced set")
+        data = loaded[dataset]
+        members = long_tail_indices(data.train_labels, data.num_classes, job.config.imbalance)
+        lacking = len(data.missing(members))
+        if lacking:
+            rule = f"expected the {len(members):,} training images of {job.name} in {root}"
+            raise ValueError(f"{rule}, got all but {lacking:,} of them")
+    return loaded
 
 
 def run_job(
@@ -108,9 +143,13 @@ def run_job(
     *,
     stack: int = STACK,
     checkpoint_every: int = 10,
+    end: float = math.inf,
     say: Say = print,
 ) -> list[Record]:
-    """Train a job and evaluate it: one record a run, with a frozen summary where one is read."""
+    """Train a job and evaluate it: one record a run, with a frozen summary where one is read.
+
+    After the ``end``, of the monotonic clock, it stops at the next checkpoint.
+    """
     said = [0.0]
 
     def watch(progress: Progress) -> None:
@@ -121,6 +160,9 @@ def run_job(
                 f"{planned.name}: epoch {epoch}/{of}, {progress.views_a_second:,.0f} views/s, "
                 f"{progress.seconds_left:.0f} s left"
             )
+        saved = epoch == of or epoch % checkpoint_every == 0
+        if saved and time.monotonic() > end:
+            raise OutOfTimeError
 
     job = Job(
         planned.config,
@@ -158,14 +200,15 @@ def _views(record: Record, trained: Trained) -> float:
 def frozen_summaries(
     trained: Trained, data: Cifar, planned: PlannedJob
 ) -> dict[str, dict[str, Any]]:
-    """The frozen summaries of native models, and of all where no frequency prior was used and few
-    runs are (the state of fig:realization), by the name of the run."""
+    """The frozen summaries of the runs that the plan wants analyzed, by their names."""
+    if planned.config.objective != "contrastive":
+        return {}
     members = long_tail_indices(data.train_labels, data.num_classes, planned.config.imbalance)
     labels, queries = data.train_labels[members], data.test_labels
-    images = torch.cat([data.train_images[members], data.test_images])
+    images = torch.cat([data.images_at(members), data.test_images])
     held: dict[str, tuple[dict, dict]] = {}
     for stack in trained.stacks:
-        chosen = [i for i, run in enumerate(stack.runs) if _summarized(planned, run.realization)]
+        chosen = [i for i, run in enumerate(stack.runs) if run.realization in planned.analyzed]
         if not chosen:
             continue
         assert isinstance(stack.network, StackedResNet32)
@@ -182,12 +225,6 @@ def frozen_summaries(
             for name, (train, test) in held.items()
         }
         return {name: future.result() for name, future in waiting.items()}
-
-
-def _summarized(planned: PlannedJob, realization: str) -> bool:
-    only_temperature = {run.realization for run in planned.runs} == {"native", "temperature"}
-    failure = only_temperature and planned.config.prior == 0
-    return planned.config.objective == "contrastive" and (realization == "native" or failure)
 
 
 def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
@@ -212,7 +249,7 @@ def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
     found = {}
     for stack in trained.stacks:
         assert isinstance(stack.network, StackedResNet32)
-        images = data.train_images[chosen].to(stack.device)
+        images = data.images_at(chosen).to(stack.device)
         z = outputs(stack.network, images, torch.float32).projection.cpu().double()
         for i, run in enumerate(stack.runs):
             state = stack.proco.state(i).to("cpu")
@@ -230,3 +267,34 @@ def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
                 exact, leading = (b - a for a, b in zip(before, after, strict=True))
                 found[run.name][name] = stacked_relative_error(exact, leading)
     return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line without its packages; 0 if nothing of the plan is left."""
+    parser = argparse.ArgumentParser(
+        prog="python -m resultant.paper.run",
+        description="Train what a plan has no records of; a call that was stopped is continued.",
+    )
+    parser.add_argument("plan", choices=list(PLANS))
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of CIFAR")
+    parser.add_argument("--out", type=Path, default=Path("out/plans"), help="checkpoints, networks")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of records")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seeds", type=int, nargs="+", help="if not those of the plan")
+    parser.add_argument("--only", nargs="+", default=(), metavar="JOB", help="some jobs of it")
+    parser.add_argument("--stack", type=int, default=STACK, help="runs trained as one network")
+    parser.add_argument("--checkpoint-every", type=int, default=10, help="epochs")
+    parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
+    parser.add_argument("--dry-run", action="store_true", help="say what there is to do")
+    given = vars(parser.parse_args(argv))
+    places = [given.pop(key) for key in ("plan", "data", "out", "results", "device")]
+    try:
+        left = run_plan(*places, **given)
+    except (ValueError, FileNotFoundError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return int(left > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

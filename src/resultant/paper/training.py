@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
-from resultant.paper.evidence import CONDITIONS, Evidence, foreign
-from resultant.paper.plan import REALIZATIONS, controlled
+from resultant.paper.evidence import Evidence, foreign, trained_as
+from resultant.paper.plan import REALIZATIONS
 from resultant.paper.records import paired
 
 if TYPE_CHECKING:
@@ -45,37 +45,34 @@ ImageNet-LT | 57.26 | 56.75 | -- | 57.35 | +0.09
 IMAGENET = (
     "resultant train imagenet-lt --objective contrastive --realization native temperature preserve "
     "angular --seeds 0 1 2 --data LISTS --images IMAGES --out out/imagenet",
-    "resultant extract out/imagenet/RUN/RUN.safetensors --out RUN.safetensors --data LISTS "
-    "--images IMAGES",
-    "resultant probe RUN.safetensors",
+    "for run in out/imagenet/*-seed?; do run=${run##*/}",
+    "  resultant extract out/imagenet/$run/$run.safetensors --out out/imagenet/$run/features."
+    "safetensors --data LISTS --images IMAGES",
+    "  resultant probe out/imagenet/$run/features.safetensors --out out/imagenet/$run/probes.json",
+    "done",
+    "resultant reproduce angular-training --records out/imagenet/*/probes.json",
 )
 IMAGENET_JOINT = (
     "resultant train imagenet-lt --realization native temperature angular --data LISTS "
     "--images IMAGES --out out/imagenet-joint",
+    "resultant reproduce joint-fc --records out/imagenet-joint/records.jsonl",
 )
-
-
-def _condition(evidence: Evidence, name: str, path: str, **changes: object):
-    """The values of the four realizations at beta = 0, by seed; empty where data are foreign."""
-    kind = CONDITIONS[name]
-    if isinstance(kind, str):
-        return [{} for _ in REALIZATIONS]
-    config = controlled(*kind, **changes)
-    return [evidence.records.values(config, r, 0.0, path) for r in REALIZATIONS]
 
 
 def _row(
     evidence: Evidence, name: str, title: str, texts: list[str], path: str, **changes: object
 ) -> tuple[list[Cell], Change | None]:
-    """The cells of a printed row that ends with a change, and that change."""
-    values = _condition(evidence, name, path, **changes)
+    """The cells of a printed row that ends with a change, and that change; none where the data are
+    foreign and nobody brought records."""
+    config = trained_as(name, **changes)
+    values = [evidence.records.values(config, r, 0.0, path) for r in REALIZATIONS]
     differences = paired(values[-1], values[0])
     ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences)]
     cells = [
         Cell(title, column, printed(text), value, foreign(name))
         for column, text, value in zip((*COLUMNS, "Δ"), texts, ours, strict=True)
     ]
-    if foreign(name):
+    if foreign(name) and not differences:
         return cells, None
     return cells, Change(title, "Pure Angular - ProCo", float(texts[-1]), differences)
 

@@ -9,6 +9,7 @@ from resultant.paper.artefact import (
     SIGNIFICANCE,
     Change,
     Claim,
+    Outcome,
     Value,
     judged,
     untestable,
@@ -16,27 +17,49 @@ from resultant.paper.artefact import (
 )
 from resultant.paper.claims import FOREIGN, alike, span, within
 from resultant.paper.controls import control_config, control_table
-from resultant.paper.evidence import Evidence
+from resultant.paper.evidence import Evidence, trained_as
 from resultant.paper.historical import POLICIES
 from resultant.paper.plan import official
 from resultant.paper.records import paired
+from resultant.paper.summary import SPACES
 from resultant.paper.training import angular_training, joint_fc
+from resultant.presets import preset
 
 
 def training_claims(evidence: Evidence) -> Iterator[Claim]:
     """sec:new-learning, sec:learning-extensions and the historical family."""
-    yield from _readouts(list(angular_training(evidence).changes))
-    yield untestable(
-        *("sec:new-learning", "ImageNet-LT: beta = 1.5, encoder / projection (%)"),
-        *("23.56 / 37.76", FOREIGN),
-    )
+    yield from _readouts(_of_cifar(angular_training(evidence)))
+    stronger = [
+        evidence.records.value(trained_as("ImageNet-LT"), "angular", 1.5, path)
+        for path in (f"probes.long_tail.{space}.accuracy" for space in SPACES)
+    ]
+    text = "ImageNet-LT: beta = 1.5, encoder / projection (%)"
+    yield _brought("sec:new-learning", text, (23.56, 37.76), 2, stronger)
     yield _uniform(evidence)
-    yield _mixed(list(joint_fc(evidence).changes))
+    yield _mixed(_of_cifar(joint_fc(evidence)))
     yield from _joint_controls(evidence)
     yield from _historical(evidence)
-    yield untestable(
-        *("sec:backbone-control", "ResNeXt-50 classifier, ImageNet-LT test (%)", "58.026", FOREIGN)
-    )
+    config = preset("imagenet-lt", architecture="resnext50_32x4d")
+    head = [evidence.records.value(config, "native", 0.0, "last.accuracy")]
+    text = "ResNeXt-50 classifier, ImageNet-LT test (%)"
+    yield _brought("sec:backbone-control", text, (58.026,), 3, head)
+
+
+def _of_cifar(outcome: Outcome) -> list[Change]:
+    return [change for change in outcome.changes if change.row.startswith("CIFAR")]
+
+
+def _brought(
+    label: str, text: str, printed: tuple[float, ...], digits: int, ours: list[Value | None]
+) -> Claim:
+    """A claim about accuracies on listed images, for which a user brings records."""
+    paper = " / ".join(f"{value:.{digits}f}" for value in printed)
+    known = [value for value in ours if value is not None]
+    if len(known) < len(printed):
+        return untestable(label, text, paper, FOREIGN)
+    near = all(abs(v.mean - wanted) <= 1 for v, wanted in zip(known, printed, strict=True))
+    said = " / ".join(value.said(digits) for value in known)
+    return judged(label, text, paper, said, near, "within one point")
 
 
 def _readouts(changes: list[Change]) -> Iterator[Claim]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resultant.paper.artefact import Artefact, Cell, Change, Claim, Outcome, Value
+from resultant.paper.inputs import MARK
 
 Rows = list[tuple[str, ...]]
 
@@ -86,29 +87,39 @@ def foreign_commands(artefacts: Mapping[str, Artefact]) -> list[tuple[str, tuple
     return [(f"{', '.join(who)}: {what}", commands) for (what, commands), who in names.items()]
 
 
+def section(artefact: Artefact, outcome: Outcome) -> str:
+    """One artefact as Markdown."""
+    parts = [f"\n## {artefact.label}\n\n{artefact.title}: {artefact.status(outcome)}.\n"]
+    if outcome.cells:
+        parts.append(_table(*grid(outcome.cells)) + "\n")
+    tested = [change for change in outcome.changes if change.differences]
+    if tested:
+        parts.append(_table(*said_change(tested)) + "\n")
+    return "\n".join([*parts, *(f"{note}\n" for note in outcome.notes)])
+
+
+def foreign_section(artefacts: Mapping[str, Artefact]) -> str:
+    """What may not be shipped, and what somebody who has it would enter."""
+    parts = ["\n## With data that may not be shipped\n"]
+    for what, commands in foreign_commands(artefacts):
+        parts.append(f"{what}:\n\n```\n" + "\n".join(commands) + "\n```\n")
+    return "\n".join(parts)
+
+
 def markdown(
     artefacts: Mapping[str, Artefact],
     found: Mapping[str, Outcome],
     told: Sequence[Claim],
     records: int,
+    made_from: str,
 ) -> str:
-    """The whole as Markdown."""
+    """The whole as Markdown; ``made_from`` is the `resultant.paper.inputs.digest` of its inputs."""
     parts = [HEAD.format(records=records), "## Artefacts\n"]
     headings = ("name", "label", "status", "what would add to it")
     parts += [_table(headings, listing(artefacts, found)), "\n## Claims\n"]
     parts.append(_table(HEADINGS, [claim_row(claim) for claim in told]))
-    for name, outcome in found.items():
-        artefact = artefacts[name]
-        parts.append(f"\n## {artefact.label}\n\n{artefact.title}: {artefact.status(outcome)}.\n")
-        if outcome.cells:
-            parts.append(_table(*grid(outcome.cells)) + "\n")
-        tested = [change for change in outcome.changes if change.differences]
-        if tested:
-            parts.append(_table(*said_change(tested)) + "\n")
-        parts += [f"{note}\n" for note in outcome.notes]
-    parts.append("\n## With data that may not be shipped\n")
-    for what, commands in foreign_commands(artefacts):
-        parts.append(f"{what}:\n\n```\n" + "\n".join(commands) + "\n```\n")
+    parts += [section(artefacts[name], outcome) for name, outcome in found.items()]
+    parts += [foreign_section(artefacts), f"{MARK.format(made_from)}\n"]
     return "\n".join(parts)
 
 

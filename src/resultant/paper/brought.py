@@ -1,0 +1,44 @@
+"""Records of trainings that a user brings: records.jsonl of ``resultant train``, and what
+``resultant probe --out`` wrote of the features of such runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from resultant.paper.records import Record, of_record, read_lines
+
+
+def read_brought(paths: Sequence[Path]) -> list[Record]:
+    """The records of files; those of probes are added to the records of the same runs."""
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
+    trained = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
+    found = {(of_record(record), record["seed"]): record for record in trained}
+    for path in paths:
+        if path.suffix != ".jsonl":
+            record = read_probes(path)
+            known = found.setdefault((of_record(record), record["seed"]), record)
+            known["probes"] = known.get("probes", {}) | record["probes"]
+    return list(found.values())
+
+
+def read_probes(path: Path) -> Record:
+    """A record of what ``resultant probe`` found in the features of a run."""
+    try:
+        told: Any = json.loads(path.read_text())
+        about = told["metadata"]
+        accuracy = dict(zip(told["features"], told["accuracy"], strict=True))
+        probes = {space: {"accuracy": float(value)} for space, value in accuracy.items()}
+        whole = about["imbalance"] == 1 != about["config"]["imbalance"]
+        pool = {"balanced" if whole else "long_tail": probes}
+        record = {**about["run"], "config": about["config"], "probes": pool}
+        of_record(record)
+        int(record["seed"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        rule = "expected what resultant probe --out writes of the features of a run"
+        raise ValueError(f"{rule}, got {path}") from None
+    return record

@@ -1,0 +1,190 @@
+"""What somebody with other data brings: records, probes and stores; and the commands shown."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import shlex
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant import cli
+from resultant.data.store import write_store
+from resultant.paper import ARTEFACTS, Evidence, Records
+from resultant.paper.artefact import Artefact
+from resultant.paper.brought import read_brought
+from resultant.paper.evidence import trained_as
+from resultant.paper.plan import PLANS
+from resultant.paper.training_claims import training_claims
+from resultant.presets import Run, TrainConfig, preset
+
+SHOWN = {
+    command: artefact.name
+    for artefact in ARTEFACTS.values()
+    for command in map(str.strip, artefact.commands)
+    if command.startswith("resultant ")
+}
+RUN_PLANS = [f"resultant reproduce run {name}" for name in PLANS]
+
+
+def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the subcommand of a command line would be called with."""
+    program, name, *arguments = shlex.split(command)
+    assert program == "resultant"
+    module, _, function = cli.COMMANDS[name].target.partition(":")
+    real, seen = getattr(importlib.import_module(module), function), []
+
+    @functools.wraps(real)
+    def called(**given: Any) -> None:
+        seen.append(given)
+
+    monkeypatch.setattr(f"{module}.{function}", called)
+    assert cli.main([name, *arguments]) == 0, command
+    (given,) = seen
+    return given
+
+
+@pytest.mark.parametrize("command", [*SHOWN, *RUN_PLANS])
+def test_commands_parse(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = parsed(command, monkeypatch)
+    if "what" in given:
+        named = [name for name in given["what"] if name not in ("all", "run", *PLANS)]
+        assert set(named) <= set(ARTEFACTS)
+        assert {text.partition("=")[0] for text in given["store"]} <= {
+            *("imagenet-lt", "inaturalist18", "imagenet-lt-resnet50", "imagenet-lt-resnext50"),
+        }
+
+
+def test_wrong_commands_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser is the real one."""
+    assert cli.main(["train", "imagenet-lt", "--realisation", "native"]) == 2
+    assert "--realisation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name, a in ARTEFACTS.items() if a.commands])
+def test_commands_follow_one_another(name: str) -> None:
+    """A shell reads them, and what a line reads an earlier one has written."""
+    lines = ARTEFACTS[name].commands
+    done = subprocess.run(["bash", "-n"], input="\n".join(lines), text=True, capture_output=True)
+    assert not done.returncode, done.stderr
+    assert lines[-1].startswith("resultant reproduce")
+    written = " ".join(lines[:-1])
+    for word in shlex.split(lines[-1])[3:]:
+        path = word.rpartition("=")[2].replace("*", "$run").replace("records.jsonl", "")
+        assert word.startswith("--") or path.rstrip("/") in written, word
+
+
+def trained(config: TrainConfig, run: Run, **more: Any) -> dict[str, Any]:
+    """A record as ``resultant train`` writes it."""
+    made = {"run": run.name, **asdict(run), "config": asdict(config), "last": {}, **more}
+    return json.loads(json.dumps(made))
+
+
+def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
+    """What ``resultant probe --out`` writes of the features that ``extract`` took."""
+    about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run)}
+    about["config"] = asdict(config)
+    told = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
+    path.write_text(json.dumps({**told, "accuracy": list(accuracy), "groups": {}}))
+    return path
+
+
+def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
+    """Probes of contrastive runs and classifiers of joint ones fill the ImageNet-LT rows."""
+    alone, joint = trained_as("ImageNet-LT"), preset("imagenet-lt")
+    assert (alone.objective, joint.objective) == ("contrastive", "joint")
+    runs = [Run(name, 0.0, seed) for name in ("native", "angular") for seed in (0, 1)]
+    files = [
+        probed(tmp_path / f"{run.name}.json", alone, run, 0.2 + 0.01 * i, 0.3 + 0.02 * i)
+        for i, run in enumerate(runs)
+    ]
+    files.append(probed(tmp_path / "more.json", alone, Run("angular", 1.5), 0.2356, 0.381))
+    lines = [trained(alone, run) for run in runs]
+    lines += [trained(joint, runs[0], last={"accuracy": 0.57}), trained(joint, runs[2])]
+    wide = preset("imagenet-lt", architecture="resnext50_32x4d")
+    lines.append(trained(wide, Run(), last={"accuracy": 0.6}))
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
+    brought = read_brought([tmp_path / "records.jsonl", *files])
+    assert len(brought) == len(lines) + 1
+    evidence = Evidence(Records(brought))
+
+    def cells(name: str, row: str) -> dict[str, str]:
+        found = ARTEFACTS[name].compute(evidence)
+        return {c.column: c.said() for c in found.cells if c.row == row}
+
+    assert cells("angular-training", "ImageNet-LT, Encoder") == {
+        "ProCo": "23.05 ± 0.12 / 20.50 ± 0.71 [2]",
+        "Direct temperature": "22.93 ± 0.15 / not shipped",
+        "Intercept-preserving": "23.12 ± 0.16 / not shipped",
+        "Pure Angular": "23.22 ± 0.19 / 22.50 ± 0.71 [2]",
+        "Δ": "+0.17 / +2.00 ± 0.00 [2]",
+    }
+    assert cells("joint-fc", "ImageNet-LT")["ProCo"] == "57.26 / 57.00"
+    assert cells("joint-fc", "ImageNet-LT")["Pure Angular"] == "57.35 / not shipped"
+    told = {claim.text: claim for claim in training_claims(evidence)}
+    stronger = told["ImageNet-LT: beta = 1.5, encoder / projection (%)"]
+    assert (stronger.ours, stronger.verdict) == ("23.56 / 38.10", "holds")
+    head = told["ResNeXt-50 classifier, ImageNet-LT test (%)"]
+    assert (head.ours, head.verdict) == ("60.000", "does not hold")
+    # The claims about CIFAR do not count them.
+    assert told["All settings together: Pure Angular less ProCo (points)"].ours == ""
+
+
+def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
+    path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
+    told = json.loads(path.read_text())
+    for wrong in ([], {**told, "accuracy": [0.2]}, {**told, "metadata": {}}):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"what resultant probe --out writes .* got .*p\.json"):
+            read_brought([path])
+
+
+def features(classes: int, each: int, dim: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(classes, dim, generator=generator)
+    arrays = {}
+    for split, n in (("train", each), ("test", each // 2)):
+        y = torch.arange(classes * n) % classes
+        arrays[f"{split}/labels"] = y
+        for space in ("encoder", "projection"):
+            noise = torch.randn(len(y), dim, generator=generator)
+            arrays[f"{split}/{space}"] = centres[y] + 0.6 * noise
+    return arrays
+
+
+def compute(artefact: Artefact, evidence: Evidence) -> dict[tuple[str, str], Any]:
+    return {(c.row, c.column): c.ours for c in artefact.compute(evidence).cells}
+
+
+def test_stores_and_analyzed_records(tmp_path: Path) -> None:
+    """The grid of tab:cross-backbone from a store, and the same from a record that keeps it."""
+    store = tmp_path / "s.safetensors"
+    write_store(store, features(5, 40, 12), {"num_classes": 5})
+    backbone = ARTEFACTS["cross-backbone"]
+    evidence = Evidence(Records(), {"imagenet-lt-resnet50": store})
+    found = compute(backbone, evidence)
+    grid = evidence.analysis("imagenet-lt-resnet50", "projection").grid
+    assert grid is not None
+    for beta in (0.0, 1.5):
+        for gamma in (-1.0, 1.0):
+            change = grid.point("temperature", beta, gamma).change
+            ours = found[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
+            assert change is not None and ours.mean == pytest.approx(100 * change, abs=1e-12)
+    assert found["β = 0, γ = 0", "ResNeXt-50"] is None
+    kept = {"proco": evidence.summary("imagenet-lt-resnet50", "projection", "proco")}
+    own, alone = preset("imagenet-lt"), trained_as("ImageNet-LT")
+    records = [trained(c, Run(), analysis={"projection": kept}) for c in (own, alone)]
+    again = Evidence(Records(records))
+    assert compute(backbone, again) == found
+    assert again.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
+    # A store goes before a record, and other conditions have nothing.
+    other = trained(alone, Run(), analysis={"projection": {"proco": {"accuracy": {}}}})
+    both = Evidence(Records([other]), {"imagenet-lt": store})
+    assert both.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
+    assert again.frozen("iNaturalist 2018", "projection") == {}

@@ -1,0 +1,72 @@
+"""``resultant reproduce``: what it writes, shows and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from resultant import cli, reproduce
+from resultant.paper import ARTEFACTS
+
+FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
+
+
+def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: ARTEFACTS[name] for name in FEW}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    out, text = tmp_path / "page", tmp_path / "R.md"
+    call = ["reproduce", "all", "--results", str(tmp_path / "none"), "--out", str(out)]
+    assert cli.main([*call, "--text", str(text)]) == 0
+    written = text.read_text()
+    assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
+    html = (out / "index.html").read_text()
+    assert "tab:angular-training" in html and html.count("<svg") == 2
+    assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
+        "http://www.w3", ""
+    )
+    results = json.loads((out / "results.json").read_text())
+    assert set(results["artefacts"]) == set(FEW)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
+
+
+def test_one_and_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = {name: ARTEFACTS[name] for name in (*FEW[:2], "cross-backbone")}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert cli.main(["reproduce", "list", *where]) == 0
+    shown = capsys.readouterr().out
+    for part in (
+        "not run yet",
+        "needs data we may not ship",
+        "resultant import-proco",
+        "plan main",
+    ):
+        assert part in shown
+    assert re.search(r"plan official .* 0 jobs done, left: 2 jobs, 4 runs, .*: \d+ minutes", shown)
+    assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"cifar100-if100: 0 of 2 records, \d+ minutes", shown)
+    assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
+    assert "87.10 ± 0.06" in capsys.readouterr().out
+    assert (tmp_path / "out" / "angular-training-changes.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
+        (["run"], "expected run and one plan (main, joint"),
+        (["list", "--records", "none.jsonl"], "records or of probes, got nothing at none.jsonl"),
+        (["list", "--store", "imagenet-lt"], "expected --store NAME=FILE, got 'imagenet-lt'"),
+        (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
+    ],
+)
+def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""REPRODUCTION.md is what ``resultant reproduce all`` makes of the records in results/.
+
+To make it again takes a minute. So its digest of records, packaged features and printed values is
+compared, and those parts are made again that need no features.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.paper import ARTEFACTS, Evidence, Records
+from resultant.paper.inputs import MARK, constants, digest
+from resultant.paper.words import HEAD, foreign_section, listing, section
+
+ROOT = Path(__file__).parent.parent
+RESULTS, TEXT = ROOT / "results", ROOT / "REPRODUCTION.md"
+AGAIN = "run: resultant reproduce all"
+
+
+class ComputedError(Exception):
+    """Something was asked for that takes long."""
+
+
+class OfRecords(Evidence):
+    """Evidence from records alone."""
+
+    def _check(self, name: str) -> Any:
+        raise ComputedError(name)
+
+    def _analysis(self, store: str, space: str, estimator: str = "") -> Any:
+        raise ComputedError(store)
+
+
+def test_made_from_these_inputs() -> None:
+    assert TEXT.read_text().rstrip().endswith(MARK.format(digest(RESULTS))), AGAIN
+
+
+def test_what_records_say() -> None:
+    text, records = TEXT.read_text(), Records.read(RESULTS)
+    assert text.startswith(HEAD.format(records=len(records))), AGAIN
+    evidence, made = OfRecords(records), {}
+    for name, artefact in ARTEFACTS.items():
+        try:
+            made[name] = artefact.compute(evidence)
+        except ComputedError:
+            continue
+        assert section(artefact, made[name]) in text, f"{name}; {AGAIN}"
+    assert {"angular-training", "joint-fc", "c10-if50-u", "beta-sweep", "stronger-views"} <= set(
+        made
+    )
+    assert not {"frozen-vmf", "synthetic-transition"} & set(made)
+    for row in listing(ARTEFACTS, made):
+        assert f"| {' | '.join(row)} |" in text, AGAIN
+    assert foreign_section(ARTEFACTS) in text, AGAIN
+
+
+def test_digest_tells_changes(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(RESULTS, results)
+    before = digest(results)
+    assert before == digest(RESULTS)
+    path = next(results.glob("*.jsonl"))
+    lines = path.read_text()
+    path.write_text(lines.replace("0.", "1.", 1))
+    assert digest(results) != before
+    path.write_text(lines)
+    assert digest(results) == before
+    (results / "more.jsonl").write_text(lines.splitlines()[0] + "\n")
+    assert digest(results) != before
+    (results / "more.jsonl").unlink()
+    assert digest(results, [path]) != before
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        ('"""Other words."""\nA = (1.5,\n     "x")  # why\n', True),
+        ('"""Words."""\nA = (1.6, "x")\n', False),
+        ('"""Words."""\nA = (1.5, f"x")\n', True),
+        ('"""Words."""\nA = (1.5, "y")\n', False),
+    ],
+)
+def test_constants(source: str, same: bool) -> None:
+    known = list(constants('"""Words."""\nA = (1.5, "x")\n'))
+    assert known == ["1.5", "'x'"]
+    assert (list(constants(source)) == known) == same
