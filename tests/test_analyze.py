@@ -16,10 +16,11 @@ import torch
 from safetensors.torch import save_file
 
 from resultant import cli
-from resultant.analyze import is_network, paired, prepare
+from resultant.analyze import paired, prepare
 from resultant.checkpoint import save
 from resultant.data import parquet
 from resultant.data.store import FeatureStore, write_store
+from resultant.extract import is_network
 from resultant.report import content, drawings, page
 from small_features import COUNTS, DIM, HELD_OUT, small_features
 
@@ -311,7 +312,8 @@ def test_compare(tmp_path: Path, capsys: Any) -> None:
     assert float(row["B - A"]) == pytest.approx(float(row["B"]) - float(row["A"]))
     assert float(rows["mean gain"]["B - A"]) > 0
     results = json.loads((out / "results.json").read_text())
-    assert set(results["features"]["encoder"]) == {"A", "B"}
+    assert set(results["features"]["encoder"]) == {"A", "B", "verdict"}
+    assert results["better"] == "B" == results["summary"]["better"][0]
     assert {p.name for p in (out / "figures").glob("projection*.pdf")} == {
         f"projection-{name}.pdf" for name in ("gains", "accuracy", "calibration")
     }

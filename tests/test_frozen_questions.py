@@ -29,11 +29,13 @@ from resultant.frozen import (
     boundary_displacement,
     compare_gradients,
     cosine_agreement,
+    decide,
     intercept_drift,
     margin_directions,
     same_state,
     typical_margins,
 )
+from resultant.frozen.decisions import grid_policies
 from resultant.gain import class_scores
 from resultant.population import BinaryModel
 
@@ -282,6 +284,24 @@ def test_same_state(small: FrozenSpace, gamma: float) -> None:
     raised = focus.target_gain - focus.gain
     assert focus.slopes["angular"] == pytest.approx(focus.slopes["native"] + raised)
     assert focus.intercepts["preserve"] == pytest.approx(focus.intercepts["native"])
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.5])
+def test_same_state_of_decisions(noisy: FrozenSpace, beta: float) -> None:
+    """What was decided of all queries is not scored again; what was not is."""
+    decisions = decide(noisy, grid_policies())
+    fresh, again = (
+        same_state(noisy, beta, gamma=1.0, per_class=3, decisions=given).to_dict()
+        for given in (None, decisions)
+    )
+    for row, other in zip(fresh["rows"], again["rows"], strict=True):
+        assert other.pop("cross_entropy") == pytest.approx(row.pop("cross_entropy"), rel=1e-12)
+    assert again == fresh
+    decisions.nll.clear()
+    with pytest.raises(KeyError):
+        same_state(noisy, beta, gamma=1.0, decisions=decisions)
+    other = same_state(noisy, beta, gamma=0.5, decisions=decisions)
+    assert len(other.rows) == (4 if beta == 0 else 2)
 
 
 def test_temperature_failure_is_seen(noisy: FrozenSpace) -> None:

@@ -13,6 +13,7 @@ from resultant import _evaluate
 
 CHECK = """
 import torch
+from resultant import _score_kernel
 from resultant._evaluate import Columns
 from resultant._score_kernel import INTERPRETED, score
 
@@ -40,6 +41,11 @@ for p in (128, 1024):
     tau = torch.full((1,), 0.1)
     exact, _ = Columns(kappa.double(), tau.double(), p)(rho.double(), False)
     assert (score(rho, kappa, tau, p, False)[0] - exact).abs().max() <= 3e-6
+# more rows than one launch takes
+rho, kappa, tau = torch.rand(21, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1,), 0.1)
+whole = score(rho, kappa, tau, 64, True)
+_score_kernel.LAUNCH = 2
+assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
 empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
 assert empty.shape == (0, 4)
 print("checked")

@@ -32,6 +32,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 BLOCK = 128
 ROWS = 4
 WARPS = 1
+# Blocks of rows in a launch; CUDA has no more along the second axis.
+LAUNCH = 65535
 
 
 @triton.jit
@@ -309,23 +311,25 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     if q.numel():
         down = min(ROWS, triton.next_power_of_2(rows))
         block = min(BLOCK, triton.next_power_of_2(columns))
-        grid = (triton.cdiv(columns, block), triton.cdiv(rows, down))
-        _score_rows[grid](
-            rho,
-            kappa.contiguous(),
-            tau.contiguous(),
-            q,
-            slopes,
-            rows,
-            columns,
-            int(kappa.numel() > 1),
-            int(tau.numel() > 1),
-            **_constants(p, rho.dtype),
-            SLOPE=slope,
-            ROWS=down,
-            BLOCK=block,
-            num_warps=WARPS,
-        )
+        classes = kappa.contiguous(), tau.contiguous()
+        steps = [int(a.numel() > 1) for a in classes]
+        for top in range(0, rows, LAUNCH * down):
+            part = slice(top, top + LAUNCH * down)
+            height = len(rho[part])
+            _score_rows[triton.cdiv(columns, block), triton.cdiv(height, down)](
+                rho[part],
+                *classes,
+                q[part],
+                slopes[part],
+                height,
+                columns,
+                *steps,
+                **_constants(p, rho.dtype),
+                SLOPE=slope,
+                ROWS=down,
+                BLOCK=block,
+                num_warps=WARPS,
+            )
     if q.shape == shape:
         return q, slopes
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes

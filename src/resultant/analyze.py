@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.resources
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,16 +17,29 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
-from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
-from resultant import checkpoint, ray_engine
+from resultant import ray_engine
+from resultant.commands import data_root, find_device
+from resultant.data.cifar import Cifar
 from resultant.data.pieces import open_store
+from resultant.data.shards import require_disk
 from resultant.data.store import FeatureStore
 from resultant.evaluation import versions
-from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
+from resultant.extract import (
+    FEATURES,
+    Loaded,
+    extract,
+    find_network,
+    load_data,
+    load_network,
+    require_images,
+)
+from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space, decide
 from resultant.report import comparison, page
 from resultant.report.content import analysis_page
 from resultant.report.words import listed
+from resultant.train_images import ListedImages
 from resultant.watch import Shown
 
 SHIPPED = "cifar100-lt-if100.safetensors"
@@ -34,6 +48,10 @@ SEED = 0
 
 Estimator = Literal["mle", "proco", "banerjee"]
 Engine = Literal["local", "ray"]
+# Progress: a step, and the share of it that is done.
+Step = Callable[[str, float], object]
+# A network, and the images that it is asked about.
+Asked = tuple[Loaded, Cifar | ListedImages]
 # Not a path: it may be a URL or a pattern.
 Features = Annotated[str, tyro.conf.arg(metavar="FEATURES")]
 
@@ -58,6 +76,7 @@ def analyze(
     temperature: float = 0.1,
     estimator: Estimator = "mle",
     engine: Engine = "local",
+    device: str = "cpu",
 ) -> None:
     """Ask everything of frozen features: which realization and beta to use, and why.
 
@@ -75,22 +94,31 @@ def analyze(
         temperature: the shared temperature tau of the scores.
         estimator: how concentrations are estimated.
         engine: where the work is done.
+        device: cpu, cuda, cuda:N, or auto; cpu with --engine ray.
     """
     page.require()
     page.require_place(out)
-    console = Console()
+    place, console = find_device(device), Console()
+    if engine == "ray" and place.type != "cpu":
+        raise ValueError(f"expected --device cpu with --engine ray, got {device}")
     with ExitStack() as stack:
         found = path or stack.enter_context(_shipped())
         if engine == "ray":
             prepared = prepare(open_store(found, features, labels))
             stack.enter_context(ray_engine.cluster())
         else:
+            network = find_network(found)
+            if network is not None:
+                rule = f"expected features, got a network: {network}"
+                raise ValueError(f"{rule}; resultant extract writes its features")
             prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
+            require_room(console, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
         watch = stack.enter_context(Watch(console, steps))
         if engine == "local":
             check(prepared, watch)
-        analyses = analyzed(prepared, QUESTIONS, temperature, estimator, watch, engine)
+        answers = analyzed(prepared, QUESTIONS, temperature, estimator, watch, engine, place)
+        analyses = {name: analysis for name, (_, analysis) in answers.items()}
         made = analysis_page(
             analyses, Path(found).name, prepared.names, prepared.notes, about(prepared)
         )
@@ -108,11 +136,14 @@ def compare(
     temperature: float = 0.1,
     estimator: Estimator = "mle",
     data: Path | None = None,
+    device: str = "cpu",
 ) -> None:
-    """Put two feature sets side by side, or two trained networks.
+    """Put two feature sets side by side, or two trained networks, and say which is better.
 
-    Features of one name are compared; where each has a single one, these. Of a network (what train
-    or import-proco wrote) the features are extracted first.
+    Features of one name are compared; where each has a single one, these. Of a network the
+    features are extracted first. It is RUN.safetensors of a training, or its folder if that has one
+    network only, or what import-proco wrote; or checkpoint.safetensors:RUN of a training that is
+    not done.
 
     Args:
         a: features as for analyze, or a trained network.
@@ -122,35 +153,51 @@ def compare(
         labels: the array or Parquet column of labels.
         temperature: the shared temperature tau of the scores.
         estimator: how concentrations are estimated.
-        data: folder of the images of networks, as for extract.
+        data: folder of the images of networks; default $RESULTANT_DATA, else ./data.
+        device: cpu, cuda, cuda:N, or auto.
     """
     page.require()
     page.require_place(out)
-    console = Console()
+    place, console, given = find_device(device), Console(), (a, b)
+    networks = _networks(given, data)
+    both = {
+        i: prepare(FeatureStore.open(path, features=features, labels=labels))
+        for i, path in enumerate(given)
+        if i not in networks
+    }
+    names = _alike(given, networks, both, features)
+    chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
+    both = {i: replace(each, features=chosen[i]) for i, each in both.items()}
+    require_room(console, *both.values())
     with ExitStack() as stack:
-        spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        files = [
-            _extracted(path, data, spare / f"{i}.safetensors", console)
-            if is_network(path)
-            else path
-            for i, path in enumerate((a, b))
-        ]
-        both = [
-            prepare(FeatureStore.open(file, features=features, labels=labels)) for file in files
-        ]
-        names = paired([each.features for each in both], (a, b))
-        steps = 2 * len(names) * (len(comparison.QUESTIONS) + 2) + 3
+        steps = 2 * (1 + len(names) * (len(comparison.QUESTIONS) + 2)) + len(networks) + 1
         watch = stack.enter_context(Watch(console, steps))
+        spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for i, (loaded, images) in networks.items():
+            file, step = spare / f"{i}.safetensors", watch.of(comparison.SIDES[i])
+            extract(
+                *(loaded, images, file),
+                device=place,
+                progress=lambda done, of, step=step: step("features", done / of),
+            )
+            store = FeatureStore.open(file, features=features)
+            store.where = str(given[i])
+            both[i] = replace(prepare(store), features=chosen[i])
         sides = []
-        for prepared, chosen in zip(both, zip(*names.values(), strict=True), strict=True):
-            check(prepared, watch)
-            kept = Prepared(prepared.store, prepared.test, chosen, prepared.names, prepared.notes)
-            asked = comparison.QUESTIONS
-            sides.append(list(analyzed(kept, asked, temperature, estimator, watch).values()))
-        pairs = {name: (sides[0][i], sides[1][i]) for i, name in enumerate(names)}
-        notes = [f"{s}: {n}" for s, each in zip("AB", both, strict=True) for n in each.notes]
+        for i, side in enumerate(comparison.SIDES):
+            asked, step = comparison.QUESTIONS, watch.of(side)
+            check(both[i], step)
+            sides.append(analyzed(both[i], asked, temperature, estimator, step, device=place))
+        same, pairs, verdicts = same_rows(both[0], both[1]), {}, {}
+        for name, pair in names.items():
+            answers = [side[feature] for side, feature in zip(sides, pair, strict=True)]
+            right = (_right(space, analysis) for space, analysis in answers)
+            pairs[name] = answers[0][1], answers[1][1]
+            verdicts[name] = comparison.verdict(*right, same_rows=same)
+        notes = [f"{s}: {n}" for i, s in enumerate(comparison.SIDES) for n in both[i].notes]
         facts = {"A": about(both[0]), "B": about(both[1]), "versions": _versions()}
-        made = comparison.comparison_page(pairs, (a.name, b.name), notes, facts)
+        wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
+        made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
         folder = stack.enter_context(page.whole_folder(out))
         page.write_page(folder, made, watch)
     _tell(console, made, out)
@@ -220,14 +267,29 @@ def _require_classes(store: FeatureStore, split: str) -> None:
         raise ValueError(f"expected two rows or more of each class in {rule}, got {got}")
 
 
-def check(prepared: Prepared, progress: Callable[[str, float], object]) -> None:
-    """Look at every feature before any work."""
+def require_room(console: Console, *stores: Prepared) -> None:
+    """Raise unless there is disk for the copies that are made of features; tell how much."""
+    sizes = [each.store.copied_bytes(*_arrays(each)) for each in stores]
+    if any(sizes):
+        copied = [each.store.where for each, size in zip(stores, sizes, strict=True) if size]
+        require_disk(sum(sizes), " and ".join(copied))
+        size, folder = f"{sum(sizes) / 1e9:.1f} GB", tempfile.gettempdir()
+        console.print(f"{size} of features are copied to {folder} meanwhile", soft_wrap=True)
+
+
+def check(prepared: Prepared, progress: Step) -> None:
+    """Look at every feature before any work, and make the copies that are needed."""
     store = prepared.store
-    for name in store.features:
-        if name.partition("/")[2] not in prepared.features:
-            continue
-        for rows, _ in store.chunks(name):
-            progress("check", rows.stop / store.shape(name)[0])
+    names = _arrays(prepared)
+    total, done = sum(store.shape(name)[0] for name in names), 0
+    for name in names:
+        for rows in store.settle(name):
+            progress("check", (done + rows.stop) / total)
+        done += store.shape(name)[0]
+
+
+def _arrays(prepared: Prepared) -> list[str]:
+    return [f"{split}/{n}" for split in ("train", prepared.test) for n in prepared.features]
 
 
 def analyzed(
@@ -235,12 +297,13 @@ def analyzed(
     questions: Sequence[str],
     tau: float,
     estimator: str,
-    watch: Watch,
+    watch: Step,
     engine: Engine = "local",
-) -> dict[str, Analysis]:
-    """The analysis of each feature of a store."""
+    device: torch.device | str = "cpu",
+) -> dict[str, tuple[FrozenSpace, Analysis]]:
+    """The space of each feature of a store, and the analysis of it."""
     store, found = prepared.store, {}
-    fit, ask = FrozenSpace.from_store, analyze_space
+    fit, ask = partial(FrozenSpace.from_store, device=device), analyze_space
     if engine == "ray":
         fit, ask = ray_engine.fit_space, ray_engine.answer
     for name in prepared.features:
@@ -253,7 +316,11 @@ def analyzed(
         space = fit(
             store, name, test=prepared.test, tau=tau, estimator=estimator, progress=progress
         )
-        found[name] = ask(space, questions, progress=progress)
+        if engine == "local":
+            # Questions look at rows here and there, which would bring a map into memory.
+            space.train = store.vectors(f"train/{name}")
+            space.test = store.vectors(f"{prepared.test}/{name}")
+        found[name] = space, ask(space, questions, progress=progress)
     return found
 
 
@@ -269,23 +336,59 @@ def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str
     return same
 
 
-def is_network(path: Path) -> bool:
-    """Whether a file is one of `resultant.checkpoint`, weights and not features."""
-    if path.suffix != ".safetensors" or not path.is_file():
-        return False
-    try:
-        with safe_open(path, "np") as file:
-            return checkpoint.KEY in (file.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
+def same_rows(a: Prepared, b: Prepared) -> bool:
+    """Whether both hold out the same rows, as far as labels, and identities if any, tell."""
+    for what in ("labels", "identities"):
+        names = f"{a.test}/{what}", f"{b.test}/{what}"
+        known = names[0] in a.store and names[1] in b.store
+        if known and not torch.equal(a.store[names[0]], b.store[names[1]]):
+            return False
+    return True
 
 
-def _extracted(path: Path, data: Path | None, out: Path, console: Console) -> Path:
-    from resultant.commands import extract
+def _networks(given: Sequence[Path], data: Path | None) -> dict[int, Asked]:
+    """Those of the two that are networks, each with the images that it is asked about."""
+    files = {i: find_network(path) for i, path in enumerate(given)}
+    loaded = {i: load_network(file) for i, file in files.items() if file is not None}
+    found: dict[int, Asked] = {}
+    images: dict[str, Cifar | ListedImages] = {}
+    for i, network in loaded.items():
+        dataset, root = network.config.dataset, data_root(data)
+        if dataset not in images:
+            images[dataset] = load_data(dataset, root, root)
+        require_images(network, images[dataset])
+        found[i] = network, images[dataset]
+    return found
 
-    with console.status(f"features of {path.name}"):
-        extract(path, out, data=data)
-    return out
+
+def _alike(
+    given: Sequence[Path],
+    networks: Mapping[int, Asked],
+    stores: Mapping[int, Prepared],
+    features: str | None,
+) -> dict[str, tuple[str, str]]:
+    """The features to compare; raise unless both are of one data set, as far as they tell."""
+    names, facts = [], []
+    for i in range(len(given)):
+        if i in networks:
+            network = networks[i][0]
+            names.append(tuple(name for name in FEATURES if features in (None, name)))
+            facts.append((network.config.dataset, network.num_classes))
+        else:
+            store = stores[i].store
+            names.append(stores[i].features)
+            facts.append((store.metadata.get("dataset"), store.num_classes))
+    for what, of in zip(("data set", "number of classes"), zip(*facts, strict=True), strict=True):
+        if None not in of and of[0] != of[1]:
+            got = f"{of[0]} in {given[0]} and {of[1]} in {given[1]}"
+            raise ValueError(f"expected one {what} in both, got {got}")
+    return paired(names, given)
+
+
+def _right(space: FrozenSpace, analysis: Analysis) -> Tensor:
+    """Which held-out rows the recommended rule gets right, [M] bool."""
+    rule = comparison.recommended(analysis)
+    return decide(space, [rule]).right(rule).cpu()
 
 
 def _shipped() -> Any:
@@ -336,3 +439,7 @@ class Watch(Shown):
                 self.console.print(f"{seconds:6.1f} s  {step}", highlight=False)
         part = 0.0 if step in self.done else share
         self.bar.update(self.task, description=step, completed=len(self.done) + part)
+
+    def of(self, side: str) -> Step:
+        """A watch of the steps of one of two sides."""
+        return lambda step, share: self(f"{side}: {step}", share)

@@ -248,7 +248,7 @@ def select_pairs(
         raise ValueError(f"expected per_type to be an integer >= 1, got {per_type!r}")
     groups = groups.cpu()
     checks.within("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
-    mu = normalized(state.mu).cpu()
+    mu = normalized(state.mu)
     members = [(groups == g).nonzero().squeeze(-1) for g in (HEAD, MEDIUM, TAIL)]
     generator = torch.Generator().manual_seed(seed)
     chosen, kinds, closest = [], [], []
@@ -279,9 +279,9 @@ def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int)
     height = max(1, _roots.CHUNK_BYTES // (8 * max(1, len(second))))
     for top in range(0, len(first), height):
         rows = first[top : top + height]
-        rho = mu[rows] @ mu[second].T
+        rho = mu[rows.to(mu.device)] @ mu[second.to(mu.device)].T
         if same:
-            rho.masked_fill_(rows.unsqueeze(1) >= second, -math.inf)
+            rho.masked_fill_((rows.unsqueeze(1) >= second).to(mu.device), -math.inf)
         values, places = rho.flatten().topk(min(number, rho.numel()))
         for value, place in zip(values.tolist(), places.tolist(), strict=True):
             if value > -math.inf:

@@ -11,7 +11,9 @@ import zlib
 from typing import IO, Any, Literal
 
 import numpy as np
+import torch
 from numpy.lib import format as npy
+from torch import Tensor
 
 # A compressed member can grow a thousandfold. Uncompressed ones are bounded by the file itself.
 MAX_INFLATED = 1 << 34
@@ -28,24 +30,33 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     rule = f"expected {os.fspath(path)} to be a whole .npz of plain arrays"
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            packed = [m for m in members if m.compress_type != zipfile.ZIP_STORED]
-            inflated = sum(m.file_size for m in packed)
-            if inflated > MAX_INFLATED:
-                raise ValueError(f"{inflated} bytes compressed; write it with numpy.savez")
-            # Members that overlap would be copied once each.
-            if sum(m.file_size for m in members) - inflated > os.path.getsize(path):
-                raise ValueError("members larger than the file")
-            return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
+            members = checked_members(archive, path)
+            return {m.filename.removesuffix(".npy"): read_member(archive, m) for m in members}
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except BROKEN as error:
         raise ValueError(f"{rule}, got: {error}") from None
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+def checked_members(
+    archive: zipfile.ZipFile, path: str | os.PathLike[str]
+) -> list[zipfile.ZipInfo]:
+    """The members, unless they declare more than is bearable."""
+    members = archive.infolist()
+    packed = [m for m in members if m.compress_type != zipfile.ZIP_STORED]
+    inflated = sum(m.file_size for m in packed)
+    if inflated > MAX_INFLATED:
+        raise ValueError(f"{inflated} bytes compressed; write it with numpy.savez")
+    # Members that overlap would be copied once each.
+    if sum(m.file_size for m in members) - inflated > os.path.getsize(path):
+        raise ValueError("members larger than the file")
+    return members
+
+
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """An array, in memory."""
     with archive.open(member) as file:
-        shape, order, dtype = _header(file, member.file_size, member.filename)
+        shape, order, dtype = read_header(file, member.file_size, member.filename)
         data = file.read()
     size = math.prod(shape) * dtype.itemsize
     if len(data) != size:
@@ -58,7 +69,7 @@ def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
     rule = f"expected {os.fspath(path)} to be a whole .npy of a plain array"
     try:
         with open(path, "rb") as file:
-            shape, order, dtype = _header(file, os.path.getsize(path), "the file")
+            shape, order, dtype = read_header(file, os.path.getsize(path), "the file")
             return np.memmap(file, dtype, "c", file.tell(), shape, order)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
@@ -66,7 +77,7 @@ def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
         raise ValueError(f"{rule}, got: {error}") from None
 
 
-def _header(
+def read_header(
     file: IO[bytes], size: int, name: str
 ) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
     """Shape, order and dtype of an array, held against the bytes that are there for it."""
@@ -83,3 +94,12 @@ def _header(
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
         raise ValueError(f"{left} bytes for shape {shape} of {dtype} in {name}")
     return shape, "F" if fortran else "C", dtype
+
+
+def as_tensor(array: np.ndarray, path: str | os.PathLike[str]) -> Tensor:
+    """A tensor that shares the array's memory."""
+    try:
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        rule = f"expected an array of numbers in this machine's byte order in {os.fspath(path)}"
+        raise ValueError(f"{rule}, got {array.dtype} {array.shape}") from None

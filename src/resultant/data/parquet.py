@@ -120,11 +120,15 @@ class ParquetRows(Rows):
         size = max(1, BATCH_BYTES // width)
         try:
             with _open(self.path) as file:
-                for batch in file.iter_batches(size, list(groups), [self.name]):
-                    piece = self._vectors(batch.column(0), top)
-                    top += len(piece)
-                    piece, skip = piece[skip:], max(0, skip - len(piece))
-                    yield piece
+                metadata = file.metadata
+            # A reader keeps what it has read: one a row group.
+            for group in groups:
+                with _open(self.path, metadata) as file:
+                    for batch in file.iter_batches(size, [group], [self.name]):
+                        piece = self._vectors(batch.column(0), top)
+                        top += len(piece)
+                        piece, skip = piece[skip:], max(0, skip - len(piece))
+                        yield piece
         except (OSError, MemoryError, pa.ArrowException) as error:
             rule = f"expected {self.path} to be a whole Parquet file of features"
             raise ValueError(f"{rule}, got: {error}") from None
@@ -166,9 +170,12 @@ def _size(path: Path | str) -> int:
     return system.get_file_info(name).size
 
 
-def _open(path: Path | str) -> pq.ParquetFile:
+def _open(path: Path | str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     return _arrow()[1].ParquetFile(
         path,
+        metadata=metadata,
+        # Else a row group is put into memory whole.
+        memory_map=isinstance(path, Path),
         buffer_size=1 << 20,
         # Footers are a few bytes a column and row group.
         thrift_string_size_limit=1 << 27,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError
-from torch import Tensor
 
-from resultant.data._npy import map_npy, read_npz
+from resultant.data._npy import as_tensor, map_npy
+from resultant.data.npz import map_npz
 from resultant.data.parquet import read_parquet
 from resultant.data.shards import (
     Rows,
@@ -67,7 +64,7 @@ def _read(
         return {full_name(file.name, split): read_npy(path, keep=keep)}, {}
     metadata: dict[str, Any] = {}
     if path.suffix == ".npz":
-        found = {n: as_rows(as_tensor(a, path)) for n, a in read_npz(path).items()}
+        found = map_npz(path, keep=keep)
     else:
         found, metadata = _read_safetensors(path, keep=keep)
     arrays: dict[str, Rows] = {}
@@ -156,14 +153,6 @@ def _chosen(
         elif what == "identities" or features in (None, what):
             chosen[name] = rows
     return chosen
-
-
-def as_tensor(array: np.ndarray, path: str | os.PathLike[str]) -> Tensor:
-    try:
-        return torch.from_numpy(array)
-    except (TypeError, ValueError):
-        rule = f"expected an array of numbers in this machine's byte order in {os.fspath(path)}"
-        raise ValueError(f"{rule}, got {array.dtype} {array.shape}") from None
 
 
 def split_part(name: str) -> str:

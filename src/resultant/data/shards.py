@@ -11,13 +11,15 @@ import math
 import mmap
 import os
 import re
+import shutil
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -90,7 +92,7 @@ class Mapped(Rows):
     ) -> None:
         self.source, self.offset, self.layout = source, offset, np.dtype(layout)
         self.shape, self.dtype = shape, dtype
-        self.identity = _identity(source)
+        self.identity = identity(source)
 
     def read(self, start: int, stop: int) -> Tensor:
         shape = (stop - start, *self.shape[1:])
@@ -98,18 +100,39 @@ class Mapped(Rows):
             return torch.empty(shape, dtype=self.dtype)
         top = self.offset + start * math.prod(self.shape[1:]) * self.layout.itemsize
         source = self.source
-        if isinstance(source, Path) and _identity(source) != self.identity:
+        if isinstance(source, Path) and identity(source) != self.identity:
             raise ValueError(f"expected {source} as it was when it was opened, got it changed")
         piece = np.memmap(source, self.layout, "c", top, shape)
         tensor = torch.from_numpy(np.require(piece, requirements="A"))
         return tensor.view(self.dtype)
+
+    def __getitem__(self, rows: slice | Tensor) -> Tensor:
+        """Some rows: a piece, or those at places [n].
+
+        The latter are read and not mapped: a row of a map can bring megabytes around it along.
+        """
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            return self.read(start, max(start, stop))
+        found = np.empty((len(rows), *self.shape[1:]), self.layout)
+        width = math.prod(self.shape[1:]) * self.layout.itemsize
+        lines = found.view(np.uint8).reshape(len(rows), width)
+        with self._opened() as file:
+            for line, row in zip(lines, rows.tolist(), strict=True):
+                file.seek(self.offset + row * width)
+                if file.readinto(line.data) != width:
+                    raise ValueError(f"expected {len(self)} rows in {file.name}, got {row}")
+        return torch.from_numpy(found).view(self.dtype)
+
+    def _opened(self) -> AbstractContextManager[io.FileIO]:
+        return Kept(self.source) if isinstance(self.source, Path) else nullcontext(self.source)
 
     def whole(self) -> tuple[Tensor, mmap.mmap]:
         """All rows, mapped and not to be written to, and the map.
 
         A map that could be written to would count as memory, however little of it is touched.
         """
-        with Kept(self.source) if isinstance(self.source, Path) else nullcontext(self.source) as f:
+        with self._opened() as f:
             view = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         number = math.prod(self.shape)
         array = np.frombuffer(view, self.layout, number, self.offset).reshape(self.shape)
@@ -161,14 +184,50 @@ class Selected(Rows):
         return out
 
 
-def spooled(rows: Rows, pieces: Iterable[Tensor]) -> Mapped:
-    """The rows, which come in pieces, in a temporary file that goes with the result."""
-    layout = next(layout for dtype, layout in DTYPES.values() if dtype == rows.dtype)
-    with tempfile.TemporaryFile() as temporary:
-        file = Kept(os.dup(temporary.fileno()), "rb+")
-    for piece in pieces:
-        file.write(piece.contiguous().view(torch.uint8).numpy().data)
-    return Mapped(file, 0, rows.shape, rows.dtype, layout)
+class Spool:
+    """A temporary file for rows that come in pieces, which goes with what is `mapped` of it.
+
+    It has no name, and is gone with the process, however that ends.
+    """
+
+    def __init__(self, rows: Rows, name: str) -> None:
+        require_disk(bytes_of(rows), name)
+        self.rows, self.name = rows, name
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 (closed on leaving)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write(self, piece: Tensor) -> None:
+        try:
+            self.file.write(piece.contiguous().view(torch.uint8).numpy().data)
+            self.file.flush()
+        except OSError as error:
+            rule = f"expected room for a copy of {self.name} in {tempfile.gettempdir()}"
+            raise ValueError(f"{rule}, got: {error}") from None
+
+    def mapped(self) -> Mapped:
+        """What was written, mapped from a file of its own."""
+        rows = self.rows
+        layout = next(layout for dtype, layout in DTYPES.values() if dtype == rows.dtype)
+        file = Kept(os.dup(self.file.fileno()), "rb")
+        return Mapped(file, 0, rows.shape, rows.dtype, layout)
+
+
+def bytes_of(rows: Rows) -> int:
+    return math.prod(rows.shape) * rows.dtype.itemsize
+
+
+def require_disk(size: int, name: str) -> None:
+    """Raise unless the folder of temporary files has room for so many bytes."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        rule = f"expected {size:,} bytes free in {folder} for a copy of {name}"
+        raise ValueError(f"{rule}, got {free:,}; TMPDIR names another folder")
 
 
 def as_rows(array: Tensor | Rows) -> Rows:
@@ -269,6 +328,6 @@ class Kept(io.FileIO):
         self.close()
 
 
-def _identity(source: io.FileIO | Path) -> tuple[int, ...]:
+def identity(source: io.FileIO | Path) -> tuple[int, ...]:
     stat = os.stat(source) if isinstance(source, Path) else os.fstat(source.fileno())
     return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -24,17 +24,26 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from resultant._replacing import replacing
+from resultant.data._npy import as_tensor
 from resultant.data.readers import (
     FORMAT,
     SPLITS,
-    as_tensor,
     full_name,
     read_arrays,
     read_npy,
     split_part,
     what_of,
 )
-from resultant.data.shards import Held, Mapped, Rows, Selected, as_rows, spooled
+from resultant.data.shards import (
+    Held,
+    Mapped,
+    Rows,
+    Selected,
+    Spool,
+    as_rows,
+    bytes_of,
+)
 
 INTEGERS = ("labels", "identities")
 
@@ -105,19 +114,45 @@ class FeatureStore:
     def __getitem__(self, name: str) -> Tensor:
         """An array: labels and identities as int64, features in their own dtype.
 
-        Features of one file are mapped. Those of shards and Parquet are put into memory, or, beyond
-        `HELD_BYTES`, into a temporary file that is mapped; `chunks` needs neither. What is mapped
-        beyond that size is not to be written to.
+        Features of one file are mapped. Those of shards, of Parquet, of a compressed .npz and of a
+        split that was held out are put into memory, or, beyond `HELD_BYTES`, into a temporary file
+        that is mapped (`copied_bytes`); `chunks` needs neither. What is mapped beyond that size is
+        not to be written to.
         """
+        for _ in self.settle(name) if self.copied_bytes(name) else ():
+            pass
         rows = self._rows(name)
-        size = math.prod(rows.shape) * rows.dtype.itemsize
-        if size <= HELD_BYTES or isinstance(rows, Held):
+        if not isinstance(rows, Mapped) or bytes_of(rows) <= HELD_BYTES:
             return rows.read(0, len(rows))
-        if not isinstance(rows, Mapped):
-            rows = self._arrays[name] = spooled(rows, (piece for _, piece in self.chunks(name)))
         tensor, view = rows.whole()
         self._views.append(view)
         return tensor
+
+    def vectors(self, name: str) -> Tensor | Mapped:
+        """A feature of which slices and rows at places [n] are asked for; like ``store[name]``, but
+        what is not in memory stays where it is."""
+        tensor, rows = self[name], self._rows(name)
+        return rows if isinstance(rows, Mapped) and bytes_of(rows) > HELD_BYTES else tensor
+
+    def copied_bytes(self, *names: str) -> int:
+        """Bytes of temporary files that ``store[name]`` of all these writes, and keeps as long as
+        the store is there."""
+        arrays = [self._rows(name) for name in names]
+        there = (Held, Mapped)
+        sizes = [bytes_of(rows) for rows in arrays if not isinstance(rows, there)]
+        return sum(size for size in sizes if size > HELD_BYTES)
+
+    def settle(self, name: str) -> Iterator[slice]:
+        """Look at every vector of a feature, and in the same reading make the copy that
+        ``store[name]`` needs, if any; where the rows stand that are done."""
+        if not self.copied_bytes(name):
+            yield from (rows for rows, _ in self.chunks(name))
+            return
+        with Spool(self._rows(name), f"{name} of {self.where}") as spool:
+            for rows, piece in self.chunks(name):
+                spool.write(piece)
+                yield rows
+            self._arrays[name] = spool.mapped()
 
     def release(self) -> None:
         """Give back the memory of large mapped features; what is used again is read again."""
@@ -262,12 +297,8 @@ def write_store(
         array = store[name].contiguous()
         taken = {a.untyped_storage().data_ptr() for a in whole.values()}
         whole[name] = array.clone() if array.untyped_storage().data_ptr() in taken else array
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         save_file(whole, temporary, metadata=header)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, Rows]:

@@ -100,9 +100,9 @@ def analyze_space(
         "margins": lambda: margin_directions(space, seed=seed, progress=progress),
         "typical": lambda: typical_margins(space, seed=seed),
         "intercepts": lambda: intercept_drift(space),
-        "same_state": lambda: same_state(space),
-        "support": lambda: support_curve(space, seed=seed),
-        "self_inclusion": lambda: self_inclusion(space, seed=seed),
+        "same_state": lambda: same_state(space, decisions=shared),
+        "support": lambda: support_curve(space, seed=seed, progress=progress),
+        "self_inclusion": lambda: self_inclusion(space, seed=seed, progress=progress),
         "fit": lambda: goodness_of_fit(space, progress=progress),
     }
     answers, notes = {}, {}

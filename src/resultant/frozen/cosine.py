@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant.certificates import certificate, gradient_bound, loss_bound
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress, sample_rows, unit
+from resultant.frozen.space import FrozenSpace, Progress, rows_at_once, sample_rows
 from resultant.gain import realize
 from resultant.geometry import (
     gradient_cosines,
@@ -18,7 +18,7 @@ from resultant.geometry import (
     stacked_relative_error,
 )
 
-# Bytes of scores at a time: they stay in a cache.
+# Bytes of scores at a time on the CPU: they stay in a cache.
 PIECE_BYTES = 1 << 21
 
 # Rounding that a bound may be exceeded by, in proportion.
@@ -94,14 +94,14 @@ def cosine_agreement(
         columns.append(compared(space, z))
         if progress is not None:
             progress("cosine", at.stop / len(space.test))
-    return agreement(space, *map(torch.cat, zip(*columns, strict=True)))
+    return agreement(space, *(torch.cat(column).cpu() for column in zip(*columns, strict=True)))
 
 
 @torch.no_grad()
 def compared(space: FrozenSpace, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     r"""Of unit queries ``z`` [n, p]: :math:`\bar gm_{\cos}`, :math:`D`, whether certified, and the
     predictions of cosine and Pure Angular, [n] each."""
-    height = max(1, PIECE_BYTES // (8 * space.num_classes))
+    height = rows_at_once(8 * space.num_classes, space.device, PIECE_BYTES)
     found = certificate(z, space.state, space.tau, chunk=height, validate_args=False)
     return found.margin, found.residual_range, found.certified, found.prediction, found.angular
 
@@ -114,7 +114,7 @@ def agreement(
     cosine: Tensor,
     angular: Tensor,
 ) -> CosineAgreement:
-    """What `compared` says of all held-out queries, [N] each, together."""
+    """What `compared` says of all held-out queries, [N] each on the CPU, together."""
     differ, N, gbar = cosine != angular, len(margin), float(space.gain.mean())
     gap = margin / gbar
     # By rank, so that the deciles are even whatever the ties.
@@ -154,10 +154,11 @@ def compare_gradients(
     pool, state, tau, offset = space.calibration, space.state, space.tau, space.offset(gamma)
     if pool is None or not len(pool):
         source, rows = "held-out", sample_rows(len(space.test), queries, seed)
-        z, y = unit(space.test[rows], "test", rows), space.test_labels[rows]
+        z, y = space.units("test", rows), space.test_labels[rows]
     else:
         source, rows = "calibration", pool[sample_rows(len(pool), queries, seed)]
-        z, y = unit(space.train[rows], "train", rows), space.labels[rows]
+        z, y = space.units("train", rows), space.labels[rows]
+    y = y.to(z.device)
 
     def gradient(realization: str) -> Tensor:
         rule = realize(state, tau, realization, 0.0, offset=offset)
@@ -169,10 +170,14 @@ def compare_gradients(
     )
     angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
     cosines = gradient_cosines(angular, cosine)
-    linear = realize(state, tau, offset=offset).linear()
-    leading = [linear] if space.dim < 3 else [linear, joint_leading(state, tau, offset=offset)]
+    host, offset = space.host.state, space.host.offset(gamma)
+    leading = [realize(host, tau, offset=offset).linear()]
+    if space.dim >= 3:
+        leading.append(joint_leading(host, tau, offset=offset))
     errors = [
-        stacked_relative_error(native, loss_gradient(z, y, rule, validate_args=False))
+        stacked_relative_error(
+            native, loss_gradient(z, y, rule.to(space.device), validate_args=False)
+        )
         for rule in leading
     ]
     held = (b.difference <= b.bound * (1 + ROUNDING) + ROUNDING for b in (loss, step))

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from resultant.frozen.measures import calibration_error, class_means, confidence_bins
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress
+from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
 from resultant.gain import REALIZATIONS, Realization, realize
 from resultant.score import vmf_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
 
-# Bytes of scores that are edited at a time: they stay in a cache.
+# Bytes of scores that are edited at a time on the CPU: they stay in a cache.
 PIECE_BYTES = 1 << 20
 
 # What beta the realizations have that know none.
@@ -41,9 +41,9 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What policies say of the same queries, [N] each: ``prediction`` int64, ``nll`` and
-    ``confidence`` (the largest probability) in the dtype of the space. ``undefined`` policies have
-    only the classes without a temperature."""
+    """What policies say of the same queries, [N] each, on the CPU: ``prediction`` int64, ``nll``
+    and ``confidence`` (the largest probability) in the dtype of the space. ``undefined`` policies
+    have only the classes without a temperature."""
 
     labels: Tensor
     prediction: dict[Policy, Tensor] = field(default_factory=dict)
@@ -54,6 +54,21 @@ class Decisions:
     def right(self, policy: Policy) -> Tensor:
         """Which predictions are right, [N] bool."""
         return self.prediction[policy.canonical] == self.labels
+
+    def holds(self, policies: Iterable[Policy]) -> bool:
+        """Whether all of them were decided, or found to be undefined."""
+        return all(p in self.prediction or p in self.undefined for p in policies)
+
+    def at(self, policies: Iterable[Policy], rows: Tensor) -> Decisions:
+        """The decisions of some policies on some queries ``rows`` [n]."""
+        found = Decisions(self.labels[rows])
+        for policy in policies:
+            if policy in self.undefined:
+                found.undefined[policy] = self.undefined[policy]
+                continue
+            for name in ("prediction", "nll", "confidence"):
+                getattr(found, name)[policy] = getattr(self, name)[policy][rows]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +156,7 @@ def decide(
     for policy in wanted:
         lost = ()
         if policy.realization in ("temperature", "preserve"):
-            lost = space.untempered(policy.beta)
+            lost = space.host.untempered(policy.beta)
         if lost:
             found.undefined[policy] = lost
         else:
@@ -149,14 +164,14 @@ def decide(
             # At beta = 1 all are native but for rounding.
             if policy.beta == 1:
                 live[policy] = policy._replace(realization="native")
-    columns = (found.prediction, found.nll, found.confidence)
-    for policy in dict.fromkeys(live.values()):
-        found.prediction[policy] = torch.empty_like(labels)
-        for column in columns[1:]:
-            column[policy] = torch.empty(len(labels), dtype=space.dtype)
-    families = _families(space, list(found.prediction))
+    computed = tuple(dict.fromkeys(live.values()))
+    columns = [
+        torch.empty(len(computed), len(labels), dtype=dtype, device=space.device)
+        for dtype in (torch.int64, space.dtype, space.dtype)
+    ]
+    families = _families(space, computed)
     mu, kappa = (a.to(space.dtype) for a in (space.state.mu, space.state.kappa))
-    height = max(1, PIECE_BYTES // (space.dtype.itemsize * space.num_classes))
+    height = rows_at_once(space.dtype.itemsize * space.num_classes, space.device, PIECE_BYTES)
     for at, z, y in space.queries(rows, chunk=chunk):
         whole = z @ mu.T
         for top in range(0, len(z), height):
@@ -166,29 +181,34 @@ def decide(
                 tau, q = rules[0][1].tau, None
                 if tau is not None:
                     q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
-                for policy, rule in rules:
+                for place, rule in rules:
                     settled = _settle(_edited(q, rho, rule), own)
                     for column, values in zip(columns, settled, strict=True):
-                        column[policy][to] = values
+                        column[place, to] = values
         if progress is not None:
             progress("decisions", at.stop / len(labels))
-    for policy, computed in live.items():
-        for column in columns:
-            column[policy] = column[computed]
+    for column, values in zip(
+        (found.prediction, found.nll, found.confidence), columns, strict=True
+    ):
+        decided = dict(zip(computed, values.cpu(), strict=True))
+        column.update(decided)
+        column.update((policy, decided[by]) for policy, by in live.items())
     return found
 
 
-def _families(space: FrozenSpace, policies: list[Policy]) -> list[list[tuple[Policy, Realization]]]:
-    """The policies with their rules, those of one temperature together."""
-    families: dict[object, list[tuple[Policy, Realization]]] = {}
-    for policy in policies:
-        name, beta, gamma = policy
-        offset = space.offset(gamma)
-        rule = realize(space.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
+def _families(
+    space: FrozenSpace, policies: Iterable[Policy]
+) -> list[list[tuple[int, Realization]]]:
+    """The places of the policies with their rules, those of one temperature together."""
+    families: dict[object, list[tuple[int, Realization]]] = {}
+    host = space.host
+    for place, (name, beta, gamma) in enumerate(policies):
+        offset = host.offset(gamma)
+        rule = realize(host.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
         # The directions are the same in all of them, and the largest part: they are not kept.
-        rule = replace(rule, mu=rule.mu.new_empty(0, space.dim))
+        rule = replace(rule, mu=rule.mu.new_empty(0, space.dim)).to(space.device)
         own = beta if name in ("temperature", "preserve") else name == "cosine"
-        families.setdefault((type(own), own), []).append((policy, rule))
+        families.setdefault((type(own), own), []).append((place, rule))
     return list(families.values())
 
 

@@ -3,14 +3,15 @@ r"""Whether held-out features look like one vMF a class (sec:support-fit-protoco
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from resultant.frozen.measures import class_means
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress, class_rows, unit
+from resultant.frozen.space import FrozenSpace, Progress, class_rows, rows_at_once
 
 # Bins of the values of the law.
 BINS = 20
@@ -23,6 +24,9 @@ TINY = 1e-300
 
 # Held-out queries of a class that are looked at.
 MOST_QUERIES = 500
+
+# Bytes of queries, and of laws, at a time on the CPU.
+PIECE_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,71 +62,101 @@ def goodness_of_fit(space: FrozenSpace, *, progress: Progress | None = None) -> 
     if space.dim < 3:
         raise ValueError(f"expected p >= 3 for the law of a projection, got {space.dim}")
     state, rows_of = space.state, class_rows(space.test_labels, space.num_classes)
-    classes = torch.tensor([c for c, rows in enumerate(rows_of) if len(rows)])
-    cosines, anisotropy = [], []
-    for i, c in enumerate(classes.tolist()):
-        rows = rows_of[c][:MOST_QUERIES]
-        x = unit(space.test[rows], "test", rows)
-        rho = x @ state.mu[c]
-        cosines.append(rho)
-        anisotropy.append(_anisotropy(x - rho.unsqueeze(1) * state.mu[c]))
-        if progress is not None and i % 64 == 0:
-            progress("fit", i / len(classes))
-    number = torch.tensor([len(rho) for rho in cosines])
-    law = [
-        _law(rho.clamp(-1, 1), kappa, space.dim)
-        for rho, kappa in zip(cosines, state.kappa[classes].tolist(), strict=True)
-    ]
-    distance = torch.stack([_kolmogorov(u) for u in law])
+    number = torch.tensor([min(len(rows), MOST_QUERIES) for rows in rows_of])
+    classes = number.nonzero().squeeze(1)
+    number = number[classes]
+    found = torch.empty(3, len(classes), dtype=torch.float64)
+    histogram, done = torch.zeros(BINS, dtype=torch.int64), 0
+    for some in _alike(number, space):
+        rows = torch.cat([rows_of[c][:MOST_QUERIES] for c in classes[some].tolist()])
+        size, chosen = (a.to(space.device) for a in (number[some], classes[some]))
+        own = torch.arange(len(some), device=space.device).repeat_interleave(
+            size, output_size=len(rows)
+        )
+        x, mu = space.units("test", rows), state.mu[chosen[own]]
+        rho = (x * mu).sum(1)
+        law = _law(rho.clamp(-1, 1), own, state.kappa[chosen], space.dim)
+        across = x - rho.unsqueeze(1) * mu
+        columns = (_kolmogorov(law, own, size), class_means(rho, own, len(size)))
+        found[:, some] = torch.stack([*columns, _anisotropy(across, own, size)]).cpu()
+        histogram += torch.bincount((law * BINS).long().clamp_max(BINS - 1), minlength=BINS).cpu()
+        done += len(some)
+        if progress is not None:
+            progress("fit", done / len(classes))
+    distance, mean, anisotropy = found
     p_value = torch.as_tensor(kstwo.sf(distance.numpy(), number.numpy()))
     return GoodnessOfFit(
         classes=classes,
         queries=number,
         kolmogorov=distance,
         p_value=p_value,
-        fitted=state.resultant[classes],
-        mean_cosine=torch.stack([rho.mean() for rho in cosines]),
-        anisotropy=torch.stack(anisotropy),
-        histogram=torch.bincount(
-            (torch.cat(law) * BINS).long().clamp_max(BINS - 1), minlength=BINS
-        ),
+        fitted=state.resultant.cpu()[classes],
+        mean_cosine=mean,
+        anisotropy=anisotropy,
+        histogram=histogram,
         rejected=float((p_value < SIGNIFICANCE).double().mean()),
     )
 
 
-def _law(rho: Tensor, kappa: float, p: int) -> Tensor:
-    r""":math:`\Pr(\mu^\top Z\le\rho)` [n] for a vMF, to about 1e-5.
+def _alike(number: Tensor, space: FrozenSpace) -> Iterator[Tensor]:
+    """The places of classes with about as many queries, as many as are a piece."""
+    order, top = number.argsort(descending=True, stable=True), 0
+    while top < len(order):
+        width = 8 * max(space.dim * int(number[order[top]]), NODES)
+        height = rows_at_once(width, space.device, PIECE_BYTES)
+        yield order[top : top + height]
+        top += height
+
+
+def _law(rho: Tensor, own: Tensor, kappa: Tensor, p: int) -> Tensor:
+    r""":math:`\Pr(\mu^\top Z\le\rho)` [n] for the vMFs of classes ``own`` [n], which have the
+    concentrations ``kappa`` [B], to about 1e-5.
 
     The angle psi of Z with mu has the density :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}` but for a
     factor; it is summed over a grid that reaches REACH standard deviations to both sides of its
     peak, where :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
     """
-    m = p - 2.0
-    peak = math.acos(2 * kappa / (m + math.hypot(m, 2 * kappa)))
-    width = REACH / math.sqrt(kappa * math.cos(peak) + m / math.sin(peak) ** 2)
-    ends = max(0.0, peak - width), min(math.pi, peak + width)
-    psi = torch.linspace(*ends, NODES, dtype=torch.float64)
+    m, kappa = p - 2.0, kappa.unsqueeze(1)
+    peak = (2 * kappa / (m + torch.hypot(torch.full_like(kappa, m), 2 * kappa))).acos()
+    width = REACH / (kappa * peak.cos() + m / peak.sin().square()).sqrt()
+    low, high = (peak - width).clamp_min(0), (peak + width).clamp_max(math.pi)
+    fractions = torch.linspace(0, 1, NODES, dtype=kappa.dtype, device=kappa.device)
+    psi = low + (high - low) * fractions
     log_density = m * psi.sin().clamp_min(TINY).log() + kappa * psi.cos()
-    density = (log_density - log_density.max()).exp()
-    below = torch.cumulative_trapezoid(density)
-    below = torch.cat([below.new_zeros(1), below / below[-1]])
-    return 1 - torch.as_tensor(np.interp(rho.acos().numpy(), psi.numpy(), below.numpy()))
+    density = (log_density - log_density.amax(1, keepdim=True)).exp()
+    above = torch.cumulative_trapezoid(density)
+    above = torch.cat([torch.zeros_like(kappa), above / above[:, -1:]], 1)
+    # Between the two nodes about the angle of rho.
+    place = (rho.acos() - low[own, 0]) / (high - low)[own, 0] * (NODES - 1)
+    place = place.clamp(0, NODES - 1)
+    node = place.long().clamp_max(NODES - 2)
+    left, right = above[own, node], above[own, node + 1]
+    return 1 - (left + (place - node) * (right - left))
 
 
-def _kolmogorov(u: Tensor) -> Tensor:
-    """The largest distance of the empirical law of ``u`` [n] from the uniform one."""
-    u, n = u.sort().values, len(u)
-    steps = torch.arange(n + 1, dtype=u.dtype) / n
-    return torch.maximum((steps[1:] - u).max(), (u - steps[:-1]).max())
+def _kolmogorov(u: Tensor, own: Tensor, size: Tensor) -> Tensor:
+    """The largest distances [B] of the empirical laws of values ``u`` [n] from the uniform one,
+    for classes ``own`` [n], in order, of ``size`` [B]."""
+    order = u.argsort()
+    u = u[order[own[order].argsort(stable=True)]]
+    # In the dtype of u: a quotient of integers would be float32.
+    rank, n = _ranks(own, size).to(u.dtype), size[own]
+    gap = torch.maximum((rank + 1) / n - u, u - rank / n)
+    return gap.new_zeros(len(size)).scatter_reduce(0, own, gap, "amax")
 
 
-def _histogram(u: Tensor) -> Tensor:
-    return torch.bincount((u * BINS).long().clamp_max(BINS - 1), minlength=BINS)
-
-
-def _anisotropy(across: Tensor) -> Tensor:
-    """(p - 1) times the mean squared cosine between two of the vectors [n, p] across mu."""
-    n, p = across.shape
+def _anisotropy(across: Tensor, own: Tensor, size: Tensor) -> Tensor:
+    """(p - 1) times the mean squared cosine [B] between two of the vectors [n, p] across mu, for
+    classes as in `_kolmogorov`, the largest first."""
+    p, most = across.shape[1], int(size[0])
     u = across / across.square().sum(1, keepdim=True).sqrt()
-    square = (u @ u.T).square().sum()
-    return (p - 1) * (square - n) / (n * (n - 1))
+    whole = u.new_zeros(len(size) * most, p).index_copy_(0, own * most + _ranks(own, size), u)
+    whole = whole.view(len(size), most, p)
+    square = (whole @ whole.mT).square().sum((1, 2))
+    mean = (square - size) / (size * (size - 1))
+    return torch.where(size > 1, (p - 1) * mean, torch.nan)
+
+
+def _ranks(own: Tensor, size: Tensor) -> Tensor:
+    """How many rows of the same class stand before each, [n]."""
+    return torch.arange(len(own), device=own.device) - (size.cumsum(0) - size)[own]

@@ -41,6 +41,7 @@ class GainDistribution(Result):
 
 def gain_distribution(space: FrozenSpace) -> GainDistribution:
     """The gains of all classes at the temperature of the space."""
+    space = space.host
     g, state = space.gain, space.state
     low, high = float(g.min()), float(g.max())
     mean, deviation = float(g.mean()), float(g.std(correction=0))

@@ -90,6 +90,7 @@ def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
 @torch.no_grad()
 def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
     """How far each realization moves the scores at cosine zero from the native ones."""
+    space = space.host
     rules = _rules(space, beta)
     zero = torch.zeros_like(space.state.kappa)
     intercepts = {name: rule.at(zero) for name, rule in rules.items()}
@@ -111,19 +112,30 @@ def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
 
 @torch.no_grad()
 def same_state(
-    space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
+    space: FrozenSpace,
+    beta: float = 0.0,
+    *,
+    gamma: float = 0.0,
+    per_class: int = 5,
+    decisions: Decisions | None = None,
 ) -> SameState:
-    """The realizations on the first ``per_class`` held-out queries of each class."""
+    """The realizations on the first ``per_class`` held-out queries of each class.
+
+    ``decisions`` on all held-out queries spare the scores of the policies that they hold.
+    """
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
-    decisions = decide(space, policies, rows)
+    if decisions is None or not decisions.holds(policies):
+        decisions = decide(space, policies, rows)
+    else:
+        decisions = decisions.at(policies, rows)
     lost = space.untempered(beta)
     return SameState(
         beta=float(beta),
         gamma=float(gamma),
         queries=len(rows),
         rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
-        focus=None if lost else _focus(space, beta),
+        focus=None if lost else _focus(space.host, beta),
         undefined=lost,
     )
 

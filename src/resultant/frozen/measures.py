@@ -17,7 +17,8 @@ NORMAL = 1.959963984540054
 
 def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     """The means [C] in float64 of ``values`` [N] by class, NaN for a class without any."""
-    total = torch.zeros(num_classes, dtype=torch.float64).index_add_(0, labels, values.double())
+    values = values.double()
+    total = values.new_zeros(num_classes).index_add_(0, labels, values)
     return total / torch.bincount(labels, minlength=num_classes)
 
 

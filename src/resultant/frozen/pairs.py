@@ -1,9 +1,12 @@
 r"""Pairs of classes chosen from training geometry: boundaries, margins and errors
-(sec:boundary-selection, sec:root-solving, sec:margin-change-protocol, fig:real-margin-app)."""
+(sec:boundary-selection, sec:root-solving, sec:margin-change-protocol, fig:real-margin-app).
+
+The pairs are some dozens and their queries few: all but the choice is done on the CPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -20,6 +23,7 @@ from resultant.boundaries import (
     short_arc_roots,
 )
 from resultant.certificates import margin_change
+from resultant.classes import ClassState
 from resultant.frozen.measures import rank_correlation
 from resultant.frozen.result import Result
 from resultant.frozen.space import FrozenSpace, Progress
@@ -118,8 +122,16 @@ class TypicalMargins(Result):
 
 
 def selected(space: FrozenSpace, per_type: int, seed: int) -> SelectedPairs:
-    """The pairs of sec:boundary-selection; all of them where C <= 20."""
-    return select_pairs(space.state, space.groups, per_type, seed)
+    """The pairs of sec:boundary-selection on the CPU; all of them where C <= 20."""
+    known = _selected.setdefault(space.state, {})
+    if (per_type, seed) not in known:
+        found = select_pairs(space.state, space.groups, per_type, seed)
+        known[per_type, seed] = SelectedPairs(*(a.cpu() for a in found))
+    return known[per_type, seed]
+
+
+# The pairs of a state by number and seed. The closest take a look at all pairs of classes.
+_selected: WeakKeyDictionary[ClassState, dict[tuple[int, int], SelectedPairs]] = WeakKeyDictionary()
 
 
 @torch.no_grad()
@@ -128,7 +140,7 @@ def boundary_displacement(
 ) -> BoundaryDisplacement:
     """How direct temperature moves the boundaries of the selected pairs, and how well leading
     scores at the same temperatures predict it, at zero prior."""
-    chosen = selected(space, per_type, seed)
+    chosen, space = selected(space, per_type, seed), space.host
     pairs, state, tau = chosen.pairs, space.state, space.tau
     native = realize(state, tau)
     before = short_arc_roots(native, pairs)
@@ -213,7 +225,7 @@ def margin_directions(
 ) -> MarginDirections:
     """Signs of margin changes from native to a realization, over the held-out queries of both
     classes of every selected pair."""
-    chosen = selected(space, per_type, seed)
+    chosen, space = selected(space, per_type, seed), space.host
     lost = space.untempered(beta) if realization in ("temperature", "preserve") else ()
     # Incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
@@ -266,7 +278,7 @@ def typical_margins(
 ) -> TypicalMargins:
     """Centre and typical margins of the selected pairs, and the errors between the two classes
     under the native score at zero prior: on held-out queries, and of the matched binary model."""
-    chosen = selected(space, per_type, seed)
+    chosen, space = selected(space, per_type, seed), space.host
     pairs, native = chosen.pairs, realize(space.state, space.tau)
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     for _, z, y in space.queries(_members(space, pairs), dtype=torch.float64, chunk=chunk):

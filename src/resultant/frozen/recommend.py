@@ -145,7 +145,7 @@ def _effects(
 ) -> tuple[tuple[ClassEffect, ...], tuple[ClassEffect, ...]]:
     """The classes whose accuracy rises and falls most."""
     queries = torch.bincount(decisions.labels, minlength=space.num_classes)
-    change, g = (after - before).nan_to_num(), space.gain
+    change, g = (after - before).nan_to_num(), space.host.gain
 
     def effect(c: int) -> ClassEffect:
         return ClassEffect(

@@ -14,8 +14,14 @@ class Result:
     """A dataclass of numbers, names, tensors and other results.
 
     Shares and accuracies are between 0 and 1, angles in degrees where the name says so. What is
-    undefined is None or NaN here, and None in JSON.
+    undefined is None or NaN here, and None in JSON. Tensors are on the CPU, wherever they were
+    computed.
     """
+
+    def __post_init__(self) -> None:
+        for f in fields(self):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, f.name), Tensor):
+                object.__setattr__(self, f.name, value.cpu())
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, as JSON types: tensors are lists, NaN and infinities are None."""

@@ -20,14 +20,19 @@ from resultant.frozen.result import Result
 from resultant.frozen.space import (
     ROW_BYTES,
     FrozenSpace,
+    Progress,
     class_rows,
     owners,
     rank_in_class,
-    unit,
+    rows_at_once,
 )
 from resultant.score import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)
+
+# Bytes of rows that are left out of their classes at a time on the CPU: each time the classes are
+# fitted.
+INCLUSION_BYTES = 1 << 23
 
 # Rows of a class, and classes, that are looked at.
 MOST_ROWS = 500
@@ -81,7 +86,12 @@ class SelfInclusion(Result):
 
 @torch.no_grad()
 def support_curve(
-    space: FrozenSpace, sizes: tuple[int, ...] = SIZES, *, draws: int = 10, seed: int = 0
+    space: FrozenSpace,
+    sizes: tuple[int, ...] = SIZES,
+    *,
+    draws: int = 10,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> SupportCurve:
     """How far the resultant of n random training rows of a class is from that of its other rows.
 
@@ -100,26 +110,28 @@ def support_curve(
     able = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     able = able[torch.randperm(len(able), generator=generator)[:MOST_CLASSES]].sort().values
     rows_of = class_rows(space.labels, space.num_classes)
-    n = torch.tensor(sizes)
+    n = torch.tensor(sizes, device=space.device)
     columns = []
     left = []
     for c in able.tolist():
         rows = rows_of[c]
         rows = rows[torch.randperm(len(rows), generator=generator)[:MOST_ROWS]].sort().values
-        x = unit(space.train[rows], "train", rows)
+        x = space.units("train", rows)
         places = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(draws)])
         # Which rows [draws, sizes, rows] each support has, and their sums.
-        support = (places.argsort(1).unsqueeze(1) < n.unsqueeze(1)).double() @ x
+        support = (places.argsort(1).to(x.device).unsqueeze(1) < n.unsqueeze(1)).double() @ x
         rest = len(x) - sizes[-1]
         left.append(rest)
         mu, R = fit_direction(x.sum(0) - support[:, -1], x.new_full((draws,), rest))
-        A = _unbiased(R, torch.tensor(rest)).unsqueeze(1)
+        A = _unbiased(R, torch.full_like(R, rest)).unsqueeze(1).expand(-1, len(n))
         direction, length = fit_direction(support, n.double().expand(draws, -1))
         bias, corrected = length - A, (_unbiased(length, n) - A).abs()
         expected = expected_square_resultant(A, n).sqrt() - A
         angle = (direction * mu.unsqueeze(1)).sum(-1).clamp(-1, 1).acos().rad2deg()
         parts = (bias.abs(), bias, expected, corrected, angle)
         columns.append(torch.stack([part.mean(0) for part in parts]))
+        if progress is not None:
+            progress("support", len(columns) / len(able))
     by_class = torch.stack(columns)
     error, bias, expected, corrected, angle = by_class.mean(0)
     return SupportCurve(
@@ -137,10 +149,12 @@ def support_curve(
 
 
 @torch.no_grad()
-def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> SelfInclusion:
+def self_inclusion(
+    space: FrozenSpace, most: int = 20_000, *, seed: int = 0, progress: Progress | None = None
+) -> SelfInclusion:
     """The effect of a fitting row on its own score, on about ``most`` random rows, evenly over the
     classes of two rows or more."""
-    count = space.state.count
+    count = space.state.count.cpu()
     if not (count >= 2).any():
         raise ValueError("expected a class of two fitting rows or more, got none")
     labels = space.labels if space.fitting is None else space.labels[space.fitting]
@@ -150,21 +164,25 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
     y = space.labels[rows]
     totals, identities = space.statistics.total, _Histories.of(space, rows)
     columns = []
-    for part in torch.arange(len(rows)).split(max(1, ROW_BYTES // (8 * space.dim))):
-        x, own = unit(space.train[rows[part]], "train", rows[part]), y[part]
+    for part in torch.arange(len(rows)).split(
+        rows_at_once(8 * space.dim, space.device, INCLUSION_BYTES)
+    ):
+        x, own = space.units("train", rows[part]), y[part].to(space.device)
         scores = leave_one_out_scores(
             x, own, space.statistics, space.tau, space.estimator, validate_args=False
         )
-        n, along = count[own].double(), (x * totals[own]).sum(1)
+        n, along = space.state.count[own].double(), (x * totals[own]).sum(1)
         leading = (along / n - (along - 1) / (n - 1)) / space.tau
         history = leading.new_full(leading.shape, torch.nan)
         if identities is not None:
-            history = scores.included - identities.left_out(x, own, part)
+            history = scores.included - identities.left_out(x, own, part.to(space.device))
         columns.append((scores.included - scores.left_out, leading, history))
-    exact, leading, history = map(torch.cat, zip(*columns, strict=True))
+        if progress is not None:
+            progress("self_inclusion", (int(part[-1]) + 1) / len(rows))
+    exact, leading, history = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
     C = space.num_classes
     classes = y.unique()
-    A = _unbiased(space.statistics.mean_length[classes], count[classes])
+    A = _unbiased(space.statistics.mean_length.cpu()[classes], count[classes])
     return SelfInclusion(
         classes=classes,
         count=count[classes],
@@ -197,11 +215,12 @@ class _Histories:
             return None
         wanted, place = owner[rows].unique(return_inverse=True)
         members = torch.isin(owner, wanted).nonzero().squeeze(1)
-        total = torch.zeros(len(wanted), space.dim, dtype=torch.float64)
-        for part in members.split(max(1, ROW_BYTES // (8 * space.dim))):
-            x = unit(space.train[part], "train", part)
-            total.index_add_(0, torch.searchsorted(wanted, owner[part]), x)
-        return _Histories(space, total[place], number[wanted][place].double())
+        total = torch.zeros(len(wanted), space.dim, dtype=torch.float64, device=space.device)
+        for part in members.split(rows_at_once(8 * space.dim, space.device, ROW_BYTES)):
+            at = torch.searchsorted(wanted, owner[part])
+            total.index_add_(0, at.to(space.device), space.units("train", part))
+        number = number[wanted][place].double().to(space.device)
+        return _Histories(space, total[place.to(space.device)], number)
 
     def left_out(self, x: Tensor, y: Tensor, part: Tensor) -> Tensor:
         """The own-class scores [n] of queries without the history of their identity, NaN where

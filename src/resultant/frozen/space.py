@@ -1,14 +1,17 @@
 """A frozen feature space: statistics of training rows and held-out queries (sec:frozen-states).
 
-Features may be mapped from a file: they are read some rows at a time, taken to unit length there,
-and never held in memory as a whole.
+Features may be mapped from a file: they are read some rows at a time, taken to unit length on the
+device of the space, and never held there as a whole. What is drawn at random is drawn on the CPU,
+so that it is the same on every device.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -22,9 +25,15 @@ from resultant.frozen.result import Result
 from resultant.gain import angular_gain, target_gain
 from resultant.shots import GROUPS, shot_groups
 
-# Bytes of rows in float64, and of cosines of queries, at a time. The former stay in a cache.
+# Bytes of rows in float64, and of cosines of queries, at a time on the CPU. The former stay in a
+# cache.
 ROW_BYTES = 1 << 21
 SCORE_BYTES = 1 << 25
+
+# Bytes of either elsewhere, where it is the number of pieces that costs, and the most rows. Some
+# ten times as much is at work.
+DEVICE_BYTES = 1 << 28
+DEVICE_ROWS = 1 << 17
 
 # How many classes an error names.
 NAMED = 8
@@ -65,6 +74,9 @@ class FrozenSpace:
     are for calibration. ``counts`` [C] are of all training rows: they make the shot ``groups`` [C]
     and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` is in float64. ``identities``
     are [N] or None.
+
+    The ``statistics`` and the ``state`` are on the ``device``, and so are queries and scores. All
+    that goes by row of ``train`` or ``test`` or is a count is on the CPU, and so are results.
     """
 
     def __init__(
@@ -104,6 +116,7 @@ class FrozenSpace:
         identities: Tensor | None = None,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
         progress: Progress | None = None,
     ) -> FrozenSpace:
         """Fit the classes of training rows ``train`` [N, p], ``labels`` [N], to be asked about
@@ -112,7 +125,8 @@ class FrozenSpace:
         ``fitting_share`` (0.8 in sec:inat-realization-protocol) of the ``identities`` [N], or rows,
         of each class, and one at the least, are fitted; the others are calibration queries. Every
         class in [0, C) must have a training row. One row only gives the capped concentration.
-        ``progress`` is called with a name and a share.
+        The work is done on ``device``; the rows may be anywhere. ``progress`` is called with a name
+        and a share.
         """
         for what, z in (("train", train), ("test", test)):
             if not isinstance(z, Tensor) or z.dim() != 2 or z.dtype not in COMPUTE_DTYPE:
@@ -129,6 +143,7 @@ class FrozenSpace:
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
         require_temperature(tau, 1, labels.device, True)
+        device = _require_device(device)
         C = num_classes if num_classes is not None else int(labels.max()) + 1
         require_labels(labels, len(train), C, labels.device, True, name="labels")
         _require_known(test_labels, C)
@@ -137,14 +152,16 @@ class FrozenSpace:
         if fitting_share is not None:
             fitting = _split(labels, identities, fitting_share, seed)
         _require_trained(labels, test_labels, C)
-        statistics = ClassStatistics(C, train.shape[1])
-        height = max(1, ROW_BYTES // (8 * train.shape[1]))
+        statistics = ClassStatistics(C, train.shape[1], device=device)
+        height = rows_at_once(8 * train.shape[1], device, ROW_BYTES)
         for top in range(0, len(train), height):
             rows = slice(top, min(top + height, len(train)))
-            x, y = unit(train[rows], "train", torch.arange(top, rows.stop)), labels[rows]
+            x = unit(train[rows], "train", torch.arange(top, rows.stop), device)
+            y = labels[rows]
             if fitting is not None:
-                x, y = x[fitting[rows]], y[fitting[rows]]
-            statistics.update(x, y, validate_args=False)
+                chosen = fitting[rows].nonzero().squeeze(1)
+                x, y = x[chosen.to(device)], y[chosen]
+            statistics.update(x, y.to(device), validate_args=False)
             if progress is not None:
                 progress("statistics", rows.stop / len(train))
         return FrozenSpace(
@@ -164,6 +181,7 @@ class FrozenSpace:
         fitting_share: float | None = None,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
         progress: Progress | None = None,
     ) -> FrozenSpace:
         """The space of one feature (``encoder``, ``projection``) of a store; arguments as in
@@ -185,8 +203,26 @@ class FrozenSpace:
             identities=identities,
             seed=seed,
             dtype=dtype,
+            device=device,
             progress=progress,
         )
+
+    @property
+    def device(self) -> torch.device:
+        return self.state.mu.device
+
+    @property
+    def host(self) -> FrozenSpace:
+        """The same space on the CPU: for questions so small that they would only wait elsewhere."""
+        if self.device.type == "cpu":
+            return self
+        host = copy.copy(self)
+        host.statistics, host.state = self._on_host
+        return host
+
+    @cached_property
+    def _on_host(self) -> tuple[ClassStatistics, ClassState]:
+        return self.statistics.to("cpu"), self.state.to("cpu")
 
     @property
     def num_classes(self) -> int:
@@ -204,7 +240,7 @@ class FrozenSpace:
     @property
     def log_prior(self) -> Tensor:
         r""":math:`\log\pi_c` [C] of the training counts, in float64."""
-        return (self.counts.double() / self.counts.sum()).log()
+        return (self.counts.double() / self.counts.sum()).log().to(self.device)
 
     @property
     def calibration(self) -> Tensor | None:
@@ -214,10 +250,15 @@ class FrozenSpace:
     def group_means(self, values: Tensor) -> dict[str, float | None]:
         """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left."""
         found: dict[str, float | None] = {}
+        values = values.cpu().double()
         for g, name in enumerate(GROUPS):
-            mean = float(values[self.groups == g].double().nanmean())
+            mean = float(values[self.groups == g].nanmean())
             found[name] = None if math.isnan(mean) else mean
         return found
+
+    def units(self, split: str, rows: Tensor) -> Tensor:
+        """The chosen ``rows`` [n] of ``train`` or ``test`` as float64 unit vectors [n, p]."""
+        return unit(getattr(self, split)[rows], split, rows, self.device)
 
     def queries(
         self,
@@ -227,16 +268,17 @@ class FrozenSpace:
         chunk: int | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """All held-out queries, or the chosen ``rows`` [n]: where they stand, unit vectors [k, p]
-        and labels [k], ``chunk`` at a time, by default 32 MiB of float32 cosines."""
+        and labels [k], ``chunk`` at a time, by default 32 MiB of float32 cosines, on a device
+        256 MiB."""
         if chunk is None:
-            chunk = max(1, SCORE_BYTES // (4 * max(self.num_classes, self.dim)))
+            chunk = rows_at_once(4 * max(self.num_classes, self.dim), self.device, SCORE_BYTES)
         number = len(self.test) if rows is None else len(rows)
         for top in range(0, number, chunk):
             at = slice(top, min(top + chunk, number))
             of = torch.arange(top, at.stop) if rows is None else rows[at]
             # A slice of what may be mapped is not a copy.
-            x = unit(self.test[at if rows is None else of], "test", of)
-            yield at, x.to(dtype or self.dtype), self.test_labels[of]
+            x = unit(self.test[at if rows is None else of], "test", of, self.device)
+            yield at, x.to(dtype or self.dtype), self.test_labels[of].to(self.device)
 
     def summary(self) -> SpaceSummary:
         held = 0 if self.fitting is None else int((~self.fitting).sum())
@@ -258,10 +300,10 @@ class FrozenSpace:
         return None if gamma == 0 else gamma * self.log_prior
 
 
-def unit(z: Tensor, name: str, rows: Tensor) -> Tensor:
-    """Rows ``z`` [n, p] as float64 unit vectors on the CPU; without direction they are an error
+def unit(z: Tensor, name: str, rows: Tensor, device: torch.device | str = "cpu") -> Tensor:
+    """Rows ``z`` [n, p] as float64 unit vectors on the device; without direction they are an error
     that says which of ``rows`` [n]."""
-    x = z.cpu().double()
+    x = z.to(device).double()
     if z.dtype == torch.float64:
         # By the largest entry first: the squares might be beyond float64.
         x = x / x.abs().amax(1, keepdim=True)
@@ -272,6 +314,13 @@ def unit(z: Tensor, name: str, rows: Tensor) -> Tensor:
         what = "a zero vector" if not z[i].any() else "values that are not"
         raise ValueError(f"expected {name} finite and not zero, got {what} in row {int(rows[i])}")
     return x
+
+
+def rows_at_once(width: int, device: torch.device, here: int) -> int:
+    """How many rows of ``width`` bytes are a piece, which has ``here`` bytes on the CPU."""
+    if device.type == "cpu":
+        return max(1, here // width)
+    return max(1, min(DEVICE_ROWS, DEVICE_BYTES // width))
 
 
 def sample_rows(number: int, wanted: int, seed: int) -> Tensor:
@@ -303,6 +352,15 @@ def owners(labels: Tensor, identities: Tensor) -> Tensor:
 def named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
+
+
+def _require_device(device: torch.device | str) -> torch.device:
+    """The device, if there is one to be had."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None
 
 
 def _require_known(test_labels: Tensor, C: int) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from resultant import figures
-from resultant.frozen import Analysis
+from resultant.frozen import Analysis, Policy, Result
+from resultant.frozen.measures import NORMAL, paired_gain
 from resultant.report.content import footer, slugs
 from resultant.report.drawing import EDITED, Drawing, dots, reliability_curves
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
-from resultant.report.words import NAMES, number, percent, points, policy
+from resultant.report.words import NAMES, number, p_value, percent, points, policy
 from resultant.shots import GROUPS
 
 if TYPE_CHECKING:
@@ -22,15 +27,70 @@ QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
 SIDES = ("A", "B")
 COLOURS = {"A": figures.BLUE, "B": figures.ORANGE}
 
+# What the p-value of a difference that counts is below.
+SIGNIFICANCE = 0.05
+
 Pair = tuple[Analysis, Analysis]
 
 
+@dataclass(frozen=True, eq=False)
+class Verdict(Result):
+    """Which of two is more accurate on held-out rows, each by the rule recommended for it.
+
+    ``gain`` is the accuracy of B less that of A, with a normal 95 % interval ``low`` to ``high``.
+    On the ``same_rows`` the differences are paired and ``p`` is McNemar's, else the accuracies are
+    independent and ``p`` is of the normal test. ``better`` is A or B where p < 0.05.
+    """
+
+    better: str | None
+    accuracy: tuple[float, float]
+    gain: float
+    low: float
+    high: float
+    p: float
+    same_rows: bool
+    rows: tuple[int, int]
+
+
+def recommended(a: Analysis) -> Policy:
+    """The rule that an analysis recommends, at zero prior; native where it says nothing."""
+    r = a.recommendation
+    return (Policy("native") if r is None else Policy(r.realization, r.beta)).canonical
+
+
+def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
+    """Which is better by what A gets right, ``a`` [N] bool, and B, ``b`` [M]."""
+    x, y = float(a.double().mean()), float(b.double().mean())
+    if same_rows:
+        paired = paired_gain(a, b)
+        gain, low, high, p = paired.gain, paired.low, paired.high, paired.p_value
+    else:
+        gain = y - x
+        reach = NORMAL * math.sqrt(x * (1 - x) / len(a) + y * (1 - y) / len(b))
+        low, high = gain - reach, gain + reach
+        pooled = float(a.sum() + b.sum()) / (len(a) + len(b))
+        error = math.sqrt(pooled * (1 - pooled) * (1 / len(a) + 1 / len(b)))
+        p = math.erfc(abs(gain) / error / math.sqrt(2)) if error else 1.0
+    better = None if p >= SIGNIFICANCE else SIDES[gain > 0]
+    return Verdict(better, (x, y), gain, low, high, p, same_rows, (len(a), len(b)))
+
+
 def comparison_page(
-    pairs: Mapping[str, Pair], wheres: Sequence[str], notes: Sequence[str], about: Mapping[str, Any]
+    pairs: Mapping[str, Pair],
+    verdicts: Mapping[str, Verdict],
+    wheres: Sequence[str],
+    notes: Sequence[str],
+    about: Mapping[str, Any],
 ) -> Page:
-    """The page of pairs of analyses by the name of their features."""
-    facts = [("compared", f"A = {wheres[0]}, B = {wheres[1]}")]
+    """The page of pairs of analyses, and of which is better, by the name of their features."""
+    first = max(verdicts, key=lambda name: max(verdicts[name].accuracy))
+    facts = [
+        ("better", _answer(first, verdicts[first])),
+        ("compared", f"A = {wheres[0]}, B = {wheres[1]}"),
+    ]
     for name, pair in pairs.items():
+        if name != first:
+            facts.append((name, _answer(name, verdicts[name])))
         facts += [(f"{name} {side}", _said(a)) for side, a in zip(SIDES, pair, strict=True)]
     sections = [
         Section(slug, name, "", drawings(pair), [table(pair)])
@@ -40,8 +100,12 @@ def comparison_page(
         **about,
         "summary": dict(facts),
         "notes": list(notes),
+        "better": verdicts[first].better,
         "features": {
-            name: {side: a.to_dict() for side, a in zip(SIDES, pair, strict=True)}
+            name: {
+                "verdict": verdicts[name].to_dict(),
+                **{side: a.to_dict() for side, a in zip(SIDES, pair, strict=True)},
+            }
             for name, pair in pairs.items()
         },
     }
@@ -95,6 +159,17 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
     return list(found), list(found.values())
 
 
+def _answer(name: str, v: Verdict) -> str:
+    rows = f"the same {v.rows[0]:,} rows"
+    if not v.same_rows:
+        rows = f"{v.rows[0]:,} and {v.rows[1]:,} rows, not the same"
+    sure = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
+    a, b = map(percent, v.accuracy)
+    best = v.better or "neither is shown to be"
+    gain = f"B - A is {points(v.gain)} points"
+    return f"{best}: on {name} features A is {a} accurate and B {b}; {gain}, {sure}"
+
+
 def _said(a: Analysis) -> str:
     r = a.recommendation
     if r is None:
@@ -110,7 +185,7 @@ def _said(a: Analysis) -> str:
 
 def _gains(pair: Pair) -> Drawing | None:
     a, b = pair[0].gains, pair[1].gains
-    if a is None or b is None or len(a.gain) != len(b.gain):
+    if a is None or b is None:
         return None
 
     def draw(ax: Axes) -> None:
