@@ -16,8 +16,9 @@ import torch
 from safetensors.torch import save_file
 
 from resultant import cli
-from resultant.analyze import paired, prepare
+from resultant.analyze import prepare
 from resultant.checkpoint import save
+from resultant.compare import paired
 from resultant.data import parquet
 from resultant.data.store import FeatureStore, write_store
 from resultant.extract import is_network

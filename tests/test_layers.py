@@ -42,7 +42,7 @@ LAYERS = [
     ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen", "ray_engine"),
     *("figures", "verify", "paper", "report"),
-    *("watch", "commands", "analyze", "reproduce", "cli", "__main__"),
+    *("watch", "commands", "analyze", "compare", "reproduce", "cli", "__main__"),
 ]
 
 HEAVY = (

@@ -29,7 +29,7 @@ COMMANDS = {
     "analyze": Command(
         "resultant.analyze:analyze", "frozen features: a recommendation and a report"
     ),
-    "compare": Command("resultant.analyze:compare", "two feature sets side by side"),
+    "compare": Command("resultant.compare:compare", "two feature sets or networks side by side"),
     "reproduce": Command(
         "resultant.reproduce:reproduce", "the paper's tables and figures beside our numbers"
     ),

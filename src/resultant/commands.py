@@ -21,7 +21,7 @@ from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import extract as write_features
-from resultant.extract import load_network
+from resultant.extract import load_data, load_network
 from resultant.presets import CIFAR, PRESETS, Run, TrainConfig
 from resultant.probe import ProbeConfig, linear_probes
 from resultant.proco_checkpoint import convert
@@ -134,6 +134,9 @@ def _cifar(
     with Watch(console, title, job.config.epochs) as watch:
         done = train_cifar(job, data, device, watch)
     if evaluate:
+        if not data.whole:
+            there = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
+            console.print(f"no probes of the balanced set: {there} are there", highlight=False)
         with console.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
     subset = long_tail_indices(data.train_labels, data.num_classes, job.config.imbalance)
@@ -169,10 +172,7 @@ def extract(
     place, root, console = find_device(device), data_root(data), terminal()
     loaded = load_network(path)
     dataset = loaded.config.dataset
-    if dataset in CIFAR:
-        found = load_cifar(dataset, root)
-    else:
-        found = load_images(dataset, lists or root, images or root)
+    found = load_data(dataset, lists or root, images or root)
     with Watch(console, f"{dataset} features", 1) as watch:
         write_features(
             loaded,

@@ -76,13 +76,15 @@ def rows(text: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: the paper's and ours. ``foreign`` asks for data not shipped."""
+    """One number of a table: the paper's and ours. ``foreign`` asks for data not shipped; ``text``
+    is what a cell says that the paper does not have."""
 
     row: str
     column: str
     paper: Printed | None
     ours: Value | None = None
     foreign: bool = False
+    text: str = "–"
 
     @property
     def difference(self) -> float | None:
@@ -93,7 +95,7 @@ class Cell:
     def said(self) -> str:
         """The cell as *paper / ours*, the number of seeds in brackets where there are several."""
         if self.paper is None:
-            return "–"
+            return self.text
         if self.ours is None:
             return f"{self.paper.text} / {'not shipped' if self.foreign else 'no record'}"
         digits = self.paper.digits

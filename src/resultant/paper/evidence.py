@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from resultant.data.store import FeatureStore
-from resultant.frozen import Analysis, FrozenSpace, analyze_space
-from resultant.paper.plan import controlled
+from resultant.frozen import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
+from resultant.paper.plan import BOTH, controlled
 from resultant.paper.records import Records
-from resultant.paper.summary import ESTIMATORS, SPACES, TEMPERATURE, summarize
+from resultant.paper.summary import ESTIMATORS, RULES, SPACES, TEMPERATURE, summarize
 from resultant.presets import TrainConfig, preset
 from resultant.verify import CHECKS, Check
 
@@ -29,6 +29,14 @@ BROUGHT = {
 }
 # sec:inat-realization-protocol.
 FITTING_SHARE = {"inaturalist18": 0.8}
+
+# The rules whose decisions are compared query by query: Pure Angular over beta, the others at
+# complete equalization, and with a prior.
+DECIDED = (
+    *(Policy(rule).canonical for rule in RULES),
+    *(Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)),
+    *(Policy(rule, 0.0, gamma).canonical for gamma in (-1.0, 1.0) for rule in BOTH),
+)
 
 # The conditions of the frozen tables: data set and imbalance, or a store.
 CONDITIONS: dict[str, tuple[str, int] | str] = {
@@ -64,6 +72,8 @@ class Evidence:
             rule = f"expected stores named {', '.join(BROUGHT)}"
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
         self.check = cache(self._check)
+        self.space = cache(self._space)
+        self.decisions = cache(self._decisions)
         self.analysis = cache(self._analysis)
         self.summary = cache(self._summary)
 
@@ -73,14 +83,32 @@ class Evidence:
     def has(self, store: str) -> bool:
         return store == PACKAGED or store in self.stores
 
+    def _space(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> FrozenSpace:
+        """The classes of one space of a store, fitted by an estimator, and its held-out queries."""
+        if store != PACKAGED:
+            return _fitted(FeatureStore.open(self.stores[store]), space, estimator, store)
+        source = importlib.resources.files("resultant") / "resources" / f"{store}.safetensors"
+        with importlib.resources.as_file(source) as path:
+            return _fitted(FeatureStore.open(path), space, estimator, store)
+
     def _analysis(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> Analysis:
         """All questions to one space of a store."""
-        if store == PACKAGED:
-            source = importlib.resources.files("resultant") / "resources" / f"{store}.safetensors"
-            with importlib.resources.as_file(source) as path:
-                return _analyze(FeatureStore.open(path), space, estimator, None)
-        opened = FeatureStore.open(self.stores[store])
-        return _analyze(opened, space, estimator, FITTING_SHARE.get(store))
+        return analyze_space(self.space(store, space, estimator))
+
+    def _decisions(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> Decisions:
+        """What `DECIDED` say of every held-out query."""
+        return decide(self.space(store, space, estimator), DECIDED)
+
+    @property
+    def places(self) -> list[tuple[str, str, str]]:
+        """The frozen spaces at hand: what they are called, store and space."""
+        titles = {PACKAGED: "CIFAR-100-LT IF 100", **BROUGHT}
+        return [
+            (f"{title}, {space}", store, space)
+            for store, title in titles.items()
+            if self.has(store)
+            for space in SPACES
+        ]
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         return summarize(self.analysis(store, space, estimator))
@@ -112,13 +140,10 @@ def foreign(condition: str) -> bool:
     return isinstance(CONDITIONS[condition], str)
 
 
-def _analyze(
-    store: FeatureStore, space: str, estimator: str, fitting_share: float | None
-) -> Analysis:
+def _fitted(store: FeatureStore, space: str, estimator: str, name: str) -> FrozenSpace:
     if space not in SPACES or f"train/{space}" not in store:
         raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
-    return analyze_space(
-        FrozenSpace.from_store(
-            store, space, tau=TEMPERATURE, estimator=estimator, fitting_share=fitting_share
-        )
+    share = FITTING_SHARE.get(name)
+    return FrozenSpace.from_store(
+        store, space, tau=TEMPERATURE, estimator=estimator, fitting_share=share
     )

@@ -144,6 +144,7 @@ def as_json(
                         "paper": None if c.paper is None else c.paper.text,
                         "ours": value(c.ours),
                         "difference": c.difference,
+                        "said": c.said(),
                     }
                     for c in outcome.cells
                 ],

@@ -1,0 +1,194 @@
+"""``resultant compare``: two feature sets or networks side by side, and a report on them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+from torch import Tensor
+
+from resultant.analyze import (
+    Estimator,
+    Prepared,
+    Watch,
+    about,
+    analyzed,
+    check,
+    prepare,
+    require_room,
+    tell,
+)
+from resultant.commands import data_root, find_device
+from resultant.data.cifar import Cifar
+from resultant.data.store import FeatureStore
+from resultant.extract import (
+    FEATURES,
+    Loaded,
+    extract,
+    find_network,
+    load_data,
+    load_network,
+    require_images,
+)
+from resultant.frozen import Analysis, FrozenSpace, decide
+from resultant.report import comparison, page
+from resultant.train_images import ListedImages
+
+# A network, and the images that it is asked about.
+Asked = tuple[Loaded, Cifar | ListedImages]
+
+
+def compare(
+    a: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="A")]],
+    b: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="B")]],
+    out: Path = Path("out/compare"),
+    features: str | None = None,
+    labels: str | None = None,
+    temperature: float = 0.1,
+    estimator: Estimator = "mle",
+    data: Path | None = None,
+    lists: Path | None = None,
+    images: Path | None = None,
+    device: str = "cpu",
+) -> None:
+    """Put two feature sets side by side, or two trained networks, and say which is better.
+
+    Features of one name are compared; where each has a single one, these. Of a network the
+    features are extracted first. It is RUN.safetensors of a training, or its folder if that has one
+    network only, or what import-proco wrote; or checkpoint.safetensors:RUN of a training that is
+    not done.
+
+    Args:
+        a: features as for analyze, or a trained network.
+        b: the same.
+        out: the folder to write; an earlier report there is replaced.
+        features: the array or Parquet column of features; all by default.
+        labels: the array or Parquet column of labels.
+        temperature: the shared temperature tau of the scores.
+        estimator: how concentrations are estimated.
+        data: folder of the images of networks; default $RESULTANT_DATA, else ./data.
+        lists: folder of ImageNet_LT_train.txt and the like; default that of --data.
+        images: folder that the paths of the lists start from; default that of --data.
+        device: cpu, cuda, cuda:N, or auto.
+    """
+    page.require()
+    page.require_place(out)
+    place, console, given = find_device(device), Console(), (a, b)
+    networks = _networks(given, data, lists, images)
+    both = {
+        i: prepare(FeatureStore.open(path, features=features, labels=labels))
+        for i, path in enumerate(given)
+        if i not in networks
+    }
+    names = _alike(given, networks, both, features)
+    chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
+    both = {i: replace(each, features=chosen[i]) for i, each in both.items()}
+    require_room(console, *both.values())
+    with ExitStack() as stack:
+        steps = 2 * (1 + len(names) * (len(comparison.QUESTIONS) + 2)) + len(networks) + 1
+        watch = stack.enter_context(Watch(console, steps))
+        spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for i, (loaded, shown) in networks.items():
+            file, step = spare / f"{i}.safetensors", watch.of(comparison.SIDES[i])
+            extract(
+                *(loaded, shown, file),
+                device=place,
+                progress=lambda done, of, step=step: step("features", done / of),
+            )
+            store = FeatureStore.open(file, features=features)
+            store.where = str(given[i])
+            both[i] = replace(prepare(store), features=chosen[i])
+        sides = []
+        for i, side in enumerate(comparison.SIDES):
+            asked, step = comparison.QUESTIONS, watch.of(side)
+            check(both[i], step)
+            sides.append(analyzed(both[i], asked, temperature, estimator, step, device=place))
+        same, pairs, verdicts = same_rows(both[0], both[1]), {}, {}
+        for name, pair in names.items():
+            answers = [side[feature] for side, feature in zip(sides, pair, strict=True)]
+            right = (_right(space, analysis) for space, analysis in answers)
+            pairs[name] = answers[0][1], answers[1][1]
+            verdicts[name] = comparison.verdict(*right, same_rows=same)
+        notes = [f"{s}: {n}" for i, s in enumerate(comparison.SIDES) for n in both[i].notes]
+        facts = {"A": about(both[0], place), "B": about(both[1], place)}
+        wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
+        made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
+        folder = stack.enter_context(page.whole_folder(out))
+        page.write_page(folder, made, watch)
+    tell(console, made, out)
+
+
+def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
+    """The features to compare by name: those called alike, or the only ones."""
+    a, b = features
+    same = {name: (name, name) for name in a if name in b}
+    if not same and len(a) == len(b) == 1:
+        same = {a[0] if a == b else f"{a[0]}, {b[0]}": (a[0], b[0])}
+    if not same:
+        got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
+        raise ValueError(f"expected features of one name in both, got {got}")
+    return same
+
+
+def same_rows(a: Prepared, b: Prepared) -> bool:
+    """Whether both hold out the same rows, as far as labels, and identities if any, tell."""
+    for what in ("labels", "identities"):
+        names = f"{a.test}/{what}", f"{b.test}/{what}"
+        known = names[0] in a.store and names[1] in b.store
+        if known and not torch.equal(a.store[names[0]], b.store[names[1]]):
+            return False
+    return True
+
+
+def _networks(
+    given: Sequence[Path], data: Path | None, lists: Path | None, images: Path | None
+) -> dict[int, Asked]:
+    """Those of the two that are networks, each with the images that it is asked about."""
+    files = {i: find_network(path) for i, path in enumerate(given)}
+    loaded = {i: load_network(file) for i, file in files.items() if file is not None}
+    found: dict[int, Asked] = {}
+    known: dict[str, Cifar | ListedImages] = {}
+    for i, network in loaded.items():
+        dataset, root = network.config.dataset, data_root(data)
+        if dataset not in known:
+            known[dataset] = load_data(dataset, lists or root, images or root)
+        require_images(network, known[dataset])
+        found[i] = network, known[dataset]
+    return found
+
+
+def _alike(
+    given: Sequence[Path],
+    networks: Mapping[int, Asked],
+    stores: Mapping[int, Prepared],
+    features: str | None,
+) -> dict[str, tuple[str, str]]:
+    """The features to compare; raise unless both are of one data set, as far as they tell."""
+    names, facts = [], []
+    for i in range(len(given)):
+        if i in networks:
+            network = networks[i][0]
+            names.append(tuple(name for name in FEATURES if features in (None, name)))
+            facts.append((network.config.dataset, network.num_classes))
+        else:
+            store = stores[i].store
+            names.append(stores[i].features)
+            facts.append((store.metadata.get("dataset"), store.num_classes))
+    for what, of in zip(("data set", "number of classes"), zip(*facts, strict=True), strict=True):
+        if None not in of and of[0] != of[1]:
+            got = f"{of[0]} in {given[0]} and {of[1]} in {given[1]}"
+            raise ValueError(f"expected one {what} in both, got {got}")
+    return paired(names, given)
+
+
+def _right(space: FrozenSpace, analysis: Analysis) -> Tensor:
+    """Which held-out rows the recommended rule gets right, [M] bool."""
+    rule = comparison.recommended(analysis)
+    return decide(space, [rule]).right(rule).cpu()

@@ -1,0 +1,84 @@
+"""Differences with their 95 % intervals: over queries, over seeds, and by resampling."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant.frozen.measures import NORMAL
+
+DRAWS = 400
+
+
+class Interval(NamedTuple):
+    """A mean over ``n`` values and its interval, without one where a single value says nothing."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where the interval leaves zero out, 0 where it does not, None without one."""
+        if self.low is None or self.high is None:
+            return None
+        return int(self.low > 0) - int(self.high < 0)
+
+    def said(self, digits: int = 2, sign: bool = True) -> str:
+        """The mean and, in brackets, the ends."""
+        form = f"{'+' if sign else ''},.{digits}f"
+        if self.low is None or self.high is None:
+            return f"{self.mean:{form}}"
+        return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+    def effect(self, what: str, digits: int = 2, unit: str = "") -> str:
+        """In words: that ``what`` rises or falls, or that no effect was seen, and the numbers."""
+        said = self.said(digits) + unit
+        if self.sign is None:
+            seeds = "one seed" if self.n == 1 else f"{self.n} equal seeds"
+            return f"{what} {said}, {seeds}: not tested"
+        if self.sign:
+            return f"{what} {'rises' if self.sign > 0 else 'falls'} by {said}"
+        return f"no effect on {what} seen, {said}"
+
+
+def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Interval:
+    """The mean of the differences [N] of two rules on the same queries, with a normal interval; for
+    hits that of `resultant.frozen.measures.paired_gain`."""
+    d = scale * (after.double() - before.double())
+    mean, reach = float(d.mean()), NORMAL * float(d.std(correction=0)) / math.sqrt(len(d))
+    return Interval(mean, mean - reach, mean + reach, len(d))
+
+
+def over_seeds(differences: Sequence[float]) -> Interval | None:
+    """The mean of paired differences over seeds with Student's interval: it has zero in it where
+    the paired t test is not significant."""
+    from scipy.stats import t
+
+    n = len(differences)
+    if not n:
+        return None
+    mean = statistics.fmean(differences)
+    if len(set(differences)) == 1:
+        return Interval(mean, None, None, n)
+    reach = float(t.ppf(0.975, n - 1)) * statistics.stdev(differences) / math.sqrt(n)
+    return Interval(mean, mean - reach, mean + reach, n)
+
+
+def resampled(
+    n: int, statistic: Callable[[Tensor], float], draws: int = DRAWS, seed: int = 0
+) -> Interval:
+    """A statistic of n things, given by their places [n], with the interval of a bootstrap: its
+    2.5 and 97.5 % quantiles."""
+    generator = torch.Generator().manual_seed(seed)
+    values = [statistic(torch.randint(n, (n,), generator=generator)) for _ in range(draws)]
+    low, high = torch.tensor(values, dtype=torch.float64).quantile(
+        torch.tensor([0.025, 0.975], dtype=torch.float64)
+    )
+    return Interval(statistic(torch.arange(n)), float(low), float(high), n)
