@@ -227,10 +227,6 @@ def analyzed(
         space = fit(
             store, name, test=prepared.test, tau=tau, estimator=estimator, progress=progress
         )
-        if engine == "local":
-            # Questions look at rows here and there, which would bring a map into memory.
-            space.train = store.vectors(f"train/{name}")
-            space.test = store.vectors(f"{prepared.test}/{name}")
         found[name] = space, ask(space, questions, progress=progress)
     return found
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from resultant.certificates import certificate, gradient_bound, loss_bound
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress, rows_at_once, sample_rows
+from resultant.frozen.rows import sample_rows
+from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
 from resultant.gain import realize
 from resultant.geometry import (
     gradient_cosines,

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from resultant.frozen.measures import class_means
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, Progress, class_rows, rows_at_once
+from resultant.frozen.rows import class_rows
+from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
 
 # Bins of the values of the law.
 BINS = 20

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from resultant.frozen.decisions import Decisions, Policy, decide
 from resultant.frozen.result import Result
-from resultant.frozen.space import FrozenSpace, rank_in_class
+from resultant.frozen.rows import rank_in_class
+from resultant.frozen.space import FrozenSpace
 from resultant.gain import Realization, realize, target_gain
 
 NAMES = ("native", "temperature", "preserve", "angular")

@@ -17,13 +17,11 @@ from resultant.finite_sample import (
 from resultant.finite_sample import self_inclusion as expected_inclusion
 from resultant.frozen.measures import class_means
 from resultant.frozen.result import Result
+from resultant.frozen.rows import class_rows, owners, rank_in_class
 from resultant.frozen.space import (
     ROW_BYTES,
     FrozenSpace,
     Progress,
-    class_rows,
-    owners,
-    rank_in_class,
     rows_at_once,
 )
 from resultant.score import vmf_score

@@ -22,6 +22,7 @@ from resultant._features import normalized, require_labels, require_temperature,
 from resultant.classes import ClassState, ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen.result import Result
+from resultant.frozen.rows import split
 from resultant.gain import angular_gain, target_gain
 from resultant.shots import GROUPS, shot_groups
 
@@ -43,6 +44,9 @@ Progress = Callable[[str, float], object]
 
 class Vectors(Protocol):
     """Rows [N, p] of which some are asked for: a tensor, or rows that are elsewhere."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
     def __len__(self) -> int: ...
 
@@ -103,9 +107,9 @@ class FrozenSpace:
 
     @staticmethod
     def fit(
-        train: Tensor,
+        train: Vectors,
         labels: Tensor,
-        test: Tensor,
+        test: Vectors,
         test_labels: Tensor,
         *,
         num_classes: int | None = None,
@@ -129,7 +133,8 @@ class FrozenSpace:
         and a share.
         """
         for what, z in (("train", train), ("test", test)):
-            if not isinstance(z, Tensor) or z.dim() != 2 or z.dtype not in COMPUTE_DTYPE:
+            known = getattr(z, "dtype", None) in COMPUTE_DTYPE
+            if not known or len(z.shape) != 2:
                 raise ValueError(f"expected {what} [N, p] of a floating dtype, got {shape_of(z)}")
             if not len(z):
                 raise ValueError(f"expected a row or more in {what}, got none")
@@ -150,7 +155,7 @@ class FrozenSpace:
         require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
         fitting = None
         if fitting_share is not None:
-            fitting = _split(labels, identities, fitting_share, seed)
+            fitting = split(labels, identities, fitting_share, seed)
         _require_trained(labels, test_labels, C)
         statistics = ClassStatistics(C, train.shape[1], device=device)
         height = rows_at_once(8 * train.shape[1], device, ROW_BYTES)
@@ -191,9 +196,9 @@ class FrozenSpace:
         if names in store:
             identities = store[names]
         return FrozenSpace.fit(
-            store[f"{train}/{feature}"],
+            store.vectors(f"{train}/{feature}"),
             store[f"{train}/labels"],
-            store[f"{test}/{feature}"],
+            store.vectors(f"{test}/{feature}"),
             store[f"{test}/labels"],
             num_classes=store.num_classes,
             name=feature,
@@ -323,32 +328,6 @@ def rows_at_once(width: int, device: torch.device, here: int) -> int:
     return max(1, min(DEVICE_ROWS, DEVICE_BYTES // width))
 
 
-def sample_rows(number: int, wanted: int, seed: int) -> Tensor:
-    """``wanted`` of ``number`` rows, or all, drawn without a look at them, in order."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(number, generator=generator)[:wanted].sort().values
-
-
-def class_rows(labels: Tensor, num_classes: int) -> tuple[Tensor, ...]:
-    """The rows of each class, in order."""
-    size = torch.bincount(labels, minlength=num_classes)
-    return labels.argsort(stable=True).split(size.tolist())
-
-
-def rank_in_class(labels: Tensor) -> Tensor:
-    """How many rows of the same class stand before each, [N] int64."""
-    order, size = labels.argsort(stable=True), torch.bincount(labels)
-    rank = torch.empty_like(labels)
-    rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
-    return rank
-
-
-def owners(labels: Tensor, identities: Tensor) -> Tensor:
-    """A number from zero on for each pair of label and identity, [N] int64."""
-    _, dense = identities.cpu().unique(return_inverse=True)
-    return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
-
-
 def named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
@@ -380,23 +359,3 @@ def _require_trained(labels: Tensor, test_labels: Tensor, C: int) -> None:
     got = f"none of {len(missing)}: {named(missing)}"
     got += f" (queries ask for {named(both)})" if both else ""
     raise ValueError(f"expected a training row of each of {C} classes, got {got}")
-
-
-def _split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
-    """Which rows are fitted, [N] bool: a share of the identities of each class."""
-    if not 0 < share < 1:
-        raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
-    if identities is not None and identities.shape != labels.shape:
-        raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
-    if identities is None:
-        owner, place = labels, torch.arange(len(labels))
-    else:
-        place = owners(labels, identities)
-        owner = torch.empty(int(place.max()) + 1, dtype=torch.int64)
-        owner[place] = labels
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(owner), generator=generator)
-    wanted = (share * torch.bincount(owner)).ceil()[owner[order]]
-    chosen = torch.empty(len(owner), dtype=torch.bool)
-    chosen[order] = rank_in_class(owner[order]) < wanted
-    return chosen[place]
