@@ -31,7 +31,7 @@ class OfRecords(Evidence):
     def _check(self, name: str) -> Any:
         raise ComputedError(name)
 
-    def _analysis(self, store: str, space: str, estimator: str = "") -> Any:
+    def _space(self, store: str, space: str, estimator: str = "") -> Any:
         raise ComputedError(store)
 
 
@@ -52,7 +52,7 @@ def test_what_records_say() -> None:
     assert {"angular-training", "joint-fc", "c10-if50-u", "beta-sweep", "stronger-views"} <= set(
         made
     )
-    assert not {"frozen-vmf", "synthetic-transition"} & set(made)
+    assert not {"frozen-vmf", "synthetic-transition", "estimator", "guide"} & set(made)
     for row in listing(ARTEFACTS, made):
         assert f"| {' | '.join(row)} |" in text, AGAIN
     assert foreign_section(ARTEFACTS) in text, AGAIN
