@@ -267,7 +267,7 @@ def test_catalogue() -> None:
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
-    official-recipe beta-sweep stronger-views"""
+    official-recipe beta-sweep stronger-views estimator guide"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from resultant._replacing import replacing
+
 if TYPE_CHECKING:
     from resultant.data.cifar import Cifar
 
@@ -113,6 +115,5 @@ def write_sheets(
     lists = {"train": data.train_labels.tolist(), "test": data.test_labels.tolist()}
     if held is not None:
         lists["held"] = held.tolist()
-    temporary = folder / f".labels.json.{os.getpid()}"
-    temporary.write_text(json.dumps(lists))
-    os.replace(temporary, folder / "labels.json")
+    with replacing(folder / "labels.json") as temporary:
+        temporary.write_text(json.dumps(lists))

@@ -10,9 +10,11 @@ from resultant.paper import (
     backbones,
     beyond,
     controls,
+    estimators,
     failure,
     feature_figures,
     frozen_tables,
+    guide,
     historical,
     settings,
     theory,
@@ -26,7 +28,7 @@ from resultant.paper.training_claims import training_claims
 
 MODULES = (
     *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, failure, theory, beyond),
+    *(feature_figures, failure, theory, beyond, estimators, guide),
 )
 
 # Tables first, then figures, then what the paper does not have.

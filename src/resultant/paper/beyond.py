@@ -1,4 +1,4 @@
-"""Beyond the paper: a sweep of beta, other estimators and views, and ProCo's public recipe."""
+"""Beyond the paper: a sweep of beta, other views, and ProCo's public recipe."""
 
 from __future__ import annotations
 
@@ -50,25 +50,7 @@ def sweep(evidence: Evidence) -> Outcome:
     some = any(value is not None for value in found.values())
     drawings: dict[str, Callable[[], Figure]] = {"beta": draw} if some else {}
     parts = {f"{space} {beta:g}": value is not None for (space, beta), value in found.items()}
-    return Outcome((), _estimators(evidence), drawings, parts)
-
-
-def _estimators(evidence: Evidence) -> list[Change]:
-    """What other statistics in training change, beside ProCo's own."""
-    before, changes = controlled("cifar100", 100), []
-    for name, config in (
-        ("MLE of kappa", controlled("cifar100", 100, estimator="mle")),
-        ("query left out", controlled("cifar100", 100, leave_out=True)),
-    ):
-        for realization in ("native", "angular"):
-            for space in SPACES:
-                path = f"probes.long_tail.{space}.accuracy"
-                after, own = (
-                    evidence.records.values(c, realization, 0.0, path) for c in (config, before)
-                )
-                row = f"{realization}, {space}"
-                changes.append(Change(row, f"{name} - ProCo's", 0.0, paired(after, own)))
-    return [change for change in changes if change.differences]
+    return Outcome(drawings=drawings, parts=parts)
 
 
 def recipe(evidence: Evidence) -> Outcome:

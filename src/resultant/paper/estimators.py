@@ -1,6 +1,6 @@
 r"""Beyond the paper: how much of the effect is the estimator. ProCo's kappa against others, the
-temperatures of eq:cross-fit-temperature, and queries left out of their own class (sec:self-inclusion)
-on frozen features; and the same in training."""
+temperatures of eq:cross-fit-temperature, and queries left out of their own class
+(sec:self-inclusion) on frozen features; and the same in training."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from resultant.finite_sample import (
     leave_one_out_scores,
     unbiased_square_resultant,
 )
-from resultant.frozen import FrozenSpace, Policy, decide
-from resultant.frozen.space import owners, rank_in_class, sample_rows
+from resultant.frozen import Decisions, FrozenSpace, Policy, decide
+from resultant.frozen.rows import owners, rank_in_class, sample_rows
 from resultant.gain import class_scores, target_temperature
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
 from resultant.paper.evidence import Evidence
@@ -46,7 +46,8 @@ class LeftOut:
 
     ``increment`` is the mean and standard deviation over ``rows`` of the own score with the row
     less that without it. By rule: the shares of right decisions ``included`` and ``left_out`` in
-    percent, and the ``change`` in points.
+    percent, and the ``change`` in points. What Pure Angular adds to native in points is
+    ``added_included`` and ``added_left_out``.
     """
 
     rows: int
@@ -54,6 +55,8 @@ class LeftOut:
     included: dict[str, float]
     left_out: dict[str, float]
     change: dict[str, Interval]
+    added_included: Interval
+    added_left_out: Interval
 
 
 @torch.no_grad()
@@ -78,6 +81,8 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
         included={rule: _percent(hit) for rule, hit in included.items()},
         left_out={rule: _percent(hit) for rule, hit in left.items()},
         change={rule: over_queries(left[rule], included[rule], 100.0) for rule in BOTH},
+        added_included=over_queries(included["angular"], included["native"], 100.0),
+        added_left_out=over_queries(left["angular"], left["native"], 100.0),
     )
 
 
@@ -117,7 +122,7 @@ def cross_fitted(
     fold = stratified(space, folds, seed)
     # Rows that are not fitted are in a fold of their own, which nothing is made of.
     parts = fold_statistics(
-        *(space.train, space.labels, fold.masked_fill(fold < 0, folds), C, folds + 1),
+        *(space.train[:], space.labels, fold.masked_fill(fold < 0, folds), C, folds + 1),
         validate_args=False,
     )[:folds]
     parts = [part.to(space.device) for part in parts]
@@ -223,10 +228,43 @@ def swapped(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -
     return over_queries(after, own, 100.0)
 
 
+def _added(decisions: Decisions) -> Interval:
+    """What Pure Angular at beta = 0 adds to native, in points."""
+    angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
+    return over_queries(angular, native, 100.0)
+
+
+def _said(change: Interval) -> str:
+    """A change of accuracy; where every query is as right as before there is no interval."""
+    if change.low == change.high == 0:
+        return f"0 of {change.n:,} queries"
+    return change.said()
+
+
+def in_short(evidence: Evidence, title: str, store: str, space: str) -> str:
+    """The largest change by another kappa beside what Pure Angular adds."""
+    added = _added(evidence.decisions(store, space))
+    others = [kappa for kappa in KAPPAS if kappa != "proco"]
+    most = max(
+        (swapped(evidence, store, space, kappa, rule) for kappa in others for rule in RULES),
+        key=lambda change: abs(change.mean),
+    )
+    moved = f"moves the accuracy of a rule by {most.said()} points at most"
+    if most.low == most.high == 0:
+        moved = f"makes no rule more or less accurate on {most.n:,} queries"
+    matters = "was not seen to matter"
+    if most.sign:
+        much = abs(most.mean) >= abs(added.mean)
+        matters = "matters as much" if much else "matters, but less"
+    return (
+        f"{title}: another kappa than ProCo's {moved}, while Pure Angular adds {added.said()} "
+        f"points to native: the estimator {matters}"
+    )
+
+
 def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[Cell]:
     """The rows of one space: gains, rules under each kappa, and what Pure Angular adds."""
     found = {kappa: evidence.decisions(store, space, kappa) for kappa in KAPPAS}
-    native = Policy("native").canonical
     for kappa, name in KAPPAS.items():
         g = evidence.space(store, space, kappa).gain
         spread = float(g.std(correction=0) / g.mean())
@@ -236,7 +274,10 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
     for rule in RULES:
         policy = Policy(rule).canonical
         for kappa, name in KAPPAS.items():
-            accuracy, nll = _percent(found[kappa].right(policy)), float(found[kappa].nll[policy].mean())
+            accuracy, nll = (
+                _percent(found[kappa].right(policy)),
+                float(found[kappa].nll[policy].mean()),
+            )
             text = f"{accuracy:.2f} %, NLL {nll:.4f}"
             yield Cell(f"{title}: {rule}", name, None, Value(accuracy), text=text)
         for kappa in list(KAPPAS)[1:]:
@@ -245,17 +286,17 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
             yield Cell(
                 *(f"{title}: {rule}", f"{KAPPAS[kappa]} less ProCo's (points; NLL)", None),
                 Value(change.mean),
-                text=f"{change.said()}; {nll.said(4)}",
+                text=f"{_said(change)}; {nll.said(4)}",
             )
     for kappa, name in KAPPAS.items():
-        right = [found[kappa].right(p) for p in (Policy("angular"), native)]
-        change = over_queries(*right, 100.0)
+        change = _added(found[kappa])
         row = f"{title}: angular less native (points)"
         yield Cell(row, name, None, Value(change.mean), text=change.said())
 
 
 def _statistics(evidence: Evidence, title: str, store: str, space: str) -> Iterator[str]:
-    """What is said of leaving out and of cross-fitting in one space."""
+    """What is said of kappa, of leaving out and of cross-fitting in one space."""
+    yield f"{in_short(evidence, title, store, space)}."
     fitted = evidence.space(store, space)
     found = leave_out(fitted)
     shares = "; ".join(
@@ -265,7 +306,9 @@ def _statistics(evidence: Evidence, title: str, store: str, space: str) -> Itera
     )
     yield (
         f"{title}, query left out: over {found.rows:,} training rows the score of the own class is "
-        f"{found.increment.said(3)} (sd over rows) higher for having the row in it; {shares}."
+        f"{found.increment.said(3)} (sd over rows) higher for having the row in it; {shares}; "
+        f"Pure Angular adds {found.added_included.said()} to native with it and "
+        f"{found.added_left_out.said()} without."
     )
     try:
         crossed = cross_fitted(fitted)
@@ -278,9 +321,9 @@ def _statistics(evidence: Evidence, title: str, store: str, space: str) -> Itera
         f"{crossed.in_sample.said()} on {crossed.rows:,} training rows in the sample, "
         f"{crossed.plain.said()} out of {crossed.folds} folds and {crossed.crossed.said()} there "
         f"with unbiased lengths, clipped to a factor of {CLIP[1]:g} ({crossed.clipped} of "
-        f"{crossed.folds * fitted.num_classes} times); on held-out queries {crossed.held_out.said()} "
-        f"and {crossed.corrected.said()}. Spread of the gains of held-out queries at these "
-        f"temperatures: {spread}."
+        f"{crossed.folds * fitted.num_classes} times); on held-out queries "
+        f"{crossed.held_out.said()} and {crossed.corrected.said()}. Spread of the gains of "
+        f"held-out queries at these temperatures: {spread}."
     )
 
 
@@ -305,9 +348,7 @@ def trained(evidence: Evidence) -> list[Change]:
                 for r in BOTH
             ]
             differences = paired(after["angular"], after["native"])
-            changes.append(
-                Change(f"{name}, {space}", "Pure Angular - ProCo", 0.0, differences)
-            )
+            changes.append(Change(f"{name}, {space}", "Pure Angular - ProCo", 0.0, differences))
     return changes
 
 
@@ -320,11 +361,11 @@ def estimators(evidence: Evidence) -> Outcome:
     for name in TRAINED:
         parts[name] = any(c.differences for c in changes if c.what.startswith(name))
         if not parts[name]:
-            run = "`resultant reproduce run beyond`"
-            notes.append(f"Trained with {name}: not run yet ({run}).")
+            notes.append(f"Trained, {name}: not run yet (resultant reproduce run beyond).")
     note = (
-        "Held-out queries, temperature 0.1, zero prior, beta 0; brackets are 95 % intervals of "
-        "paired differences over queries, of gains over classes: of one network, not over seeds."
+        "Encoder and Projection are of the packaged network. Held-out queries, temperature 0.1, "
+        "zero prior, beta 0; brackets are 95 % intervals of paired differences over queries, of "
+        "spreads over classes: of one network, not over seeds."
     )
     return Outcome(cells, [c for c in changes if c.differences], parts=parts, notes=[note, *notes])
 

@@ -101,13 +101,14 @@ class Evidence:
 
     @property
     def places(self) -> list[tuple[str, str, str]]:
-        """The frozen spaces at hand: what they are called, store and space."""
-        titles = {PACKAGED: "CIFAR-100-LT IF 100", **BROUGHT}
-        return [
-            (f"{title}, {space}", store, space)
-            for store, title in titles.items()
-            if self.has(store)
+        """The frozen spaces at hand: what they are called, store and space. Those of the packaged
+        network need no name."""
+        brought = {name: FeatureStore.open(path) for name, path in self.stores.items()}
+        return [(space.capitalize(), PACKAGED, space) for space in SPACES] + [
+            (f"{space.capitalize()} of {title}", name, space)
+            for name, title in BROUGHT.items()
             for space in SPACES
+            if name in brought and f"train/{space}" in brought[name]
         ]
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:

@@ -16,12 +16,14 @@ DRAWS = 400
 
 
 class Interval(NamedTuple):
-    """A mean over ``n`` values and its interval, without one where a single value says nothing."""
+    """A mean over ``n`` queries, classes or ``seeds`` and its interval; none where a single seed
+    says nothing of it."""
 
     mean: float
     low: float | None
     high: float | None
     n: int
+    seeds: bool = False
 
     @property
     def sign(self) -> int | None:
@@ -41,8 +43,10 @@ class Interval(NamedTuple):
         """In words: that ``what`` rises or falls, or that no effect was seen, and the numbers."""
         said = self.said(digits) + unit
         if self.sign is None:
-            seeds = "one seed" if self.n == 1 else f"{self.n} equal seeds"
+            seeds = "one seed" if self.n == 1 else f"{self.n} equal differences"
             return f"{what} {said}, {seeds}: not tested"
+        if self.seeds:
+            said += f" over {self.n} seeds"
         if self.sign:
             return f"{what} {'rises' if self.sign > 0 else 'falls'} by {said}"
         return f"no effect on {what} seen, {said}"
@@ -66,9 +70,9 @@ def over_seeds(differences: Sequence[float]) -> Interval | None:
         return None
     mean = statistics.fmean(differences)
     if len(set(differences)) == 1:
-        return Interval(mean, None, None, n)
+        return Interval(mean, None, None, n, True)
     reach = float(t.ppf(0.975, n - 1)) * statistics.stdev(differences) / math.sqrt(n)
-    return Interval(mean, mean - reach, mean + reach, n)
+    return Interval(mean, mean - reach, mean + reach, n, True)
 
 
 def resampled(

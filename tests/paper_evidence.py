@@ -1,0 +1,46 @@
+"""Evidence that is made up: small features in place of stores, and records of trainings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from resultant.frozen import FrozenSpace
+from resultant.paper import Evidence, Records
+from resultant.presets import TrainConfig
+
+
+class OfSpaces(Evidence):
+    """Records and, for every place, the space that ``make`` fits by an estimator."""
+
+    def __init__(
+        self, make: Callable[[str], FrozenSpace], records: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        super().__init__(Records(records))
+        self.make = make
+
+    def _space(self, store: str, space: str, estimator: str = "proco") -> FrozenSpace:
+        return self.make(estimator)
+
+
+def probed(
+    config: TrainConfig, realization: str, seed: int, accuracy: float, beta: float = 0.0
+) -> dict[str, Any]:
+    """A record of a training with long-tail probes, the same in both spaces."""
+    spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
+    made = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
+    return json.loads(json.dumps({**made, "probes": {"long_tail": spaces}}))
+
+
+def seeds(
+    config: TrainConfig, steps: Sequence[float], level: float = 0.5, beta: float = 0.0
+) -> list[dict[str, Any]]:
+    """Pairs of native and Pure Angular, which are so many points apart, a seed each."""
+    found = []
+    for seed, step in enumerate(steps):
+        own = level + 0.01 * seed
+        found.append(probed(config, "native", seed, own))
+        found.append(probed(config, "angular", seed, own + step / 100, beta))
+    return found
