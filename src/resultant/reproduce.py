@@ -218,7 +218,8 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
     tables = []
     if outcome.cells:
         headings, rows = grid(outcome.cells)
-        tables.append(_table("values", "Paper / ours", headings, rows, artefact.label))
+        title = "Paper / ours" if any(cell.paper for cell in outcome.cells) else "Ours"
+        tables.append(_table("values", title, headings, rows, artefact.label))
     if outcome.changes:
         headings, rows = said_change(outcome.changes)
         tables.append(
@@ -228,7 +229,7 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
         Whole(name, artefact.title, "", artefact.label, _nothing, draw)
         for name, draw in outcome.drawings.items()
     ]
-    text = " ".join((f"{artefact.status(outcome)}.", *outcome.notes))
+    text = "\n".join((f"{artefact.status(outcome)}.", *outcome.notes))
     return page.Section(artefact.name, artefact.label, text, drawings, tables)
 
 

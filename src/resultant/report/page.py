@@ -32,7 +32,7 @@ FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: an anchor, a heading, a paragraph, figures and tables."""
+    """A part of the page: an anchor, a heading, text of a paragraph a line, figures, tables."""
 
     name: str
     title: str
