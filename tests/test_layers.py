@@ -23,7 +23,7 @@ LAYERS = [
     *("expansion", "propagation"),
     *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "_roots", "boundaries", "certificates"),
-    *("_projection", "population"),
+    *("_projection", "_plane", "population"),
     *("_bank_kernel", "bank", "_entropy_kernel", "_entropy", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),
     *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),

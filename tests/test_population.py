@@ -200,9 +200,33 @@ def test_nothing_counted_is_not_a_probability_of_zero() -> None:
 def test_exact_rule_against_full_draws(p: int) -> None:
     model, n = at_margin(0.03), 40_000
     full = full_errors(model, p, n, "exact")
-    for estimate, (wrong, deviation) in zip(model.monte_carlo(p, n), full, strict=True):
+    counted, errors = model.monte_carlo(p, n), model.errors(p, "exact")
+    for estimate, error, (wrong, deviation) in zip(counted, errors, full, strict=True):
         spread = math.hypot(deviation, estimate.standard_error)
         assert abs(estimate.value - wrong) < STANDARD_ERRORS * spread
+        assert abs(error - wrong) < STANDARD_ERRORS * deviation
+
+
+@settings(max_examples=15, deadline=None)
+@given(models, st.sampled_from([3, 5, 24, 200]))
+def test_errors_of_the_exact_rule_against_counts(model: BinaryModel, p: int) -> None:
+    torch.manual_seed(7)
+    n = 20_000
+    for error, estimate in zip(model.errors(p, "exact"), model.monte_carlo(p, n), strict=True):
+        deviation = math.sqrt(error * (1 - error) / n)
+        assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 2 / n
+
+
+@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
+def test_the_exact_rule_has_the_exponents_of_the_leading_one(model: BinaryModel) -> None:
+    """D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
+    factors = []
+    for p in DOUBLINGS:
+        pairs = zip(model.log_errors(p, "exact"), model.log_errors(p), strict=True)
+        factors.append([exact - leading for exact, leading in pairs])
+    steps = np.abs(np.diff(factors, axis=0))
+    assert (steps[-1] < 1e-4).all() and (steps[1:] < 0.5 * steps[:-1]).all()
+    assert (np.abs(factors[-1]) > 1e-2).any()
 
 
 def test_exact_margin_nears_the_leading_one() -> None:
@@ -470,6 +494,7 @@ def test_model_rejects(change: dict[str, Any], message: str) -> None:
         (lambda: ORDERED.errors(7.5), "expected p to be an integer"),  # type: ignore[arg-type]
         (lambda: ORDERED.monte_carlo(9, 0), "expected samples to be an integer >= 1, got 0"),
         (lambda: ORDERED.monte_carlo(9, 9, "best"), "leading, exact, got 'best'"),  # type: ignore[arg-type]
+        (lambda: ORDERED.log_errors(9, "best"), "leading, exact, got 'best'"),  # type: ignore[arg-type]
         (lambda: ORDERED.sample_margins(9, 9, "x"), "label 'h' or 't', got 'x'"),  # type: ignore[arg-type]
         (lambda: rate_function(0.0, -1.0, 0.0), "expected lam >= 0 and finite, got -1"),
         (lambda: rate_function(0.0, 1.0, 1.1), r"expected beta in \[-1, 1\], got 1.1"),

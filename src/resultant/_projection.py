@@ -61,12 +61,12 @@ def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
     """The upper tail [...] for arguments [..., 1], whose last dimension takes the nodes."""
     law = _Law(p, kappa * beta, kappa * ((1 - beta) * (1 + beta)).sqrt())
     last = xi.clamp(-1, 1).acos()
-    _, peak = _enclose(lambda psi: law.slope(psi) > 0, torch.zeros_like(last), last)
+    _, peak = enclose(lambda psi: law.slope(psi) > 0, torch.zeros_like(last), last)
     peak = torch.where(law.slope(last) > 0, last, peak)
     floor = law.log_density(peak) - DEPTH
-    low, _ = _enclose(lambda psi: law.log_density(psi) < floor, torch.zeros_like(last), peak)
-    _, high = _enclose(lambda psi: law.log_density(psi) >= floor, peak, last)
-    nodes, weights = (a.to(xi) for a in _gauss_legendre())
+    low, _ = enclose(lambda psi: law.log_density(psi) < floor, torch.zeros_like(last), peak)
+    _, high = enclose(lambda psi: law.log_density(psi) >= floor, peak, last)
+    nodes, weights = (a.to(xi) for a in gauss_legendre())
     psi = torch.cat([low + (peak - low) * nodes, peak + (high - peak) * nodes], -1)
     weight = torch.cat([(peak - low) * weights, (high - peak) * weights], -1)
     total = torch.logsumexp(law.log_density(psi) + weight.log(), -1)
@@ -98,7 +98,7 @@ def _log_average(m: float, x: Tensor) -> Tensor:
     return bessel_ratio_integral(m, torch.zeros_like(x), x, validate_args=False)
 
 
-def _enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+def enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """Where a condition that holds at first and then no more changes: [..., 1] bounds."""
     cut = torch.linspace(0, 1, SECTIONS + 1, dtype=low.dtype, device=low.device)
     for _ in range(ROUNDS):
@@ -110,7 +110,7 @@ def _enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tu
 
 
 @cache
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
+def gauss_legendre() -> tuple[Tensor, Tensor]:
     """Nodes and weights on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return torch.from_numpy((1 + nodes) / 2), torch.from_numpy(weights / 2)

@@ -8,9 +8,10 @@ where it is >= 0 is
 
 .. math:: D_\nu(z) = D_0(z) + O(1/\nu), \qquad D_0(z) = b_h - b_t + t\,w^\top z.
 
-The leading rule sees one projection of Z, whose law has a density in closed form: its errors are
-one-dimensional integrals (`BinaryModel.log_errors`), at any p and however small. The exact rule
-sees two, and is sampled (`BinaryModel.monte_carlo`).
+The leading rule sees one projection of Z, whose law has a density in closed form. The exact rule
+sees two, and given the cosine to its own class decides by the other one alone, whose tail is known.
+The errors of both are one-dimensional integrals (`BinaryModel.log_errors`), at any p and however
+small; `BinaryModel.monte_carlo` counts them over draws.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -26,10 +27,15 @@ from torch import Tensor
 from resultant import _checks as checks
 from resultant._angle import sample_angle
 from resultant._debye import Number
+from resultant._plane import log_plane_tail
 from resultant._projection import dimension, log_projection_tail
-from resultant.score import vmf_score
+from resultant.score import vmf_score, vmf_score_and_slope
 
-RULES = ("leading", "exact")
+Rule = Literal["leading", "exact"]
+
+# Newton's steps to where a score has a value, at most; what one below CLOSE misses is its square.
+STEPS = 60
+CLOSE = 1e-9
 
 
 class Pair(NamedTuple):
@@ -186,16 +192,23 @@ class BinaryModel:
         nu = dimension(p) / 2 - 1
         return Pair(nu * self.lambda_h, nu * self.lambda_t)
 
-    def log_errors(self, p: int) -> Pair:
-        r"""The logarithms of :math:`\Pr_h(D_0<0)` and :math:`\Pr_t(D_0\ge0)`, by quadrature."""
+    def log_errors(self, p: int, rule: Rule = "leading") -> Pair:
+        r"""The logarithms of :math:`\Pr_h(D<0)` and :math:`\Pr_t(D\ge0)` for a rule, :math:`D_0` or
+        :math:`D_\nu`, by quadrature."""
+        _require_rule(rule)
         kappa, beta = self.concentrations(p), self.beta
+        if rule == "exact":
+            b = self.b_h - self.b_t
+            h = log_plane_tail(_Bound(kappa.h, kappa.t, b, self.tau, p), self.cosine, kappa.h, p)
+            t = log_plane_tail(_Bound(kappa.t, kappa.h, -b, self.tau, p), self.cosine, kappa.t, p)
+            return Pair(h, t)
         h = log_projection_tail(self.xi_0, beta.h, kappa.h, p, upper=False)
         t = log_projection_tail(self.xi_0, beta.t, kappa.t, p, upper=True)
         return Pair(float(h), float(t))
 
-    def errors(self, p: int) -> Pair:
-        """The class errors of the leading rule, by quadrature."""
-        return Pair(*(math.exp(e) for e in self.log_errors(p)))
+    def errors(self, p: int, rule: Rule = "leading") -> Pair:
+        """The class errors of a rule, by quadrature."""
+        return Pair(*(math.exp(e) for e in self.log_errors(p, rule)))
 
     def sample_margins(
         self, p: int, samples: int, label: Literal["h", "t"]
@@ -208,12 +221,9 @@ class BinaryModel:
         xi, u = self._sample_plane(p, samples, label)
         return self._leading_margin(xi), self._exact_margin(xi, u, p)
 
-    def monte_carlo(
-        self, p: int, samples: int, rule: Literal["leading", "exact"] = "exact"
-    ) -> EstimatePair:
+    def monte_carlo(self, p: int, samples: int, rule: Rule = "exact") -> EstimatePair:
         r"""The class errors of a rule, :math:`D_0` or :math:`D_\nu`, counted over draws."""
-        if rule not in RULES:
-            raise ValueError(f"expected rule to be one of {', '.join(RULES)}, got {rule!r}")
+        _require_rule(rule)
         margins = []
         for label in Pair._fields:
             xi, u = self._sample_plane(p, samples, label)
@@ -290,6 +300,38 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
 
 def _r0(lam: float) -> float:
     return lam / (1 + math.hypot(1.0, lam))
+
+
+class _Bound(NamedTuple):
+    """From which cosine to the other class on its score is ahead, by the cosine to the own."""
+
+    own: float
+    other: float
+    offset: float  # of the own class over the other
+    tau: float
+    p: int
+
+    def __call__(self, rho: Tensor) -> Tensor:
+        value = self.offset + vmf_score(rho, self.own, self.tau, self.p)
+        low, high = (
+            vmf_score(torch.full_like(rho, end), self.other, self.tau, self.p)
+            for end in (-1.0, 1.0)
+        )
+        # The score is concave in the cosine: after the first of Newton's steps they come from the
+        # left and do not pass.
+        at = torch.zeros_like(rho)
+        for _ in range(STEPS):
+            q, slope = vmf_score_and_slope(at, self.other, self.tau, self.p)
+            before, at = at, (at + (value - q) / slope).clamp(-1, 1)
+            if ((at - before).abs() <= CLOSE).all():
+                break
+        return torch.where(value <= low, -math.inf, torch.where(value > high, math.inf, at))
+
+
+def _require_rule(rule: str) -> None:
+    if rule not in get_args(Rule):
+        known = ", ".join(get_args(Rule))
+        raise ValueError(f"expected rule to be one of {known}, got {rule!r}")
 
 
 def _require(

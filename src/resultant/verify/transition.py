@@ -15,7 +15,7 @@ from torch import Tensor
 
 from resultant import figures
 from resultant._projection import log_projection_tail
-from resultant.population import BinaryModel, Pair
+from resultant.population import BinaryModel, Pair, Rule
 from resultant.verify.check import Check
 
 if TYPE_CHECKING:
@@ -130,13 +130,15 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         torch.manual_seed(3)
         shown = (10, 18, 34, 66, 130, 258, 514)
         counted = [ORDERED.monte_carlo(p, samples) for p in shown]
-        errors = [ORDERED.errors(p) for p in shown]
+        styles: dict[Rule, str] = {"leading": "-", "exact": "--"}
+        errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in styles}
         with figures.style():
             figure, axes = figures.panels(2)
             for name, colour, key in (("head", figures.BLUE, "h"), ("tail", figures.ORANGE, "t")):
                 dots = [getattr(e, key) for e in counted]
-                line = [getattr(e, key) for e in errors]
-                axes[0].loglog(shown, line, color=colour, label=f"{name}, leading rule")
+                for rule, style in styles.items():
+                    line = [getattr(e, key) for e in errors[rule]]
+                    axes[0].loglog(shown, line, style, color=colour, label=f"{name}, {rule} rule")
                 axes[0].errorbar(
                     shown,
                     [e.displayed for e in dots],
@@ -144,7 +146,7 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
                     fmt="o",
                     color=colour,
                     capsize=2,
-                    label=f"{name}, exact scores",
+                    label=f"{name}, counted",
                 )
             axes[0].axhline(0.5 / samples, color=figures.GREY, ls=":", label="half a count")
             axes[0].set_ylim(0.2 / samples, 1)
