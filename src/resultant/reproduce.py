@@ -254,9 +254,9 @@ def write_page(
     page.require_place(out)
     made = versions(_cpu())
     verdicts = [claim.verdict for claim in told]
-    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
+    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in dict.fromkeys(verdicts))
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
-    stands = ", ".join(f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses))
+    stands = ", ".join(f"{s} {statuses.count(s)}" for s in dict.fromkeys(statuses))
     rows = [claim_row(claim) for claim in told]
     sections = [
         page.Section(
