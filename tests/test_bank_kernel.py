@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
 import sys
 
 import pytest
 import torch
 
 import resultant
+from interpreter import run_interpreted
 from resultant import bank
 
 CHECK = "import test_bank_kernel; test_bank_kernel.check('cpu')"
@@ -38,15 +36,8 @@ def check(device: str) -> None:
     mean(sums[:0].to(device), mu[1, :0], R[1, :0])
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs triton")
 def test_interpreted() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert not done.returncode, done.stderr
+    run_interpreted(CHECK)
 
 
 def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional
 
 import resultant
+from interpreter import run_interpreted
 from resultant import _entropy
 
 CHECK = "import test_entropy; test_entropy.check('cpu')"
@@ -84,15 +82,8 @@ def check(device: str) -> None:
     assert fused(x[:0], offset, labels[:0]).shape == (0,)
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs triton")
 def test_interpreted() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert not done.returncode, done.stderr
+    run_interpreted(CHECK)
 
 
 def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from frozen_data import COUNTS, PER_CLASS, TAU, C, P, features, fitted, log_softmax, rows, scores
+from frozen_data import (
+    COUNTS,
+    PER_CLASS,
+    TAU,
+    C,
+    P,
+    features,
+    fitted,
+    log_softmax,
+    noisy_space,
+    rows,
+    scores,
+)
 from frozen_data import small_space as make_space
 from resultant.classes import MAX_KAPPA
 from resultant.data.store import FeatureStore, write_store
@@ -38,11 +50,7 @@ def small() -> FrozenSpace:
 
 @pytest.fixture(scope="module")
 def noisy() -> FrozenSpace:
-    """A space with one class of pure noise, whose gain is below a third of the mean."""
-    (x, y), test = features(COUNTS), features(torch.full((C,), PER_CLASS), seed=1)
-    torch.manual_seed(5)
-    x = torch.where((y == 3).unsqueeze(1), torch.randn_like(x), x)
-    return FrozenSpace.fit(x, y, *test, dtype=torch.float64)
+    return noisy_space()
 
 
 def same(a: object, b: object) -> None:

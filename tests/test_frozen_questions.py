@@ -10,13 +10,13 @@ import torch
 from scipy.optimize import brentq
 
 from frozen_data import (
-    COUNTS,
     PER_CLASS,
     TAU,
     C,
     P,
     features,
     log_softmax,
+    noisy_space,
     ratio,
     rows,
     score,
@@ -49,11 +49,7 @@ def small() -> FrozenSpace:
 
 @pytest.fixture(scope="module")
 def noisy() -> FrozenSpace:
-    """A space with one class of pure noise, whose gain is below a third of the mean."""
-    (x, y), test = features(COUNTS), features(torch.full((C,), PER_CLASS), seed=1)
-    torch.manual_seed(5)
-    x = torch.where((y == 3).unsqueeze(1), torch.randn_like(x), x)
-    return FrozenSpace.fit(x, y, *test, dtype=F64)
+    return noisy_space()
 
 
 # Cosine prototypes

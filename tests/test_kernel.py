@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
 
 import resultant
+from interpreter import run_interpreted
 from resultant import _evaluate
 
 CHECK = """
@@ -48,21 +47,11 @@ _score_kernel.LAUNCH = 2
 assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
 empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
 assert empty.shape == (0, 4)
-print("checked")
 """
 
 
 def test_interpreted() -> None:
-    pytest.importorskip("triton")
-    # In a process of its own: the kernel is read as device code or not when it is imported.
-    run = subprocess.run(
-        [sys.executable, "-c", CHECK],
-        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0 and "checked" in run.stdout, run.stderr
+    run_interpreted(CHECK)
 
 
 def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

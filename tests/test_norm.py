@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from interpreter import run_interpreted
 from resultant.norm import NormRelu, channels_last, halved
 
 CHECK = """
@@ -68,7 +66,6 @@ for shape, wides in (((3, 8, 6, 4), (4, 8, None)), ((2, 8, 5, 7), (8,))):
             assert len(results[0]) == len(results[1])
             for a, b in zip(*results):
                 assert a.shape == b.shape and distance(b, a) < 2e-6, (shape, residual, wide)
-print("checked")
 """
 
 
@@ -101,22 +98,7 @@ def reference(
 
 
 def test_interpreted() -> None:
-    pytest.importorskip("triton")
-    # In a process of its own: the kernels are read as device code or not when they are imported.
-    here = os.path.dirname(__file__)
-    run = subprocess.run(
-        [sys.executable, "-c", CHECK],
-        env={
-            **os.environ,
-            "TRITON_INTERPRET": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0 and "checked" in run.stdout, run.stderr
+    run_interpreted(CHECK)
 
 
 def test_plain_path_is_batch_norm_of_each_run() -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import Tensor
 
+from interpreter import run_interpreted
 from resultant.augment import ContrastiveView, normalize
 from resultant.models import patches
 
@@ -52,15 +48,8 @@ def check(device: str, n: int, groups: int) -> None:
         torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=1e-6)
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="needs triton")
 def test_interpreted() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert not done.returncode, done.stderr
+    run_interpreted(CHECK)
 
 
 @pytest.mark.gpu

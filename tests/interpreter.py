@@ -1,0 +1,24 @@
+"""Triton kernels in Triton's interpreter, where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run_interpreted(check: str) -> None:
+    """Run a program that checks kernels, in a process of its own: they are read as device code or
+    not when they are imported."""
+    pytest.importorskip("triton")
+    environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", check + '\nprint("checked")\n'],
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout.endswith("checked\n"), done.stderr
