@@ -23,7 +23,6 @@ from frozen_data import (
     scores,
 )
 from frozen_data import small_space as make_space
-from resultant.boundaries import select_pairs
 from resultant.frozen import (
     FrozenSpace,
     boundary_displacement,
@@ -37,6 +36,7 @@ from resultant.frozen import (
 )
 from resultant.frozen.decisions import grid_policies
 from resultant.gain import class_scores
+from resultant.pair_selection import select_pairs
 from resultant.population import BinaryModel
 
 F64 = torch.float64

@@ -22,7 +22,7 @@ LAYERS = [
     *("_polynomial", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
     *("_features", "classes", "shots", "finite_sample", "gain"),
-    *("geometry", "_roots", "boundaries", "certificates"),
+    *("geometry", "_roots", "boundaries", "pair_selection", "certificates"),
     *("_projection", "_plane", "population"),
     *("_bank_kernel", "bank", "_entropy_kernel", "_entropy", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),

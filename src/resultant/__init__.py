@@ -11,7 +11,7 @@ from resultant._version import __version__ as __version__
 _NAMES = {
     "bank": ["ProCoBank"],
     "bessel": ["bessel_ratio", "bessel_ratio_integral", "bessel_ratio_inverse", "log_bessel_i"],
-    "boundaries": ["displacement", "posterior_thresholds", "select_pairs", "short_arc_roots"],
+    "boundaries": ["displacement", "posterior_thresholds", "short_arc_roots"],
     "calibration": ["expected_calibration_error"],
     "certificates": [
         "certificate",
@@ -43,6 +43,7 @@ _NAMES = {
         "stacked_relative_error",
     ],
     "losses": ["LogitAdjustedCrossEntropy", "ProCoLoss"],
+    "pair_selection": ["select_pairs"],
     "population": ["BinaryModel"],
     "propagation": ["propagate_loss", "propagate_probabilities"],
     "score": [
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from resultant.bessel import log_bessel_i as log_bessel_i
     from resultant.boundaries import displacement as displacement
     from resultant.boundaries import posterior_thresholds as posterior_thresholds
-    from resultant.boundaries import select_pairs as select_pairs
     from resultant.boundaries import short_arc_roots as short_arc_roots
     from resultant.calibration import expected_calibration_error as expected_calibration_error
     from resultant.certificates import certificate as certificate
@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from resultant.geometry import stacked_relative_error as stacked_relative_error
     from resultant.losses import LogitAdjustedCrossEntropy as LogitAdjustedCrossEntropy
     from resultant.losses import ProCoLoss as ProCoLoss
+    from resultant.pair_selection import select_pairs as select_pairs
     from resultant.population import BinaryModel as BinaryModel
     from resultant.propagation import propagate_loss as propagate_loss
     from resultant.propagation import propagate_probabilities as propagate_probabilities

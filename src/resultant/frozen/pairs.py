@@ -13,13 +13,10 @@ from torch import Tensor
 
 from resultant._projection import log_projection_tail
 from resultant.boundaries import (
-    PAIR_TYPES,
     Change,
     Displacement,
-    SelectedPairs,
     displacement,
     displacement_error,
-    select_pairs,
     short_arc_roots,
 )
 from resultant.certificates import margin_change
@@ -29,6 +26,7 @@ from resultant.frozen.result import Result
 from resultant.frozen.space import FrozenSpace, Progress
 from resultant.gain import Realization, realize
 from resultant.geometry import centre_margins, joint_leading, pairwise_margins
+from resultant.pair_selection import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.population import BinaryModel
 
 # How many margin changes are kept to draw, about.
