@@ -78,7 +78,7 @@ class TrainConfig:
     """The longest gradient, over all parameters; not for CIFAR, whose runs share a step."""
     precision: Precision = "bfloat16"
     """Of the network on a GPU; scores and statistics are never below float32."""
-    fuse: bool = False
+    fuse: bool = True
     """Residual blocks of ResNet-32 as fused CUDA kernels, on a GPU of compute capability 9.0."""
 
     def __post_init__(self) -> None:
