@@ -183,7 +183,7 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
     assert found == wanted
 
 
-TIMES = ("job_seconds", "job_epochs", "us_a_view")
+TIMES = ("job_seconds", "job_epochs", "us_a_view", "whole_seconds")
 
 
 def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

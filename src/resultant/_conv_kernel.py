@@ -11,7 +11,9 @@ finished by the kernels of `_norm_kernel`. Everything is added in a fixed order.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,9 +53,31 @@ class Norm(NamedTuple):
     running_var: Tensor
 
 
+class Variant(NamedTuple):
+    """A kernel of `_conv.cu`: for so many channels of a run, after a norm or not."""
+
+    name: str
+    channels: int
+    norm: bool
+
+
+VARIANTS = [Variant(*each) for each in product(("convolve", "differentiate"), PLANS, (False, True))]
+
+
 @cache
-def _kernel(name: str, channels: int, norm: bool, device: int) -> tuple[Any, int]:
-    """The kernel, and the bytes of shared memory that it needs."""
+def _kernels(device: int) -> dict[Variant, tuple[Any, int]]:
+    """All kernels, compiled side by side, and the bytes of shared memory that each needs."""
+
+    def begin() -> None:
+        # A thread can load a module once it has launched something on the device.
+        torch.zeros(1, device=f"cuda:{device}")
+
+    with ThreadPoolExecutor(len(VARIANTS), initializer=begin) as pool:
+        return dict(zip(VARIANTS, pool.map(_compiled, VARIANTS), strict=True))
+
+
+def _compiled(variant: Variant) -> tuple[Any, int]:
+    name, channels, norm = variant
     plan = PLANS[channels]
     tiles, blocks, reserve = (
         (1, plan.forward, 0) if name == "convolve" else (2, plan.backward, plan.reserve)
@@ -83,7 +107,7 @@ def _parts(images: int, runs: int, blocks: int) -> int:
 
 def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tensor | int) -> None:
     runs, channels = weight.shape[:2]
-    kernel, memory = _kernel(name, channels, norm, torch.cuda.current_device())
+    kernel, memory = _kernels(torch.cuda.current_device())[Variant(name, channels, norm)]
     kernel((parts * runs, 1, 1), (THREADS, 1, 1), [*arguments, runs], memory)
 
 

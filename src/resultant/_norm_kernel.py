@@ -25,14 +25,14 @@ FINAL_COLUMNS = 16
 
 
 @triton.jit
-def _sums(x, partial, M, C, STEPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _sums(x, partial, M, C, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Sums of x and x^2 over this program's rows."""
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = column < C
     first = tl.zeros([COLUMNS], tl.float32)
     second = tl.zeros([COLUMNS], tl.float32)
-    for step in range(STEPS):
+    for step in range(steps):
         row = (step * parts + part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         where = row[:, None] * C + column[None, :]
         live = (row[:, None] < M) & here[None, :]
@@ -80,16 +80,16 @@ def _moments(
 
 @triton.jit
 def _apply(
-    x, residual, saved, out, M, C,
-    STEPS: tl.constexpr, RESIDUAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    x, residual, saved, out, M, C, steps,
+    RESIDUAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = column < C
     scale = tl.load(saved + 2 * C + column, mask=here, other=0.0)
     shift = tl.load(saved + 3 * C + column, mask=here, other=0.0)
-    for step in range(STEPS):
-        row = (parts * STEPS - 1 - step * parts - part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    for step in range(steps):
+        row = (parts * steps - 1 - step * parts - part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         where = row[:, None] * C + column[None, :]
         live = (row[:, None] < M) & here[None, :]
         value = tl.load(x + where, mask=live, other=0.0).to(tl.float32)
@@ -101,8 +101,8 @@ def _apply(
 
 @triton.jit
 def _gradient_sums(
-    x, out, one, two, saved, masked, partial, M, C, H, W, channels, wide,
-    STEPS: tl.constexpr, RESIDUAL: tl.constexpr, TWO: tl.constexpr, HALVED: tl.constexpr,
+    x, out, one, two, saved, masked, partial, M, C, H, W, channels, wide, steps,
+    RESIDUAL: tl.constexpr, TWO: tl.constexpr, HALVED: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sums of g and g (x - mean), with g the gradient where the output is positive.
@@ -120,7 +120,7 @@ def _gradient_sums(
     shift = tl.load(saved + 3 * C + column, mask=here, other=0.0)
     first = tl.zeros([COLUMNS], tl.float32)
     second = tl.zeros([COLUMNS], tl.float32)
-    for step in range(STEPS):
+    for step in range(steps):
         row = (step * parts + part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         where = row[:, None] * C + column[None, :]
         live = (row[:, None] < M) & here[None, :]
@@ -170,8 +170,8 @@ def _gradient_moments(
 
 @triton.jit
 def _gradient_apply(
-    x, one, saved, line, dx, M, C,
-    STEPS: tl.constexpr, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    x, one, saved, line, dx, M, C, steps,
+    MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -181,8 +181,8 @@ def _gradient_apply(
     a = tl.load(line + column, mask=here, other=0.0)
     b = tl.load(line + C + column, mask=here, other=0.0)
     c = tl.load(line + 2 * C + column, mask=here, other=0.0)
-    for step in range(STEPS):
-        row = (parts * STEPS - 1 - step * parts - part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    for step in range(steps):
+        row = (parts * steps - 1 - step * parts - part).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         where = row[:, None] * C + column[None, :]
         live = (row[:, None] < M) & here[None, :]
         value = tl.load(x + where, mask=live, other=0.0).to(tl.float32)

@@ -8,7 +8,7 @@ features of the long-tailed subset and of the balanced set; Algorithm 2B
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.gain import class_scores
 from resultant.models import StackedResNet32
+from resultant.presets import Run
 from resultant.probe import ProbeConfig, linear_probes
 from resultant.train import Trained, outputs
 
@@ -30,39 +31,81 @@ RULES = ("native", "temperature", "preserve", "angular", "cosine")
 ESTIMATORS = ("proco", "mle")
 
 
-def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = None) -> list[dict]:
+@dataclass(frozen=True, eq=False)
+class CifarFeatures:
+    """What the networks of a job make of CIFAR without augmentation, in float32 on their device.
+
+    ``spaces`` has, by name, a tensor [n + m, d] for each of the ``runs``: n training images and
+    after them m test images, with ``labels`` [n] and ``test_labels`` [m]. ``members`` are the rows
+    of the long-tailed subset; ``whole`` says whether the others are the balanced set or left out.
+    """
+
+    runs: tuple[Run, ...]
+    spaces: dict[str, list[Tensor]]
+    labels: Tensor
+    test_labels: Tensor
+    members: Tensor
+    whole: bool
+
+    @property
+    def pools(self) -> dict[str, Tensor]:
+        """The rows that a probe trains on, by name of the pool."""
+        pools = {"long_tail": self.members}
+        if self.whole:
+            pools["balanced"] = torch.arange(len(self.labels), device=self.labels.device)
+        return pools
+
+    def subset(self, space: str, run: int) -> tuple[Tensor, Tensor]:
+        """The features of the long-tailed subset and of the test images."""
+        x = self.spaces[space][run]
+        return x[self.members], x[len(self.labels) :]
+
+
+def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
+    """The features of all runs of a job; of the subset alone where not all images are there."""
+    device = trained.stacks[0].device
+    members = long_tail_indices(data.train_labels, data.num_classes, trained.job.config.imbalance)
+    read = torch.arange(len(data.train_labels)) if data.whole else members
+    images = torch.cat([data.images_at(read), data.test_images]).to(device)
+    spaces: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
+    for stack in trained.stacks:
+        assert isinstance(stack.network, StackedResNet32)
+        found = outputs(stack.network, images, torch.float32)
+        for name, each in spaces.items():
+            each += getattr(found, name).unbind(0)
+    return CifarFeatures(
+        tuple(run for stack in trained.stacks for run in stack.runs),
+        spaces,
+        data.train_labels[read].to(device),
+        data.test_labels.to(device),
+        (members if data.whole else torch.arange(len(members))).to(device),
+        data.whole,
+    )
+
+
+def evaluate_cifar(
+    trained: Trained,
+    data: Cifar,
+    probes: ProbeConfig | None = None,
+    features: CifarFeatures | None = None,
+) -> list[dict]:
     """One record a run: configuration, versions, time, probes and frozen decisions.
 
     All runs are probed at once. Accuracies are fractions. Probes of the balanced set are left out
-    where not all of its images are there.
+    where not all of its images are there. ``features`` are made if they are not at hand.
     """
-    config = trained.job.config
-    device = trained.stacks[0].device
-    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
-    # The rows of the features that a pool trains on; without the balanced set they are the subset.
-    read = torch.arange(len(data.train_labels)) if data.whole else members
-    pools = {"long_tail": (members if data.whole else torch.arange(len(members))).to(device)}
-    if data.whole:
-        pools["balanced"] = read.to(device)
-    members, split = pools["long_tail"], len(read)
-    train_labels, test_labels = data.train_labels[read].to(device), data.test_labels.to(device)
-    counts = torch.bincount(train_labels[members], minlength=data.num_classes)
+    made = features or cifar_features(trained, data)
+    labels, members = made.labels, made.members
+    counts = torch.bincount(labels[members], minlength=data.num_classes)
     records = base_records(trained, len(members))
-    features: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
-    images = torch.cat([data.images_at(read), data.test_images])
-    for stack in trained.stacks:
-        assert isinstance(stack.network, StackedResNet32)
-        found = outputs(stack.network, images.to(device), torch.float32)
-        features["encoder"] += found.encoder.unbind(0)
-        features["projection"] += found.projection.unbind(0)
-    both = features["encoder"] + features["projection"]
-    held_out = [x[split:] for x in both]
-    for pool, rows in pools.items():
+    both = made.spaces["encoder"] + made.spaces["projection"]
+    held_out = [x[len(labels) :] for x in both]
+    for pool, rows in made.pools.items():
         result = linear_probes(
             [x[rows] for x in both],
-            train_labels[rows],
+            labels[rows],
             held_out,
-            test_labels,
+            made.test_labels,
             data.num_classes,
             probes,
             counts=counts,
@@ -70,12 +113,13 @@ def evaluate_cifar(trained: Trained, data: Cifar, probes: ProbeConfig | None = N
         for name, first in (("encoder", 0), ("projection", len(records))):
             for i, record in enumerate(records):
                 record.setdefault("probes", {}).setdefault(pool, {})[name] = _row(result, first + i)
-    for name, spaces in features.items():
-        for record, x in zip(records, spaces, strict=True):
-            frozen = frozen_accuracy(
-                x[members], train_labels[members], x[split:], test_labels, data.num_classes
-            )
-            record.setdefault("frozen", {})[name] = frozen
+    # Few rows and classes: on a GPU, kernels would be compiled for longer than this takes here.
+    y, held_out_labels = labels[members].cpu(), made.test_labels.cpu()
+    for name in made.spaces:
+        for run, record in enumerate(records):
+            x, queries = (a.cpu() for a in made.subset(name, run))
+            found = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
+            record.setdefault("frozen", {})[name] = found
     return records
 
 

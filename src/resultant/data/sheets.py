@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,10 @@ def pixels(path: Path) -> np.ndarray:
 
 def read_sheets(name: str, folder: Path) -> tuple[Split, Split, np.ndarray | None]:
     """Both splits of the data set ``name``, and which training images are there if not all."""
-    tiles = []
-    for path in sorted(folder.glob("*.webp")):
-        sheet = pixels(path)
+    tiles, paths = [], sorted(folder.glob("*.webp"))
+    with ThreadPoolExecutor() as pool:
+        sheets = list(pool.map(pixels, paths))
+    for path, sheet in zip(paths, sheets, strict=True):
         rows, columns = sheet.shape[0] // 32, sheet.shape[1] // 32
         if sheet.shape[:2] != (32 * rows, 32 * columns):
             raise ValueError(f"expected {path} in tiles of 32 x 32, got {sheet.shape[:2]}")

@@ -13,7 +13,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import torch
 
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.longtail import long_tail_indices
-from resultant.evaluation import evaluate_cifar
+from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.models import StackedResNet32
@@ -112,7 +111,8 @@ def run_plan(
             say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
             return len(left) - done
         append(path, [{**record, "plan": name} for record in records])
-        say(f"{job.name}: {len(records)} records in {path}")
+        seconds = records[0]["whole_seconds"]
+        say(f"{job.name}: {len(records)} records in {path} after {seconds:.0f} s")
     return 0
 
 
@@ -148,9 +148,10 @@ def run_job(
 ) -> list[Record]:
     """Train a job and evaluate it: one record a run, with a frozen summary where one is read.
 
+    ``job_seconds`` of a record are those of the training loop, ``whole_seconds`` of all, here.
     After the ``end``, of the monotonic clock, it stops at the next checkpoint.
     """
-    said = [0.0]
+    began, said = time.monotonic(), [0.0]
 
     def watch(progress: Progress) -> None:
         epoch, of = progress.before + progress.epoch, progress.before + progress.epochs
@@ -173,14 +174,15 @@ def run_job(
         stack=stack,
     )
     trained = train_cifar(job, data, device, watch)
-    records: list[Record] = evaluate_cifar(trained, data)
+    features = cifar_features(trained, data)
+    records: list[Record] = evaluate_cifar(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
     if trained.epochs:
         share = trained.epochs / planned.config.epochs
         for record in records:
             views = _views(record, trained)
             record["us_a_view"] = 1e6 * trained.seconds / (views * share)
-    for name, found in frozen_summaries(trained, data, planned).items():
+    for name, found in frozen_summaries(features, planned).items():
         by_run[name]["analysis"] = found
     if planned.gradient_epochs:
         for name, found in trajectories(out / "metrics.jsonl", job.gradient_epochs).items():
@@ -188,6 +190,8 @@ def run_job(
     if planned.config.family == "power":
         for name, found in increments(trained, data).items():
             by_run[name]["increments"] = found
+    for record in records:
+        record["whole_seconds"] = time.monotonic() - began
     return records
 
 
@@ -198,33 +202,19 @@ def _views(record: Record, trained: Trained) -> float:
 
 
 def frozen_summaries(
-    trained: Trained, data: Cifar, planned: PlannedJob
-) -> dict[str, dict[str, Any]]:
+    features: CifarFeatures, planned: PlannedJob
+) -> dict[str, dict[str, dict[str, Any]]]:
     """The frozen summaries of the runs that the plan wants analyzed, by their names."""
     if planned.config.objective != "contrastive":
         return {}
-    members = long_tail_indices(data.train_labels, data.num_classes, planned.config.imbalance)
-    labels, queries = data.train_labels[members], data.test_labels
-    images = torch.cat([data.images_at(members), data.test_images])
-    held: dict[str, tuple[dict, dict]] = {}
-    for stack in trained.stacks:
-        chosen = [i for i, run in enumerate(stack.runs) if run.realization in planned.analyzed]
-        if not chosen:
-            continue
-        assert isinstance(stack.network, StackedResNet32)
-        found = outputs(stack.network, images.to(stack.device), torch.float32)
-        for i in chosen:
-            both = {name: getattr(found, name)[i].cpu() for name in SPACES}
-            held[stack.runs[i].name] = (
-                {name: x[: len(members)] for name, x in both.items()},
-                {name: x[len(members) :] for name, x in both.items()},
-            )
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        waiting = {
-            name: pool.submit(summaries, train, labels, test, queries)
-            for name, (train, test) in held.items()
-        }
-        return {name: future.result() for name, future in waiting.items()}
+    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
+    found = {}
+    for i, run in enumerate(features.runs):
+        if run.realization in planned.analyzed:
+            both = {name: features.subset(name, i) for name in SPACES}
+            train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
+            found[run.name] = summaries(train, labels, test, queries)
+    return found
 
 
 def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
