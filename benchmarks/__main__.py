@@ -1,4 +1,5 @@
-"""Measure everything, write results.json and results.md, and put the tables into the README."""
+"""Measure accuracy and CPU speed into results.json; then make all tables from what was measured,
+here and by the other benchmarks: results.md, and their places in training.md and the README."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import scipy
 import torch
 
 from benchmarks import ROOT, accuracy, render, speed
+from resultant.checkpoint import write_text
 
 HERE = ROOT / "benchmarks"
 
@@ -41,16 +43,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--render", action="store_true", help="only redo the tables from the files")
     if not parser.parse_args().render:
-        (HERE / "results.json").write_text(json.dumps(measure(), indent=1) + "\n")
-    results = json.loads((HERE / "results.json").read_text())
-    device = HERE / "gpu.json"
-    gpu = json.loads(device.read_text()) if device.exists() else None
-    full = render.report(results, gpu, full=True)
-    (HERE / "results.md").write_text(f"# Benchmarks\n\n{full}\n")
-    readme = ROOT / "README.md"
-    short = render.report(results, gpu, full=False)
-    readme.write_text(render.insert(readme.read_text(), short))
-    print(full)
+        write_text(HERE / "results.json", json.dumps(measure(), indent=1) + "\n")
+    for path, text in render.documents(ROOT).items():
+        write_text(ROOT / path, text)
+        print(path)
 
 
 if __name__ == "__main__":

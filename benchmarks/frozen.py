@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from resultant.checkpoint import write_text
 from resultant.classes import ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen import FrozenSpace, analyze_space
@@ -225,9 +226,7 @@ def main() -> None:
     before = HERE / "frozen.json"
     known = json.loads(before.read_text()) if before.exists() else {}
     out = Path(os.environ.get("OUT", HERE)) / "frozen.json"
-    temporary = out.with_suffix(".tmp")
-    temporary.write_text(json.dumps(updated(known, rows, threads, device), indent=1) + "\n")
-    temporary.replace(out)
+    write_text(out, json.dumps(updated(known, rows, threads, device), indent=1) + "\n")
 
 
 if __name__ == "__main__":

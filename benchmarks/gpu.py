@@ -15,6 +15,7 @@ import torch
 
 import resultant
 from resultant._evaluate import Columns
+from resultant.checkpoint import write_text
 
 ROWS, CLASSES, P = 4096, 8142, 1024
 
@@ -88,7 +89,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
     out = Path(os.environ.get("OUT", Path(__file__).parent)) / "gpu.json"
-    out.write_text(json.dumps(result, indent=1) + "\n")
+    write_text(out, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

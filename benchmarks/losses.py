@@ -25,6 +25,7 @@ from torch.autograd import DeviceType
 from torch.nn import functional
 
 from benchmarks.gpu import captured, milliseconds
+from resultant.checkpoint import write_text
 from resultant.losses import ProCoLoss
 
 # N, C, p
@@ -230,9 +231,7 @@ def main() -> None:
         "kernels": {"what": f"2 x {N} x {C}, p = {p}, native", "rows": largest},
     }
     out = Path(os.environ.get("OUT", Path(__file__).parent)) / "losses.json"
-    temporary = out.with_suffix(".tmp")
-    temporary.write_text(json.dumps(result, indent=1) + "\n")
-    temporary.replace(out)
+    write_text(out, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

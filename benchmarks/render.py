@@ -1,135 +1,109 @@
-"""The tables, from the rows that were measured."""
+"""Every file with tables as it should read, from what the benchmarks and the trainings wrote."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
+
+from benchmarks import frozen_tables, loss_tables, score_tables, training_tables
+from benchmarks.markdown import amount, insert, table
 
 Row = dict[str, Any]
 
-START, END = "<!-- bench:start -->", "<!-- bench:end -->"
+MEASURED = ("results", "gpu", "losses", "frozen", "training")
+# Us a view of a whole job of many small networks, evaluation included.
+JOB_BAR = 4.5
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def headline(measured: Row, jobs: Sequence[Row]) -> str:
+    """The bars, and where we stand."""
+    body = [*loss_bar(measured["losses"]), *job_bar(jobs), *frozen_bars(measured["frozen"])]
+    training = measured["training"]
+    for row in training["photographs"]:
+        if row["network"] == "resnet50":
+            what = f"ResNet-50, {row['preset']}, {row['views']} views of 224 x 224"
+            rate = f"{amount(row['images/s'])} images/s"
+            body.append([f"{what}, {training['device']}", rate, ""])
+    return table(["what counts", "measured", "beside"], body)
 
 
-def cell(rows: Sequence[Row]) -> str:
-    """The largest error of the rows, and the share that is not finite if there is one."""
-    if not rows:
-        return ""
-    errors = [row["error"] for row in rows if row["error"] is not None]
-    share = sum(row["non_finite"] for row in rows) / len(rows)
-    if not errors:
-        return "nothing finite"
-    lost = f", {max(100 * share, 1):.0f} % not finite" if share else ""
-    return f"{number(max(errors))}{lost}"
+def loss_bar(losses: Row) -> Iterator[list[str]]:
+    ways = loss_tables.by_size(losses)
+    size = list(loss_tables.AUTHORS)[-1]
+    ms, gb = loss_tables.AUTHORS[size]
+    row = ways[f"2 x {size}"]["native"]
+    called, graph = (f"{amount(row[key] / 1e3)} ms" for key in ("called_us", "graph_us"))
+    yield [
+        f"a step of the loss, 2 x {size}, {losses['device']}",
+        f"{graph} as a CUDA graph, {called} as called, {amount(row['peak_mb'])} MB",
+        f"the authors' code, {size}: {amount(ms)} ms"
+        + ("" if gb is None else f", {amount(1e3 * gb)} MB"),
+    ]
 
 
-def number(x: float) -> str:
-    return f"{x:.1e}" if x and not 0.1 <= abs(x) < 1000 else f"{x:.3g}"
-
-
-def select(rows: Sequence[Row], what: str, method: str, low: int, high: int) -> list[Row]:
-    return [r for r in rows if (r["what"], r["method"]) == (what, method) and low <= r["p"] <= high]
-
-
-def methods(rows: Sequence[Row], what: str) -> list[str]:
-    return list(dict.fromkeys(r["method"] for r in rows if r["what"] == what))
-
-
-def accuracy_table(rows: Sequence[Row]) -> str:
-    columns = {
-        "q, any input, p = 3 and 17": ("score, wide", 3, 17),
-        "p = 128 to 2048": ("score, wide", 128, 2048),
-        "p = 65536": ("score, wide", 65536, 65536),
-        "q in training, p = 128 to 2048": ("score, training", 128, 2048),
-        "ratio R, p = 128 to 2048": ("ratio", 128, 2048),
-    }
-    body = (
-        [name, *(cell(select(rows, what, name, *span)) for what, *span in columns.values())]
-        for name in methods(rows, "score, wide")
-    )
-    return table(["largest error", *columns], body)
-
-
-def kappa_table(rows: Sequence[Row]) -> str:
-    columns = {"p = 3": (3, 3), "17": (17, 17), "128 to 2048": (128, 2048), "65536": (65536,) * 2}
-    body = (
-        [name, *(cell(select(rows, "kappa", name, *span)) for span in columns.values())]
-        for name in methods(rows, "kappa")
-    )
-    return table(["largest relative error of kappa from R", *columns], body)
-
-
-def by_dimension(rows: Sequence[Row], what: str) -> str:
-    dimensions = list(dict.fromkeys(r["p"] for r in rows if r["what"] == what))
-    body = (
-        [name, *(cell(select(rows, what, name, p, p)) for p in dimensions)]
-        for name in methods(rows, what)
-    )
-    return table([what, *(f"p = {p}" for p in dimensions)], body)
-
-
-def speed_table(rows: Sequence[Row]) -> str:
-    body = (
-        [
-            r["method"],
-            r["computes"],
-            number(r["million_per_second"]),
-            f"{r['ratio_to_scipy']:.2g} x",
-            "" if r["error"] is None else number(r["error"]),
+def job_bar(jobs: Sequence[Row]) -> Iterator[list[str]]:
+    """The last job of the main kind, of those with most runs."""
+    kind = ("cifar10", 100, "contrastive")
+    timed = [
+        (us, job)
+        for job in reversed(jobs)
+        if (job["dataset"], job["imbalance"], job["objective"]) == kind
+        and (us := training_tables.us_a_view(job, "whole")) is not None
+    ]
+    if timed:
+        us, job = max(timed, key=lambda found: found[1]["runs"])
+        what = f"{job['runs']} runs of {training_tables.job_name(job)}, {job['epochs']} epochs"
+        yield [
+            f"{what}, with evaluation, {job['device']}",
+            f"{us:.2f} us a view, {amount(job['whole'])} s",
+            f"bar {JOB_BAR} us",
         ]
-        for r in rows
+
+
+def frozen_bars(frozen: Row) -> Iterator[list[str]]:
+    for place, memory, block in frozen_tables.places(frozen):
+        for row in block["rows"]:
+            limit = f", {amount(row['memory'] / 1e6)} MB" if memory == "peak_mb" else ""
+            yield [
+                f"frozen features of the size of {row['size']}, {place}",
+                f"{frozen_tables.seconds(row)} s, {amount(row['measured'][memory])} MB",
+                f"bar {amount(row['seconds'])} s{limit}",
+            ]
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """The whole text of each file with tables, by its path below ``root``."""
+    here = Path("benchmarks")
+    measured = {name: json.loads((root / here / f"{name}.json").read_text()) for name in MEASURED}
+    records = (
+        json.loads(line)
+        for path in sorted((root / "results").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
     )
-    head = ["speed", "computes", "million a second", "beside scipy", "error of q"]
-    return table(head, body)
-
-
-def gpu_table(gpu: Row) -> str:
-    def shown(x: Any) -> str:
-        if isinstance(x, (int, float)) and math.isfinite(x):
-            return number(float(x))
-        return "" if x is None else str(x)
-
-    body = ([shown(r.get(k)) for k in ("what", "value", "reference", "ratio")] for r in gpu["rows"])
-    return table([str(gpu["device"]), "value", "reference", "ratio"], body)
-
-
-ACCURACY_NOTE = """\
-Errors of q are relative to max(|q|, |rho dq/drho|), against Arb, on random points: any input is
-kappa = 1e-6 to 1e6, 1/tau = .01 to 1000, rho in [-1, 1] with both ends; in training is kappa = p/10
-to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The scores that are not ours
-subtract two values of log I. The ProCo recurrence is our own writing of it.
-At p = 65536, where Arb is slow, there are 30 points, elsewhere 300."""
-
-KAPPA_NOTE = (
-    "kappa = 1e-4 to 1e6; R is the nearest float64, and the truth is the kappa of that float."
-)
-
-SPEED_NOTE = """\
-p = 1024, {queries:,} queries x {classes:,} classes, kappa around p, tau = 0.1, one thread. Medians
-of rates and of ratios, by processor time. Ours computes the score and its slope; the others compute
-one Bessel value, of which a score takes two. Error is that of the values timed, on 200 of them.
-{environment}"""
-
-
-def report(results: Row, gpu: Row | None, *, full: bool) -> str:
-    """All tables; with the errors of every dimension if ``full``."""
-    rows = results["accuracy"]
-    parts = [accuracy_table(rows), ACCURACY_NOTE, kappa_table(rows), KAPPA_NOTE]
-    parts += [speed_table(results["speed"]), SPEED_NOTE.format(**results["setting"])]
-    if gpu:
-        parts.append(gpu_table(gpu))
-    if full:
-        parts += [by_dimension(rows, w) for w in ("score, wide", "score, training", "ratio")]
-    return "\n\n".join(parts)
-
-
-def insert(text: str, tables: str) -> str:
-    """``text`` with what stands between its two markers replaced."""
-    before, rest = text.split(START)
-    _, after = rest.split(END)
-    return f"{before}{START}\n{tables}\n{END}{after}"
+    jobs, training = training_tables.jobs(records), measured["training"]
+    score = score_tables.summary(measured["results"], measured["gpu"])
+    sections = {
+        "The exact score": score,
+        "The loss": loss_tables.report(measured["losses"]),
+        "Frozen features": frozen_tables.report(measured["frozen"]),
+        "Training": training_tables.report(training, jobs),
+        "The exact score in every dimension": score_tables.dimensions(measured["results"]),
+    }
+    full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    inserted = {
+        Path("README.md"): {"bench": score, "bars": headline(measured, jobs)},
+        here / "training.md": {
+            "convolutions": training_tables.convolution_table(training),
+            "norms": training_tables.norm_table(training),
+            "steps": training_tables.step_table(training),
+        },
+    }
+    made = {here / "results.md": f"# Benchmarks\n\n{full}\n"}
+    for path, parts in inserted.items():
+        text = (root / path).read_text()
+        for name, tables in parts.items():
+            text = insert(text, name, tables)
+        made[path] = text
+    return made

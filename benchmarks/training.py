@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from benchmarks.gpu import milliseconds
 from resultant import _norm_kernel
 from resultant.batches import CifarBatches
+from resultant.checkpoint import write_text
 from resultant.data.lists import DATASETS
 from resultant.models import StackedResNet32
 from resultant.presets import Run, TrainConfig, preset
@@ -222,7 +223,7 @@ def main() -> None:
         "photographs": photographs(torch.device("cuda")),
     }
     out = Path(os.environ.get("OUT", Path(__file__).parent)) / "training.json"
-    out.write_text(json.dumps(result, indent=1) + "\n")
+    write_text(out, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+"""Tables of the exact score: errors and speed beside the peers, on a CPU and a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.markdown import number, table
+
+Row = dict[str, Any]
+
+
+def cell(rows: Sequence[Row]) -> str:
+    """The largest error of the rows, and the share that is not finite if there is one."""
+    if not rows:
+        return ""
+    errors = [row["error"] for row in rows if row["error"] is not None]
+    share = sum(row["non_finite"] for row in rows) / len(rows)
+    if not errors:
+        return "nothing finite"
+    lost = f", {max(100 * share, 1):.0f} % not finite" if share else ""
+    return f"{number(max(errors))}{lost}"
+
+
+def select(rows: Sequence[Row], what: str, method: str, low: int, high: int) -> list[Row]:
+    return [r for r in rows if (r["what"], r["method"]) == (what, method) and low <= r["p"] <= high]
+
+
+def methods(rows: Sequence[Row], what: str) -> list[str]:
+    return list(dict.fromkeys(r["method"] for r in rows if r["what"] == what))
+
+
+def accuracy_table(rows: Sequence[Row]) -> str:
+    columns = {
+        "q, any input, p = 3 and 17": ("score, wide", 3, 17),
+        "p = 128 to 2048": ("score, wide", 128, 2048),
+        "p = 65536": ("score, wide", 65536, 65536),
+        "q in training, p = 128 to 2048": ("score, training", 128, 2048),
+        "ratio R, p = 128 to 2048": ("ratio", 128, 2048),
+    }
+    body = (
+        [name, *(cell(select(rows, what, name, *span)) for what, *span in columns.values())]
+        for name in methods(rows, "score, wide")
+    )
+    return table(["largest error", *columns], body)
+
+
+def kappa_table(rows: Sequence[Row]) -> str:
+    columns = {"p = 3": (3, 3), "17": (17, 17), "128 to 2048": (128, 2048), "65536": (65536,) * 2}
+    body = (
+        [name, *(cell(select(rows, "kappa", name, *span)) for span in columns.values())]
+        for name in methods(rows, "kappa")
+    )
+    return table(["largest relative error of kappa from R", *columns], body)
+
+
+def by_dimension(rows: Sequence[Row], what: str) -> str:
+    dimensions = list(dict.fromkeys(r["p"] for r in rows if r["what"] == what))
+    body = (
+        [name, *(cell(select(rows, what, name, p, p)) for p in dimensions)]
+        for name in methods(rows, what)
+    )
+    return table([what, *(f"p = {p}" for p in dimensions)], body)
+
+
+def speed_table(rows: Sequence[Row]) -> str:
+    body = (
+        [
+            r["method"],
+            r["computes"],
+            number(r["million_per_second"]),
+            f"{r['ratio_to_scipy']:.2g} x",
+            "" if r["error"] is None else number(r["error"]),
+        ]
+        for r in rows
+    )
+    head = ["speed", "computes", "million a second", "beside scipy", "error of q"]
+    return table(head, body)
+
+
+def gpu_table(gpu: Row) -> str:
+    def shown(x: Any) -> str:
+        if isinstance(x, (int, float)) and math.isfinite(x):
+            return number(float(x))
+        return "" if x is None else str(x)
+
+    body = ([shown(r.get(k)) for k in ("what", "value", "reference", "ratio")] for r in gpu["rows"])
+    return table([str(gpu["device"]), "value", "reference", "ratio"], body)
+
+
+ACCURACY_NOTE = """\
+Errors of q are relative to max(|q|, |rho dq/drho|), against Arb, on random points: any input is
+kappa = 1e-6 to 1e6, 1/tau = .01 to 1000, rho in [-1, 1] with both ends; in training is kappa = p/10
+to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The scores that are not ours
+subtract two values of log I. The ProCo recurrence is our own writing of it.
+At p = 65536, where Arb is slow, there are 30 points, elsewhere 300."""
+
+KAPPA_NOTE = (
+    "kappa = 1e-4 to 1e6; R is the nearest float64, and the truth is the kappa of that float."
+)
+
+SPEED_NOTE = """\
+p = 1024, {queries:,} queries x {classes:,} classes, kappa around p, tau = 0.1, one thread. Medians
+of rates and of ratios, by processor time. Ours computes the score and its slope; the others compute
+one Bessel value, of which a score takes two. Error is that of the values timed, on 200 of them.
+{environment}"""
+
+
+def summary(results: Row, gpu: Row) -> str:
+    """Errors over ranges of dimensions, and speed."""
+    rows = results["accuracy"]
+    parts = [accuracy_table(rows), ACCURACY_NOTE, kappa_table(rows), KAPPA_NOTE]
+    parts += [speed_table(results["speed"]), SPEED_NOTE.format(**results["setting"])]
+    return "\n\n".join([*parts, gpu_table(gpu)])
+
+
+def dimensions(results: Row) -> str:
+    """Errors of every dimension."""
+    whats = ("score, wide", "score, training", "ratio")
+    return "\n\n".join(by_dimension(results["accuracy"], what) for what in whats)

@@ -1,0 +1,165 @@
+"""Tables of training: its parts and steps from training.json, whole jobs from results/*.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks.markdown import amount, table
+
+Row = dict[str, Any]
+
+# How often a norm reads or writes an activation; a copy does so twice.
+TRANSFERS = {"forward": 3, "forward, residual": 4, "backward": 5, "backward, residual": 8}
+# What a part is called that training.json has for separate and for fused blocks.
+PARTS = {"networks": "network alone", "steps": "whole step"}
+
+STEP_NOTE = """\
+ResNet-32, 512 views a run and step. The network alone is its forward and backward; the whole step
+adds views, loss, statistics and optimizer. Both as a CUDA graph. {device}, torch {torch}."""
+
+PHOTOGRAPH_NOTE = """\
+A whole step on synthetic 224 x 224 images that are on the device; an image counts once, with all of
+its views. {device}, torch {torch}."""
+
+JOB_NOTE = """\
+Every job whose records are in results/, its runs side by side: the training loop, and all of it
+where the records tell, with compilation, features, probes and frozen summaries."""
+
+
+def runs_of(n: int) -> str:
+    return "1 run" if n == 1 else f"{n} runs"
+
+
+def convolution_table(training: Row) -> str:
+    """Us a run of one 3 x 3 convolution, all three passes; the best layout in bold."""
+    rows = training["convolutions"]
+    channels = list(dict.fromkeys(row["channels"] for row in rows))
+    sums = {(r["runs"], r["block"], r["channels"]): sum(r["us"]) for r in rows}
+    copies = {row["channels"]: row["copy"] for row in training["norms"]}
+    body = [["a copy of the activation", *(f"{copies[c]:.1f}" for c in channels)]]
+    for runs, block in dict.fromkeys((row["runs"], row["block"]) for row in rows):
+        layout = f", groups = {runs}" if block == 1 else f", {block} to a block-diagonal kernel"
+        cells = []
+        for c in channels:
+            others = [us for (r, b, k), us in sums.items() if (r, k) == (runs, c) and b != block]
+            us = sums[runs, block, c]
+            bold = "**" if others and us < min(others) else ""
+            cells.append(f"{bold}{us:.1f}{bold}")
+        body.append([runs_of(runs) + (layout if runs > 1 else ""), *cells])
+    return table(["us a run", *(f"{c} channels" for c in channels)], body)
+
+
+def norm_table(training: Row) -> str:
+    """Us a run of norm, residual and ReLU, and the share of the copy rate that this is."""
+    rows = training["norms"]
+    body = [["a copy", *(f"{row['copy']:.1f}" for row in rows)]]
+    for name, transfers in TRANSFERS.items():
+        shares = (transfers / 2 * row["copy"] / row[name] for row in rows)
+        pairs = zip(rows, shares, strict=True)
+        body.append([name, *(f"{row[name]:.1f} ({100 * share:.0f} %)" for row, share in pairs)])
+    return table(["us a run", *(f"{row['channels']} channels" for row in rows)], body)
+
+
+def step_table(training: Row) -> str:
+    """Us a view by the number of runs, with and without fused blocks."""
+    times = {
+        (part, row["fuse"], row["runs"]): row["us a view"]
+        for part in PARTS
+        for row in training[part]
+    }
+    numbers = sorted({runs for _, _, runs in times})
+    body = []
+    for part, label in PARTS.items():
+        for fuse in (False, True):
+            found = (times.get((part, fuse, runs)) for runs in numbers)
+            cells = ("" if us is None else f"{us:.2f}" for us in found)
+            body.append([f"{label}, {'fused' if fuse else 'separate'} kernels", *cells])
+    return table(["us a view", *map(runs_of, numbers)], body)
+
+
+def photograph_table(training: Row) -> str:
+    keys = ("batch", "views", "images/s", "GB")
+    body = (
+        [f"{row['preset']}, {row['network']}", *(amount(row[key]) for key in keys)]
+        for row in training["photographs"]
+    )
+    return table(["one run", *keys], body)
+
+
+def jobs(records: Iterable[Row]) -> list[Row]:
+    """The jobs that records belong to, with their times.
+
+    Runs that were trained together have the seconds of their loop in common.
+    """
+    together: dict[tuple[Any, ...], list[Row]] = {}
+    for record in records:
+        config = record["config"]
+        kind = tuple(config[key] for key in ("dataset", "imbalance", "objective"))
+        key = (*kind, record["job_runs"], record["job_seconds"])
+        together.setdefault(key, []).append(record)
+    found = []
+    for (dataset, imbalance, objective, runs, seconds), members in together.items():
+        record, config = members[0], members[0]["config"]
+        epochs, batch = record.get("job_epochs", config["epochs"]), config["batch_size"]
+        views = 2 + config["classification_view"]
+        images = record["train_images"] // batch * batch * epochs * runs
+        found.append(
+            {
+                "dataset": dataset,
+                "imbalance": imbalance,
+                "objective": objective,
+                "views": views,
+                "runs": runs,
+                "device": record["versions"].get("device", "CPU"),
+                "epochs": epochs,
+                "fuse": config.get("fuse", False),
+                "all views": images * views,
+                "seconds": seconds,
+                "whole": max(
+                    (r["whole_seconds"] for r in members if "whole_seconds" in r), default=None
+                ),
+            }
+        )
+    return found
+
+
+def us_a_view(job: Row, what: str) -> float | None:
+    """Of the loop (``seconds``) or of all (``whole``), if it is known and anything was trained."""
+    if job[what] is None or not job["all views"]:
+        return None
+    return 1e6 * job[what] / job["all views"]
+
+
+def job_name(job: Row) -> str:
+    return f"{job['dataset'].replace('cifar', 'CIFAR-')}, IF {job['imbalance']:g}"
+
+
+def job_table(found: Sequence[Row]) -> str:
+    body = []
+    for job in found:
+        times: list[str] = []
+        for what in ("seconds", "whole"):
+            us = us_a_view(job, what)
+            times += [
+                "" if job[what] is None else f"{job[what]:.1f}",
+                "" if us is None else f"{us:.2f}",
+            ]
+        kernels = "fused" if job["fuse"] else "separate"
+        numbers = [str(job[key]) for key in ("views", "runs", "epochs")]
+        body.append([job_name(job), job["objective"], *numbers, job["device"], kernels, *times])
+    head = ["job", "objective", "views", "runs", "epochs", "on", "kernels"]
+    return table([*head, "loop, s", "us a view", "all, s", "us a view"], body)
+
+
+def report(training: Row, found: Sequence[Row]) -> str:
+    return "\n\n".join(
+        [
+            step_table(training),
+            STEP_NOTE.format(**training),
+            photograph_table(training),
+            PHOTOGRAPH_NOTE.format(**training),
+            job_table(found),
+            JOB_NOTE,
+        ]
+    )
