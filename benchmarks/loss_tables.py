@@ -22,9 +22,9 @@ DIRECT = "the direct way"
 LEAST = 0.01
 
 NOTE = """\
-One view or two of 256 queries, or as many of each of 12 runs: statistics, loss and gradient. The direct
-way is that of ProCo's authors, written here without their host synchronisations and timed in the
-same run; the last two columns are its times over ours. On a small problem the two agree to
+One view or two of 256 queries, or as many of each of 12 runs: statistics, loss and gradient. The
+direct way is that of ProCo's authors, written here without their host synchronisations and timed
+in the same run; the last two columns are its times over ours. On a small problem the two agree to
 {agreement}. The products are the cosines and the gradient's way back through them, in float32. The
 authors' own code was timed apart, on the same kind of GPU, as called, for a batch of 256.
 {device}, torch {torch}."""
