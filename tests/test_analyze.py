@@ -128,14 +128,17 @@ def test_a_report_is_replaced_but_nothing_else(
     assert cli.main(["analyze", given, "--out", str(out / "letter.txt" / "x")]) == 2
     assert "got a file" in capsys.readouterr().err
     (out / "results.json").write_text("{}")
+    assert cli.main(["analyze", given, "--out", str(out)]) == 2
+    assert f"others' files: {out / 'letter.txt'}" in capsys.readouterr().err
+    (out / "letter.txt").rename(out / "index.html")
     assert cli.main(["analyze", given, "--out", str(out)]) == 0
-    assert not (out / "letter.txt").exists() and (out / "index.html").exists()
+    assert (out / "index.html").read_text() != "mine" and (out / "figures").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
 def test_nothing_half_written_remains(
-    error: Any, tmp_path: Path, monkeypatch: Any, few_figures: None
+    error: Any, tmp_path: Path, monkeypatch: Any, few_figures: None, capsys: Any
 ) -> None:
     write_store(tmp_path / "z.safetensors", small_features())
 
@@ -147,9 +150,42 @@ def test_nothing_half_written_remains(
     if error is KeyboardInterrupt:
         assert cli.main(arguments) == 130
     else:
-        with pytest.raises(OSError, match="disk full"):
-            cli.main(arguments)
+        assert cli.main(arguments) == 1
+        assert "disk full" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["z.safetensors"]
+
+
+def test_rows_for_calibration(tmp_path: Path, capsys: Any, few_figures: None) -> None:
+    write_store(tmp_path / "z.safetensors", small_features(), {"num_classes": 6})
+    call = ["analyze", str(tmp_path / "z.safetensors"), "--out", str(tmp_path / "out")]
+    for share in ("0", "1", "-0.5", "nan"):
+        assert cli.main([*call, "--fitting-share", share]) == 2
+        assert "expected --fitting-share in (0, 1)" in capsys.readouterr().err
+    assert cli.main([*call, "--fitting-share", "0.5", "--engine", "ray"]) == 2
+    assert not (tmp_path / "out").exists()
+    assert cli.main([*call, "--fitting-share", "0.5"]) == 0
+    (found,) = json.loads((tmp_path / "out/results.json").read_text())["features"].values()
+    fitted = sum(max(1, round(n / 2)) for n in COUNTS)
+    space = found["space"]
+    assert abs(space["fitting"] - fitted) <= len(COUNTS)
+    assert space["fitting"] + space["calibration"] == sum(COUNTS)
+    assert found["gradients"]["source"] == "calibration"
+    said = f"{space['fitting']:,} rows fitted, {space['calibration']:,} for calibration"
+    assert said in capsys.readouterr().out
+
+
+def test_names_that_a_line_cannot_show(
+    tmp_path: Path, monkeypatch: Any, few_figures: None, capsys: Any
+) -> None:
+    """Of classes, and of the folder that one stands in."""
+    names = ["a\nb", "\x1b[31mred", "\ud800", "d", "e", "f"]
+    write_store(tmp_path / "z.safetensors", small_features(), {"class_names": names})
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["analyze", ".", "--out", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert f"features      {tmp_path.name}: 6 classes" in shown and "\x1b" not in shown
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
 
 
 def test_parquet_shards_of_one_split(tmp_path: Path, few_figures: None) -> None:
@@ -264,7 +300,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
     ),
     "one sample": (
         changed(train_labels=LABELS.index_fill(0, torch.tensor([0]), 6)),
-        "two rows or more of each class .* got one of 1 classes: 6",
+        "two rows or more of each class .* got one row only of class 6",
         [],
     ),
     "NaN": (

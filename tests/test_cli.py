@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import ast
+import errno
+import inspect
 import json
+import os
+import pty
 import re
+import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import tyro
 
 import resultant
-from resultant import cli
+from resultant import cli, presets
 from resultant.verify import CHECKS, Check
+
+RESULTANT = [sys.executable, "-m", "resultant"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """For this test."""
+
+    number: int = 0
+    loud: bool = False
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A command whose function is set by the test."""
     module = ModuleType("told")
+    module.Options = Options  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "told", module)
-    monkeypatch.setitem(cli.COMMANDS, "tell", cli.Command("told:tell", "for this test"))
+    command = cli.Command("told:Options", "told:tell", "for this test")
+    monkeypatch.setitem(cli.COMMANDS, "tell", command)
     return module
 
 
@@ -31,8 +52,11 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for name, command in cli.COMMANDS.items():
         assert re.search(rf"^  {name} +{command.summary}$", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines()[3:])) <= 60
     # Without a command there is nothing to do, which is a mistake.
     assert cli.main([]) == 2
+    again = capsys.readouterr()
+    assert (again.out, again.err) == ("", shown)
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "dance"])
@@ -46,53 +70,176 @@ def test_help_imports_no_command(argument: str) -> None:
     assert done.stdout.splitlines()[-1] == ""
 
 
+def test_help_of_commands_is_light() -> None:
+    """Options are told, completed and refused without torch."""
+    calls = [[name, "--help"] for name in cli.COMMANDS]
+    calls += [["train", "cifar-official", "--help"], ["--tyro-print-completion", "bash"]]
+    calls += [["verify", "--strct"], ["train", "cifar-controlled", "--epochs", "0"]]
+    code = (
+        f"import sys; from resultant.cli import main; codes = [main(c) for c in {calls}];"
+        "print(codes, *(m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = [0] * (len(calls) - 2) + [2, 2]
+    assert done.stdout.splitlines()[-1] == str(expected)
+    assert "--strict" in done.stderr and "expected epochs >= 1, got 0" in done.stderr
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_targets_exist(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     assert f"resultant {name}" in capsys.readouterr().out
+    (parameter,) = inspect.signature(cli.loaded(cli.COMMANDS[name].target)).parameters.values()
+    assert parameter.annotation == cli.loaded(cli.COMMANDS[name].options).__name__
+
+
+@pytest.mark.parametrize("width", [60, 90])
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_fits_the_terminal(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert cli.main([name, "--help"]) == 0
+    # An example is one line, to be copied.
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:2] != "  "]
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_examples_are_shown_and_parse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    examples = re.findall(r"^  (resultant .*)$", capsys.readouterr().out, re.MULTILINE)
+    assert examples
+    kind = cli.loaded(cli.COMMANDS[name].options)
+    for example in examples:
+        _, command, *arguments = shlex.split(example)
+        assert command == name
+        assert isinstance(cli.parse(partial(tyro.cli, kind), "resultant", arguments), kind)
+
+
+KINDS = [cli.loaded(command.options) for command in cli.COMMANDS.values()]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, presets.TrainConfig, presets.ProbeConfig])
+def test_every_option_is_told(kind: type) -> None:
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(tree, ast.ClassDef)
+    for node, following in zip(tree.body, [*tree.body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.AnnAssign):
+            assert isinstance(node.target, ast.Name)
+            told = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            assert told, f"{kind.__name__}.{node.target.id} has no docstring"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--tyro-print-completion", shell]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in cli.COMMANDS)
+    assert "imbalance" in shown and "cifar-official" in shown
 
 
 def test_module_runs() -> None:
-    call = [sys.executable, "-m", "resultant"]
-    done = subprocess.run([*call, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*RESULTANT, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == resultant.__version__
-    done = subprocess.run([*call, "dance"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*RESULTANT, "dance"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("resultant: expected a command, one of verify")
     assert done.stderr.endswith("got 'dance'\n") and done.stderr.count("\n") == 1
 
 
+def test_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["analyse"]) == 2
+    assert capsys.readouterr().err.endswith("got 'analyse'; analyze?\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["--version"]])
+def test_reader_that_goes_away(arguments: list[str], unbuffered: str) -> None:
+    """As under ``| head``: no traceback, no word."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        [*RESULTANT, *arguments], stdout=writer, stderr=subprocess.PIPE, env=environment
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*RESULTANT, "--help"], stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"resultant: No space left on device\n")
+
+
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_colours(no_colour: str) -> None:
+    """On a terminal unless NO_COLOR is set; lines are folded in both cases."""
+    terminal, inner = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "60", "NO_COLOR": no_colour}
+    call = [*RESULTANT, "import-proco", "--help"]
+    subprocess.run(call, stdout=inner, stderr=inner, env=environment, check=True)
+    os.close(inner)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert ("\x1b[" in shown) == (not no_colour)
+    assert "safetensors,\r\nwithout running" in shown
+
+
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("error", "status", "message"),
     [
-        (ValueError("expected kappa >= 0,\n  got -3"), "resultant: expected kappa >= 0, got -3\n"),
-        (FileNotFoundError(2, "No such file", "a.json"), "resultant: expected a file, got noth"),
-        (FileNotFoundError("no features in x"), "resultant: no features in x\n"),
+        (ValueError("expected kappa >= 0,\n  got -3"), 2, "expected kappa >= 0, got -3\n"),
+        (FileNotFoundError(2, "No such file", "a.json"), 2, "expected a file, got nothing at a.j"),
+        (FileNotFoundError("no features in x"), 2, "no features in x\n"),
+        (PermissionError(13, "Permission denied", "/x"), 2, "Permission denied: /x\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device\n"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "Broken pipe\n"),
+        (
+            ModuleNotFoundError("no", name="timm.models"),
+            2,
+            "expected timm: pip install resulta",
+        ),
+        (ModuleNotFoundError("no", name="ray"), 2, "expected ray: pip install resultant[ray]\n"),
     ],
 )
 def test_errors_are_one_line(
-    told: Any, error: Exception, message: str, capsys: pytest.CaptureFixture[str]
+    told: Any, error: Exception, status: int, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def tell() -> None:
+    def tell(options: Options) -> None:
         raise error
 
     told.tell = tell
-    assert cli.main(["tell"]) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith(message) and shown.count("\n") == 1
+    assert cli.main(["tell"]) == status
+    shown = capfd.readouterr().err
+    assert shown.startswith(f"resultant: {message}") and shown.count("\n") == 1
 
 
-def test_other_errors_are_not_hidden(told: Any) -> None:
-    def tell() -> None:
-        raise ZeroDivisionError
+@pytest.mark.parametrize("error", [ZeroDivisionError(), ModuleNotFoundError("no", name="own")])
+def test_other_errors_are_not_hidden(told: Any, error: Exception) -> None:
+    def tell(options: Options) -> None:
+        raise error
 
     told.tell = tell
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(type(error)):
         cli.main(["tell"])
 
 
+def test_extras_are_those_of_the_package() -> None:
+    import tomllib
+
+    path = Path(__file__).parents[1] / "pyproject.toml"
+    extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
+    wheels = {"PIL": "pillow"}
+    for module, extra in cli.EXTRAS.items():
+        names = [re.split(r"[^\w-]", wheel)[0] for wheel in extras[extra]]
+        assert wheels.get(module, module) in names
+
+
 def test_interrupt(told: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    def tell() -> None:
+    def tell(options: Options) -> None:
         raise KeyboardInterrupt
 
     told.tell = tell
@@ -102,30 +249,55 @@ def test_interrupt(told: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("world_size", "speaker"), [("1", ""), ("2", "rank 1: ")])
 def test_processes_say_which_they_are(
+    told: Any,
     world_size: str,
     speaker: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    def tell(options: Options) -> None:
+        raise ValueError("expected more")
+
+    told.tell = tell
     monkeypatch.setenv("WORLD_SIZE", world_size)
     monkeypatch.setenv("RANK", "1")
-    assert cli.main(["dance"]) == 2
-    assert capsys.readouterr().err.startswith(f"resultant: {speaker}expected a command")
+    assert cli.main(["tell"]) == 2
+    assert capsys.readouterr().err == f"resultant: {speaker}expected more\n"
 
 
-def test_processes_of_torchrun_say_which_they_are() -> None:
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("call", [["dance"], ["tell", "--numbr", "3"], [], ["tell", "--help"]])
+def test_the_first_speaks_for_all(
+    told: Any,
+    rank: str,
+    call: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What every process would say of the arguments; one that complains waits for the first."""
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+    helped = call[-1:] == ["--help"]
+    assert cli.main(call) == (0 if helped else 2)
+    shown = capsys.readouterr()
+    assert bool(shown.out) == (helped and rank == "0")
+    assert bool(shown.err) == (not helped and rank == "0")
+    assert waited == ([cli.PATIENCE] if rank == "1" and not helped else [])
+
+
+def test_usage_errors_under_torchrun_appear_once() -> None:
     call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    call += ["-m", "resultant", "dance"]
+    call += ["-m", "resultant", "train", "imagenet-lt", "--epoks", "3"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    # The first to fail ends the other, which may have been silent until then.
-    said = re.findall(r"resultant: (rank [01]: )?expected a command", done.stderr)
-    assert said and "" not in said and len(said) == len(set(said)), done.stderr
+    assert done.stderr.count("Unrecognized options: --epoks, 3") == 1, done.stderr
 
 
 def test_arguments_and_status(told: Any) -> None:
-    def tell(number: int, loud: bool = False) -> int | None:
-        return number if loud else None
+    def tell(options: Options) -> int | None:
+        return options.number if options.loud else None
 
     told.tell = tell
     assert cli.main(["tell", "--number", "7"]) == 0
@@ -143,6 +315,17 @@ def test_missing_extras(
     assert cli.main(["--help"]) == 0
 
 
+@pytest.mark.parametrize("command", [["analyze"], ["compare", "a", "b"]])
+def test_temperatures_are_refused_before_any_work(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tau in ("0", "nan", "inf"):
+        assert cli.main([*command, "--temperature", tau, "--out", str(tmp_path / "out")]) == 2
+        told = capsys.readouterr()
+        assert told.err == f"resultant: expected tau > 0 and finite, got {tau}\n"
+        assert told.out == ""
+
+
 def test_verify_writes_table_numbers_and_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +335,8 @@ def test_verify_writes_table_numbers_and_figures(
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
     assert "all 2 hold" in shown and "Arb" in shown
+    # No bar and no empty line where there is no terminal, and wide enough for labels.
+    assert shown.startswith("┏") and "failure-state, sec:same-state-diagnostic" in shown
     record = json.loads((out / "verify.json").read_text())
     assert record["holds"] is True
     assert record["versions"]["resultant"] == resultant.__version__
@@ -197,6 +382,8 @@ def test_verify_refuses_before_any_work(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "file").write_text("")
     assert cli.main(["verify", "--out", str(tmp_path / "file")]) == 2
     assert "expected --out to be a folder, got a file" in capsys.readouterr().err
+    assert cli.main(["verify", "--out", str(tmp_path / "file" / "deep")]) == 2
+    assert "expected --out where a folder can be made, got" in capsys.readouterr().err
     assert cli.main(["verify", "--only", "nothing", "--out", str(tmp_path / "new")]) == 2
     assert "got 'nothing'" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

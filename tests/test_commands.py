@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import torch
 from rich.console import Console
 
 from launch import small
-from listed import options, write_images
+from listed import options as listed_options
+from listed import write_images
 from plain_resnet import PlainResNet32
-from resultant import cli, commands
+from resultant import cli, commands, options
 from resultant.commands import accuracies, find_device, grid
 from resultant.data.lists import DATASETS
 from resultant.data.store import FeatureStore
@@ -168,7 +170,7 @@ def test_train_listed_images(
     for path in (tmp_path / "images").glob("*.txt"):
         path.rename(tmp_path / path.name)
     out = tmp_path / "out"
-    call = ["train", "imagenet-lt", *options(epochs=1), "--device", "cpu", "--workers", "0"]
+    call = ["train", "imagenet-lt", *listed_options(epochs=1), "--device", "cpu", "--workers", "0"]
     call += ["--images", str(tmp_path / "images"), "--out", str(out), "--seeds", "1", "2"]
     assert cli.main([*call, "--lists", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
     shown = capsys.readouterr().out
@@ -237,8 +239,15 @@ def test_import_proco(tmp_path: Path, root: Path, capsys: Shown) -> None:
     assert "expected one data.pkl, got 0" in capsys.readouterr().err
 
 
+def test_probe_refuses_a_network(trained: Path, capsys: Shown) -> None:
+    assert cli.main(["probe", str(trained / "native-seed0.safetensors")]) == 2
+    told = capsys.readouterr().err
+    assert "expected features, got a network" in told and "resultant extract" in told
+
+
 def test_every_preset_is_told() -> None:
-    assert commands.PRESET_HELP.keys() == PRESETS.keys()
+    assert options.PRESET_HELP.keys() == PRESETS.keys()
+    assert get_args(options.RealizationName) == REALIZATIONS
 
 
 def test_grid() -> None:
@@ -263,6 +272,31 @@ def test_records_without_numbers_are_shown() -> None:
         ["25.00", "-"],
         ["- / - / -", "50.00 / - / -"],
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_no_digit_is_lost_on_a_narrow_terminal(width: int) -> None:
+    values = iter(range(1000, 10000, 7))
+
+    def number() -> float:
+        return next(values) / 1e4
+
+    record = {
+        "run": "angular-beta0.5-seed0",
+        "last": {"loss": 1.2345, **{n: number() for n in ("accuracy", "head", "medium", "tail")}},
+        "probes": {
+            pool: {space: {"accuracy": number()} for space in ("encoder", "projection")}
+            for pool in ("long_tail", "balanced")
+        },
+        "frozen": {"projection": {"proco": {r: number() for r in ("native", "cosine", "angular")}}},
+    }
+    file = io.StringIO()
+    Console(file=file, width=width).print(accuracies([record]))
+    shown = file.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert "1.2345" in shown
+    found = set(re.findall(r"\b\d\d\.\d\d\b", shown))
+    assert found == {f"{(1000 + 7 * i) / 100:.2f}" for i in range(11)}
 
 
 def test_broken_records_are_refused_first(root: Path, tmp_path: Path, capsys: Shown) -> None:
@@ -294,10 +328,13 @@ def test_watch_on_a_terminal() -> None:
     assert "epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left" in file.getvalue()
 
 
-def test_watch_elsewhere(capsys: Shown) -> None:
-    for quiet in (False, True):
-        with Watch(Console(file=io.StringIO()), "work", 10, quiet) as watch:
-            watch(progress(1, {"a": 1.25}))
+@pytest.mark.parametrize("quiet", [False, True])
+def test_watch_elsewhere(quiet: bool) -> None:
+    """A line an epoch, however long, and no bar."""
+    file = io.StringIO()
+    with Watch(Console(file=file, width=20), "work", 10, quiet) as watch:
+        watch.tick(0.5)
+        watch(progress(1, {"a": 1.25}))
     expected = said(progress(1, {"a": 1.25}))
     assert expected == "epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left"
-    assert capsys.readouterr().out == f"work: {expected}\n"
+    assert file.getvalue() == ("" if quiet else f"work: {expected}\n")

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
+import resultant
 from resultant import checkpoint, cli, commands
 from resultant.data.store import FeatureStore, write_store
 from resultant.extract import find_network, is_network, load_network
@@ -237,7 +239,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "other classes of features": (features, "expected one number of classes in both, got 10 in"),
     "other data of features": (other_features, "expected one data set in both, got cifar10 in"),
     "no file": (lambda folder, _: folder / "none.safetensors", "got no such file"),
-    "neither": (letter, "letter.txt to be a whole safetensors file of features"),
+    "neither": (letter, "letter.txt to be a folder or a file of features (.safetensors, .npz"),
     "several": (lambda _, trained: trained, "expected one network in the folder"),
     "records": (lambda _, trained: trained / "records.jsonl", "a network, got records"),
     "facts": (broken, "expected the facts of a run in"),
@@ -284,6 +286,39 @@ def test_refuses_options(
     assert not list(tmp_path.iterdir())
 
 
+def test_bad_rows_are_found_before_any_work(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_store("a.safetensors", arrays := small_features(names=("projection",)))
+    arrays["train/projection"][7] = float("nan")
+    save_file(arrays, "b.safetensors")
+    assert cli.main(["compare", "a.safetensors", "b.safetensors"]) == 2
+    shown = capsys.readouterr()
+    assert "train/projection of b.safetensors finite, got nan in row 7" in shown.err
+    assert "statistics" not in shown.out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
+
+
+@pytest.mark.usefixtures("few_figures")
+def test_other_classes_are_not_compared(
+    tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many classes, which are not the same."""
+    monkeypatch.chdir(tmp_path)
+    arrays = small_features(names=("projection",))
+    named = {"class_names": list("abcdef")}
+    for name, factor, about in (("a", 1, {}), ("b", 3, {}), ("c", 1, named)):
+        labels = {n: factor * a for n, a in arrays.items() if n.endswith("labels")}
+        write_store(f"{name}.safetensors", arrays | labels, about)
+    both = ["a.safetensors", "b.safetensors"]
+    assert cli.main(["compare", *both]) == 2
+    told = "got as class 1 1 in a.safetensors and 3 in b.safetensors"
+    assert f"expected the same classes in both, {told}" in capsys.readouterr().err
+    # Names and numbers may be of the same.
+    assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
+
+
 # Which is better
 
 
@@ -300,7 +335,9 @@ def test_verdict_on_the_same_rows() -> None:
     reach = 1.96 * float(differences.std(correction=0)) / 10
     assert (found.low, found.high) == pytest.approx((0.16 - reach, 0.16 + reach), abs=1e-4)
     assert comparison.verdict(b, a, same_rows=True).better == "A"
-    assert comparison.verdict(a, a, same_rows=True).better is None
+    assert (same := comparison.verdict(a, a, same_rows=True)).better is None
+    # Not an interval of no width.
+    assert comparison._answer("z", same).endswith("both are right on the same of 100 rows")
 
 
 def test_verdict_on_other_rows() -> None:
@@ -332,5 +369,7 @@ def test_features_of_other_rows(tmp_path: Path, capsys: Shown) -> None:
     assert "120 and 120 rows, not the same" in capsys.readouterr().out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["better"] == "B"
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert f"<footer><p>resultant {resultant.__version__}, " in page
     verdict = results["features"]["projection"]["verdict"]
     assert not verdict["same_rows"] and verdict["low"] > 0

@@ -26,11 +26,12 @@ LAYERS = [
     *("_projection", "_plane", "population"),
     *("_bank_kernel", "bank", "_entropy_kernel", "_entropy", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),
-    *("data", "_norm_kernel", "norm", "_conv_kernel", "fused_block", "models"),
+    *("data", "_norm_kernel", "_inference_kernel", "norm", "_conv_kernel", "fused_block", "models"),
     *("_image_ops", "augment", "_view_kernel", "batches"),
     *(
         "precision",
         "presets",
+        "options",
         "_ranks",
         "stack",
         "checkpoint",
@@ -41,8 +42,8 @@ LAYERS = [
         "evaluation",
     ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen", "ray_engine"),
-    *("figures", "verify", "paper", "report"),
-    *("watch", "commands", "analyze", "compare", "reproduce", "cli", "__main__"),
+    *("watch", "figures", "verify", "paper", "report"),
+    *("commands", "analyze", "compare", "reproduce", "cli", "__main__"),
 ]
 
 HEAVY = (

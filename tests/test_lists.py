@@ -62,6 +62,8 @@ def test_list_gaps(tmp_path: Path) -> None:
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe 0")
     with pytest.raises(ValueError, match=r"bytes\.txt to be a text file"):
         read_list(tmp_path / "bytes.txt", tmp_path)
+    with pytest.raises(ValueError, match=r"to be a text file, got: .*Is a directory"):
+        read_list(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("name", DATASETS)

@@ -383,8 +383,10 @@ losses = []
 for step in range(3):
     z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
     y = torch.randint(0, 5, (12,))
-    mine = slice(7) if rank == 0 else slice(7, 12)
-    total = loss(z[..., mine, :], y[mine]) * len(y[mine]) / 12
+    # In the last step one rank has all samples.
+    first = (7, 4, 12)[step]
+    mine = slice(first) if rank == 0 else slice(first, 12)
+    total = (loss(z[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
     dist.all_reduce(total)
     losses.append(total)
     loss.start_epoch()
@@ -517,6 +519,24 @@ def test_bad_batches() -> None:
         loss.bank.state(bank="mean")
     with pytest.raises(ValueError, match=r"expected logits \[N, 6\] or \[V, N, 6\], got shape"):
         LogitAdjustedCrossEntropy(COUNTS)(torch.randn(4, 5), torch.zeros(4).long())
+
+
+@pytest.mark.parametrize("runs", [(), (2,)])
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_no_queries(runs: tuple[int, ...], leave_out: bool) -> None:
+    loss = ProCoLoss(C, P, runs=runs, leave_out=leave_out)
+    before = loss.bank.old.clone()
+    y = torch.zeros(0, dtype=torch.int64)
+    for views in ((), (2,)):
+        z = torch.zeros(*views, *runs, 0, P, requires_grad=True)
+        mean = loss(z, y)
+        assert mean.shape == runs and mean.isnan().all()
+        (gradient,) = torch.autograd.grad(mean.sum(), z)
+        assert gradient.shape == z.shape
+        assert loss.scores(z).shape == (*views, *runs, 0, C)
+        logits = LogitAdjustedCrossEntropy(COUNTS, runs=runs)(loss.scores(z), y)
+        assert logits.shape == runs and logits.isnan().all()
+    assert torch.equal(loss.bank.old, before)
 
 
 def on_device(loss: ProCoLoss, z: Tensor, y: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:

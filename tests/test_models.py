@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plain_resnet import PlainResNet32
-from resultant import models
 from resultant.models import (
     ImageNetwork,
     StackedConv,
@@ -162,21 +161,6 @@ def test_block_convolution(block: int, stride: int) -> None:
         torch.testing.assert_close(found[1], exact[1])
         with torch.no_grad():
             weight.mul_(2)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-def test_convolution_by_products(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in pieces, the last of which is shorter."""
-    torch.manual_seed(0)
-    runs, i, o = 3, 4, 5
-    x = channels_last(torch.randn(7, runs * i, 8, 6, dtype=torch.float64))
-    weight = torch.randn(runs, o, i, 3, 3, dtype=torch.float64)
-    expected = F.conv2d(x, weight.flatten(0, 1), None, stride, 1, 1, runs)
-    for images in (7, 3):
-        monkeypatch.setattr(models, "NEAR_BYTES", images * 9 * x[0].numel() * 8)
-        found = models._by_products(x, weight, stride)
-        torch.testing.assert_close(found, expected)
-        assert found.is_contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])

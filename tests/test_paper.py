@@ -23,9 +23,10 @@ from resultant.paper import (
     settings,
     training,
 )
-from resultant.paper.artefact import Change, Value, judged, printed, rows
+from resultant.paper.artefact import Change, Value, judged, printed, rows, said_p
 from resultant.paper.claims import alike, within
-from resultant.paper.plan import PLANS, REALIZATIONS, controlled
+from resultant.paper.evidence import trained_as
+from resultant.paper.plan import PLANS, REALIZATIONS, controlled, official, wanted
 from resultant.paper.records import append, identity, read_lines
 from resultant.paper.training_claims import training_claims
 
@@ -124,8 +125,16 @@ def test_change_is_a_paired_t_test() -> None:
     assert Change("", "", 0.5, (0.5, -0.4, 0.1)).verdict == "same sign, not significant"
     assert Change("", "", 0.5, (0.5,)).verdict == "same sign, one seed: not tested"
     assert Change("", "", 0.5).verdict == "no record"
-    # A change that the paper does not have.
-    assert Change("", "", 0.0, differences).verdict == "significant"
+    # A change that the paper does not have, and one that it prints as none.
+    assert Change("", "", None, differences).verdict == "significant"
+    assert Change("", "", None, (0.5, -0.4, 0.1)).verdict == "not significant"
+    assert Change("", "", 0.0, differences).verdict == "none printed, ours significant"
+    # Differences that are equal but for rounding say nothing of their spread.
+    alike = tuple(100 * (a - b) for a, b in ((0.4148, 0.4147), (0.4132, 0.4131), (0.4267, 0.4266)))
+    assert len(set(alike)) > 1
+    assert Change("", "", 0.5, alike).verdict == "same sign, 3 equal differences: not tested"
+    assert Change("", "", 0.5, (0.0, 0.0)).verdict.startswith("no change, 2 equal")
+    assert [said_p(p) for p in (None, 0.0004, 0.0006)] == ["–", "< 0.001", "0.001"]
 
 
 def test_rules() -> None:
@@ -167,7 +176,10 @@ def test_the_fuller_record_counts() -> None:
     full = record(config, "native", 0.0, 0, analysis={}, plan="main")
     bare = record(config, "native", 0.0, 0, probes={"long_tail": {}, "balanced": {}})
     for both in ([full, bare], [bare, full]):
-        assert Records(both).seeds(config)[0]["plan"] == "main"
+        records = Records(both)
+        assert records.seeds(config)[0]["plan"] == "main" and records.set_aside == [bare]
+    twice = Records([bare, {**bare, "plan": "again"}])
+    assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 
 
 def test_append_replaces_and_refuses(tmp_path: Path) -> None:
@@ -209,10 +221,12 @@ def test_main_table_and_its_claims() -> None:
     assert outcome.done == (60, 70) and outcome.foreign == 10
     status = ARTEFACTS["angular-training"].status(outcome)
     assert status == "partly rerun (60 of 70; 10 need data we may not ship)"
-    assert [c.verdict for c in outcome.changes] == ["holds"] * 12
-    ten, hundred, pooled, *_ = training_claims(evidence)
+    assert [c.verdict for c in training.of_cifar(outcome)] == ["holds"] * 12
+    ten, hundred, pooled, warm, kept, *_ = training_claims(evidence)
     assert [c.verdict for c in (ten, hundred, pooled)] == ["holds"] * 3
-    assert "n = 18" in pooled.ours
+    assert "n = 18" in pooled.ours and "n = 3, sd up to 0.02" in ten.ours
+    assert (warm.verdict, kept.verdict) == ("not settled", "not settled")
+    assert warm.paper == "-0.51 to +1.17, 7 of 12 positive"
     against = list(training_claims(Evidence(main_records({"cifar100-if50": -0.5}))))
     assert [c.verdict for c in against[:2]] == ["holds", "does not hold"]
 
@@ -239,11 +253,104 @@ def test_stronger_views() -> None:
     assert ours.differences == pytest.approx((0.3, 0.4, 0.5)) and ours.verdict == "significant"
     between = changes["ProCo, encoder", "AutoAugment - SimCLR"]
     assert between.differences == pytest.approx((4.0,) * 3)
-    assert "Pure Angular on AutoAugment views 73.40 ± 1.10" in outcome.notes[0]
+    assert "Pure Angular on AutoAugment views 73.40 ± 1.10 [3]" in outcome.notes[0]
     assert artefact.status(outcome) == "rerun"
     less = artefact.compute(Evidence(Records(found[:6])))
     assert artefact.status(less) == "not run yet" and len(less.changes) == 2
     assert artefact.compute(Evidence(Records())).notes == []
+
+
+def test_other_realizations_are_tested() -> None:
+    """Direct temperature that is worse in one readout bears the paper out, better in all does
+    not."""
+    records = []
+    for job in PLANS["main"].jobs():
+        for run in job.runs:
+            step = 0.5 + 0.02 * run.seed if run.realization == "temperature" else 0.0
+            records.append(record(job.config, run.realization, run.beta, run.seed))
+            spaces = {"encoder": {"accuracy": 0.6 + step / 100}, "projection": {"accuracy": 0.7}}
+            records[-1]["probes"] = {"long_tail": spaces}
+
+    def claim() -> Any:
+        found = {c.text: c for c in training_claims(Evidence(Records(records)))}
+        return next(c for text, c in found.items() if text.startswith("Direct temperature"))
+
+    assert claim().verdict == "not settled" and "6 up and 0 down" in claim().ours
+    for r in records:
+        r["probes"]["long_tail"]["projection"] = r["probes"]["long_tail"]["encoder"]
+    assert claim().verdict == "does not hold" and "12 up" in claim().ours
+    for r in records:
+        if r["config"]["dataset"] == "cifar10" and r["realization"] == "native":
+            r["probes"]["long_tail"]["encoder"] = {"accuracy": 0.7}
+    assert claim().verdict == "holds"
+    changes = training.angular_training(Evidence(Records(records))).changes
+    known = {(c.row, c.what): c for c in changes}
+    found = known["CIFAR-100 / 50, Encoder", "Direct temperature - ProCo"]
+    assert found.paper == pytest.approx(39.14 - 37.97) and found.verdict == "holds"
+
+
+def test_signs_need_more_than_a_seed() -> None:
+    """Six joint trainings of one seed may bear signs out, the readouts of one network may not."""
+    printed = [float(texts[-1]) for _, *texts in rows(training.JOINT)[:6]]
+    found = []
+    for (name, *_), step in zip(rows(training.JOINT), printed, strict=False):
+        config = trained_as(name, objective="joint")
+        for r, value in (("native", 0.6), ("angular", 0.6 + step / 100)):
+            found.append(record(config, r, 0.0, 0, last={"accuracy": value}))
+            spaces = {space: {"accuracy": value} for space in ("encoder", "projection")}
+            found[-1]["probes"] = {"balanced": spaces}
+
+    def verdicts(records: list[dict[str, Any]]) -> dict[str, str]:
+        claims = training_claims(Evidence(Records(records)))
+        return {c.text.split(":")[0]: c.verdict for c in claims if "oint" in c.text}
+
+    assert verdicts(found)["Joint classifiers"] == "holds"
+    assert verdicts(found[:8])["Joint classifiers"] == "not settled"
+    assert verdicts(found)["CIFAR-10 joint, frequency prior, IF100"] == "not settled"
+
+
+def test_fewer_and_more_seeds_than_planned() -> None:
+    config, path = controlled("cifar10", 100), "CIFAR-10 / 100, Encoder"
+
+    def cell(seeds: int) -> Any:
+        made = [record(config, "native", 0.0, seed) for seed in range(seeds)]
+        for r in made:
+            value = {"accuracy": 0.6 + 0.01 * r["seed"]}
+            r["probes"] = {"long_tail": {"encoder": value, "projection": value}}
+        outcome = training.angular_training(Evidence(Records(made)))
+        found = {(c.row, c.column): c for c in outcome.cells}
+        return ARTEFACTS["angular-training"].status(outcome), found[path, "ProCo"]
+
+    status, two = cell(2)
+    assert two.begun and two.said() == "68.24 ± 0.16 / 60.50 ± 0.71 [2 of 3]"
+    assert status.startswith("partly rerun (2 of 70, 2 with fewer seeds than planned; 10 need")
+    assert cell(1)[1].said() == "68.24 ± 0.16 / 60.00 [1 of 3]"
+    status, six = cell(6)
+    assert not six.begun and six.said() == "68.24 ± 0.16 / 62.50 ± 1.87 [6]"
+    assert status.startswith("partly rerun (2 of 70; 10 need")
+    # Power has seed 0 of ProCo's public recipe, official the others.
+    assert wanted(official("cifar10", 100)) == wanted(official("cifar10", 100, family="power")) == 3
+    assert wanted(config, "angular") == 3 and not wanted(controlled("cifar10", 30))
+
+
+def test_maps_pair_seeds() -> None:
+    """A policy of one seed is compared with the native run of that seed, not with all of them."""
+    config = controls.control_config("c10-if100-f", "contrastive")
+    values = [("native", 0.0, 0, 0.80), ("native", 0.0, 1, 0.90), ("angular", 0.5, 0, 0.81)]
+    made = []
+    for name, beta, seed, value in values:
+        spaces = {space: {"accuracy": value} for space in ("encoder", "projection")}
+        made.append(record(config, name, beta, seed, probes={"balanced": spaces}))
+    evidence = Evidence(Records(made))
+    changes = controls.control_changes("c10-if100-f", evidence)
+    known = {(c.row, c.what): c for c in changes}
+    assert known["Pure Angular 0.5", "contrastive E"].differences == pytest.approx((1.0,))
+    parts = ARTEFACTS["c10-pure-complete"].compute(evidence).parts
+    assert len(parts) == 84
+    assert [name for name, known in parts.items() if known] == [
+        "IF100-F E, Pure Angular 0.5",
+        "IF100-F P, Pure Angular 0.5",
+    ]
 
 
 def test_without_records_nothing_is_claimed() -> None:
@@ -267,7 +374,7 @@ def test_catalogue() -> None:
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
-    official-recipe beta-sweep stronger-views estimator guide"""
+    baseline official-recipe beta-sweep stronger-views estimator guide"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import json
 import shlex
 import subprocess
@@ -38,13 +36,8 @@ def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     program, name, *arguments = shlex.split(command)
     assert program == "resultant"
     module, _, function = cli.COMMANDS[name].target.partition(":")
-    real, seen = getattr(importlib.import_module(module), function), []
-
-    @functools.wraps(real)
-    def called(**given: Any) -> None:
-        seen.append(given)
-
-    monkeypatch.setattr(f"{module}.{function}", called)
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(f"{module}.{function}", lambda options: seen.append(vars(options)))
     assert cli.main([name, *arguments]) == 0, command
     (given,) = seen
     return given
@@ -129,9 +122,9 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
     assert cells("joint-fc", "ImageNet-LT")["Pure Angular"] == "57.35 / not shipped"
     told = {claim.text: claim for claim in training_claims(evidence)}
     stronger = told["ImageNet-LT: beta = 1.5, encoder / projection (%)"]
-    assert (stronger.ours, stronger.verdict) == ("23.56 / 38.10", "holds")
+    assert (stronger.ours, stronger.verdict) == ("23.56 / 38.10; n = 1", "holds")
     head = told["ResNeXt-50 classifier, ImageNet-LT test (%)"]
-    assert (head.ours, head.verdict) == ("60.000", "does not hold")
+    assert (head.ours, head.verdict) == ("60.000; n = 1", "does not hold")
     # The claims about CIFAR do not count them.
     assert told["All settings together: Pure Angular less ProCo (points)"].ours == ""
 

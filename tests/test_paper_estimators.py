@@ -43,6 +43,12 @@ def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> N
     assert found.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
 
 
+def test_equal_differences_have_no_interval() -> None:
+    """Also where rounding tells them apart."""
+    found = over_seeds([100 * (0.4148 - 0.4147), 100 * (0.4267 - 0.4266)])
+    assert found is not None and found.low is None and found.sign is None
+
+
 def test_words_follow_the_interval() -> None:
     up, down, flat = Interval(2, 1, 3, 9), Interval(-2, -3, -1, 9), Interval(1, -1, 3, 9)
     assert up.effect("accuracy") == "accuracy rises by +2.00 [+1.00, +3.00]"

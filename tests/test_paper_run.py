@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.frozen import FrozenSpace, analyze_space
 from resultant.paper import run
-from resultant.paper.plan import PLANS, Plan, PlannedJob, estimate, measured, missing
-from resultant.paper.records import Records, read_lines
+from resultant.paper.plan import PLANS, Pace, Plan, PlannedJob, estimate, missing, standing
+from resultant.paper.records import Records, append, read_lines
 from resultant.paper.summary import QUESTIONS, summaries, summarize
 from resultant.presets import Run
 from tiny_cifar import tiny_cifar, tiny_config
@@ -34,10 +34,11 @@ def test_main_plan() -> None:
     assert [len(job.runs) for job in jobs] == [12] * 6
     images = [size // 256 * 256 for sizes in SIZES.values() for size in sizes]
     assert [job.views for job in jobs] == [12 * 200 * 2 * n for n in images]
-    minutes = sum(job.views for job in jobs) * 5 / 60e6
-    assert f"6 jobs, 72 runs, 428 million views at 5.0 us a view: {minutes:.0f}" in estimate(
-        jobs, 5
-    )
+    # Twelve side by side: 4 + 12 / 12 microseconds a view, and half a minute a job.
+    minutes = sum(job.views for job in jobs) * 5 / 60e6 + 6 / 2
+    pace = Pace(4.0, 12.0, 30.0)
+    assert pace.minutes(jobs) == pytest.approx(minutes)
+    assert estimate(jobs, pace) == f"6 jobs, 72 runs, 428 million views: {minutes:.0f} minutes"
     assert {run.seed for job in PLANS["main"].jobs((7,)) for run in job.runs} == {7}
 
 
@@ -289,21 +290,81 @@ def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     call = ["main", "--dry-run", "--results", str(tmp_path), "--only", "cifar10-if10"]
     done = subprocess.run([sys.executable, "-c", code, *call], capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 12 minutes"
+    assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
     assert run.main(["main", "--only", "cifar10", "--dry-run"]) == 2
 
 
-def test_measured() -> None:
+def timed(seed: int, runs: int, us: float, **more: Any) -> dict[str, Any]:
     config = json.loads(json.dumps(asdict(tiny_config())))
-    base = {"realization": "native", "beta": 0.0, "config": config}
-    slow = {**base, "seed": 0, "us_a_view": 900.0, "versions": {"torch": "2"}}
+    base = {"realization": "native", "beta": 0.0, "config": config, "seed": seed}
+    return {**base, "job_runs": runs, "us_a_view": us, **more}
+
+
+def test_pace() -> None:
+    """Through jobs of several sizes a line in 1 / k; one size scales the usual one."""
+    gpu = {"versions": {"device": "GPU"}}
+    slow = timed(0, 4, 900.0, versions={"torch": "2"})
+    # 3 + 6 / k, twice for the job of 12, whose records are one measurement.
     fast = [
-        {**base, "seed": 1 + i, "us_a_view": v, "versions": {"device": "GPU"}}
-        for i, v in enumerate((7.0, 8.0, 12.0))
+        timed(1, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
+        timed(2, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
+        timed(3, 6, 4.0, **gpu, job_seconds=90.0, whole_seconds=130.0),
+        timed(4, 2, 6.0, **gpu),
+        # More than a stack has are no faster a view.
+        timed(5, 24, 3.5, **gpu, job_seconds=10.0, whole_seconds=70.0),
     ]
-    assert measured(Records([slow, *fast])) == 8.0
-    assert measured(Records([slow])) == 900.0
-    assert measured(Records()) == 7.5
+    pace = Pace.of(Records([slow, *fast]))
+    assert pace == pytest.approx((3.0, 6.0, 50.0))
+    assert pace.us_a_view(24) == pace.us_a_view(12) == pytest.approx(3.5)
+    usual = Pace()
+    assert Pace.of(Records()) == usual
+    one = Pace.of(Records([slow]))
+    assert one.us_a_view(4) == pytest.approx(900) and one.around == usual.around
+    assert one.shared / one.each == pytest.approx(usual.shared / usual.each)
+    # Larger jobs that are slower a view are not a law.
+    odd = Pace.of(Records([timed(0, 12, 9.0, **gpu), timed(1, 6, 3.0, **gpu)]))
+    assert odd.shared > 0
+
+
+def test_the_pace_of_the_records_foretells_them() -> None:
+    """The whole seconds of the jobs of main in results/, from all jobs there together."""
+    records = Records.read(Path(__file__).parent.parent / "results")
+    jobs = {(j.config.dataset, j.config.imbalance): j for j in PLANS["main"].jobs()}
+    pace, seen = Pace.of(records), 0
+    for record in records:
+        config = record["config"]
+        whole = record.get("job_epochs") == config["epochs"] and "whole_seconds" in record
+        if whole and record.get("plan") == "main":
+            job = jobs[config["dataset"], config["imbalance"]]
+            part = replace(job, runs=job.runs[: record["job_runs"]])
+            assert 60 * pace.minutes([part]) == pytest.approx(record["whole_seconds"], rel=0.25)
+            seen += 1
+    assert seen
+
+
+def test_standing(tmp_path: Path) -> None:
+    rows = {name: row for name, *row in standing(tmp_path)}
+    assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
+    assert rows["failure"][2].startswith("1 job, 2 runs, 16 million views: 2 minutes")
+    job = PLANS["official"].jobs()[0]
+    made = [
+        {"realization": r.realization, "beta": r.beta, "seed": r.seed, "config": asdict(job.config)}
+        for r in job.runs
+    ]
+    append(tmp_path / "official.jsonl", made[:1])
+    rows = {name: row for name, *row in standing(tmp_path)}
+    assert rows["official"][1] == "1 of 4" and rows["official"][2].startswith("2 jobs, 3 runs")
+
+
+def test_parts_of_a_job_have_folders_of_their_own() -> None:
+    job = PLANS["main"].jobs()[0]
+    edited = tuple(r for r in job.runs if r.realization in ("temperature", "preserve"))
+    others = tuple(r for r in job.runs if r not in edited)
+    names = [run._folder(replace(job, runs=runs), job) for runs in (job.runs, edited, others)]
+    assert names[:2] == ["cifar10-if10", "cifar10-if10-temperature0-preserve0-seeds0-1-2"]
+    assert len(set(names)) == 3
+    more = PLANS["main"].jobs((3, 4))[0]
+    assert run._folder(more, job) == "cifar10-if10-seeds3-4"
 
 
 def test_unknown_plan(tmp_path: Path) -> None:

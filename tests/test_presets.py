@@ -25,6 +25,7 @@ CIFAR_COLUMN = {
     "views": 2,
     "prior": 1.0,
     "alpha": 1.0,
+    "contrastive_weight": 1.0,
 }
 IMAGENET_COLUMN = {
     "architecture": "resnet50",
@@ -38,6 +39,7 @@ IMAGENET_COLUMN = {
     "views": 3,
     "prior": 1.0,
     "alpha": 1.0,
+    "contrastive_weight": 1.0,
 }
 
 
@@ -108,6 +110,9 @@ def test_steps() -> None:
         ({"temperature": 0.0}, "temperature > 0 and finite, got 0"),
         ({"learning_rate": math.nan}, "learning_rate > 0 and finite, got nan"),
         ({"weight_decay": -1.0}, "weight_decay >= 0 and finite, got -1"),
+        ({"contrastive_weight": -1.0}, "contrastive_weight >= 0 and finite, got -1"),
+        ({"prior": math.nan}, "prior to be finite, got nan"),
+        ({"classifier_prior": math.inf}, "classifier_prior to be finite, got inf"),
         ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
         ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
         ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),

@@ -259,9 +259,8 @@ def test_errors_are_a_line(workers: None, tmp_path: Path, capsys: Any) -> None:
             vectors[row] *= name != split
             write(zero / f"{name}.parquet", vectors, y)
         line = refused(capsys, zero / "*.parquet", out)
-        assert line.endswith(
-            f"expected {split} finite and not zero, got a zero vector in row {row}"
-        )
+        rule = f"features of {zero / split}.parquet without zero vectors"
+        assert line.endswith(f"expected {rule}, got one in row {row}")
     nothing = refused(capsys, tmp_path / "nothing" / "*.parquet", out)
     assert "expected Parquet files at" in nothing
     (tmp_path / "a.npy").write_bytes(b"")

@@ -14,8 +14,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
-from resultant.data import _npy
+from resultant.data import _npy, shards
 from resultant.data.store import FeatureStore, write_store
 from small_store import D, N, arrays
 
@@ -61,6 +62,51 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
             FeatureStore.open(tmp_path / name)
     with pytest.raises(ValueError, match=f"expected {tmp_path} to be"):
         FeatureStore.open(tmp_path)
+
+
+def test_other_kinds_are_named(tmp_path: Path) -> None:
+    (tmp_path / "z.csv").write_text("1,2")
+    rule = r"z\.csv to be a folder or a file of features \(\.safetensors, .*\), got another"
+    with pytest.raises(ValueError, match=rule):
+        FeatureStore.open(tmp_path / "z.csv")
+
+
+def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: Any) -> None:
+    """A right that is missing is not a file that is missing."""
+
+    def denied(name: Any, *_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", name)
+
+    write_store(tmp_path / "a.safetensors", arrays())
+    monkeypatch.setattr(shards, "Kept", denied)
+    with pytest.raises(ValueError, match=r"a\.safetensors to be .* Permission denied"):
+        FeatureStore.open(tmp_path / "a.safetensors")
+    # Nor is a folder empty that cannot be listed.
+    monkeypatch.setattr("os.scandir", denied)
+    with pytest.raises(ValueError, match=f"{tmp_path} to be readable, got: Permission denied"):
+        FeatureStore.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["label", "targets", "y"])
+def test_labels_of_usual_names(name: str, tmp_path: Path) -> None:
+    x, y = np.ones((N, D)), np.arange(N) % 3
+    given: dict[str, Any] = {"X": x, "test_X": x, name: y, f"test_{name}": y}
+    np.savez(tmp_path / "a.npz", **given)
+    found = FeatureStore.open(tmp_path / "a.npz")
+    assert sorted(found) == ["test/X", "test/labels", "train/X", "train/labels"]
+    assert FeatureStore.open(tmp_path / "a.npz", features="X").num_classes == 3
+    # What is called labels is meant.
+    given = {"labels": y, name: x}
+    np.savez(tmp_path / "b.npz", **given)
+    assert set(FeatureStore.open(tmp_path / "b.npz")) == {"train/labels", f"train/{name}"}
+
+
+def test_metadata_that_no_report_could_repeat(tmp_path: Path) -> None:
+    save_file(arrays(), tmp_path / "a.safetensors", {"metadata": '{"loss": NaN}'})
+    with pytest.raises(
+        ValueError, match=r"metadata of .*a\.safetensors as JSON, got: Out of range"
+    ):
+        FeatureStore.open(tmp_path / "a.safetensors")
 
 
 def header(entries: dict[str, Any], data: bytes = b"") -> bytes:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,7 @@ import torch
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.report import page, words
 from resultant.report.content import analysis_page, slugs
-from resultant.report.drawing import Drawing
+from resultant.report.drawing import Drawing, log_heights
 from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
@@ -61,6 +62,8 @@ def test_every_question_has_its_figure(analysis: Analysis) -> None:
     for d in found.values():
         assert re.fullmatch(r"(fig|tab|sec|eq):[\w-]+", d.label)
         assert d.sentence.endswith(".") and "nan" not in d.sentence.lower()
+    # All pairs of six classes, each once.
+    assert "of 15 pairs" in found["typical"].sentence
 
 
 def test_figures_without_answers_are_left_out(analysis: Analysis) -> None:
@@ -185,6 +188,82 @@ def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
         interrupted()
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     assert [p.name for p in out.iterdir()] == ["x"]
+
+
+def test_a_link_to_a_report_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with page.whole_folder(tmp_path / "link") as folder:
+        (folder / "x").write_text("1")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real" / "x").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    page.require_place(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+
+    def denied(*_: Any, **__: Any) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkdtemp", denied)
+        with pytest.raises(ValueError, match=r"a/b \(Permission denied\)$"):
+            page.require_place(tmp_path / "a" / "b")
+    # A mount cannot be renamed.
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(ValueError, match="within a mounted folder"):
+        page.require_place(tmp_path)
+
+
+def test_what_is_kept_is_not_said_to_change(analysis: Analysis) -> None:
+    r = analysis.recommendation
+    assert r is not None
+    kept = replace(r, realization="native", candidate="native", candidate_beta=1.0)
+    a = replace(analysis, recommendation=kept)
+    said = dict(summary({"features": a}, "file", NAMES))
+    assert said["use"].startswith("Original vMF on features, ")
+    assert {said[name] for name in ("groups", "rise most", "fall most")} == {"no change"}
+    assert " to " not in said["calibration"]
+    found = {d.name: d.sentence for d in drawings(a)}
+    assert "classes" not in found and " to " not in found["calibration"]
+    # Another candidate is named in all that it would change, and has no interval without a width.
+    other = replace(r, realization="native", candidate="angular", candidate_beta=0.5)
+    for better, ending in ((3, "rows that did not choose it)"), (0, "rows that did not choose it")):
+        tried = replace(other, better=better, worse=0)
+        said = dict(summary({"z": replace(analysis, recommendation=tried)}, "file", NAMES))
+        for name in ("accuracy", "calibration", "groups", "rise most", "fall most"):
+            assert said[name].startswith("Pure Angular at β = 0.5: ")
+        assert said["accuracy"].endswith(ending)
+        assert ("interval" in said["accuracy"]) == bool(better)
+
+
+def test_classes_without_a_direction() -> None:
+    """Of rows that cancel: no class has a temperature, and the page says what is left."""
+    half = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)).repeat_interleave(2, 0)
+    half[1::2] *= -1
+    y = (torch.arange(120) // 2) % 3
+    a = analyze_space(FrozenSpace.fit(half, y, half[:30], y[:30]))
+    assert a.boundaries is not None and a.boundaries.undefined == (0, 1, 2)
+    (pairs,) = (t for t in tables(a, "abc") if t.name == "pairs")
+    assert [row[-1] for row in pairs.rows] == [None] * 3
+    assert all(d.figure() for d in drawings(a))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("high", [0.0, 0.4])
+def test_log_axes_are_labelled(high: float) -> None:
+    """Also where they have no power of ten, or nothing that has a logarithm."""
+
+    def draw(ax: Any) -> None:
+        ax.plot([1, 2], [high / 2, high])
+        log_heights(ax)
+
+    figure = Drawing("d", "D", "S.", "fig:x", draw).figure()
+    axis = figure.axes[0].yaxis
+    assert (axis.get_scale() == "log") == (high > 0)
+    shown = [*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)]
+    assert sum(bool(text.get_text()) for text in shown) >= 2
 
 
 # In the browser

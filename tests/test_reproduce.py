@@ -28,6 +28,11 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
         "http://www.w3", ""
     )
+    # How numbers are read, what is left to run and the commands for foreign data are there too.
+    for part in ("number of seeds in brackets", "Left to run", "resultant probe out/imagenet"):
+        assert part in html
+    assert "Representation accuracy after contrastive-only training: not run yet." in html
+    assert "| main | tab:angular-training and the frozen tables | 0 of 72 |" in written
     results = json.loads((out / "results.json").read_text())
     assert set(results["artefacts"]) == set(FEW)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
@@ -45,10 +50,11 @@ def test_one_and_list(
         "not run yet",
         "needs data we may not ship",
         "resultant import-proco",
-        "plan main",
+        "plans",
+        "0 of 72",
     ):
         assert part in shown
-    assert re.search(r"plan official .* 0 jobs done, left: 2 jobs, 4 runs, .*: \d+ minutes", shown)
+    assert re.search(r"reproduce run PLAN trains what has no record yet", shown)
     assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"cifar100-if100: 0 of 2 records, \d+ minutes", shown)

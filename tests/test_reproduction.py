@@ -14,7 +14,7 @@ import pytest
 
 from resultant.paper import ARTEFACTS, Evidence, Records
 from resultant.paper.inputs import MARK, constants, digest
-from resultant.paper.words import HEAD, foreign_section, listing, section
+from resultant.paper.words import HEAD, foreign_section, listing, plans_section, section
 
 ROOT = Path(__file__).parent.parent
 RESULTS, TEXT = ROOT / "results", ROOT / "REPRODUCTION.md"
@@ -49,13 +49,12 @@ def test_what_records_say() -> None:
         except ComputedError:
             continue
         assert section(artefact, made[name]) in text, f"{name}; {AGAIN}"
-    assert {"angular-training", "joint-fc", "c10-if50-u", "beta-sweep", "stronger-views"} <= set(
-        made
-    )
-    assert not {"frozen-vmf", "synthetic-transition", "estimator", "guide"} & set(made)
+    assert {"angular-training", "joint-fc", "c10-if50-u", "stronger-views", "baseline"} <= set(made)
+    assert not {"beta-sweep", "synthetic-transition", "estimator", "guide"} & set(made)
     for row in listing(ARTEFACTS, made):
         assert f"| {' | '.join(row)} |" in text, AGAIN
     assert foreign_section(ARTEFACTS) in text, AGAIN
+    assert plans_section(RESULTS) in text, AGAIN
 
 
 def test_digest_tells_changes(tmp_path: Path) -> None:

@@ -114,6 +114,33 @@ def test_named_columns(tmp_path: Path) -> None:
         FeatureStore.open(tmp_path / "a.safetensors", features="x")
 
 
+def test_parquet_names_with_dots(tmp_path: Path, monkeypatch: Any) -> None:
+    """A field is told from the one whose name it continues, also where bombs are looked for."""
+    x = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
+    y = np.arange(N) % 3
+    columns = {"z.v1": vectors(x), "z": vectors(x[:, :2]), "label.v1": y + 1, "label": y}
+    write_parquet(tmp_path / "a.parquet", columns)
+    found = FeatureStore.open(tmp_path / "a.parquet")
+    assert torch.equal(found["train/z.v1"], torch.from_numpy(x))
+    assert torch.equal(found["train/z"], torch.from_numpy(x[:, :2]))
+    assert found["train/labels"].tolist() == y.tolist()
+    for name, value in (("FREE_BYTES", 5 * 8 * N), ("MAX_RATIO", 0)):
+        monkeypatch.setattr(parquet, name, value)
+    FeatureStore.open(tmp_path / "a.parquet", features="z")
+    with pytest.raises(ValueError, match="columns that decode to"):
+        FeatureStore.open(tmp_path / "a.parquet", features="z.v1")
+
+
+def test_parquet_columns_of_one_name(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    z, y = vectors(np.ones((N, 2))), pa.array(np.arange(N) % 3)
+    pq.write_table(pa.table([z, z, y], names=["z", "z", "label"]), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet .* got: more than one column 'z'"):
+        FeatureStore.open(tmp_path / "a.parquet")
+
+
 def test_broken_parquet(tmp_path: Path, monkeypatch: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     path, x = tmp_path / "a.parquet", np.ones((6, 2), np.float32)
@@ -209,6 +236,23 @@ def test_shards_that_do_not_fit(tmp_path: Path) -> None:
     np.save(tmp_path / "train-2.npy", np.ones(3))
     with pytest.raises(ValueError, match=r"got \.npy and \.safetensors"):
         FeatureStore.open(tmp_path)
+
+
+def test_a_bad_row_is_named_where_it_is(tmp_path: Path) -> None:
+    """By file and row, whatever was joined and held out."""
+    for i in range(3):
+        x = np.ones((40, 4), np.float32)
+        if i == 1:
+            x[17, 2] = np.nan
+        y = torch.arange(40) % 2
+        save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
+    rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
+    whole = FeatureStore.open(tmp_path)
+    for found in (whole, whole.held_out()):
+        with pytest.raises(ValueError, match=rule):
+            found.check()
+    with pytest.raises(ValueError, match=r"train/z of .*1\.safetensors finite, got nan in row 17$"):
+        FeatureStore.open(tmp_path / "1.safetensors").held_out().check()
 
 
 def test_a_shard_that_changes_is_noticed(tmp_path: Path) -> None:

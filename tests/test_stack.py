@@ -67,7 +67,15 @@ def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
     ("changes", "run"),
     [
         ({"schedule": "step", "milestones": (0.5,)}, Run("native", seed=1)),
-        ({"objective": "joint", "prior": 0.5, "classifier_prior": 1.0}, Run("angular", seed=1)),
+        (
+            {
+                "objective": "joint",
+                "prior": 0.5,
+                "classifier_prior": 1.0,
+                "contrastive_weight": 0.3,
+            },
+            Run("angular", seed=1),
+        ),
         (
             {"objective": "joint", "alpha": 0.7, "classification_view": True, "leave_out": True},
             Run("preserve", 0.5, seed=2),
@@ -103,7 +111,7 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
             x, y = batches.batch()
             # The middle of each neighbourhood is the image.
             _, z, logits = network(x[:, 4:27:9])
-            value = loss(torch.stack(z.split(N)[:2]), y[0])
+            value = config.contrastive_weight * loss(torch.stack(z.split(N)[:2]), y[0])
             if joint:
                 read = logits[2 * N :] if config.classification_view else logits
                 adjusted = read + (config.classifier_prior or config.prior) * log_prior

@@ -183,6 +183,8 @@ def test_older_format_is_refused(path: Path, tmp_path: Path, model: Model) -> No
     refused(path, "a zip archive of torch.save")
     with pytest.raises(FileNotFoundError):
         read_proco_checkpoint(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="expected a checkpoint of ProCo, got a folder"):
+        read_proco_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9, 0.9999])

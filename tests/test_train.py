@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from torch import Tensor
 
 from plain_resnet import PlainResNet32
 from resultant import checkpoint
+from resultant import train as train_module
 from resultant.augment import normalize
 from resultant.classes import ClassState
 from resultant.data.longtail import long_tail_indices
@@ -332,6 +336,72 @@ def test_jobs(tmp_path: Path) -> None:
     for bad, message in changes:
         with pytest.raises(ValueError, match=message):
             Job(**(usual | bad))
+
+
+class Board:
+    """What `SummaryWriter` is asked for."""
+
+    made: ClassVar[list[Board]] = []
+
+    def __init__(self, folder: Path, purge_step: int) -> None:
+        self.folder, self.purge_step = folder, purge_step
+        self.held: list[tuple[str, float, int]] = []
+        self.written: list[tuple[str, float, int]] = []
+        self.made.append(self)
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.held.append((name, value, step))
+
+    def flush(self) -> None:
+        self.written, self.held = self.written + self.held, []
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+
+    def find(name: str, *rest: Any) -> Any:
+        return object() if name == "tensorboard" else found(name, *rest)
+
+    for name in ("torch.utils.tensorboard", "tensorboard"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    sys.modules["torch.utils.tensorboard"].SummaryWriter = Board  # type: ignore[attr-defined]
+    Board.made.clear()
+    for epochs in (2, 3):
+        job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+        with pytest.MonkeyPatch.context() as patch:
+            if epochs == 2:
+                patch.setattr(train_module, "_progress", stop_after(2))
+            with pytest.raises(KeyboardInterrupt) if epochs == 2 else nullcontext():
+                train_cifar(job, DATA, watch=lambda progress: None)
+    first, second = Board.made
+    assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 3)
+    wanted = [
+        (f"{name}/{row['run']}", value, row["epoch"])
+        for row in metrics(tmp_path)
+        for name, value in row.items()
+        if isinstance(value, float)
+    ]
+    assert first.written + second.written == wanted and not second.held
+    assert {name.split("/")[0] for name, _, _ in wanted} >= {"loss", "gain_mean", "kappa_max"}
+
+
+def stop_after(epochs: int) -> Callable[..., Progress]:
+    """A job that is interrupted when so many epochs are saved."""
+
+    def progress(job: Job, stacks: Any, first: int, epoch: int, *rest: Any) -> Progress:
+        if epoch + 1 == epochs:
+            raise KeyboardInterrupt
+        return Progress(epoch, 0, 0.0, 0.0)
+
+    return progress
+
+
+def test_without_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="expected tensorboard: pip install tensorboard"):
+        Job(config(), TWO, tmp_path / "out", tensorboard=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:

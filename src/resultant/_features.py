@@ -91,3 +91,12 @@ def pieces(z: Tensor) -> Iterator[slice]:
     """Rows of z [N, p] that take CHUNK_BYTES in float64."""
     height = rows_at_once(z)
     return (slice(top, top + height) for top in range(0, len(z), height))
+
+
+def require_device(device: torch.device | str) -> torch.device:
+    """The device, if there is one to be had."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None

@@ -55,7 +55,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
             raise ValueError(f"{rule}, got {torch.cuda.device_count()} devices")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if cuda else "gloo")
+    dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
     yield device
     # Not after an error: the others may be waiting, and torchrun ends them. The barrier lets the
     # threads of gloo drop the tensors of what they did before; one that drops a tensor while

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -10,22 +11,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from resultant import ray_engine
-from resultant.commands import find_device
+from resultant.commands import find_device, refuse_network, require_temperature
 from resultant.data.pieces import open_store
 from resultant.data.shards import require_disk
 from resultant.data.store import FeatureStore
 from resultant.evaluation import versions
-from resultant.extract import find_network
 from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
+from resultant.options import Analyze, Engine
 from resultant.report import page
 from resultant.report.content import analysis_page
 from resultant.report.words import listed
@@ -35,12 +35,8 @@ SHIPPED = "cifar100-lt-if100.safetensors"
 SHARE = 0.2
 SEED = 0
 
-Estimator = Literal["mle", "proco", "banerjee"]
-Engine = Literal["local", "ray"]
 # Progress: a step, and the share of it that is done.
 Step = Callable[[str, float], object]
-# Not a path: it may be a URL or a pattern.
-Features = Annotated[str, tyro.conf.arg(metavar="FEATURES")]
 
 
 @dataclass(frozen=True)
@@ -55,63 +51,47 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def analyze(
-    path: tyro.conf.Positional[Features | None] = None,
-    out: Path = Path("out/analyze"),
-    features: str | None = None,
-    labels: str | None = None,
-    temperature: float = 0.1,
-    estimator: Estimator = "mle",
-    engine: Engine = "local",
-    device: str = "cpu",
-) -> None:
-    """Ask everything of frozen features: which realization and beta to use, and why.
-
-    Ten lines here, and a folder with index.html, results.json, figures and tables. FEATURES is a
-    .safetensors, .npz, .npy or .parquet file or a folder of such; without it, features that come
-    with the package are analysed. With --engine ray it is a folder of Parquet files or a pattern
-    such as 'features/*.parquet', and the work is done on the cluster of RAY_ADDRESS, or on one of
-    this machine's CPUs.
-
-    Args:
-        path: features and labels of training rows, and of held-out ones if there are any.
-        out: the folder to write; an earlier report there is replaced.
-        features: the array or Parquet column of features; all by default.
-        labels: the array or Parquet column of labels.
-        temperature: the shared temperature tau of the scores.
-        estimator: how concentrations are estimated.
-        engine: where the work is done.
-        device: cpu, cuda, cuda:N, or auto; cpu with --engine ray.
-    """
+def analyze(options: Analyze) -> None:
+    """Analyse the features, write the page of them, and tell its facts."""
     page.require()
-    page.require_place(out)
-    place, console = find_device(device), Console()
-    if engine == "ray" and place.type != "cpu":
-        raise ValueError(f"expected --device cpu with --engine ray, got {device}")
+    page.require_place(options.out)
+    require_temperature(options.temperature)
+    features, labels = options.features, options.labels
+    place, console = find_device(options.device), Console()
+    if options.engine == "ray" and place.type != "cpu":
+        raise ValueError(f"expected --device cpu with --engine ray, got {options.device}")
+    share = options.fitting_share
+    if share is not None and (options.engine == "ray" or not 0 < share < 1):
+        rule = "expected --fitting-share in (0, 1), and none with --engine ray"
+        raise ValueError(f"{rule}, got {share:g} with --engine {options.engine}")
     with ExitStack() as stack:
-        found = path or stack.enter_context(_shipped())
-        if engine == "ray":
+        found = options.path or stack.enter_context(_shipped())
+        if options.engine == "ray":
             prepared = prepare(open_store(found, features, labels))
             stack.enter_context(ray_engine.cluster())
         else:
-            network = find_network(found)
-            if network is not None:
-                rule = f"expected features, got a network: {network}"
-                raise ValueError(f"{rule}; resultant extract writes its features")
+            refuse_network(found)
             prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
             require_room(console, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
         watch = stack.enter_context(Watch(console, steps))
-        if engine == "local":
+        if options.engine == "local":
             check(prepared, watch)
-        answers = analyzed(prepared, QUESTIONS, temperature, estimator, watch, engine, place)
+        answers = analyzed(
+            *(prepared, QUESTIONS, options.temperature, options.estimator),
+            *(watch, options.engine, place, share),
+        )
         analyses = {name: analysis for name, (_, analysis) in answers.items()}
         made = analysis_page(
-            analyses, Path(found).name, prepared.names, prepared.notes, about(prepared, place)
+            analyses,
+            os.path.basename(os.path.abspath(found)),
+            prepared.names,
+            prepared.notes,
+            about(prepared, place),
         )
-        folder = stack.enter_context(page.whole_folder(out))
+        folder = stack.enter_context(page.whole_folder(options.out))
         page.write_page(folder, made, watch)
-    tell(console, made, out)
+    tell(console, made, options.out)
 
 
 def prepare(store: FeatureStore) -> Prepared:
@@ -155,7 +135,7 @@ def prepare(store: FeatureStore) -> Prepared:
     given = store.metadata.get("class_names")
     store, classes = store.without_gaps()
     known = isinstance(given, list) and len(given) > int(classes.max())
-    names = tuple(str(given[c]) if known else str(c) for c in classes.tolist())  # type: ignore[index]
+    names = tuple(_line(given[c]) if known else str(c) for c in classes.tolist())  # type: ignore[index]
     if len(classes) <= int(classes.max()):
         gaps = int(classes.max()) + 1 - len(classes)
         notes.append(f"{gaps} labels below {int(classes.max())} have no rows and are left out.")
@@ -166,6 +146,11 @@ def prepare(store: FeatureStore) -> Prepared:
     return Prepared(store, test, tuple(features), names, tuple(notes))
 
 
+def _line(name: object) -> str:
+    """A name as a terminal and a page can show it in a line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
+
+
 def _require_classes(store: FeatureStore, split: str) -> None:
     counts = store.label_counts(split)
     rule = f"{split}/labels of {store.where}"
@@ -174,7 +159,8 @@ def _require_classes(store: FeatureStore, split: str) -> None:
         raise ValueError(f"expected two classes or more in {rule}, got class {only} only")
     single = (counts == 1).nonzero()[:, 0].tolist()
     if single:
-        got = f"one of {len(single)} classes: {listed(map(str, single))}"
+        which = "class" if len(single) == 1 else f"{len(single)} classes:"
+        got = f"one row only of {which} {listed(map(str, single))}"
         raise ValueError(f"expected two rows or more of each class in {rule}, got {got}")
 
 
@@ -211,10 +197,12 @@ def analyzed(
     watch: Step,
     engine: Engine = "local",
     device: torch.device | str = "cpu",
+    fitting_share: float | None = None,
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """The space of each feature of a store, and the analysis of it."""
     store, found = prepared.store, {}
-    fit, ask = partial(FrozenSpace.from_store, device=device), analyze_space
+    fit = partial(FrozenSpace.from_store, device=device, fitting_share=fitting_share)
+    ask = analyze_space
     if engine == "ray":
         fit, ask = ray_engine.fit_space, ray_engine.answer
     for name in prepared.features:

@@ -145,7 +145,7 @@ class ProCoBank(WideModule):
         """
         self.require(z)
         require_run_labels(y, z.shape[-2], self.num_classes, self.runs, self.old.device)
-        views = z.detach().reshape(-1, *self.runs, *z.shape[-2:])
+        views = by_view(z.detach(), self.runs)
         rows = (y + self.offset if self.runs else y).reshape(-1)
         samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
         samples[..., :-1] = views
@@ -216,6 +216,11 @@ class ProCoBank(WideModule):
             rule = f"expected z [{lead}N, {self.dim}] or [V, {lead}N, {self.dim}]"
             raise ValueError(f"{rule}, got {shape_of(z)}")
         require_features(z.reshape(-1, self.dim), self.dim, self.old.device, None)
+
+
+def by_view(a: Tensor, runs: tuple[int, ...]) -> Tensor:
+    """[V, *runs, N, k] of one view [*runs, N, k] or several, also of none of N."""
+    return a if a.dim() > len(runs) + 2 else a.unsqueeze(0)
 
 
 def require_run_labels(

@@ -58,7 +58,7 @@ def evaluate(classifier: Any, X: Any, y: Any, foreign: Any = None) -> dict[str, 
     if strange.any():
         i = int(strange.argmax())
         rule = f"expected labels among the {len(classes)} classes of the classifier"
-        raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
+        raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
     index = np.searchsorted(classes, labels)
     log_p = _array("log probabilities", classifier.predict_log_proba(X))
     found = {

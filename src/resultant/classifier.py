@@ -35,6 +35,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
+from resultant._features import require_device
 from resultant.classes import ClassState, ClassStatistics
 from resultant.gain import Realization, realize
 from resultant.vmf import log_normalizer
@@ -90,9 +91,9 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         if strange.any():
             i = int(strange.argmax())
             rule = f"expected labels among the classes {known.tolist()}"
-            raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
+            raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
         device = self.device if reset else self.statistics_.device
-        device = rows.device if device is None else torch.device(device)
+        device = rows.device if device is None else require_device(device)
         index = torch.as_tensor(np.searchsorted(known, labels), dtype=torch.int64, device=device)
         return rows.to(device), index, torch.as_tensor(weights, device=device), known
 

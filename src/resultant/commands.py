@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -21,105 +21,51 @@ from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import extract as write_features
-from resultant.extract import load_data, load_network
-from resultant.presets import CIFAR, PRESETS, Run, TrainConfig
-from resultant.probe import ProbeConfig, linear_probes
+from resultant.extract import find_network, load_data, load_network
+from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
+from resultant.presets import CIFAR, Run
+from resultant.probe import linear_probes
 from resultant.proco_checkpoint import convert
-from resultant.train import STACK, Job, train_cifar
-from resultant.train_images import WORKERS, load_images, train_images
-from resultant.watch import Watch
-
-PRESET_HELP = {
-    "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
-    "cifar-official": "ProCo's public recipe for CIFAR: joint training, three views, steps",
-    "imagenet-lt": "ProCo's public recipe for ImageNet-LT",
-    "inaturalist18": "ProCo's public recipe for iNaturalist 2018",
-}
-
-if TYPE_CHECKING:
-    Preset = TrainConfig
-else:
-    Preset = tyro.extras.subcommand_type_from_defaults(PRESETS, PRESET_HELP)
-
-RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
-
-# Where the data sets are, unless --data says.
-VARIABLE = "RESULTANT_DATA"
-
-WIDTH = 140
+from resultant.train import Job, train_cifar
+from resultant.train_images import load_images, train_images
+from resultant.watch import Watch, terminal
 
 
-@tyro.conf.configure(
-    tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.CascadeSubcommandArgs
-)
-def train(
-    config: Preset,
-    realization: tuple[RealizationName, ...] = ("native",),
-    beta: tuple[float, ...] = (0.0,),
-    seeds: tuple[int, ...] = (0,),
-    data: Path | None = None,
-    lists: Path | None = None,
-    images: Path | None = None,
-    out: Path = Path("out/train"),
-    device: str = "auto",
-    workers: int = WORKERS,
-    stack: int = STACK,
-    checkpoint_every: int = 10,
-    test_every: int = 1,
-    gradient_epochs: tuple[int, ...] = (),
-    tensorboard: bool = False,
-    download: bool = False,
-    evaluate: bool = True,
-) -> None:
-    """Train networks and say what they are worth.
-
-    Every realization with every beta and every seed is a run; on CIFAR they are trained side by
-    side. A job that was interrupted continues from its checkpoint. Under torchrun the images of a
-    step are shared out over the processes (listed images only).
-
-    Args:
-        config: the recipe, and every setting of it as an option.
-        realization: how target gains enter the scores.
-        beta: how much of the gains' differences is kept; nothing to native and cosine.
-        seeds: of weights, batches and augmentations.
-        data: folder of CIFAR in any of its forms; default $RESULTANT_DATA, else ./data.
-        lists: folder of ImageNet_LT_train.txt and the like; default that of --data.
-        images: folder that the paths of the lists start from; default that of --data.
-        out: folder for metrics, checkpoints, networks and records.jsonl.
-        device: auto, cpu, cuda or cuda:N.
-        workers: processes that read image files.
-        stack: runs that are trained as one network.
-        checkpoint_every: epochs between checkpoints.
-        test_every: epochs between tests of a classifier.
-        gradient_epochs: epochs after which leading and exact gradients are compared.
-        tensorboard: write the metrics for TensorBoard too.
-        download: fetch CIFAR first.
-        evaluate: fit probes and frozen rules at the end (CIFAR).
-    """
+def train(options: Train) -> None:
+    """Train the runs, evaluate them, and leave their records."""
+    config, out = options.config, options.out
     folder(out)
     read_records(out / "records.jsonl")
-    runs = grid(realization, beta, seeds)
-    for epoch in gradient_epochs:
+    runs = grid(options.realization, options.beta, options.seeds)
+    for epoch in options.gradient_epochs:
         if not 1 <= epoch <= config.epochs:
             raise ValueError(f"expected gradient epochs in [1, {config.epochs}], got {epoch}")
-    root, console = data_root(data), terminal()
-    job = Job(config, runs, out, checkpoint_every, test_every, gradient_epochs, stack, tensorboard)
-    with _ranks.processes(find_device(device)) as place:
+    root, console = data_root(options.data), terminal()
+    job = Job(
+        config,
+        runs,
+        out,
+        checkpoint_every=options.checkpoint_every,
+        test_every=options.test_every,
+        gradient_epochs=options.gradient_epochs,
+        stack=options.stack,
+        tensorboard=options.tensorboard,
+    )
+    with _ranks.processes(find_device(options.device)) as place:
         if config.dataset in CIFAR:
             if _ranks.world_size() > 1:
                 rule = "expected one process for CIFAR (its runs go side by side)"
                 raise ValueError(f"{rule}, got {_ranks.world_size()}")
-            records = _cifar(
-                job, load_cifar(config.dataset, root, download), place, console, evaluate
-            )
+            images = load_cifar(config.dataset, root, options.download)
+            records = _cifar(job, images, place, console, options.evaluate)
         else:
-            listed = load_images(config.dataset, lists or root, images or root)
+            listed = load_images(config.dataset, options.lists or root, options.images or root)
             records = []
             for run in job.runs:
                 one = replace(job, runs=(run,), out=out / run.name)
                 title = f"{config.dataset} {run.name}"
                 with Watch(console, title, config.epochs, quiet=_ranks.rank() > 0) as watch:
-                    done = train_images(one, listed, place, workers, watch, watch.tick)
+                    done = train_images(one, listed, place, options.workers, watch, watch.tick)
                 records += base_records(done, len(listed.train))
         if _ranks.rank() == 0:
             add_records(out / "records.jsonl", records)
@@ -143,67 +89,32 @@ def _cifar(
     return base_records(done, len(subset))
 
 
-def extract(
-    path: tyro.conf.Positional[Path],
-    out: Path,
-    data: Path | None = None,
-    lists: Path | None = None,
-    images: Path | None = None,
-    balanced: bool = False,
-    imbalance: float | None = None,
-    dtype: Literal["float16", "float32"] = "float16",
-    device: str = "auto",
-    workers: int = WORKERS,
-) -> None:
-    """Write the Encoder and Projection features of a trained network as a feature store.
-
-    Args:
-        path: RUN.safetensors of a training, or what import-proco wrote.
-        out: the store, a name that ends in .safetensors.
-        data: folder of CIFAR in any of its forms; default $RESULTANT_DATA, else ./data.
-        lists: folder of ImageNet_LT_train.txt and the like; default that of --data.
-        images: folder that the paths of the lists start from; default that of --data.
-        balanced: the whole CIFAR training set, not its long-tailed subset.
-        imbalance: of the CIFAR subset, if not that of the run.
-        dtype: of the stored features.
-        device: auto, cpu, cuda or cuda:N.
-        workers: processes that read image files.
-    """
-    place, root, console = find_device(device), data_root(data), terminal()
-    loaded = load_network(path)
+def extract(options: Extract) -> None:
+    """Write the features of a network, and say what was written."""
+    place, root, console = find_device(options.device), data_root(options.data), terminal()
+    loaded = load_network(options.path)
     dataset = loaded.config.dataset
-    found = load_data(dataset, lists or root, images or root)
+    found = load_data(dataset, options.lists or root, options.images or root)
     with Watch(console, f"{dataset} features", 1) as watch:
         write_features(
             loaded,
             found,
-            out,
-            balanced=balanced,
-            imbalance=imbalance,
-            dtype=dtype,
+            options.out,
+            balanced=options.balanced,
+            imbalance=options.imbalance,
+            dtype=options.dtype,
             device=place,
-            workers=workers,
+            workers=options.workers,
             progress=lambda done, of: watch.tick(done / of),
         )
-    console.print(_contents(FeatureStore.open(out)))
+    console.print(_contents(FeatureStore.open(options.out)))
 
 
-def probe(
-    store: tyro.conf.Positional[Path],
-    config: tyro.conf.OmitArgPrefixes[ProbeConfig] = ProbeConfig(),  # noqa: B008 (frozen)
-    device: str = "auto",
-    out: Path | None = None,
-) -> None:
-    """Fit a linear probe to each of the features of a store and test it.
-
-    Args:
-        store: a feature store, as extract writes them.
-        config: how the probes are trained.
-        device: auto, cpu, cuda or cuda:N.
-        out: a file for the accuracies, JSON.
-    """
-    place, console = find_device(device), terminal()
-    opened = FeatureStore.open(store)
+def probe(options: Probe) -> None:
+    """Fit the probes and tell what they reach."""
+    place, console = find_device(options.device), terminal()
+    refuse_network(options.store)
+    opened = FeatureStore.open(options.store)
     names = [
         name.removeprefix("train/")
         for name in opened.features
@@ -211,7 +122,7 @@ def probe(
     ]
     if not names or not {"train/labels", "test/labels"} <= set(opened):
         rule = "expected features and labels of train and test"
-        raise ValueError(f"{rule}, got {', '.join(opened)} in {store}")
+        raise ValueError(f"{rule}, got {', '.join(opened)} in {options.store}")
     with Watch(console, "probes", 1) as watch:
         result = linear_probes(
             [opened[f"train/{name}"].to(place).float() for name in names],
@@ -219,7 +130,7 @@ def probe(
             [opened[f"test/{name}"].to(place).float() for name in names],
             opened["test/labels"].to(place),
             opened.num_classes,
-            config,
+            options.config,
             counts=opened.label_counts(),
             progress=lambda done, of: watch.tick(done / of),
         ).to_dict()
@@ -229,21 +140,18 @@ def probe(
         values = (result["accuracy"], *groups.values())
         shown.add_row(name, *(percent(each[i]) for each in values))  # type: ignore[index]
     console.print(shown)
-    if out is not None:
-        about = {"store": str(store), "metadata": opened.metadata, "features": names, **result}
-        checkpoint.write_text(out, json.dumps(about, indent=1) + "\n")
+    if options.out is not None:
+        about = {"store": str(options.store), "metadata": opened.metadata, "features": names}
+        about |= result
+        checkpoint.write_text(options.out, json.dumps(about, indent=1) + "\n")
 
 
-def import_proco(path: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path]) -> None:
-    """Convert a checkpoint of ProCo's authors to safetensors, without running what it holds.
-
-    Args:
-        path: their ckpt.pth.tar.
-        out: the file to write, a name that ends in .safetensors.
-    """
+def import_proco(options: ImportProco) -> None:
+    """Convert a checkpoint and say what is in it."""
+    out = options.out
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
-    read = convert(path, out)
+    read = convert(options.path, out)
     shown = Table(title=str(out), title_justify="left", show_header=False)
     number = sum(a.numel() for name, a in read.weights.items() if "num_batches" not in name)
     best = "unknown" if read.best_accuracy is None else f"{read.best_accuracy:.2f} %"
@@ -262,12 +170,6 @@ def import_proco(path: tyro.conf.Positional[Path], out: tyro.conf.Positional[Pat
     }.items():
         shown.add_row(name, str(value))
     terminal().print(shown)
-
-
-def terminal() -> Console:
-    """Where to print; a file has no width, and gets lines that are long enough for a table."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def grid(
@@ -306,6 +208,20 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
     return device
+
+
+def require_temperature(tau: float) -> None:
+    """Raise unless the temperature is one, before features are read, which may take long."""
+    if not 0 < tau < math.inf:
+        raise ValueError(f"expected tau > 0 and finite, got {tau:g}")
+
+
+def refuse_network(path: Path | str) -> None:
+    """Raise if there is a network where features are expected."""
+    network = find_network(path)
+    if network is not None:
+        rule = f"expected features, got a network: {network}"
+        raise ValueError(f"{rule}; resultant extract writes its features")
 
 
 def folder(out: Path) -> None:
@@ -373,7 +289,9 @@ def accuracies(records: Sequence[dict]) -> Table:
     taken = [name for name in cells if any(v is not None for row in cells[name] for v in row)]
     shown = Table("run", "loss", *taken, title="accuracy in percent", title_justify="left")
     for column in shown.columns:
-        column.no_wrap = True
+        # A narrow terminal folds, and loses no digit.
+        column.overflow, column.min_width = "fold", len("81.00")
+    shown.columns[1].min_width = len("1.2345")
     for i, record in enumerate(records):
         loss = record["last"].get("loss")
         values = [" / ".join(percent(v) for v in cells[name][i]) for name in taken]

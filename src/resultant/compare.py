@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import torch
-import tyro
 from rich.console import Console
 from torch import Tensor
 
 from resultant.analyze import (
-    Estimator,
     Prepared,
     Watch,
     about,
@@ -25,7 +22,7 @@ from resultant.analyze import (
     require_room,
     tell,
 )
-from resultant.commands import data_root, find_device
+from resultant.commands import data_root, find_device, require_temperature
 from resultant.data.cifar import Cifar
 from resultant.data.store import FeatureStore
 from resultant.extract import (
@@ -38,6 +35,7 @@ from resultant.extract import (
     require_images,
 )
 from resultant.frozen import Analysis, FrozenSpace, decide
+from resultant.options import Compare
 from resultant.report import comparison, page
 from resultant.train_images import ListedImages
 
@@ -45,45 +43,16 @@ from resultant.train_images import ListedImages
 Asked = tuple[Loaded, Cifar | ListedImages]
 
 
-def compare(
-    a: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="A")]],
-    b: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="B")]],
-    out: Path = Path("out/compare"),
-    features: str | None = None,
-    labels: str | None = None,
-    temperature: float = 0.1,
-    estimator: Estimator = "mle",
-    data: Path | None = None,
-    lists: Path | None = None,
-    images: Path | None = None,
-    device: str = "cpu",
-) -> None:
-    """Put two feature sets side by side, or two trained networks, and say which is better.
-
-    Features of one name are compared; where each has a single one, these. Of a network the
-    features are extracted first. It is RUN.safetensors of a training, or its folder if that has one
-    network only, or what import-proco wrote; or checkpoint.safetensors:RUN of a training that is
-    not done.
-
-    Args:
-        a: features as for analyze, or a trained network.
-        b: the same.
-        out: the folder to write; an earlier report there is replaced.
-        features: the array or Parquet column of features; all by default.
-        labels: the array or Parquet column of labels.
-        temperature: the shared temperature tau of the scores.
-        estimator: how concentrations are estimated.
-        data: folder of the images of networks; default $RESULTANT_DATA, else ./data.
-        lists: folder of ImageNet_LT_train.txt and the like; default that of --data.
-        images: folder that the paths of the lists start from; default that of --data.
-        device: cpu, cuda, cuda:N, or auto.
-    """
+def compare(options: Compare) -> None:
+    """Compare the two, write the page of it, and tell its facts."""
     page.require()
-    page.require_place(out)
-    place, console, given = find_device(device), Console(), (a, b)
-    networks = _networks(given, data, lists, images)
+    page.require_place(options.out)
+    require_temperature(options.temperature)
+    a, b, features = options.a, options.b, options.features
+    place, console, given = find_device(options.device), Console(), (a, b)
+    networks = _networks(given, options.data, options.lists, options.images)
     both = {
-        i: prepare(FeatureStore.open(path, features=features, labels=labels))
+        i: prepare(FeatureStore.open(path, features=features, labels=options.labels))
         for i, path in enumerate(given)
         if i not in networks
     }
@@ -105,11 +74,13 @@ def compare(
             store = FeatureStore.open(file, features=features)
             store.where = str(given[i])
             both[i] = replace(prepare(store), features=chosen[i])
+        for i, side in enumerate(comparison.SIDES):
+            check(both[i], watch.of(side))
         sides = []
         for i, side in enumerate(comparison.SIDES):
             asked, step = comparison.QUESTIONS, watch.of(side)
-            check(both[i], step)
-            sides.append(analyzed(both[i], asked, temperature, estimator, step, device=place))
+            rule = options.temperature, options.estimator
+            sides.append(analyzed(both[i], asked, *rule, step, device=place))
         same, pairs, verdicts = same_rows(both[0], both[1]), {}, {}
         for name, pair in names.items():
             answers = [side[feature] for side, feature in zip(sides, pair, strict=True)]
@@ -120,9 +91,9 @@ def compare(
         facts = {"A": about(both[0], place), "B": about(both[1], place)}
         wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
         made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
-        folder = stack.enter_context(page.whole_folder(out))
+        folder = stack.enter_context(page.whole_folder(options.out))
         page.write_page(folder, made, watch)
-    tell(console, made, out)
+    tell(console, made, options.out)
 
 
 def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
@@ -185,7 +156,18 @@ def _alike(
         if None not in of and of[0] != of[1]:
             got = f"{of[0]} in {given[0]} and {of[1]} in {given[1]}"
             raise ValueError(f"expected one {what} in both, got {got}")
+    _require_same_classes(given, stores)
     return paired(names, given)
+
+
+def _require_same_classes(given: Sequence[Path], stores: Mapping[int, Prepared]) -> None:
+    """Raise where both have names of their classes, or both only labels, and these differ."""
+    names = [each.names for _, each in sorted(stores.items())]
+    if len(names) == 2 and len({all(map(str.isdecimal, of)) for of in names}) == 1:
+        for c, (of_a, of_b) in enumerate(zip(*names, strict=True)):
+            if of_a != of_b:
+                got = f"{of_a} in {given[0]} and {of_b} in {given[1]}"
+                raise ValueError(f"expected the same classes in both, got as class {c} {got}")
 
 
 def _right(space: FrozenSpace, analysis: Analysis) -> Tensor:

@@ -20,7 +20,14 @@ from resultant import _checks as checks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._entropy import cross_entropy
 from resultant._features import shape_of
-from resultant.bank import ProCoBank, Snapshot, WideModule, require_run_labels, require_runs
+from resultant.bank import (
+    ProCoBank,
+    Snapshot,
+    WideModule,
+    by_view,
+    require_run_labels,
+    require_runs,
+)
 from resultant.classes import ClassState
 from resultant.gain import FAMILIES, NAMED, REALIZATIONS, mean_and_targets
 from resultant.score import vmf_score, vmf_score_and_slope
@@ -157,7 +164,7 @@ class ProCoLoss(WideModule):
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         snapshot = self.bank.update(z, y)
         with torch.autocast(z.device.type, enabled=False):
-            views = _computing(z).reshape(-1, *self.runs, *z.shape[-2:])
+            views = by_view(_computing(z), self.runs)
             labels = _labels(y, len(views), self.runs)
             scores = self._scores(views, snapshot, labels)
             return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
@@ -167,9 +174,9 @@ class ProCoLoss(WideModule):
         [V, ...]; without the prior, and without an update."""
         self.bank.require(z)
         with torch.autocast(z.device.type, enabled=False):
-            views = _computing(z).reshape(-1, *self.runs, *z.shape[-2:])
+            views = by_view(_computing(z), self.runs)
             scores = self._scores(views, self.bank.snapshot(views.dtype))
-            return scores.movedim(0, -2).reshape(*z.shape[:-1], -1)
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], self.bank.num_classes)
 
     def check(self) -> None:
         """Raise if a step since the last call met a target gain that has no temperature."""
@@ -311,7 +318,7 @@ class LogitAdjustedCrossEntropy(WideModule):
             raise ValueError(f"{rule}, got {shape_of(logits)}")
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
         with torch.autocast(logits.device.type, enabled=False):
-            views = _computing(logits).reshape(-1, *self.runs, *logits.shape[-2:]).movedim(-2, 0)
+            views = by_view(_computing(logits), self.runs).movedim(-2, 0)
             labels = _labels(y, views.shape[1], self.runs)
             return cross_entropy(views, self.log_prior, labels).mean((0, 1))
 

@@ -58,11 +58,10 @@ class Metrics:
         checkpoint.write_text(self.path, "".join(kept))
         self.board: Any = None
         if tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise ValueError("expected tensorboard: pip install tensorboard") from None
-            self.board = SummaryWriter(out)
+            from torch.utils.tensorboard import SummaryWriter
+
+            # What an earlier job wrote past the checkpoint goes, as it does from the lines.
+            self.board = SummaryWriter(out, purge_step=first + 1)
 
     def write(self, epoch: int, seen: list[dict[str, Any]]) -> None:
         lines = []
@@ -83,5 +82,7 @@ class Metrics:
                 for name, value in values.items():
                     if isinstance(value, float):
                         self.board.add_scalar(f"{name}/{run.name}", value, epoch + 1)
+        if self.board is not None:
+            self.board.flush()
         with self.path.open("a") as file:
             file.write("".join(lines))

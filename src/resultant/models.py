@@ -16,15 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant.fused_block import FusedBlock, fits
-from resultant.norm import NormRelu, channels_last
+from resultant.norm import NormRelu, channels_last, fused
 
 WIDTHS = (16, 32, 64)
 BLOCKS = 5
 HIDDEN = 512
 # Channels of a pixel's 3 x 3 x 3 neighbourhood, filled up for the tensor cores.
 PATCH = 32
-# Bytes of the neighbourhoods that are written out at a time.
-NEAR_BYTES = 1 << 30
 
 
 class Outputs(NamedTuple):
@@ -70,24 +68,6 @@ def _diagonal(dense: Tensor, groups: int, block: int) -> Tensor:
     return split.diagonal(dim1=1, dim2=3)
 
 
-def _by_products(x: Tensor, weight: Tensor, stride: int) -> Tensor:
-    """The convolutions as matrix products of neighbourhoods, some images at a time.
-
-    cuDNN takes four times as long for float32 without TF32.
-    """
-    runs, o, i = weight.shape[:3]
-    kernel = weight.permute(0, 3, 4, 2, 1).reshape(runs, 9 * i, o)
-    height = max(1, NEAR_BYTES // (9 * x[0].numel() * x.element_size()))
-    pieces = []
-    for piece in x.split(height):
-        pixels = F.pad(piece.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
-        near = pixels.unfold(1, 3, stride).unfold(2, 3, stride).unflatten(3, (runs, i))
-        out = near.permute(3, 0, 1, 2, 5, 6, 4).reshape(runs, -1, 9 * i) @ kernel
-        out = out.unflatten(1, near.shape[:3]).permute(1, 2, 3, 0, 4)
-        pieces.append(out.flatten(3))
-    return torch.cat(pieces).permute(0, 3, 1, 2)
-
-
 class StackedConv(nn.Module):
     """A 3 x 3 convolution of every run: x [N, runs * i, H, W] to [N, runs * o, H', W']."""
 
@@ -107,8 +87,6 @@ class StackedConv(nn.Module):
                 )
                 self._dense = channels_last(self._dense)
             return _BlockConv.apply(x, self.weight, self._dense, self.stride)
-        if x.is_cuda and not self.training and x.dtype is torch.float32:
-            return _by_products(x, self.weight, self.stride)
         weight = self.weight.flatten(0, 1).to(x.dtype)
         return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
 
@@ -158,15 +136,27 @@ class Block(nn.Module):
         self.bn2 = NormRelu(runs, o)
         self.following, self.fuse = following, fuse
 
-    def forward(self, x: Tensor, shortcut: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, shortcut: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.fuse and self.training and fits(x, self.conv1.weight):
             one, two = (
                 (c.weight, n.weight, n.bias, n.running_mean, n.running_var)
                 for c, n in ((self.conv1, self.bn1), (self.conv2, self.bn2))
             )
             return FusedBlock.apply(x, shortcut, *one, *two, self.following)
+        if not self.training and not torch.is_grad_enabled() and _infers(x):
+            from resultant._inference_kernel import convolve
+
+            x = convolve(x, self.conv1.weight, *self.bn1.line(), None, self.conv1.stride)
+            x = convolve(x, self.conv2.weight, *self.bn2.line(), channels_last(shortcut), 1)
+            return x, self.bn2.shortcut(x, self.following)
         x, _ = self.bn1(self.conv1(x))
         return self.bn2(self.conv2(x), shortcut, self.following)
+
+
+def _infers(x: Tensor) -> bool:
+    """Whether there are kernels for this outside of training."""
+    wanted = x.is_cuda and x.dtype is torch.float32 and fused()
+    return wanted and x.is_contiguous(memory_format=torch.channels_last)
 
 
 class Encoder(nn.Module):

@@ -45,7 +45,16 @@ class NormRelu(nn.Module):
             )
         x = self.normalized(x)
         out = F.relu(x if residual is None else x + residual)
-        return out, None if shortcut is None else _shortcut(out, self.weight, shortcut)
+        return out, self.shortcut(out, shortcut)
+
+    def shortcut(self, out: Tensor, wide: int | None) -> Tensor | None:
+        """The shortcut into a block of ``wide`` channels, if there is one."""
+        return None if wide is None else _shortcut(out, self.weight, wide)
+
+    def line(self) -> tuple[Tensor, Tensor]:
+        """What the norm is out of training: scale and shift [runs, channels]."""
+        scale = self.weight / (self.running_var + EPS).sqrt()
+        return scale, self.bias - self.running_mean * scale
 
     def normalized(self, x: Tensor) -> Tensor:
         """Batch norm alone, of x [N, runs * channels, ...]."""

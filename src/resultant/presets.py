@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from resultant.gain import REALIZATIONS
-
 Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
 Objective = Literal["contrastive", "joint"]
 Schedule = Literal["cosine", "step"]
@@ -32,12 +30,18 @@ CHOICES = {
 
 CIFAR = ("cifar10", "cifar100")
 
+# Runs in one stack on a GPU; more go side by side on streams of their own.
+STACK = 12
+# Processes that read image files.
+WORKERS = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """What defines a training run, its realization, strength and seed aside."""
 
     dataset: Dataset = "cifar10"
+    """What is learned."""
     imbalance: float = 100.0
     """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
     architecture: str = "resnet32"
@@ -47,29 +51,39 @@ class TrainConfig:
     size: int = 32
     """Height and width of a view."""
     objective: Objective = "contrastive"
+    """The contrastive loss alone, or together with that of a classifier."""
     alpha: float = 1.0
     """Weight of the classification loss in joint training."""
+    contrastive_weight: float = 1.0
+    """Weight of the contrastive loss."""
     temperature: float = 0.1
+    """tau of the contrastive scores."""
     prior: float = 1.0
     """gamma: the coefficient of log pi_c in the contrastive logits."""
     classifier_prior: float | None = None
     """The same for the classifier of joint training; that of the contrastive logits if None."""
     family: Family = "linear"
+    """How beta goes from equal gains to native ones: along a line, or by powers."""
     estimator: Estimator = "proco"
+    """How concentrations are estimated from the lengths of class means."""
     leave_out: bool = False
     """Score a query against its own class without the query."""
     contrastive_view: ContrastiveKind = "simclr"
-    """What both contrastive views are: resized crops with colour jitter, or those of a classifier,
-    AutoAugment and Cutout (CIFAR)."""
+    """Both contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
     """A third view, which the classifier reads; without it the classifier reads both others."""
     epochs: int = 200
+    """Passes over the training images."""
     batch_size: int = 256
     """Images of a step, over all processes; each has two or three views."""
     learning_rate: float = 0.3
+    """The largest of the schedule."""
     momentum: float = 0.9
+    """Of SGD."""
     weight_decay: float = 2e-4
+    """Of SGD."""
     schedule: Schedule = "cosine"
+    """How the learning rate falls: along a cosine, or by steps."""
     warmup: int = 0
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
@@ -92,9 +106,12 @@ class TrainConfig:
         for name in ("temperature", "learning_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"expected {name} > 0 and finite, got {getattr(self, name)}")
-        for name in ("alpha", "momentum", "weight_decay"):
+        for name in ("alpha", "contrastive_weight", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"expected {name} >= 0 and finite, got {getattr(self, name)}")
+        for name in ("prior", "classifier_prior"):
+            if not math.isfinite(getattr(self, name) or 0.0):
+                raise ValueError(f"expected {name} to be finite, got {getattr(self, name)}")
         if self.clip is not None and (self.dataset in CIFAR or not 0 < self.clip < math.inf):
             rule = "expected clip > 0 and finite, and None for CIFAR"
             raise ValueError(f"{rule}, got {self.clip} for {self.dataset}")
@@ -136,6 +153,9 @@ class Run:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # Here, since it loads torch, which the settings alone do not need.
+        from resultant.gain import REALIZATIONS
+
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
@@ -148,6 +168,40 @@ class Run:
     def name(self) -> str:
         strength = "" if self.realization in ("native", "cosine") else f"-beta{self.beta:g}"
         return f"{self.realization}{strength}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """How probes are trained; the values of tab:frozen-hyperparameters."""
+
+    epochs: int = 100
+    """Passes over the training features."""
+    batch_size: int = 256
+    """Features of a step."""
+    learning_rate: float = 0.1
+    """Of the first epoch; it falls along a cosine."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 0.0
+    """Of SGD."""
+    seed: int = 0
+    """Of the order of the features."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"expected learning_rate > 0 and finite, got {self.learning_rate}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"expected momentum in [0, 1), got {self.momentum}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"expected weight_decay >= 0 and finite, got {self.weight_decay}")
+
+    def rate(self, epoch: int) -> float:
+        r"""The cosine schedule :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`, constant over an epoch."""
+        return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
 _IMAGES: dict[str, Any] = {

@@ -18,38 +18,11 @@ from torch import Tensor
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_labels, shape_of
 from resultant.precision import full_precision
+from resultant.presets import ProbeConfig
 from resultant.shots import group_masks as shot_groups
 
 # Bytes of test features and logits at a time.
 CHUNK_BYTES = 1 << 28
-
-
-@dataclass(frozen=True)
-class ProbeConfig:
-    """How probes are trained; the values of tab:frozen-hyperparameters."""
-
-    epochs: int = 100
-    batch_size: int = 256
-    learning_rate: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"expected learning_rate > 0 and finite, got {self.learning_rate}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"expected momentum in [0, 1), got {self.momentum}")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"expected weight_decay >= 0 and finite, got {self.weight_decay}")
-
-    def rate(self, epoch: int) -> float:
-        r"""The cosine schedule :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`, constant over an epoch."""
-        return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,6 +88,8 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
 
     Nothing of the file is executed, and no more memory is taken than the file is long, a few times.
     """
+    if os.path.isdir(path):
+        raise ValueError(f"expected a checkpoint of ProCo, got a folder: {os.fspath(path)}")
     with open(path, "rb") as file:
         try:
             if file.read(2) != b"PK":

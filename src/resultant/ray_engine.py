@@ -201,8 +201,6 @@ def _decided(
     rule: FrozenSpace, policies: Sequence[Policy], at: Tensor, z: Tensor, y: Tensor
 ) -> dict[str, Tensor]:
     """The decisions [k, P] of policies on rows that stand ``at`` [k]."""
-    # For the error that names the row.
-    unit(z, "test", at)
     rule.test, rule.test_labels = z, y
     found = decide(rule, policies)
     return {name: torch.stack(list(getattr(found, name).values()), 1) for name in COLUMNS}

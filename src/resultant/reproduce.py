@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from resultant import checkpoint
+from resultant.options import Reproduce
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
+from resultant.paper.artefact import STATUSES, VERDICTS
 from resultant.paper.brought import read_brought
 from resultant.paper.inputs import digest
-from resultant.paper.plan import PLANS, estimate, measured, missing
-from resultant.paper.records import read_lines
+from resultant.paper.plan import PLANS, standing
+from resultant.paper.records import read_folder
 from resultant.paper.words import (
     HEADINGS,
+    PLAN_HEADINGS,
     as_json,
     claim_row,
     foreign_commands,
     grid,
     listing,
     markdown,
+    plans_note,
+    read_as,
     said_change,
 )
 from resultant.report import page
@@ -42,71 +45,49 @@ td { white-space: normal; }
 ENLARGED = 1.6
 
 
-def reproduce(
-    what: tyro.conf.Positional[tuple[str, ...]] = ("all",),
-    results: Path = Path("results"),
-    out: Path = Path("out/reproduce"),
-    text: Path = Path("REPRODUCTION.md"),
-    store: tuple[str, ...] = (),
-    records: tuple[Path, ...] = (),
-    data: Path | None = None,
-    work: Path = Path("out/plans"),
-    device: str = "auto",
-    seeds: tuple[int, ...] = (),
-    jobs: tuple[str, ...] = (),
-    minutes: float | None = None,
-    dry_run: bool = False,
-) -> None:
-    """The paper's tables, figures and claims beside our numbers.
+def reproduce(options: Reproduce) -> None:
+    """List, show or write what is asked for, or run a plan."""
+    from resultant.commands import data_root, find_device
+    from resultant.watch import terminal
 
-    ``list`` says which there are and how far they are rerun, a name such as ``joint-fc`` or
-    ``claims`` shows one, ``all`` writes REPRODUCTION.md and a page with every figure. ``run PLAN``
-    trains what a plan has no records of yet.
-
-    Args:
-        what: list, all, claims, names of artefacts, or run and the name of a plan.
-        results: folder of records, one JSON line a run.
-        out: folder for the page and the figures.
-        text: where ``all`` writes the whole as Markdown.
-        store: feature stores of data that are not shipped, as NAME=FILE.
-        records: records.jsonl of trainings on such data, and what probe --out wrote of them.
-        data: folder of CIFAR for ``run``; default $RESULTANT_DATA, else ./data.
-        work: folder for the networks and checkpoints of ``run``.
-        device: of ``run``: auto, cpu, cuda or cuda:N.
-        seeds: of ``run``, if not those of the plan.
-        jobs: of ``run``, if not all of the plan.
-        minutes: of ``run``: stop at a checkpoint after so long; the same command goes on from it.
-        dry_run: of ``run``: say what there is to do and how long it takes.
-    """
-    from resultant.commands import data_root, find_device, terminal
-
-    console = terminal()
+    console, what, out = terminal(), options.what, options.out
     if what and what[0] == "run":
         from resultant.paper.run import run_plan
 
-        if len(what) != 2:
+        if len(what) != 2 or what[1] not in PLANS:
             known = ", ".join(PLANS)
             raise ValueError(f"expected run and one plan ({known}), got {' '.join(what)}")
-        options: dict[str, Any] = {"seeds": seeds or None, "only": jobs, "minutes": minutes}
-        root = Path("data") if dry_run else data_root(data)
-        run_plan(what[1], root, work, results, find_device(device), dry_run=dry_run, **options)
+        run_plan(
+            what[1],
+            Path("data") if options.dry_run else data_root(options.data),
+            options.work,
+            options.results,
+            find_device(options.device),
+            seeds=options.seeds or None,
+            only=options.jobs,
+            minutes=options.minutes,
+            dry_run=options.dry_run,
+        )
         return
     names = _names(what)
-    every = [*Records.read(results), *read_brought(records)]
-    evidence = Evidence(Records(every), _stores(store))
+    every = [*read_folder(options.results), *read_brought(options.records)]
+    evidence = Evidence(Records(every), _stores(options.store))
     if not len(evidence.records):
-        console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
+        console.print(
+            f"no records in {options.results}: cells of trainings are empty", highlight=False
+        )
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
-        _list(console, found, results)
+        _list(console, found, options.results)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
-        write_page(out, found, told, evidence, console)
-        made_from = digest(results, [*evidence.stores.values(), *records])
-        made = markdown(ARTEFACTS, found, told, len(evidence.records), made_from)
-        checkpoint.write_text(text, made)
-        console.print(f"{text}, {out / 'index.html'}", highlight=False)
+        write_page(out, found, told, evidence, options.results, console)
+        made_from = digest(options.results, [*evidence.stores.values(), *options.records])
+        number = len(evidence.records)
+        made = markdown(ARTEFACTS, found, told, number, options.results, made_from)
+        checkpoint.write_text(options.text, made)
+        console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return
     for name, outcome in found.items():
         _show(console, ARTEFACTS[name], outcome, out)
@@ -156,14 +137,8 @@ def _list(console: Console, found: Mapping[str, Outcome], results: Path) -> None
     headings = ("name", "label", "status", "what would add to it")
     rows = [tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found)]
     console.print(_rich("artefacts", headings, rows))
-    us_a_view = measured(Records.read(results))
-    for plan in PLANS.values():
-        jobs = plan.jobs()
-        left = missing(jobs, Records(read_lines(results / f"{plan.name}.jsonl")))
-        cost = f"{len(jobs)} jobs done"
-        if left:
-            cost = f"{len(jobs) - len(left)} jobs done, left: {estimate(left, us_a_view)}"
-        console.print(f"plan {plan.name} ({plan.title}): {cost}", highlight=False, soft_wrap=True)
+    console.print(_rich("plans", PLAN_HEADINGS, standing(results)))
+    console.print(plans_note(results).replace("`", ""), highlight=False, soft_wrap=True)
     for what, commands in foreign_commands(ARTEFACTS):
         console.print(f"\n{what}:", highlight=False)
         for command in commands:
@@ -174,6 +149,9 @@ def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
     from rich.table import Table as Shown
 
     shown = Shown(*headings, title=title, title_justify="left", show_lines=title == "claims")
+    for column in shown.columns:
+        # A narrow terminal folds, and loses no digit.
+        column.overflow = "fold"
     for row in rows:
         shown.add_row(*(cell.replace("[", r"\[") for cell in row))
     return shown
@@ -220,8 +198,9 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
         headings, rows = grid(outcome.cells)
         title = "Paper / ours" if any(cell.paper for cell in outcome.cells) else "Ours"
         tables.append(_table("values", title, headings, rows, artefact.label))
-    if outcome.changes:
-        headings, rows = said_change(outcome.changes)
+    tested = [change for change in outcome.changes if change.differences]
+    if tested:
+        headings, rows = said_change(tested)
         tables.append(
             _table("changes", "Changes, paired over seeds", headings, rows, artefact.label)
         )
@@ -229,8 +208,14 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
         Whole(name, artefact.title, "", artefact.label, _nothing, draw)
         for name, draw in outcome.drawings.items()
     ]
-    text = "\n".join((f"{artefact.status(outcome)}.", *outcome.notes))
+    text = "\n".join((f"{artefact.title}: {artefact.status(outcome)}.", *outcome.notes))
     return page.Section(artefact.name, artefact.label, text, drawings, tables)
+
+
+def _foreign() -> str:
+    """What somebody who has the data would enter, a command a line."""
+    parts = ((f"{what}:", *commands) for what, commands in foreign_commands(ARTEFACTS))
+    return "\n".join(line.strip() for part in parts for line in part)
 
 
 def _table(
@@ -245,6 +230,7 @@ def write_page(
     found: Mapping[str, Outcome],
     told: Sequence[Claim],
     evidence: Evidence,
+    results: Path,
     console: Console,
 ) -> None:
     """The page with every figure and table, which needs nothing else."""
@@ -254,16 +240,21 @@ def write_page(
     page.require_place(out)
     made = versions(_cpu())
     verdicts = [claim.verdict for claim in told]
-    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in dict.fromkeys(verdicts))
+    counts = ", ".join(f"{v}: {n}" for v in VERDICTS if (n := verdicts.count(v)))
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
-    stands = ", ".join(f"{s} {statuses.count(s)}" for s in dict.fromkeys(statuses))
+    stands = ", ".join(f"{s}: {n}" for s in STATUSES if (n := statuses.count(s)))
     rows = [claim_row(claim) for claim in told]
     sections = [
         page.Section(
-            *("claims", "Claims", "Sentences of the paper with a number in them."),
+            *("claims", "Claims", f"Sentences of the paper with a number in them.\n{read_as()}"),
             tables=[_table("claims", "Claims", HEADINGS, rows, "")],
         ),
         *(_section(ARTEFACTS[name], outcome) for name, outcome in found.items()),
+        page.Section(
+            *("plans", "Left to run", plans_note(results).replace("`", "")),
+            tables=[_table("plans", "Plans", PLAN_HEADINGS, standing(results), "")],
+        ),
+        page.Section("foreign", "With data that may not be shipped", _foreign()),
     ]
     whole = page.Page(
         title="The paper beside our numbers",

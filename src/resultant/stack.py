@@ -78,7 +78,7 @@ class Stack:
         """The loss [runs] of the views of a batch (alg:controlled-training)."""
         n = labels.shape[-1]
         views = outputs.projection.unflatten(1, (-1, n)).transpose(0, 1)  # [V, runs, N, p]
-        loss = self.proco(views[:2], labels)
+        loss = self.config.contrastive_weight * self.proco(views[:2], labels)
         if self.classification is not None:
             assert outputs.logits is not None
             logits = outputs.logits.unflatten(1, (-1, n)).transpose(0, 1)

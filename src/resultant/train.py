@@ -8,6 +8,7 @@ realization.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import time
@@ -30,11 +31,9 @@ from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.metrics import Metrics
 from resultant.models import Outputs, StackedResNet32, patches
 from resultant.precision import full_precision
-from resultant.presets import Run, TrainConfig
+from resultant.presets import STACK, Run, TrainConfig
 from resultant.stack import Stack
 
-# Runs in one stack on a GPU; more go side by side on streams of their own.
-STACK = 12
 # Images that pass through a network at a time when it is not trained.
 PIECE = 2500
 # Queries of the gradient diagnostic.
@@ -71,6 +70,8 @@ class Job:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(f"expected different runs, got {', '.join(sorted(twice))} twice")
+        if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("expected tensorboard: pip install tensorboard")
         # Runs of one seed read the same images, and so stand together.
         order = sorted(self.runs, key=lambda run: run.seed)
         object.__setattr__(self, "runs", tuple(order))

@@ -26,14 +26,13 @@ from resultant.data.images import (
 )
 from resultant.data.lists import DATASETS, ImageList, load_lists
 from resultant.models import Outputs
-from resultant.presets import TrainConfig
+from resultant.presets import WORKERS, TrainConfig
 from resultant.probe import shot_groups
 from resultant.stack import Stack
 from resultant.train import Job, Progress, Test, Trained, train
 
 # Files of a list that are looked for beforehand; all would take minutes on a network disk.
 LOOKED_FOR = 1000
-WORKERS = 8
 # Batches that each worker is ahead; one of 256 images is half a gigabyte.
 PREFETCH = 2
 

@@ -1,16 +1,26 @@
-"""Progress of long work: a bar on a terminal, a line an epoch elsewhere."""
+"""What is shown of long work: a bar on a terminal, a line an epoch elsewhere."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from resultant.train import Progress
+if TYPE_CHECKING:
+    from resultant.train import Progress
+
+# Columns of what is not a terminal.
+WIDTH = 160
+
+
+def terminal() -> Console:
+    """Where to print; a file has no width, and gets lines that are long enough for a table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
 
 
 class Shown:
@@ -55,7 +65,7 @@ class Watch(Shown):
         text = said(progress)
         self.bar.update(self.task, completed=self.done, said=text)
         if not self.console.is_terminal and not self.quiet:
-            print(f"{self.title}: {text}", flush=True)
+            self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
     def tick(self, share: float) -> None:
         self.bar.update(self.task, completed=self.done + share)

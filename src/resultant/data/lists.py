@@ -93,7 +93,7 @@ def read_list(
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ValueError(f"expected the list {os.fspath(path)}, got no such file") from None
-    except UnicodeDecodeError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected {os.fspath(path)} to be a text file, got: {error}") from None
     paths, labels = [], []
     for number, line in enumerate(text.split("\n"), start=1):

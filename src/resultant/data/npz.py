@@ -50,7 +50,11 @@ def _rows(
     with archive.open(member) as opened:
         shape, order, layout = read_header(opened, member.file_size, member.filename)
         header = opened.tell()
-    dtype = as_tensor(np.empty(0, layout), path).dtype
+    try:
+        dtype = torch.from_numpy(np.empty(0, layout)).dtype
+    except (TypeError, ValueError):
+        rule = "numbers in this machine's byte order"
+        raise ValueError(f"{member.filename} of dtype {layout}, not {rule}") from None
     if order == "F" or not shape:
         # Its rows do not lie one after the other.
         return Held(as_tensor(read_member(archive, member), path))

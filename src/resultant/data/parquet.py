@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-LABELS = ("label", "labels", "target", "class")
+LABELS = ("label", "labels", "target", "targets", "class", "y")
 SPLIT = "split"
 
 # Features hardly compress; labels do, and are small.
@@ -68,6 +68,9 @@ def read_parquet(
                 raise ValueError(f"no column of lists of floats among {columns}")
             label = _label_column(schema, labels)
             used = [*chosen, *(n for n in (label, SPLIT) if n in schema.names)]
+            twice = next((n for n in used if schema.names.count(n) > 1), None)
+            if twice is not None:
+                raise ValueError(f"more than one column {twice!r}")
             _refuse_bombs(file, used, _size(path))
             found = {n: _rows(path, file, schema.field(n)) for n in chosen}
             y = None if label is None else _labels(file, schema.field(label))
@@ -125,7 +128,7 @@ class ParquetRows(Rows):
             for group in groups:
                 with _open(self.path, metadata) as file:
                     for batch in file.iter_batches(size, [group], [self.name]):
-                        piece = self._vectors(batch.column(0), top)
+                        piece = self._vectors(batch.column(self.name), top)
                         top += len(piece)
                         piece, skip = piece[skip:], max(0, skip - len(piece))
                         yield piece
@@ -206,17 +209,26 @@ def _label_column(schema: pa.Schema, labels: str | None) -> str | None:
     return labels
 
 
+def _leaves(file: pq.ParquetFile, fields: list[str]) -> list[int]:
+    """The columns of the file, such as ``z.list.element``, that are of some fields; names may have
+    dots of their own."""
+    found, schema = [], file.metadata.schema
+    for c in range(file.metadata.num_columns):
+        path = f"{schema.column(c).path}."
+        owner = max((n for n in file.schema_arrow.names if path.startswith(f"{n}.")), key=len)
+        found += [c] if owner in fields else []
+    return found
+
+
 def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
     """Raise if the columns would decode to far more than the file holds."""
     limit = FREE_BYTES + MAX_RATIO * size
-    total = 0
+    total, columns = 0, _leaves(file, used)
     for g in range(file.num_row_groups):
         group = file.metadata.row_group(g)
-        for c in range(group.num_columns):
-            column = group.column(c)
-            if column.path_in_schema.split(".")[0] in used:
-                # Eight bytes a number at the most, however they are encoded.
-                total += max(column.total_uncompressed_size, 8 * column.num_values)
+        for column in map(group.column, columns):
+            # Eight bytes a number at the most, however they are encoded.
+            total += max(column.total_uncompressed_size, 8 * column.num_values)
         if total > limit:
             got = f"{total:,} bytes or more from a file of {size:,}"
             raise ValueError(f"columns that decode to {got}, beyond the limit of {limit:,}")
@@ -225,12 +237,8 @@ def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
 def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
     """The rows of a list column, whose width is what the number of its values says."""
     metadata = file.metadata
-    values = 0
-    for g in range(metadata.num_row_groups):
-        group = metadata.row_group(g)
-        for c in range(group.num_columns):
-            if group.column(c).path_in_schema.split(".")[0] == field.name:
-                values += group.column(c).num_values
+    groups, columns = range(metadata.num_row_groups), _leaves(file, [field.name])
+    values = sum(metadata.row_group(g).column(c).num_values for g in groups for c in columns)
     width, odd = divmod(values, metadata.num_rows)
     if odd or not 1 <= width <= MAX_WIDTH:
         got = f"{values:,} numbers in {metadata.num_rows:,} rows of {field.name!r}"
@@ -243,7 +251,7 @@ def _labels(file: pq.ParquetFile, field: pa.Field) -> Tensor:
     pa = _arrow()[0]
     if not pa.types.is_integer(field.type):
         raise ValueError(f"labels {field.name!r} of {field.type}, not integers")
-    column = file.read([field.name]).column(0)
+    column = file.read([field.name]).column(field.name)
     if column.null_count:
         raise ValueError(f"{column.null_count} nulls among the labels {field.name!r}")
     return torch.from_numpy(column.to_numpy().astype(np.int64))
@@ -262,7 +270,7 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
 def _splits(file: pq.ParquetFile) -> dict[str, Tensor]:
     """The places of the rows of each split that the column `SPLIT` names."""
     pa = _arrow()[0]
-    column = file.read([SPLIT]).column(0).cast(pa.string()).combine_chunks().dictionary_encode()
+    column = file.read([SPLIT]).column(SPLIT).cast(pa.string()).combine_chunks().dictionary_encode()
     if column.null_count:
         raise ValueError(f"{column.null_count} nulls in the column {SPLIT!r}")
     codes = torch.from_numpy(column.indices.to_numpy().copy())

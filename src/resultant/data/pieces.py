@@ -20,7 +20,7 @@ from torch import Tensor
 from resultant.data.parquet import ParquetRows
 from resultant.data.readers import read_parquet_arrays
 from resultant.data.shards import Joined, Rows, Selected, join, split_of
-from resultant.data.store import FeatureStore
+from resultant.data.store import FeatureStore, require_vectors
 
 # Bytes of features that a worker reads at a time, about; a piece is that or one row group.
 PIECE_BYTES = 1 << 28
@@ -114,12 +114,16 @@ def _height(rows: Rows) -> int:
 
 
 def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:
-    """The rows at ascending places, from one reading: to go back would be to start again."""
+    """The rows at ascending places, looked at, from one reading: to go back would be to start
+    again."""
     end = int(places[-1]) + 1
     for top in range(int(places[0]), end, height):
         stop = min(top + height, end)
         low, high = torch.searchsorted(places, torch.tensor([top, stop])).tolist()
-        yield rows.read(top, stop)[places[low:high] - top]
+        chosen = places[low:high]
+        block = rows.read(top, stop)[chosen - top]
+        require_vectors(block, f"{rows.name} of {rows.path}", Selected(rows, chosen))
+        yield block
 
 
 def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:

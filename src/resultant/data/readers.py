@@ -11,8 +11,9 @@ from safetensors import SafetensorError
 
 from resultant.data._npy import as_tensor, map_npy
 from resultant.data.npz import map_npz
-from resultant.data.parquet import read_parquet
+from resultant.data.parquet import LABELS, read_parquet
 from resultant.data.shards import (
+    KINDS,
     Rows,
     Selected,
     Shard,
@@ -36,8 +37,11 @@ def read_arrays(
         files, keep = shards(path), False
     elif path.suffix == ".npy":
         files, keep = _pair(path), True
-    else:
+    elif path.suffix in KINDS:
         files, keep = [Shard(path, split_of(path.stem), path.stem)], True
+    else:
+        rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
+        raise ValueError(f"{rule}, got {'another' if path.exists() else 'no such file'}")
     parts: dict[str, list[tuple[str, Rows]]] = {}
     metadata: dict[str, Any] = {}
     for file in files:
@@ -137,8 +141,11 @@ def read_npy(path: Path, *, keep: bool = True) -> Rows:
 def _chosen(
     where: str, arrays: dict[str, Rows], features: str | None, labels: str | None
 ) -> dict[str, Rows]:
-    """Of the features only those called ``features``, and those called ``labels`` as labels."""
+    """Of the features only those called ``features``, and those called ``labels`` as labels;
+    without a name those that are called so, or else as in `LABELS`."""
     names = sorted({what_of(n) for n in arrays})
+    if labels is None and "labels" not in names:
+        labels = next((name for name in LABELS if name in names), None)
     for wanted in (features, labels):
         if wanted is not None and wanted not in names:
             raise ValueError(f"expected an array {wanted!r} in {where}, got {', '.join(names)}")

@@ -15,7 +15,8 @@ import shutil
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,10 @@ class Rows(ABC):
     @abstractmethod
     def read(self, start: int, stop: int) -> Tensor:
         """Rows start to stop, 0 <= start <= stop <= N."""
+
+    def where(self, row: int) -> str:
+        """How a row is found in the file that it comes from."""
+        return f"row {row}"
 
 
 class Held(Rows):
@@ -143,10 +148,10 @@ class Mapped(Rows):
 
 
 class Joined(Rows):
-    """The rows of several arrays of one width and dtype, in their order."""
+    """The rows of several arrays of one width and dtype, in their order, and their files."""
 
-    def __init__(self, parts: Sequence[Rows]) -> None:
-        self.parts = list(parts)
+    def __init__(self, parts: Sequence[Rows], files: Sequence[str]) -> None:
+        self.parts, self.files = list(parts), list(files)
         self.tops = [0]
         for part in parts:
             self.tops.append(self.tops[-1] + len(part))
@@ -161,6 +166,10 @@ class Joined(Rows):
         if len(pieces) == 1:
             return pieces[0]
         return torch.cat([torch.empty((0, *self.shape[1:]), dtype=self.dtype), *pieces])
+
+    def where(self, row: int) -> str:
+        part = bisect_right(self.tops, row) - 1
+        return f"{self.parts[part].where(row - self.tops[part])} of {self.files[part]}"
 
 
 class Selected(Rows):
@@ -182,6 +191,9 @@ class Selected(Rows):
             if low < high:
                 out[low:high] = self.rows.read(top, end)[chosen[low:high] - top]
         return out
+
+    def where(self, row: int) -> str:
+        return self.rows.where(int(self.index[row]))
 
 
 class Spool:
@@ -242,7 +254,8 @@ def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
             rule = f"expected {name} of {where} alike in all files, "
             rule += f"{like.dtype} [N, {_width(like)}] as in {first}"
             raise ValueError(f"{rule}, got {part.dtype} [N, {_width(part)}] in {file}")
-    return like if len(parts) == 1 else Joined([part for _, part in parts])
+    files, arrays = zip(*parts, strict=True)
+    return like if len(parts) == 1 else Joined(arrays, files)
 
 
 def _width(rows: Rows) -> str:
@@ -262,7 +275,7 @@ def shards(folder: Path) -> list[Shard]:
     """The feature files of a folder and its subfolders in sorted order, all of one kind."""
     found = sorted(
         path
-        for path in folder.rglob("*")
+        for path in _below(folder)
         if path.suffix in KINDS
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -272,6 +285,16 @@ def shards(folder: Path) -> list[Shard]:
         rule = f"expected {folder} to be a folder of shards of one kind ({', '.join(KINDS)})"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or 'none'}")
     return [_shard(folder, path) for path in found]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files of a folder and its subfolders; one that cannot be read is an error."""
+
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"expected {error.filename} to be readable, got: {error.strerror}")
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(place, name) for name in names)
 
 
 def split_of(name: str) -> str | None:
@@ -295,9 +318,10 @@ def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[st
     The library holds the header against the file; the places it states are mapped. ``keep`` the
     file open, or open it at each reading.
     """
+    # First: what the library may not read is no such file to it.
+    file = Kept(path)
     with safe_open(path, framework="np") as checked:
         names, metadata = sorted(checked.keys()), checked.metadata() or {}
-    file = Kept(path)
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
     rows: dict[str, Rows] = {}

@@ -77,6 +77,10 @@ class FeatureStore:
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.where, self.metadata = where, dict(metadata or {})
+        try:
+            json.dumps(self.metadata, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
         self._arrays = _layout(where, arrays)
         self._views: list[mmap.mmap] = []
         declared = self.metadata.get("num_classes")
@@ -213,7 +217,7 @@ class FeatureStore:
         for top in range(0, len(array), rows):
             piece = array.read(top, min(top + rows, len(array)))
             if what_of(name) not in INTEGERS:
-                _require_vectors(piece, top, f"{name} of {self.where}", zero)
+                require_vectors(piece, f"{name} of {self.where}", array, top, zero=zero)
             yield slice(top, top + len(piece)), piece
 
     def check(self, *, zero: bool = False) -> None:
@@ -345,7 +349,11 @@ def _number_of_classes(where: str, found: Mapping[str, Tensor], declared: int | 
     return number if declared else largest + 1
 
 
-def _require_vectors(piece: Tensor, top: int, where: str, zero: bool) -> None:
+def require_vectors(
+    piece: Tensor, name: str, rows: Rows, top: int = 0, *, zero: bool = False
+) -> None:
+    """Raise unless a piece of ``rows``, from ``top`` on, is finite and, unless ``zero``, without
+    zero vectors."""
     # One pass where all is well: a finite norm above zero is that of a vector.
     wide = torch.float64 if piece.dtype == torch.float64 else torch.float32
     norm = torch.linalg.vector_norm(piece, dim=1, dtype=wide)
@@ -353,10 +361,10 @@ def _require_vectors(piece: Tensor, top: int, where: str, zero: bool) -> None:
         return
     finite = piece.isfinite().all(-1)
     if not finite.all():
-        row = top + int((~finite).nonzero()[0])
-        value = piece[row - top][~piece[row - top].isfinite()][0]
-        raise ValueError(f"expected {where} finite, got {float(value)} in row {row}")
+        i = int((~finite).nonzero()[0])
+        value = piece[i][~piece[i].isfinite()][0]
+        raise ValueError(f"expected {name} finite, got {float(value)} in {rows.where(top + i)}")
     empty = (piece == 0).all(-1)
     if not zero and empty.any():
-        row = top + int(empty.nonzero()[0])
-        raise ValueError(f"expected {where} without zero vectors, got one in row {row}")
+        where = rows.where(top + int(empty.nonzero()[0]))
+        raise ValueError(f"expected {name} without zero vectors, got one in {where}")

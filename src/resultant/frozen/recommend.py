@@ -171,6 +171,9 @@ def _reason(best: Policy, taken: Policy, found: PairedGain, queries: int) -> str
     if best.realization == "cosine":
         name = "cosine prototypes"
     gain = f"{100 * found.gain:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
-    measured = f"{gain} over native on the other {queries} (McNemar p = {found.p_value:.2g})"
-    advice = f"Use {name}" if taken == best else "Keep native"
-    return f"{advice}: {name}, best on one half of the queries, gives {measured}."
+    measured = f"{gain} over native on the other {queries:,} (McNemar p = {found.p_value:.2g})"
+    if not found.better + found.worse:
+        measured = f"the same accuracy as native on the other {queries:,}, row by row"
+    if taken == best:
+        return f"Use {name}: best on one half of the queries, and {measured}."
+    return f"Keep native: {name}, best on one half of the queries, gives {measured}."

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
-from resultant._features import normalized, require_labels, require_temperature, shape_of
+from resultant._features import (
+    normalized,
+    require_device,
+    require_labels,
+    require_temperature,
+    shape_of,
+)
 from resultant.classes import ClassState, ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen.result import Result
@@ -148,7 +154,7 @@ class FrozenSpace:
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
         require_temperature(tau, 1, labels.device, True)
-        device = _require_device(device)
+        device = require_device(device)
         C = num_classes if num_classes is not None else int(labels.max()) + 1
         require_labels(labels, len(train), C, labels.device, True, name="labels")
         _require_known(test_labels, C)
@@ -331,15 +337,6 @@ def rows_at_once(width: int, device: torch.device, here: int) -> int:
 def named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
-
-
-def _require_device(device: torch.device | str) -> torch.device:
-    """The device, if there is one to be had."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).partition("\n")[0]
-        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None
 
 
 def _require_known(test_labels: Tensor, C: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from resultant.paper import (
     backbones,
+    baseline,
     beyond,
     controls,
     estimators,
@@ -28,7 +29,7 @@ from resultant.paper.training_claims import training_claims
 
 MODULES = (
     *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, failure, theory, beyond, estimators, guide),
+    *(feature_figures, failure, theory, baseline, beyond, estimators, guide),
 )
 
 # Tables first, then figures, then what the paper does not have.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,18 @@ IDLE = 0.01
 @dataclass(frozen=True)
 class Sentence:
     """A piece of advice and what it comes from; ``missing`` is the plan that has no records of it,
-    or not all where it is ``begun``."""
+    or not all where it is ``begun``; the ``question`` is one of the guide's."""
 
     topic: str
     text: str
     missing: str = ""
     begun: bool = False
+    question: str = ""
+
+    @property
+    def short(self) -> str:
+        """The advice without the numbers in brackets."""
+        return f"{self.topic}: {re.sub(r' [(][^()]*[)]', '', self.text)}"
 
     def said(self) -> str:
         if not self.missing:
@@ -54,9 +61,9 @@ def choice(title: str, found: Recommendation) -> Sentence:
     gain = Interval(100 * found.gain, 100 * found.low, 100 * found.high, found.queries)
     name = f"{found.candidate} at beta = {found.candidate_beta:g}"
     name = found.candidate if found.candidate in ("cosine", "native") else name
-    advice = f"use {name}" if gain.sign == 1 else "keep native"
+    advice = f"use {name} there" if gain.sign == 1 else "keep native there"
     if name == "native":
-        text = "keep native, the most accurate on the half of the queries that chose"
+        text = "keep native there, the most accurate on the half of the queries that chose"
     else:
         text = f"{advice}; {name} less native: {gain.effect('accuracy', unit=POINTS)}"
     return Sentence(
@@ -85,12 +92,14 @@ def elsewhere(found: Effects, missing: int) -> Sentence:
 
 def confidence(nll: Effects, ece: Effects) -> Sentence:
     """What the edit does to probabilities."""
-    worse = [name for name in nll if 1 in (nll[name].sign, ece[name].sign)]
+    worse = [n for n in nll if nll[n].sign == 1 or (n in ece and ece[n].sign == 1)]
     advice = "Pure Angular was not seen to harm them"
     if worse:
-        advice = f"calibrate after Pure Angular, or keep native, on {' and '.join(worse)}"
+        advice = f"calibrate after Pure Angular, or keep native, on {'; '.join(worse)}"
     numbers = "; ".join(
-        f"{name}: {nll[name].effect('NLL', 4)}, {ece[name].effect('ECE', 4)}" for name in nll
+        f"{name}: {nll[name].effect('NLL', 4)}"
+        + (f", {ece[name].effect('ECE', 4)}" if name in ece else "")
+        for name in nll
     )
     return Sentence("Probabilities", f"{advice} ({numbers}; held-out queries).")
 
@@ -104,6 +113,10 @@ def cosine(less: Effects, agreement: Mapping[str, tuple[float, float]]) -> Sente
         advice = {0: "either will do, and cosine needs no kappa", 1: "take Pure Angular"}.get(
             sign, "take cosine"
         )
+    # A difference can be certain and small.
+    seen = [abs(i.mean) for i in less.values() if i.sign]
+    if seen:
+        advice += f", though where a difference is seen it is {max(seen):.2f} points at most"
     numbers = "; ".join(
         f"{name}: {less[name].effect('accuracy', unit=POINTS)}, {100 * same:.2f} % of decisions "
         f"the same, {100 * sure:.2f} % certified to be"
@@ -138,6 +151,8 @@ def realization(
             for names, verb in ((lost, "is worse than"), (won, "is better than"))
             if names
         )
+        means = (abs(i.mean) for rules in accuracy.values() for i in rules.values() if i.sign)
+        advice += f", by {max(means):.2f} points at most"
     numbers = "; ".join(
         f"{place}: "
         + ", ".join(f"{rule} less Pure Angular {i.said()} points" for rule, i in rules.items())
@@ -185,7 +200,7 @@ def strength(
         parts.append(f"trained, Projection probes less native: {numbers} (beyond:beta-sweep)")
     # Beta 0 is of another plan.
     begun = any(beta in swept for beta in BETAS if beta)
-    return Sentence("By how much", "; ".join(parts) + ".", "beyond" if wanted else "", begun)
+    return Sentence("Strength", "; ".join(parts) + ".", "beyond" if wanted else "", begun)
 
 
 def training(changes: Sequence[Change]) -> Sentence:
@@ -210,6 +225,32 @@ def training(changes: Sequence[Change]) -> Sentence:
     )
 
 
+def other_trainings(changes: Sequence[Change]) -> Sentence:
+    """Whether to train with another realization: tab:angular-training, paired over seeds."""
+    known = {
+        f"{c.what.removesuffix(' - ProCo')} on {c.row}": i
+        for c in changes
+        if (i := over_seeds(c.differences)) is not None
+    }
+    topic = "Training with temperature or preserve"
+    missing = "main" if len(known) < len(changes) else ""
+    if not known:
+        return Sentence(topic, "nothing measured.", missing)
+    parts = [
+        f"{verb}: {', '.join(names)}"
+        for verb, sign in (("better than ProCo", 1), ("worse than ProCo", -1))
+        if (names := [name for name, i in known.items() if i.sign == sign])
+    ]
+    advice = "; ".join(parts) or "no effect seen in any setting that could be tested"
+    return Sentence(
+        topic,
+        f"{advice} (less ProCo, long-tail probes, {listed(known)}; tab:angular-training; "
+        f"{len(known)} of {len(changes)} readouts have records).",
+        missing,
+        begun=True,
+    )
+
+
 def prior(frozen: Mapping[str, Mapping[float, Interval]], uniform: Effects) -> Sentence:
     """Whether the edit goes with a log prior of gamma, and with a uniform prior in training."""
     parts = []
@@ -217,8 +258,8 @@ def prior(frozen: Mapping[str, Mapping[float, Interval]], uniform: Effects) -> S
         sign = agreed(by_gamma.values())
         verdict = "the sign turns with the prior: decide on both together"
         if sign is not None:
-            verdict = {0: "no effect seen at any prior", 1: "helps or does nothing"}.get(
-                sign, "harms or does nothing"
+            verdict = {0: "no effect seen at any prior", 1: "helps where an effect is seen"}.get(
+                sign, "harms where an effect is seen"
             )
         numbers = ", ".join(f"gamma {gamma:g} {i.said()}" for gamma, i in by_gamma.items())
         parts.append(f"{place}: {verdict} ({numbers} points)")
@@ -289,4 +330,4 @@ def restraint(found: Mapping[str, Reach]) -> Sentence:
             f"{said} of that edit changes {share}, so do not bother where the gains are as equal "
             f"as sd / mean {limit:.2g} ({here})"
         )
-    return Sentence("When not to", "; ".join(parts) + ".")
+    return Sentence("Gains that are nearly equal", "; ".join(parts) + ".")

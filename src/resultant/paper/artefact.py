@@ -24,6 +24,7 @@ RERUN, PARTLY, WAITING, FOREIGN = (
     "not run yet",
     "needs data we may not ship",
 )
+STATUSES = (RERUN, PARTLY, WAITING, FOREIGN)
 
 
 class Value(NamedTuple):
@@ -44,6 +45,16 @@ class Value(NamedTuple):
     def said(self, digits: int, sign: bool = False) -> str:
         mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
+
+
+def equal(values: Sequence[float]) -> bool:
+    """Whether values are one value but for rounding, so that nothing is known of their spread."""
+    return max(values) - min(values) <= 1e-9 * max(map(abs, values))
+
+
+def said_p(p: float | None) -> str:
+    """A p value in three digits."""
+    return "–" if p is None else "< 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 class Printed(NamedTuple):
@@ -77,7 +88,7 @@ def rows(text: str) -> list[list[str]]:
 @dataclass(frozen=True)
 class Cell:
     """One number of a table: the paper's and ours. ``foreign`` asks for data not shipped; ``text``
-    is what a cell says that the paper does not have."""
+    is what a cell says that the paper does not have; of ``wanted`` seeds the plans have it."""
 
     row: str
     column: str
@@ -85,6 +96,12 @@ class Cell:
     ours: Value | None = None
     foreign: bool = False
     text: str = "–"
+    wanted: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether there are records, of fewer seeds than planned."""
+        return self.ours is not None and self.ours.n < self.wanted
 
     @property
     def difference(self) -> float | None:
@@ -93,25 +110,30 @@ class Cell:
         return self.ours.mean - self.paper.value.mean
 
     def said(self) -> str:
-        """The cell as *paper / ours*, the number of seeds in brackets where there are several."""
+        """The cell as *paper / ours*, the number of seeds in brackets where there are several or
+        more are planned."""
         if self.paper is None:
             return self.text
         if self.ours is None:
             return f"{self.paper.text} / {'not shipped' if self.foreign else 'no record'}"
         digits = self.paper.digits
-        if not digits and not self.ours.mean.is_integer():
+        if not digits and (self.ours.n > 1 or not self.ours.mean.is_integer()):
             digits = 1
         ours = self.ours.said(digits, self.paper.signed)
-        return f"{self.paper.text} / {ours}" + (f" [{self.ours.n}]" if self.ours.n > 1 else "")
+        seeds = f" [{self.ours.n}]" if self.ours.n > 1 else ""
+        if self.begun:
+            seeds = f" [{self.ours.n} of {self.wanted}]"
+        return f"{self.paper.text} / {ours}{seeds}"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A claimed change between two kinds of runs, tested over the seeds that both have."""
+    """A change between two kinds of runs, tested over the seeds that both have; ``paper`` is None
+    where the paper has no such number."""
 
     row: str
     what: str
-    paper: float
+    paper: float | None
     differences: tuple[float, ...] = ()
 
     @property
@@ -123,7 +145,7 @@ class Change:
         """Of the two-sided paired t test, None for fewer than two seeds or equal differences."""
         from scipy.stats import ttest_1samp
 
-        if len(self.differences) < 2 or len(set(self.differences)) == 1:
+        if len(self.differences) < 2 or equal(self.differences):
             return None
         return float(ttest_1samp(self.differences, 0.0).pvalue)  # type: ignore[attr-defined]
 
@@ -132,15 +154,19 @@ class Change:
         ours, p = self.ours, self.p_value
         if ours is None:
             return "no record"
+        tested = "not significant" if p is None or p >= SIGNIFICANCE else "significant"
+        if self.paper is None:
+            return "not tested" if p is None else tested
         if not self.paper:
-            return "" if p is None or p >= SIGNIFICANCE else "significant"
+            return f"none printed, ours {'not tested' if p is None else tested}"
         same = ours.mean * self.paper > 0
+        sign = f"{'same' if same else 'other'} sign" if ours.mean else "no change"
         if p is None:
             seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
-            return f"{'same' if same else 'other'} sign, {seeds}: not tested"
+            return f"{sign}, {seeds}: not tested"
         if p < SIGNIFICANCE:
             return "holds" if same else "does not hold: the other sign"
-        return f"{'same' if same else 'other'} sign, not significant"
+        return f"{sign}, not significant"
 
 
 @dataclass(frozen=True)
@@ -168,6 +194,11 @@ class Outcome:
         """How many of the cells that lack ask for data that are not shipped."""
         return sum(c.foreign and c.ours is None for c in self.cells if c.paper is not None)
 
+    @property
+    def begun(self) -> int:
+        """How many of the cells have fewer seeds than planned."""
+        return sum(cell.begun for cell in self.cells)
+
 
 @dataclass(frozen=True)
 class Artefact:
@@ -188,16 +219,18 @@ class Artefact:
     def status(self, outcome: Outcome) -> str:
         done, of = outcome.done
         lacking = outcome.foreign if self.plans else of - done
-        if done == of:
+        if done == of and not outcome.begun:
             return RERUN
         if not done:
             return WAITING if self.plans else FOREIGN
-        rest = f"; {lacking} {FOREIGN.replace('needs', 'need')}" if lacking else ""
+        rest = f", {outcome.begun} with fewer seeds than planned" if outcome.begun else ""
+        rest += f"; {lacking} {FOREIGN.replace('needs', 'need')}" if lacking else ""
         return f"{PARTLY} ({done} of {of}{rest})"
 
 
 HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"
 NOT_RUN, UNTESTED = "not run yet", "cannot be tested here"
+VERDICTS = (HOLDS, SO_FAR, OPEN, FAILS, NOT_RUN, UNTESTED)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from resultant import figures
+from resultant.frozen import Policy
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
-from resultant.paper.evidence import Evidence
-from resultant.paper.plan import BOTH, controlled, official, stronger_views
+from resultant.paper.evidence import PACKAGED, Evidence
+from resultant.paper.intervals import over_queries
+from resultant.paper.networks import on_grid, over_networks, several
+from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant.paper.records import paired
 from resultant.paper.summary import SPACES
 
@@ -26,19 +29,36 @@ CIFAR-100 | 52.76 | 52.84
 
 
 def sweep(evidence: Evidence) -> Outcome:
-    """Long-tail probes over beta for Pure Angular, CIFAR-100 IF 100; beta = 1 is native."""
-    config, found = controlled("cifar100", 100), {}
+    """Pure Angular over beta, CIFAR-100 IF 100: frozen decisions and long-tail probes after
+    training; beta = 1 is native."""
+    config, found, native = controlled("cifar100", 100), {}, {}
     for space in SPACES:
         path = f"probes.long_tail.{space}.accuracy"
         for beta in BETAS:
             kind = ("native", 0.0) if beta == 1 else ("angular", beta)
-            found[space, beta] = evidence.records.value(config, *kind, path)
+            found[space, beta] = evidence.records.values(config, *kind, path)
+        native[space] = found[space, 1.0]
+    cells, changes = [], []
+    for beta in BETAS:
+        row = f"beta {beta:g}" + (" (native)" if beta == 1 else "")
+        for space in SPACES:
+            cells += _frozen(evidence, row, beta, space)
+        for space in SPACES:
+            values = found[space, beta]
+            value, seeds = Value.of(list(values.values())), len(values)
+            said = "no record" if value is None else f"{value.said(2)} [{seeds}]"
+            cells.append(Cell(row, f"trained, {space} (%)", None, text=said))
+            if beta != 1 and values:
+                differences = paired(values, native[space])
+                what = f"beta {beta:g} - native"
+                changes.append(Change(f"trained, {space}", what, None, differences))
 
     def draw() -> Figure:
         with figures.style():
             figure, (ax,) = figures.panels(width=4.6, height=3.2)
             for space, colour in COLOURS.items():
-                known = {b: v for b in BETAS if (v := found[space, b]) is not None}
+                values = {b: Value.of(list(found[space, b].values())) for b in BETAS}
+                known = {b: v for b, v in values.items() if v is not None}
                 means = [v.mean for v in known.values()]
                 spread = [v.sd or 0.0 for v in known.values()]
                 ax.errorbar(list(known), means, spread, fmt="o-", color=colour, label=space)
@@ -47,10 +67,29 @@ def sweep(evidence: Evidence) -> Outcome:
             figures.legend_below(figure, ax)
         return figure
 
-    some = any(value is not None for value in found.values())
-    drawings: dict[str, Callable[[], Figure]] = {"beta": draw} if some else {}
-    parts = {f"{space} {beta:g}": value is not None for (space, beta), value in found.items()}
-    return Outcome(drawings=drawings, parts=parts)
+    drawings: dict[str, Callable[[], Figure]] = {"beta": draw} if any(found.values()) else {}
+    parts = {f"{space} {beta:g}": bool(values) for (space, beta), values in found.items()}
+    note = (
+        "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
+        "of the records over networks, whose summaries have beta 0, 0.5 and 1.5. Trained: mean ± "
+        "standard deviation, seeds in brackets."
+    )
+    return Outcome(cells, [c for c in changes if c.differences], drawings, parts, [note])
+
+
+def _frozen(evidence: Evidence, row: str, beta: float, space: str) -> Iterator[Cell]:
+    """What beta changes on frozen features, of the packaged network and of the records."""
+    columns = [f"frozen, {space}, {whose}" for whose in ("packaged", "records")]
+    if beta == 1:
+        yield from (Cell(row, column, None, text="0") for column in columns)
+        return
+    decisions = evidence.decisions(PACKAGED, space)
+    after, before = (decisions.right(p) for p in (Policy("angular", beta), Policy("native")))
+    yield Cell(row, columns[0], None, text=over_queries(after, before, 100.0).said())
+    condition = "CIFAR-100 / 100"
+    known = several(over_networks(evidence, on_grid(beta), (condition,)))
+    i = known.get(f"{condition}, {space}")
+    yield Cell(row, columns[1], None, text="–" if i is None else f"{i.said()} [{i.n}]")
 
 
 def recipe(evidence: Evidence) -> Outcome:
@@ -62,7 +101,8 @@ def recipe(evidence: Evidence) -> Outcome:
             ("last epoch", "best epoch"), ("accuracy", "best_accuracy"), texts, strict=True
         ):
             ours: Value | None = evidence.records.value(config, "native", 0.0, f"last.{key}")
-            cells.append(Cell(f"{name} / 100", column, printed(text), ours))
+            seeds = wanted(config)
+            cells.append(Cell(f"{name} / 100", column, printed(text), ours, wanted=seeds))
     notes = ["The printed values are of the authors' public logs, not of the paper."]
     return Outcome(cells, notes=notes)
 
@@ -85,14 +125,14 @@ def views(evidence: Evidence) -> Outcome:
         for kind in configs:
             differences = paired(found[kind, "angular"], found[kind, "native"])
             changes.append(
-                Change(f"{kind} views, {space}", "Pure Angular - ProCo", 0.0, differences)
+                Change(f"{kind} views, {space}", "Pure Angular - ProCo", None, differences)
             )
         for r, title in TITLES.items():
             differences = paired(found["AutoAugment", r], found["SimCLR", r])
-            changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", 0.0, differences))
+            changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", None, differences))
             parts[f"{title}, {space}"] = bool(found["AutoAugment", r])
         said = [
-            f"{title} on {kind} views {value.said(2)}"
+            f"{title} on {kind} views {value.said(2)} [{value.n}]"
             for kind in configs
             for r, title in TITLES.items()
             if (value := Value.of(list(found[kind, r].values()))) is not None

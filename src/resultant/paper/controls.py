@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, printed, rows
 from resultant.paper.evidence import Evidence
-from resultant.paper.plan import controlled
+from resultant.paper.plan import controlled, wanted
 from resultant.paper.records import paired
 from resultant.presets import TrainConfig
 
@@ -109,8 +109,18 @@ def control_config(name: str, objective: str) -> TrainConfig:
     return controlled("cifar10", float(imbalance[2:]), objective=objective, prior=gamma)
 
 
+def control_changes(name: str, evidence: Evidence) -> list[Change]:
+    """Every policy of a table less ProCo, over the seeds that both have."""
+    return _table(name, evidence)[1]
+
+
 def control_table(name: str, evidence: Evidence) -> Outcome:
     """One of the seven tables; every policy against ProCo is a change to be tested."""
+    cells, changes = _table(name, evidence)
+    return Outcome(cells, [change for change in changes if change.differences])
+
+
+def _table(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:
     cells, changes = [], []
     native: list[tuple[float, dict[int, float]]] = []
     for title, strength, *texts in rows(TABLES[name]):
@@ -121,37 +131,27 @@ def control_table(name: str, evidence: Evidence) -> Outcome:
             assert paper is not None
             found = evidence.records.values(config, realization, beta, path)
             ours = evidence.records.value(config, realization, beta, path)
-            cells.append(Cell(row, f"{objective} {column}", paper, ours))
+            seeds = wanted(config, realization, beta)
+            cells.append(Cell(row, f"{objective} {column}", paper, ours, wanted=seeds))
             if realization == "native":
                 native.append((paper.value.mean, found))
                 continue
             before, own = native[i]
             delta = round(paper.value.mean - before, 2)
             changes.append(Change(row, f"{objective} {column}", delta, paired(found, own)))
-    return Outcome(cells, [change for change in changes if change.differences])
-
-
-def _less(cell: Cell, base: Cell) -> tuple[float, float | None]:
-    """The change of a cell from ProCo's, printed and ours."""
-    assert cell.paper is not None and base.paper is not None
-    paper = cell.paper.value.mean - base.paper.value.mean
-    if cell.ours is None or base.ours is None:
-        return paper, None
-    return paper, cell.ours.mean - base.ours.mean
+    return cells, changes
 
 
 def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Outcome:
-    """Changes from ProCo in all settings: the paper's beside ours."""
-    columns = [column for kind, column, _ in COLUMNS if kind == objective]
+    """Changes from ProCo in all settings, ours over paired seeds: the paper's beside ours."""
     changes: dict[str, dict[str, tuple[float, float | None]]] = {}
     for name in names:
-        cells = {(c.row, c.column): c for c in control_table(name, evidence).cells}
-        policies = list(dict.fromkeys(row for row, _ in cells if row != "ProCo"))
-        for column in columns:
-            at = f"{objective} {column}"
-            changes[f"{name[4:].upper()} {column}"] = {
-                policy: _less(cells[policy, at], cells["ProCo", at]) for policy in policies
-            }
+        for change in control_changes(name, evidence):
+            kind, _, column = change.what.partition(" ")
+            if kind == objective:
+                ours = change.ours
+                row = changes.setdefault(f"{name[4:].upper()} {column}", {})
+                row[change.row] = (change.paper or 0.0, None if ours is None else ours.mean)
     parts = {
         f"{setting}, {policy}": ours is not None
         for setting, row in changes.items()

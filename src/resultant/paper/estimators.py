@@ -344,11 +344,11 @@ def trained(evidence: Evidence) -> list[Change]:
             config = controlled("cifar100", 100, **settings)
             after = {r: evidence.records.values(config, r, 0.0, path) for r in BOTH}
             changes += [
-                Change(f"{r}, {space}", f"{name} - ProCo's", 0.0, paired(after[r], own[r]))
+                Change(f"{r}, {space}", f"{name} - ProCo's", None, paired(after[r], own[r]))
                 for r in BOTH
             ]
             differences = paired(after["angular"], after["native"])
-            changes.append(Change(f"{name}, {space}", "Pure Angular - ProCo", 0.0, differences))
+            changes.append(Change(f"{name}, {space}", "Pure Angular - ProCo", None, differences))
     return changes
 
 

@@ -16,7 +16,7 @@ from resultant.paper.summary import ESTIMATORS, RULES, SPACES, TEMPERATURE, summ
 from resultant.presets import TrainConfig, preset
 from resultant.verify import CHECKS, Check
 
-# One native network of the main plan, of this data set, imbalance and seed, is shipped.
+# A native network of the controlled recipe, of this data set, imbalance and seed, is shipped.
 PACKAGED = "cifar100-lt-if100"
 PACKAGED_KIND = ("cifar100", 100, 0)
 

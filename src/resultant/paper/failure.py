@@ -26,19 +26,20 @@ def failing_state(evidence: Evidence, estimator: str = "proco") -> dict[str, Any
 
 def realization(evidence: Evidence) -> Outcome:
     """Intercept drift of native networks and of the failing one; its cross-entropies."""
-    states: dict[str, dict[str, Any]] = {}
-    for condition in CONDITIONS:
-        for found in evidence.frozen(condition, "projection").values():
-            if "intercepts" in found:
-                states.setdefault(condition, found)
+    states = [
+        found
+        for condition in CONDITIONS
+        for found in evidence.frozen(condition, "projection").values()
+        if "intercepts" in found
+    ]
     failing = failing_state(evidence)
 
     def draw() -> Figure:
-        shown = failing or next(iter(states.values()))
+        shown = failing or states[0]
         with figures.style():
             figure, axes = figures.panels(2)
             for i, name in enumerate(NAMES):
-                values = [state["intercepts"][name] for state in states.values()]
+                values = [state["intercepts"][name] for state in states]
                 axes[0].plot([i] * len(values), values, "o", mfc="none", color=figures.BLUE)
                 if failing is not None and name in failing["intercepts"]:
                     axes[0].plot(i, failing["intercepts"][name], "*", ms=9, color=figures.RED)
@@ -55,7 +56,10 @@ def realization(evidence: Evidence) -> Outcome:
         return figure
 
     parts = {"native states": bool(states), "failing state": failing is not None}
-    notes = ["Stars: the failing state. Panel (b) is of a native state until that one is trained."]
+    notes = [
+        f"Circles: {len(states)} native networks of the frozen tables, every seed; star: the "
+        "failing state. Panel (b) is of a native state until that one is trained."
+    ]
     return Outcome(drawings={"intercepts": draw}, parts=parts, notes=notes)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
-from resultant.paper.evidence import Evidence, foreign
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
+from resultant.paper.evidence import Evidence, foreign, trained_as
+from resultant.paper.plan import wanted
 from resultant.paper.records import dig
 
 VMF = """
@@ -154,23 +155,30 @@ TABLES: dict[str, tuple[str, dict[str, Reader]]] = {
 
 
 def frozen_table(name: str, evidence: Evidence) -> Outcome:
-    """One of the tables; kappa by ProCo's formula, and how far the MLE is from it in a note."""
+    """One of the tables; kappa by ProCo's formula, and how far the MLE is from it in a note.
+
+    A change that is printed is tested over networks.
+    """
     text, columns = TABLES[name]
-    cells, apart = [], dict.fromkeys(columns, 0.0)
+    cells, changes, apart = [], [], dict.fromkeys(columns, 0.0)
     for condition, space, *texts in rows(text):
         found = [evidence.frozen(condition, space.lower(), e) for e in ("proco", "mle")]
+        row, seeds = f"{condition}, {space}", 0
+        if not foreign(condition):
+            seeds = wanted(trained_as(condition))
         for (column, read), shown in zip(columns.items(), texts, strict=True):
-            ours, other = (
-                Value.of([v for s in by_seed.values() if (v := read(s)) is not None])
-                for by_seed in found
+            own, others = (
+                [v for s in by_seed.values() if (v := read(s)) is not None] for by_seed in found
             )
-            paper = printed(shown)
-            cells.append(Cell(f"{condition}, {space}", column, paper, ours, foreign(condition)))
+            ours, other, paper = Value.of(own), Value.of(others), printed(shown)
+            cells.append(Cell(row, column, paper, ours, foreign(condition), wanted=seeds))
+            if read is _change and own:
+                changes.append(Change(row, "Pure Angular - native", float(shown), tuple(own)))
             if ours is not None and other is not None:
                 apart[column] = max(apart[column], abs(ours.mean - other.mean))
     said = ", ".join(f"{column} {gap:.2g}" for column, gap in apart.items())
     note = "kappa is p R / (1 - R^2); the maximum likelihood estimate differs from it by at most"
-    return Outcome(cells, notes=[f"{note} {said}."])
+    return Outcome(cells, changes, notes=[f"{note} {said}."])
 
 
 TITLES = {

@@ -7,6 +7,8 @@ nothing was measured they say so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,16 +19,20 @@ from resultant.gain import realize, target_gain
 from resultant.paper import advice
 from resultant.paper.advice import BETAS, IDLE, Reach, Sentence
 from resultant.paper.artefact import Artefact, Outcome
+from resultant.paper.claims import measured
 from resultant.paper.controls import control_config
 from resultant.paper.estimators import in_short, trained
 from resultant.paper.evidence import CONDITIONS, Evidence
 from resultant.paper.failure import failing_state
 from resultant.paper.intervals import Interval, over_queries, over_seeds, resampled
-from resultant.paper.plan import controlled, stronger_views
+from resultant.paper.networks import Reader, less, on_grid, over_networks, several
+from resultant.paper.plan import SETS, controlled, stronger_views
 from resultant.paper.records import paired
 from resultant.paper.summary import SPACES
-from resultant.paper.training import angular_training
+from resultant.paper.training import CHANGES, angular_training, of_cifar
 from resultant.presets import TrainConfig
+
+K = TypeVar("K", str, float)
 
 
 @torch.no_grad()
@@ -101,19 +107,30 @@ def _swept(evidence: Evidence) -> dict[float, Interval]:
 def _elsewhere(evidence: Evidence) -> tuple[dict[str, Interval], int]:
     """Pure Angular less native on the frozen features of records, and of how many CIFAR settings
     there are none."""
-    found, missing = {}, 0
-    for condition, kind in CONDITIONS.items():
-        for space in SPACES:
-            accuracies = [s["accuracy"] for s in evidence.frozen(condition, space).values()]
-            i = over_seeds([100 * (a["angular"] - a["native"]) for a in accuracies])
-            if i is not None:
-                found[f"{condition}, {space}"] = i
-            missing += i is None and not isinstance(kind, str)
-    return found, missing
+    found = over_networks(evidence, less("accuracy.angular", "accuracy.native"))
+    asked = [f"{c}, {s}" for c, kind in CONDITIONS.items() for s in SPACES if kind[0] in SETS]
+    return found, sum(name not in found for name in asked)
+
+
+def _by_place(evidence: Evidence, readers: Mapping[K, Reader]) -> dict[str, dict[K, Interval]]:
+    """Several numbers of the frozen summaries over networks, by condition and space."""
+    found: dict[str, dict[K, Interval]] = {}
+    for key, read in readers.items():
+        for place, i in several(over_networks(evidence, read)).items():
+            found.setdefault(place, {})[key] = i
+    return found
+
+
+def _shared(evidence: Evidence, path: str) -> dict[str, float]:
+    """A number of the frozen summaries, mean over networks, by condition and space."""
+    return {
+        f"{condition}, {space}": value.mean
+        for (condition, space), value in measured(evidence, path, tuple(CONDITIONS)).items()
+    }
 
 
 def sentences(evidence: Evidence) -> list[Sentence]:
-    """The whole guide."""
+    """The whole guide, question by question."""
     native, angular = Policy("native"), Policy("angular")
     at = {title: (store, space) for title, store, space in evidence.places}
     decided = {title: evidence.decisions(*place) for title, place in at.items()}
@@ -144,51 +161,68 @@ def sentences(evidence: Evidence) -> list[Sentence]:
         for title, d in decided.items()
     }
     n = native.canonical
-    return [
-        *choices,
-        advice.elsewhere(*_elsewhere(evidence)),
-        advice.confidence(
-            {t: over_queries(d.nll[angular], d.nll[n]) for t, d in decided.items()},
-            {t: _calibration(d, angular, native) for t, d in decided.items()},
+    nll = {t: over_queries(d.nll[angular], d.nll[n]) for t, d in decided.items()}
+    nll |= several(over_networks(evidence, less("nll.angular", "nll.native", 1.0)))
+    plainer = {t: _less(d, angular, Policy("cosine")) for t, d in decided.items()}
+    networks = several(over_networks(evidence, less("accuracy.angular", "accuracy.cosine")))
+    same, certified = (_shared(evidence, f"cosine.{name}") for name in ("agreement", "certified"))
+    queries = _shared(evidence, "cosine.queries")
+    agreement |= {t: (same[t], certified[t] / queries[t]) for t in networks if t in queries}
+    rules = ("temperature", "preserve")
+    others |= _by_place(
+        evidence, {rule: less(f"accuracy.{rule}", "accuracy.angular") for rule in rules}
+    )
+    for rule in (*rules, "angular"):
+        for place, change in _shared(evidence, f"intercepts.{rule}").items():
+            drift.setdefault(place, {})[rule] = change
+    betas |= _by_place(evidence, {beta: on_grid(beta) for beta in BETAS})
+    gammas |= _by_place(evidence, {gamma: on_grid(0.0, gamma) for gamma in (-1.0, 0.0, 1.0)})
+    trained_table = angular_training(evidence)
+    uniform = {f"CIFAR-10 IF {i}": control_config(f"c10-if{i}-u", "contrastive") for i in (50, 100)}
+    answers = {
+        "When to edit": (
+            *choices,
+            advice.elsewhere(*_elsewhere(evidence)),
+            advice.training(of_cifar(trained_table)),
+            advice.views(_trained(evidence, {"AutoAugment": stronger_views()})),
         ),
-        advice.cosine(
-            {t: _less(d, angular, Policy("cosine")) for t, d in decided.items()}, agreement
-        ),
-        advice.realization(others, drift),
-        advice.failure(failing_state(evidence)),
-        advice.strength(betas, _swept(evidence)),
-        advice.training(
-            [c for c in angular_training(evidence).changes if c.row.startswith("CIFAR")]
-        ),
-        advice.prior(
-            gammas,
-            _trained(
-                evidence,
-                {
-                    f"CIFAR-10 IF {i}": control_config(f"c10-if{i}-u", "contrastive")
-                    for i in (50, 100)
-                },
+        "How": (
+            advice.cosine(plainer | networks, agreement),
+            advice.realization(others, drift),
+            advice.other_trainings([c for w in CHANGES[:-1] for c in of_cifar(trained_table, w)]),
+            advice.prior(gammas, _trained(evidence, uniform)),
+            advice.estimator(
+                [in_short(evidence, *place) for place in evidence.places], trained(evidence)
             ),
         ),
-        advice.views(_trained(evidence, {"AutoAugment": stronger_views()})),
-        advice.estimator(
-            [in_short(evidence, *place) for place in evidence.places], trained(evidence)
+        "By how much": (advice.strength(betas, _swept(evidence)),),
+        "When not to": (
+            advice.confidence(
+                nll, {t: _calibration(d, angular, native) for t, d in decided.items()}
+            ),
+            advice.failure(failing_state(evidence)),
+            advice.restraint({title: reach(evidence.space(*place)) for title, place in at.items()}),
         ),
-        advice.restraint({title: reach(evidence.space(*place)) for title, place in at.items()}),
-    ]
+    }
+    return [replace(s, question=q) for q, found in answers.items() for s in found]
 
 
 def guide(evidence: Evidence) -> Outcome:
-    """The sentences, numbered."""
+    """The advice by question, then the sentences with their numbers."""
     found = sentences(evidence)
     note = (
-        "Encoder and Projection are the frozen features of the packaged network, with 95 % "
-        "intervals over held-out queries (temperature 0.1, ProCo's kappa, Pure Angular at beta 0 "
-        "unless it says otherwise); what is trained has Student's interval over paired seeds. Each "
-        "interval is taken by itself. One with zero in it is no effect seen, which is not the same "
-        "as none."
+        "Encoder and Projection are the frozen features of the packaged network of CIFAR-100 IF "
+        "100, with 95 % intervals over held-out queries (temperature 0.1, ProCo's kappa, Pure "
+        "Angular at beta 0 unless it says otherwise); those named by data set and imbalance are of "
+        "the records, with Student's interval over networks, as is what is trained, over paired "
+        "seeds. Each interval is taken by itself. One with zero in it is no effect seen, which is "
+        "not the same as none."
     )
-    notes = [note, *(f"{i}. {s.said()}" for i, s in enumerate(found, start=1))]
+    short: dict[str, list[str]] = {}
+    for sentence in found:
+        short.setdefault(sentence.question, []).append(sentence.short)
+    notes = [note, *(f"{question}, in short. {' '.join(all_)}" for question, all_ in short.items())]
+    notes += [f"{i}. {s.said()}" for i, s in enumerate(found, start=1)]
     return Outcome(parts={s.topic: not s.missing for s in found}, notes=notes)
 
 

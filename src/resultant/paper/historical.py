@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence
-from resultant.paper.plan import official
+from resultant.paper.plan import official, wanted
 from resultant.paper.records import paired
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ def heads(evidence: Evidence) -> Outcome:
         for column, setting, text in zip(COLUMNS, SETTINGS, texts, strict=True):
             config = official(*setting, family="power")
             ours = evidence.records.value(config, *POLICIES[policy], "last.accuracy")
-            cells.append(Cell(policy, column, printed(text), ours))
+            seeds = wanted(config, *POLICIES[policy])
+            cells.append(Cell(policy, column, printed(text), ours, wanted=seeds))
             top = evidence.records.value(config, *POLICIES[policy], "last.best_accuracy")
             if top is not None:
-                best.append(f"{policy}, {column}: {top.said(2)}")
+                best.append(f"{policy}, {column}: {top.said(2)} [{top.n}]")
     notes = ["Last epoch; the paper does not say whether its numbers are of the last or the best."]
     if best:
         notes.append(f"Best epoch on the test set: {'; '.join(best)}.")
@@ -127,7 +128,7 @@ ARTEFACTS = (
         "tab:historical-power-temperature",
         "Power-temperature intervention, classifier accuracy",
         heads,
-        ("power",),
+        ("power", "official"),
     ),
     Artefact(
         "training-gain",

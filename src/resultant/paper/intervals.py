@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from resultant.frozen.measures import NORMAL
+from resultant.paper.artefact import equal
 
 DRAWS = 400
 
@@ -69,7 +70,7 @@ def over_seeds(differences: Sequence[float]) -> Interval | None:
     if not n:
         return None
     mean = statistics.fmean(differences)
-    if len(set(differences)) == 1:
+    if equal(differences):
         return Interval(mean, None, None, n, True)
     reach = float(t.ppf(0.975, n - 1)) * statistics.stdev(differences) / math.sqrt(n)
     return Interval(mean, mean - reach, mean + reach, n, True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
-from statistics import median
+from pathlib import Path
+from statistics import linear_regression, median
+from typing import NamedTuple
 
 from resultant.data.longtail import long_tail_counts
-from resultant.paper.records import Records, dig
+from resultant.paper.records import Records, dig, identity, read_lines
 from resultant.presets import Run, TrainConfig, preset
+from resultant.train import STACK
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular")
 EDITED = REALIZATIONS[1:]
@@ -21,9 +25,6 @@ PER_CLASS = {"cifar10": 5000, "cifar100": 500}
 
 # fig:training-gain, fig:c10-trajectory: where gradients are compared.
 WATCHED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
-
-# Microseconds a view where no record tells: an H200, runs side by side.
-US_A_VIEW = 7.5
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,22 @@ PLANS = {
 }
 
 
+@cache
+def _planned() -> dict[str, set[int]]:
+    """The seeds that all plans together ask for, by what is trained."""
+    found: dict[str, set[int]] = {}
+    for job in (job for plan in PLANS.values() for job in plan.jobs()):
+        for run in job.runs:
+            kind = identity(job.config, run.realization, run.beta)
+            found.setdefault(kind, set()).add(run.seed)
+    return found
+
+
+def wanted(config: TrainConfig, realization: str = "native", beta: float = 0.0) -> int:
+    """How many seeds of a kind of run the plans have."""
+    return len(_planned().get(identity(config, realization, beta), ()))
+
+
 def plan(name: str) -> Plan:
     if name not in PLANS:
         raise ValueError(f"expected a plan, one of {', '.join(PLANS)}, got {name!r}")
@@ -169,30 +186,80 @@ def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
     return [job for job in left if job.runs]
 
 
-def measured(records: Records) -> float:
-    """Microseconds a view: the median of the records, those of a GPU if there are any."""
-    timed = [(v, r) for r in records if (v := dig(r, "us_a_view")) is not None]
-    on_gpu = [v for v, r in timed if "device" in r.get("versions", {})]
-    return median(on_gpu or [v for v, _ in timed] or [US_A_VIEW])
+class Pace(NamedTuple):
+    """How long a job takes where k runs are trained side by side: ``each`` + ``shared`` / k
+    microseconds a view, and ``around`` the training loop so many seconds. By default as on an
+    H200."""
+
+    each: float = 2.9
+    shared: float = 5.9
+    around: float = 48.0
+
+    @staticmethod
+    def of(records: Records) -> Pace:
+        """As measured, on a GPU if any record is of one: a line in 1 / k through the jobs, or the
+        default one scaled where there are not two sizes of jobs."""
+        timed = [(r, us) for r in records if (us := dig(r, "us_a_view")) is not None]
+        timed = [(r, us) for r, us in timed if "device" in r.get("versions", {})] or timed
+        jobs = {(r.get("job_runs", 1), us): r for r, us in timed}
+        spent = [(dig(r, "whole_seconds"), dig(r, "job_seconds")) for r in jobs.values()]
+        around = [a - b for a, b in spent if a is not None and b is not None]
+        pace = Pace(around=median(around or [Pace().around]))
+        if not jobs:
+            return pace
+        shares = [1 / min(runs, STACK) for runs, _ in jobs]
+        if len(set(shares)) > 1:
+            shared, each = linear_regression(shares, [us for _, us in jobs])
+            if shared >= 0 and each > 0:
+                return pace._replace(each=each, shared=shared)
+        scale = median(us / pace.us_a_view(runs) for runs, us in jobs)
+        return pace._replace(each=scale * pace.each, shared=scale * pace.shared)
+
+    def us_a_view(self, runs: int) -> float:
+        return self.each + self.shared / min(runs, STACK)
+
+    def minutes(self, jobs: Sequence[PlannedJob]) -> float:
+        loops = sum(job.views * self.us_a_view(len(job.runs)) for job in jobs) / 1e6
+        return (loops + self.around * len(jobs)) / 60
+
+    def said(self) -> str:
+        return (
+            f"{self.each:.2g} + {self.shared:.2g} / k us a view where k runs are trained side by "
+            f"side, and {self.around:.0f} s a job around its training loop"
+        )
 
 
-def minutes(jobs: Sequence[PlannedJob], us_a_view: float = US_A_VIEW) -> float:
-    return sum(job.views for job in jobs) * us_a_view / 60e6
+def time(minutes: float) -> str:
+    """So many minutes in words, never none."""
+    return f"{max(1, round(minutes)):,} minute{'s' if round(minutes) > 1 else ''}"
 
 
-def estimate(jobs: Sequence[PlannedJob], us_a_view: float = US_A_VIEW) -> str:
+def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
     """What jobs cost, in a line."""
     views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
-    cost = f"{views / 1e6:,.0f} million views at {us_a_view:.1f} us a view"
-    return f"{len(jobs)} jobs, {runs} runs, {cost}: {minutes(jobs, us_a_view):,.0f} minutes"
+    jobs_and_runs = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}, {runs} runs"
+    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {time(pace.minutes(jobs))}"
 
 
-def outlook(jobs: Sequence[PlannedJob], records: Records, us_a_view: float) -> list[str]:
+def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[str]:
     """A line a job: its runs, how long they take, and whether they have their records."""
     lines = []
     for job in jobs:
         left = missing([job], records)
         known = len(job.runs) - sum(len(part.runs) for part in left)
-        stands = f"{minutes(left, us_a_view):.0f} minutes" if left else "done"
+        stands = time(pace.minutes(left)) if left else "done"
         lines.append(f"{job.name}: {known} of {len(job.runs)} records, {stands}")
     return lines
+
+
+def standing(results: Path) -> list[tuple[str, str, str, str]]:
+    """Where plans stand, by the records of a folder: name, what it is for, how many of its runs
+    have records, and what is left with the time that takes."""
+    pace, rows = Pace.of(Records.read(results)), []
+    for plan in PLANS.values():
+        jobs = plan.jobs()
+        left = missing(jobs, Records(read_lines(results / f"{plan.name}.jsonl")))
+        runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
+        cost = estimate(left, pace) if left else "nothing"
+        rows.append((plan.name, plan.title, f"{runs - lacking} of {runs}", cost))
+    return rows

@@ -13,7 +13,7 @@ from resultant.paper.artefact import Value
 from resultant.presets import Run, TrainConfig
 
 # What does not change what is trained, but for rounding.
-IGNORED = ("precision", "fuse", "clip")
+IGNORED = ("precision", "fuse")
 # Realizations without a strength, and so without a family of targets.
 FIXED = ("native", "cosine")
 
@@ -40,20 +40,23 @@ def of_record(record: Mapping[str, Any]) -> str:
 
 
 class Records:
-    """Records by what was trained and by seed; of two of the same run the fuller one counts."""
+    """Records by what was trained and by seed; of two of the same run the fuller one counts, and
+    the other is ``set_aside``."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.by_kind: dict[str, dict[int, Record]] = {}
+        self.set_aside: list[Record] = []
         for record in records:
             known = self.by_kind.setdefault(of_record(record), {})
-            other = known.get(record["seed"])
-            if other is None or _fullness(record) >= _fullness(other):
-                known[record["seed"]] = record
+            pair = [r for r in (known.get(record["seed"]), record) if r is not None]
+            # The later of two as full ones.
+            *others, known[record["seed"]] = sorted(pair, key=_fullness)
+            self.set_aside += others
 
     @staticmethod
     def read(folder: Path) -> Records:
         """All ``*.jsonl`` of a folder; none if it is not there."""
-        return Records(r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path))
+        return Records(read_folder(folder))
 
     def __len__(self) -> int:
         return sum(map(len, self.by_kind.values()))
@@ -103,6 +106,11 @@ def dig(record: Any, path: str) -> float | None:
 def paired(after: Mapping[int, float], before: Mapping[int, float]) -> tuple[float, ...]:
     """The differences over the seeds that both have."""
     return tuple(after[seed] - before[seed] for seed in after if seed in before)
+
+
+def read_folder(folder: Path) -> list[Record]:
+    """The records of all ``*.jsonl`` of a folder; none if it is not there."""
+    return [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
 
 
 def read_lines(path: Path) -> list[Record]:

@@ -26,9 +26,9 @@ from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.models import StackedResNet32
 from resultant.paper.plan import (
     PLANS,
+    Pace,
     PlannedJob,
     estimate,
-    measured,
     missing,
     outlook,
     plan,
@@ -85,24 +85,21 @@ def run_plan(
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     wanted = [job for job in jobs if not only or job.name in only]
     path = Path(results) / f"{name}.jsonl"
-    own, us_a_view = Records(read_lines(path)), measured(Records.read(Path(results)))
+    own, pace = Records(read_lines(path)), Pace.of(Records.read(Path(results)))
     left = missing(wanted, own)
     say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records")
     if left:
-        say(f"left: {estimate(left, us_a_view)}")
+        say(f"left: {estimate(left, pace)} ({pace.said()})")
     if dry_run:
-        for line in outlook(wanted, own, us_a_view):
+        for line in outlook(wanted, own, pace):
             say(line)
         return len(left)
     data = _images(left, data_root, say)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    whole = {job.name: job.runs for job in plan(name).jobs()}
+    whole = {job.name: job for job in plan(name).jobs()}
     options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end}
     for done, job in enumerate(left):
-        folder = Path(out) / name / job.name
-        if job.runs != whole.get(job.name):
-            seeds_of = sorted({run.seed for run in job.runs})
-            folder = folder.with_name(f"{job.name}-seeds{'-'.join(map(str, seeds_of))}")
+        folder = Path(out) / name / _folder(job, whole[job.name])
         try:
             if done and time.monotonic() > end:
                 raise OutOfTimeError
@@ -114,6 +111,18 @@ def run_plan(
         seconds = records[0]["whole_seconds"]
         say(f"{job.name}: {len(records)} records in {path} after {seconds:.0f} s")
     return 0
+
+
+def _folder(job: PlannedJob, whole: PlannedJob) -> str:
+    """A name for a job or for a part of it, which another part does not have."""
+    if job.runs == whole.runs:
+        return job.name
+    kinds, every = (
+        list(dict.fromkeys((run.realization, run.beta) for run in j.runs)) for j in (job, whole)
+    )
+    seeds = sorted({run.seed for run in job.runs})
+    parts = [] if kinds == every else [f"{name}{beta:g}" for name, beta in kinds]
+    return "-".join([job.name, *parts, f"seeds{'-'.join(map(str, seeds))}"])
 
 
 def _images(jobs: Sequence[PlannedJob], root: Path, say: Say) -> dict[str, Cifar]:

@@ -23,6 +23,7 @@ Training temperature | 0.1 | 0.07
 Forward views | 2 | 3
 Main training prior | 1 | 1
 Main intervention strength | 0 | 0
+Contrastive loss weight | 1 | 1
 Classification weight, joint | 1 | 1
 """
 READ: dict[str, Callable[[TrainConfig], float]] = {
@@ -36,6 +37,7 @@ READ: dict[str, Callable[[TrainConfig], float]] = {
     "Forward views": lambda c: c.views,
     "Main training prior": lambda c: c.prior,
     "Main intervention strength": lambda c: Run().beta,
+    "Contrastive loss weight": lambda c: c.contrastive_weight,
     "Classification weight, joint": lambda c: c.alpha,
 }
 

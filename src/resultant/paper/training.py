@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
-from resultant.paper.plan import REALIZATIONS
+from resultant.paper.plan import REALIZATIONS, wanted
 from resultant.paper.records import paired
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("ProCo", "Direct temperature", "Intercept-preserving", "Pure Angular")
+CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
 
 TRAINING = """
 CIFAR-10 / 10 | Encoder | 86.28 ± 0.09 | 86.52 ± 0.15 | 86.54 ± 0.11 | 86.93 ± 0.10 | +0.65
@@ -61,20 +62,33 @@ IMAGENET_JOINT = (
 
 def _row(
     evidence: Evidence, name: str, title: str, texts: list[str], path: str, **changes: object
-) -> tuple[list[Cell], Change | None]:
-    """The cells of a printed row that ends with a change, and that change; none where the data are
-    foreign and nobody brought records."""
+) -> tuple[list[Cell], list[Change]]:
+    """The cells of a printed row that ends with the change of the last column from the first, and
+    the changes of all columns; none where the data are foreign and nobody brought records."""
     config = trained_as(name, **changes)
     values = [evidence.records.values(config, r, 0.0, path) for r in REALIZATIONS]
-    differences = paired(values[-1], values[0])
-    ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences)]
+    seeds = [0 if foreign(name) else wanted(config, r) for r in REALIZATIONS]
+    shown = [printed(text) for text in texts]
+    differences = [paired(after, values[0]) for after in values[1:]]
+    ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences[-1])]
     cells = [
-        Cell(title, column, printed(text), value, foreign(name))
-        for column, text, value in zip((*COLUMNS, "Δ"), texts, ours, strict=True)
+        Cell(title, column, paper, value, foreign(name), wanted=n)
+        for column, paper, value, n in zip(
+            (*COLUMNS, "Δ"), shown, ours, (*seeds, min(seeds)), strict=True
+        )
     ]
-    if foreign(name) and not differences:
-        return cells, None
-    return cells, Change(title, "Pure Angular - ProCo", float(texts[-1]), differences)
+    before, tested = shown[0], []
+    assert before is not None
+    for what, paper, found in zip(CHANGES, shown[1:], differences, strict=False):
+        if paper is not None and (found or not foreign(name)):
+            delta = round(paper.value.mean - before.value.mean, 2)
+            tested.append(Change(title, what, delta, found))
+    return cells, tested
+
+
+def of_cifar(outcome: Outcome, what: str = CHANGES[-1]) -> list[Change]:
+    """One kind of changes of a table, in the settings of CIFAR."""
+    return [c for c in outcome.changes if c.what == what and c.row.startswith("CIFAR")]
 
 
 def angular_training(evidence: Evidence) -> Outcome:
@@ -82,19 +96,20 @@ def angular_training(evidence: Evidence) -> Outcome:
     cells, changes = [], []
     for name, space, *texts in rows(TRAINING):
         path = f"probes.long_tail.{space.lower()}.accuracy"
-        more, change = _row(evidence, name, f"{name}, {space}", texts, path)
+        more, tested = _row(evidence, name, f"{name}, {space}", texts, path)
         cells += more
-        changes += [] if change is None else [change]
-    return Outcome(cells, changes, {"changes": lambda: _draw(changes)})
+        changes += tested
+    note = "Probes of the last epoch; Δ and the changes are over the seeds that both kinds have."
+    return Outcome(cells, changes, {"changes": lambda: _draw(changes)}, notes=[note])
 
 
 def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
     cells, changes = [], []
     for name, *texts in rows(JOINT):
-        more, change = _row(evidence, name, name, texts, "last.accuracy", objective="joint")
+        more, tested = _row(evidence, name, name, texts, "last.accuracy", objective="joint")
         cells += more
-        changes += [] if change is None else [change]
+        changes += tested
     note = (
         "The paper's are single runs; ours are of the last epoch, both views into the classifier."
     )
@@ -103,16 +118,15 @@ def joint_fc(evidence: Evidence) -> Outcome:
 
 def _draw(changes: list[Change]) -> Figure:
     """Pure Angular less ProCo, printed and ours, with each seed."""
+    changes = [change for change in changes if change.what == CHANGES[-1]]
     with figures.style():
         figure, (ax,) = figures.panels(width=6.4, height=0.9 + 0.3 * len(changes))
         for y, change in enumerate(changes):
-            label = (
-                {"paper": "paper", "ours": "ours, mean", "seed": "ours, a seed"} if not y else {}
-            )
-            ax.plot(change.paper, y, "D", color=figures.ORANGE, label=label.get("paper"))
+            label = "" if y else "paper"
+            ax.plot(change.paper or 0.0, y, "D", color=figures.ORANGE, label=label)
             if change.ours is not None:
                 seeds = change.differences
-                ax.plot(seeds, [y] * len(seeds), ".", color=figures.SKY, label=label.get("seed"))
+                ax.plot(seeds, [y] * len(seeds), ".", color=figures.SKY)
                 ax.plot(change.ours.mean, y, "|", ms=14, mew=2, color=figures.BLUE)
         ax.plot([], [], "|", ms=10, mew=2, color=figures.BLUE, label="ours, mean")
         ax.plot([], [], ".", color=figures.SKY, label="ours, a seed")

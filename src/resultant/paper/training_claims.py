@@ -9,26 +9,28 @@ from resultant.paper.artefact import (
     SIGNIFICANCE,
     Change,
     Claim,
-    Outcome,
     Value,
     judged,
     untestable,
     waiting,
 )
-from resultant.paper.claims import FOREIGN, alike, span, within
+from resultant.paper.claims import FOREIGN, alike, counted, span, spread, within
 from resultant.paper.controls import control_config, control_table
 from resultant.paper.evidence import Evidence, trained_as
 from resultant.paper.historical import POLICIES
 from resultant.paper.plan import official
 from resultant.paper.records import paired
 from resultant.paper.summary import SPACES
-from resultant.paper.training import angular_training, joint_fc
+from resultant.paper.training import CHANGES, angular_training, joint_fc, of_cifar
 from resultant.presets import preset
 
 
 def training_claims(evidence: Evidence) -> Iterator[Claim]:
     """sec:new-learning, sec:learning-extensions and the historical family."""
-    yield from _readouts(_of_cifar(angular_training(evidence)))
+    trained = angular_training(evidence)
+    yield from _readouts(of_cifar(trained))
+    for what in CHANGES[:-1]:
+        yield _unlike(what, of_cifar(trained, what))
     stronger = [
         evidence.records.value(trained_as("ImageNet-LT"), "angular", 1.5, path)
         for path in (f"probes.long_tail.{space}.accuracy" for space in SPACES)
@@ -36,17 +38,13 @@ def training_claims(evidence: Evidence) -> Iterator[Claim]:
     text = "ImageNet-LT: beta = 1.5, encoder / projection (%)"
     yield _brought("sec:new-learning", text, (23.56, 37.76), 2, stronger)
     yield _uniform(evidence)
-    yield _mixed(_of_cifar(joint_fc(evidence)))
+    yield _mixed(of_cifar(joint_fc(evidence)))
     yield from _joint_controls(evidence)
     yield from _historical(evidence)
     config = preset("imagenet-lt", architecture="resnext50_32x4d")
     head = [evidence.records.value(config, "native", 0.0, "last.accuracy")]
     text = "ResNeXt-50 classifier, ImageNet-LT test (%)"
     yield _brought("sec:backbone-control", text, (58.026,), 3, head)
-
-
-def _of_cifar(outcome: Outcome) -> list[Change]:
-    return [change for change in outcome.changes if change.row.startswith("CIFAR")]
 
 
 def _brought(
@@ -58,7 +56,7 @@ def _brought(
     if len(known) < len(printed):
         return untestable(label, text, paper, FOREIGN)
     near = all(abs(v.mean - wanted) <= 1 for v, wanted in zip(known, printed, strict=True))
-    said = " / ".join(value.said(digits) for value in known)
+    said = f"{' / '.join(value.said(digits) for value in known)}; {counted(known)}"
     return judged(label, text, paper, said, near, "within one point")
 
 
@@ -74,15 +72,48 @@ def _readouts(changes: list[Change]) -> Iterator[Claim]:
         if not known:
             yield waiting("sec:new-learning", text, paper, "main")
             continue
-        verdicts = [c.verdict for c in known]
-        good, bad = verdicts.count("holds"), sum(v.startswith("does not") for v in verdicts)
-        means = [c.ours.mean for c in known if c.ours is not None]
-        ours = f"{span(means, 2, sign='+')}; {good} significant, {bad} against"
+        good, bad = _signs(known)
+        ours = f"{_told(known)}; {good} significant, {bad} against"
         holds = False if bad else True if good == len(known) else None
         yield judged(
             *("sec:new-learning", text, paper, ours, holds, rule), tested=len(known), of=len(own)
         )
     yield _pooled(changes)
+
+
+def _told(changes: list[Change]) -> str:
+    return spread([c.ours for c in changes if c.ours is not None], 2, sign="+")
+
+
+def _signs(changes: list[Change]) -> tuple[int, int]:
+    """How many changes are positive, and how many negative, with p < 0.05."""
+    tested = [
+        c.ours.mean
+        for c in changes
+        if c.ours is not None and c.p_value is not None and c.p_value < SIGNIFICANCE
+    ]
+    return sum(mean > 0 for mean in tested), sum(mean < 0 for mean in tested)
+
+
+def _unlike(what: str, changes: list[Change]) -> Claim:
+    """That another realization does not improve as consistently as Pure Angular."""
+    name, printed = what.removesuffix(" - ProCo"), [c.paper or 0.0 for c in changes]
+    text = f"{name} less ProCo: without the consistent improvement of Pure Angular (points)"
+    positive = sum(value > 0 for value in printed)
+    paper = f"{span(printed, 2, sign='+')}, {positive} of {len(printed)} positive"
+    known = [c for c in changes if c.ours is not None]
+    if not known:
+        return waiting("sec:new-learning", text, paper, "main")
+    up, down = _signs(known)
+    ours = f"{_told(known)}; {up} up and {down} down with p < 0.05"
+    # Every one up would be against it, as far as there are records.
+    holds = True if down else False if up == len(changes) else None
+    rule = "one negative with p < 0.05; all positive with p < 0.05 is against it"
+    return judged(
+        *("sec:new-learning", text, paper, ours, holds, rule),
+        tested=len(changes) if down else len(known),
+        of=len(changes),
+    )
 
 
 def _pooled(changes: list[Change]) -> Claim:
@@ -97,7 +128,7 @@ def _pooled(changes: list[Change]) -> Claim:
         for both in known
         for pair in zip(*(c.differences for c in both), strict=True)
     )
-    printed = sum(c.paper for c in changes) / len(changes)
+    printed = sum(c.paper or 0.0 for c in changes) / len(changes)
     whole = Change("all", "", printed, networks)
     if whole.ours is None:
         return waiting("sec:new-learning", text, f"{printed:+.2f}", "main")
@@ -119,7 +150,7 @@ def _uniform(evidence: Evidence) -> Claim:
     )
     printed = (-11.47, -14.51, -15.98, -18.31)
     paper = "-11.47 / -14.51; -15.98 / -18.31"
-    known: list[tuple[float, float]] = []
+    known: list[tuple[Value, float]] = []
     places = product(("c10-if50-u", "c10-if100-u"), ("encoder", "projection"))
     for (name, space), wanted in zip(places, printed, strict=True):
         config, path = control_config(name, "contrastive"), f"probes.long_tail.{space}.accuracy"
@@ -127,11 +158,12 @@ def _uniform(evidence: Evidence) -> Claim:
             evidence.records.values(config, r, 0.0, path) for r in ("angular", "native")
         )
         value = Value.of(paired(after, before))
-        known += [] if value is None else [(value.mean, wanted)]
+        known += [] if value is None else [(value, wanted)]
     if not known:
         return waiting("sec:prior-support-extension", text, paper, "controls")
-    ours = ", ".join(f"{v:+.2f}" for v, _ in known)
-    holds = all(alike(v, wanted) for v, wanted in known)
+    ours = ", ".join(v.said(2, sign=True) for v, _ in known)
+    ours += f"; {counted([v for v, _ in known])}"
+    holds = all(alike(v.mean, wanted) for v, wanted in known)
     rule = "each the same size within a factor of two"
     return judged(
         *("sec:prior-support-extension", text, paper, ours, holds, rule),
@@ -140,14 +172,19 @@ def _uniform(evidence: Evidence) -> Claim:
     )
 
 
-SIGNS = "every sign as printed; another one with p < 0.05 is against it"
+SIGNS = "every sign as printed with p < 0.05 over seeds; another one with p < 0.05 is against it"
+APART = "every sign as printed, in five settings or more; another one with p < 0.05 is against it"
 
 
-def _as_printed(changes: list[Change]) -> bool | None:
-    """Whether the signs of changes are those printed, None where chance may have made them."""
-    if all(c.ours is not None and c.ours.mean * c.paper > 0 for c in changes):
-        return True
-    return False if any(c.verdict.startswith("does not") for c in changes) else None
+def _as_printed(changes: list[Change], apart: bool = False) -> bool | None:
+    """Whether the signs of changes are those printed, None where chance may have made them. Those
+    of five settings that were trained ``apart`` are so by chance with p = 1 / 32."""
+    if any(c.verdict.startswith("does not") for c in changes):
+        return False
+    if apart and len(changes) >= 5:
+        same = [c.ours is not None and c.ours.mean * (c.paper or 0.0) > 0 for c in changes]
+        return True if all(same) else None
+    return True if all(c.verdict == "holds" for c in changes) else None
 
 
 def _mixed(changes: list[Change]) -> Claim:
@@ -155,10 +192,11 @@ def _mixed(changes: list[Change]) -> Claim:
     known = [c for c in changes if c.ours is not None]
     if not known:
         return waiting("sec:joint-head-results", text, "3 of 6 positive", "joint")
-    same = sum(c.ours.mean * c.paper > 0 for c in known if c.ours is not None)
-    ours = f"{same} of {len(known)} signs as printed"
+    same = sum(c.ours.mean * (c.paper or 0.0) > 0 for c in known if c.ours is not None)
+    ours = f"{same} of {len(known)} signs as printed; {_told(known)}"
+    holds = _as_printed(known, apart=True)
     return judged(
-        *("sec:joint-head-results", text, "3 of 6 positive", ours, _as_printed(known), SIGNS),
+        *("sec:joint-head-results", text, "3 of 6 positive", ours, holds, APART),
         tested=len(known),
         of=len(changes),
     )
@@ -183,9 +221,9 @@ def _joint_controls(evidence: Evidence) -> Iterator[Claim]:
         if not changes:
             yield waiting("sec:cifar10-cross-setting", text, paper, "controls")
             continue
-        ours = span([c.ours.mean for c in changes if c.ours is not None], 2, sign="+")
         yield judged(
-            *("sec:cifar10-cross-setting", text, paper, ours, _as_printed(changes), SIGNS),
+            *("sec:cifar10-cross-setting", text, paper, _told(changes), _as_printed(changes)),
+            SIGNS,
             tested=len(changes),
             of=3 * len(policies),
         )
@@ -195,9 +233,9 @@ def _historical(evidence: Evidence) -> Iterator[Claim]:
     """sec:historical-power-temperature and sec:historical-gradient, CIFAR-100 IF100."""
     config = official("cifar100", 100, family="power")
 
-    def values(path: str) -> list[float]:
+    def values(path: str) -> list[Value]:
         found = (evidence.records.value(config, *p, path, 1.0) for p in POLICIES.values())
-        return [v.mean for v in found if v is not None]
+        return [v for v in found if v is not None]
 
     cases = (
         (
@@ -214,8 +252,8 @@ def _historical(evidence: Evidence) -> Iterator[Claim]:
         if len(found) < len(printed):
             yield waiting("sec:historical-power-temperature", text, paper, "power")
             continue
-        near = all(0.8 <= a / b <= 1.25 for a, b in zip(found, printed, strict=True))
-        ours = ", ".join(f"{v:.3f}" for v in found)
+        near = all(0.8 <= a.mean / b <= 1.25 for a, b in zip(found, printed, strict=True))
+        ours = f"{', '.join(v.said(3) for v in found)}; {counted(found)}"
         rule = "each within a quarter of the printed one"
         yield judged("sec:historical-power-temperature", text, paper, ours, near, rule)
     text = "Power family: error of leading gradient increments (%)"
@@ -223,7 +261,5 @@ def _historical(evidence: Evidence) -> Iterator[Claim]:
     if not known:
         yield waiting("sec:historical-gradient", text, "8.82 to 10.18", "power")
         return
-    said = span(known, 2)
-    yield judged(
-        "sec:historical-gradient", text, "8.82 to 10.18", said, *within(known, 8.82, 10.18)
-    )
+    inside = within([v.mean for v in known], 8.82, 10.18)
+    yield judged("sec:historical-gradient", text, "8.82 to 10.18", spread(known, 2), *inside)

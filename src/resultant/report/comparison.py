@@ -16,7 +16,15 @@ from resultant.report.content import footer, slugs
 from resultant.report.drawing import EDITED, Drawing, dots, reliability_curves
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
-from resultant.report.words import NAMES, number, p_value, percent, points, policy
+from resultant.report.words import (
+    NAMES,
+    number,
+    of_features,
+    p_value,
+    percent,
+    points,
+    policy,
+)
 from resultant.shots import GROUPS
 
 if TYPE_CHECKING:
@@ -110,7 +118,7 @@ def comparison_page(
         },
     }
     title = f"{wheres[0]} and {wheres[1]}"
-    return Page(title, facts, sections, notes, footer(about), results)
+    return Page(title, facts, sections, notes, footer(about.get("A", {})), results)
 
 
 def drawings(pair: Pair) -> list[Drawing]:
@@ -163,11 +171,13 @@ def _answer(name: str, v: Verdict) -> str:
     rows = f"the same {v.rows[0]:,} rows"
     if not v.same_rows:
         rows = f"{v.rows[0]:,} and {v.rows[1]:,} rows, not the same"
-    sure = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
+    interval = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
+    gain = f"B - A is {points(v.gain)} points, {interval}"
+    if v.same_rows and v.low == v.high:
+        gain = f"both are right on the same of {v.rows[0]:,} rows"
     a, b = map(percent, v.accuracy)
     best = v.better or "neither is shown to be"
-    gain = f"B - A is {points(v.gain)} points"
-    return f"{best}: on {name} features A is {a} accurate and B {b}; {gain}, {sure}"
+    return f"{best}: on {of_features(name)} A is {a} accurate and B {b}; {gain}"
 
 
 def _said(a: Analysis) -> str:
@@ -178,7 +188,10 @@ def _said(a: Analysis) -> str:
     if r.realization == "native":
         tried = policy(r.candidate, r.candidate_beta)
         kept = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
-        return kept if r.candidate == "native" else f"{kept}; {tried} changes it by {gain}"
+        if r.candidate == "native":
+            return kept
+        changed = f"changes it by {gain}" if r.better + r.worse else "is right on the same rows"
+        return f"{kept}; {tried} {changed}"
     used = policy(r.realization, r.beta)
     return f"{used}, {percent(r.accuracy_after)} accurate, {gain} beyond {NAMES['native']}"
 

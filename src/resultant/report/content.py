@@ -59,7 +59,8 @@ def slugs(names: Sequence[str]) -> list[str]:
 
 def footer(about: Mapping[str, Any]) -> str:
     versions: Mapping[str, str] = about.get("versions", {})
-    return ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
+    said = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return said and f"{said}."
 
 
 def _text(a: Analysis) -> str:

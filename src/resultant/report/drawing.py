@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,7 +53,9 @@ class Drawing:
             for axis in (ax.xaxis, ax.yaxis):
                 if axis.get_scale() == "log":
                     axis.set_major_formatter("{x:g}")
-                    axis.set_minor_formatter("")
+                    low, high = axis.get_view_interval()
+                    powers = sum(low <= at <= high for at in axis.get_majorticklocs())
+                    axis.set_minor_formatter("{x:g}" if powers < 2 else "")
             # Laid out once, for the three files that it goes into.
             figure.draw_without_rendering()
         figure.set_layout_engine(None)
@@ -92,6 +95,12 @@ def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor) -> None:
         chosen = (group == g) & y.isfinite()
         if chosen.any():
             dots(ax, x[chosen], y[chosen], colour, name)
+
+
+def log_heights(ax: Axes) -> None:
+    """A logarithmic scale, if anything above zero was drawn."""
+    if math.isfinite(ax.dataLim.minposy):
+        ax.set_yscale("log")
 
 
 def diagonal(ax: Axes, values: Tensor) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RESULTS = "results.json"
+# All that a report has.
+PARTS = {RESULTS, "index.html", "figures", "tables"}
 NEEDED = ("jinja2", "matplotlib")
 
 # Fonts of the same widths as the one that the figures are laid out with.
@@ -67,14 +70,26 @@ def require_place(out: Path) -> None:
             if not part.is_dir():
                 raise ValueError(f"expected --out to be a folder, got a file: {part}")
             break
-    if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).exists():
-        raise ValueError(f"expected --out to be new or an earlier report, got others' files: {out}")
+    found = {part.name for part in out.iterdir()} if out.is_dir() else set()
+    others = sorted(found - PARTS if RESULTS in found else found)
+    if others:
+        rule = "expected --out to be new or an earlier report"
+        raise ValueError(f"{rule}, got others' files: {out / others[0]}")
+    if out.is_mount():
+        raise ValueError(f"expected --out within a mounted folder, got the mount itself: {out}")
+    there = next(part for part in out.resolve().parents if part.exists())
+    try:
+        tempfile.TemporaryDirectory(dir=there).cleanup()
+    except OSError as error:
+        rule = f"expected --out where a folder can be made, got {out}"
+        raise ValueError(f"{rule} ({error.strerror})") from None
 
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside ``out`` that takes its place unless an error comes first."""
-    out = out.absolute()
+    # Behind a link it is the folder that is replaced.
+    out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = beside(out), beside(out, "old")
     try:

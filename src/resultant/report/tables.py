@@ -198,7 +198,8 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
         for (i, j), *rest in zip(
             *(r.pairs.tolist(), r.kind, r.cosine.tolist(), r.theta_degrees.tolist()),
             *(r.before_degrees.tolist(), r.after_degrees.tolist(), r.shift_degrees.tolist()),
-            r.change,
+            # None where there is nothing to compare with.
+            r.change or [None] * len(r.pairs),
             strict=True,
         )
     ]

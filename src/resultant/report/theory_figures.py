@@ -8,7 +8,7 @@ import torch
 
 from resultant import figures
 from resultant.frozen import Analysis
-from resultant.report.drawing import Drawing, by_group, diagonal, dots
+from resultant.report.drawing import Drawing, by_group, diagonal, dots, log_heights
 from resultant.report.words import NAMES, percent
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def certificate(a: Analysis) -> Drawing | None:
         margin = "margin $\\bar g\\,m_{\\cos}$"
         ax.plot(share, r.margin_quantiles, color=figures.BLUE, label=margin)
         ax.plot(share, r.residual_quantiles, color=figures.ORANGE, label="residual range $D$")
-        ax.set(xlabel="held-out rows (%), smallest first", ylabel="score units", yscale="log")
+        ax.set(xlabel="held-out rows (%), smallest first", ylabel="score units")
+        log_heights(ax)
 
     wrong = "none of them differs"
     if r.certified_disagreements:
@@ -124,8 +125,8 @@ def typical(a: Analysis) -> Drawing | None:
     return Drawing(
         "typical",
         "Margins and errors",
-        f"Typical margins of {int(kept.sum())} pairs and how often one class is taken for the "
-        f"other. {said}",
+        f"Typical margins of both classes of {int(kept.any(1).sum())} pairs, and how often each "
+        f"is taken for the other. {said}",
         "sec:conditional-margin",
         draw,
     )
@@ -163,9 +164,10 @@ def support(a: Analysis) -> Drawing | None:
         ):
             ax.plot(r.sizes, values, "o-", color=colour, label=name)
         ax.plot(r.sizes, r.predicted_bias, ":", color=figures.GREY, label="predicted bias")
-        ax.set(xscale="log", yscale="log", xlabel="rows of the class", ylabel="error of $A_c$")
+        ax.set(xscale="log", xlabel="rows of the class", ylabel="error of $A_c$")
+        log_heights(ax)
         ax.set_xticks(r.sizes, [str(n) for n in r.sizes])
-        ax.minorticks_off()
+        ax.xaxis.minorticks_off()
 
     return Drawing(
         "support",
@@ -185,8 +187,8 @@ def self_inclusion(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         dots(ax, r.count, r.exact, figures.BLUE, "exact")
         dots(ax, r.count, r.predicted, figures.ORANGE, "$(1-A^2)/(\\tau n)$", "_")
-        ax.set(xscale="log", yscale="log", xlabel="training rows of the class")
-        ax.set_ylabel("own score, increment")
+        ax.set(xscale="log", xlabel="training rows of the class", ylabel="own score, increment")
+        log_heights(ax)
 
     return Drawing(
         "self-inclusion",

@@ -52,6 +52,11 @@ def policy(realization: str, beta: float) -> str:
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
 
 
+def of_features(name: str) -> str:
+    """The features of a name, which may be called just that."""
+    return name if name.endswith("features") else f"{name} features"
+
+
 def listed(items: Iterable[str], limit: int = 8) -> str:
     items = list(items)
     rest = f" and {len(items) - limit} more" if len(items) > limit else ""

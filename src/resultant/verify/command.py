@@ -10,15 +10,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from resultant._replacing import replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from resultant.options import Verify
     from resultant.verify.check import Check
 
 CAPTION = (
@@ -27,36 +26,24 @@ CAPTION = (
 )
 
 
-def verify(
-    out: Path = Path("out/verify"),
-    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = (),
-    figures: bool = True,
-    strict: bool = False,
-) -> int:
-    """Check the claims of the paper: a table, verify.json and figures.
-
-    A claim that does not hold is a finding, told in the table; with --strict the exit status is
-    then 1.
-
-    Args:
-        out: folder for verify.json and the figures (PDF and PNG).
-        only: names of the checks to run; all by default.
-        figures: draw the figures.
-        strict: exit with 1 unless every claim holds.
-    """
-    from rich.console import Console
-
+def verify(options: Verify) -> int:
+    """Run the checks that are asked for; 1 if one does not hold and ``strict``."""
     from resultant import figures as drawing
     from resultant.verify import selected
+    from resultant.watch import terminal
 
-    names = selected(only)
-    if figures:
+    names, out = selected(options.only), options.out
+    if options.figures:
         drawing.require()
     if out.exists() and not out.is_dir():
         raise ValueError(f"expected --out to be a folder, got a file: {out}")
-    out.mkdir(parents=True, exist_ok=True)
-    console = Console()
-    results = run(names, out if figures else None, console)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = f"{out} ({error.strerror})"
+        raise ValueError(f"expected --out where a folder can be made, got {got}") from None
+    console = terminal()
+    results = run(names, out if options.figures else None, console)
     write(results, out / "verify.json")
     console.print(table(results, out / "verify.json"))
     for check, _, _ in results:
@@ -67,7 +54,7 @@ def verify(
         console.print(f"{len(failed)} of {len(results)} do not hold: {', '.join(failed)}")
     else:
         console.print(f"all {len(results)} hold")
-    return 1 if strict and failed else 0
+    return 1 if options.strict and failed else 0
 
 
 # A check, its seconds, and the files of its figure.
@@ -76,10 +63,11 @@ Result = tuple["Check", float, list[Path]]
 
 def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Result]:
     """The checks of these names, with a progress bar; figures go to ``folder`` unless None."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from resultant import figures as drawing
     from resultant.verify import CHECKS
+    from resultant.watch import Shown
 
     columns = (
         TextColumn("{task.description}"),
@@ -88,7 +76,8 @@ def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Res
         TimeElapsedColumn(),
     )
     results: list[Result] = []
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Shown(console, *columns) as shown:
+        progress = shown.bar
         task = progress.add_task("", total=len(names))
         for name in names:
             progress.update(task, description=name)
