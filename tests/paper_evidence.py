@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from resultant.frozen import FrozenSpace
 from resultant.paper import Evidence, Records
 from resultant.presets import TrainConfig
+from training_records import record
 
 
 class OfSpaces(Evidence):
@@ -30,8 +29,7 @@ def probed(
 ) -> dict[str, Any]:
     """A record of a training with long-tail probes, the same in both spaces."""
     spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
-    made = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
-    return json.loads(json.dumps({**made, "probes": {"long_tail": spaces}}))
+    return record(config, realization, beta, seed, probes={"long_tail": spaces})
 
 
 def seeds(

@@ -1,11 +1,10 @@
-"""Certificates against the scores as computed, and bounds against the paper's definitions."""
+"""Certificates of agreement with the cosine rule against the scores as computed."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,88 +12,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
-from resultant import _features, certificates
+from certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
+from resultant import certificates
 from resultant.certificates import (
     certificate,
     disagreement_bound,
     gradient_bound,
     loss_bound,
     margin_change,
-    residual_bound,
 )
 from resultant.classes import ClassState
-from resultant.gain import REALIZATIONS, angular_gain, class_scores, target_gain
+from resultant.gain import angular_gain, class_scores
 from resultant.score import decompose, vmf_score
-from resultant.vmf import VonMisesFisher, mean_resultant
-
-F64, F32 = torch.float64, torch.float32
-DIMENSIONS = [2, 3, 5, 16, 128, 1024, 4096]
-
-
-@dataclass
-class Case:
-    z: Tensor
-    y: Tensor
-    state: ClassState
-    tau: float
-    offset: Tensor | None
-
-
-@st.composite
-def cases(draw: st.DrawFn, least_kappa: float | None = None, n: int = 24) -> Case:
-    """States and queries anywhere, many of the queries close to ties."""
-    torch.manual_seed(draw(st.integers(0, 2**31)))
-    p, C = draw(st.sampled_from(DIMENSIONS)), draw(st.integers(2, 50))
-    tau = math.exp(draw(st.floats(math.log(0.005), math.log(10))))
-    low = math.log10(least_kappa or 1e-3)
-    centre, width = draw(st.floats(low, 6)), draw(st.sampled_from([0.0, 0.1, 1.0, 4.0]))
-    log_kappa = (centre + width * torch.randn(C, dtype=F64)).clamp(low, 6)
-    kappa = 10**log_kappa
-    if least_kappa is None and draw(st.booleans()):
-        kappa[torch.rand(C) < 0.3] = 0
-    spread = draw(st.sampled_from([1e-6, 1e-3, 0.1, 1.0, 10.0]))
-    mu = normalize(torch.eye(1, p, dtype=F64) + spread * torch.randn(C, p, dtype=F64), dim=1)
-    a, b = torch.randint(C, (2, n))
-    noise = torch.randn(n, p, dtype=F64) * draw(st.sampled_from([0.0, 1e-7, 1e-3, 0.3])) * spread
-    share = torch.rand(n, 1).round(decimals=1)
-    z = normalize(share * mu[a] + (1 - share) * mu[b] + noise + 1e-12, dim=1)
-    z = z * (1 - 2 * (torch.rand(n, 1) < 0.1).double())
-    kinds = ["none", "prior", "large", "impossible"]
-    kind = draw(st.sampled_from(kinds))
-    offset = None
-    if kind != "none":
-        size = 10 ** draw(st.floats(2, 8)) if kind == "large" else 3.0
-        offset = size * torch.randn(C, dtype=F64)
-        if kind == "impossible":
-            offset[torch.rand(C) < 0.5] = -math.inf
-            offset[a[0]] = 0
-    possible = torch.arange(C) if offset is None else offset.isfinite().nonzero().squeeze(1)
-    y = possible[torch.randint(len(possible), (n,))]
-    state = ClassState(mu, kappa, torch.ones(C))
-    if draw(st.booleans()):
-        state = state.to(dtype=F32)
-    dtype = draw(st.sampled_from([F64, F64, F32, F32, torch.bfloat16]))
-    return Case(z.to(dtype), y, state, tau, offset)
-
-
-def overlapping(C: int, seed: int = 0, n: int = 2000) -> tuple[Tensor, Tensor, ClassState]:
-    """Classes of p = 128 with kappa 100 to 300 that share a direction, and samples of them."""
-    torch.manual_seed(seed)
-    shared = 3 * math.sqrt(128) * torch.eye(1, 128)
-    mu = normalize(torch.randn(C, 128, dtype=F64) + shared, dim=1)
-    kappa = torch.linspace(100, 300, C, dtype=F64)
-    y = torch.arange(n) % C
-    z = normalize(VonMisesFisher(mu[y], kappa[y]).sample(), dim=1)
-    return z, y, ClassState(mu, kappa, torch.ones(C))
-
-
-def close(a: Tensor, b: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    torch.testing.assert_close(a, b, rtol=rtol, atol=atol)
-
-
-# Agreement with the cosine rule
 
 
 @given(cases(), st.sampled_from([None, 11]))
@@ -134,19 +65,6 @@ def test_the_slack_is_needed_and_enough() -> None:
     assert not (wrong & c.certified).any()
     wide = certificate(z.double(), state, 0.1)
     assert wide.coverage > 0.9 and wide.slack < 1e-10
-
-
-def naive(z: Tensor, state: ClassState, tau: float, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine logits and residuals [N, C], number by number."""
-    g = [float(mean_resultant(state.dim, k)) / tau for k in state.kappa.tolist()]
-    gbar = math.fsum(g) / len(g)
-    logits, deltas = [], []
-    for x in z.double():
-        rho = [math.fsum((x * m).tolist()) for m in state.mu.double()]
-        logits.append([float(b) + gbar * r for b, r in zip(offset, rho, strict=True)])
-        terms = zip(rho, state.kappa.tolist(), g, strict=True)
-        deltas.append([float(vmf_score(r, k, tau, state.dim)) - h * r for r, k, h in terms])
-    return torch.tensor(logits, dtype=F64), torch.tensor(deltas, dtype=F64)
 
 
 @pytest.mark.parametrize("prior", [False, True])
@@ -244,165 +162,6 @@ def test_class_temperatures() -> None:
     delta = vmf_score(rho, state.kappa, tau, 128) - g * rho
     close(c.residual_range, delta.max(1).values - delta.min(1).values)
     close(c.margin, g.mean() * (rho.topk(2).values @ torch.tensor([1.0, -1.0], dtype=F64)))
-
-
-# Residuals of any query
-
-
-@given(cases(n=40))
-@settings(max_examples=50, deadline=None)
-def test_residuals_stay_within_their_bound(case: Case) -> None:
-    tau, p = case.tau, case.state.dim
-    mu, kappa = normalize(case.state.mu.double(), dim=1), case.state.kappa.double()
-    state = ClassState(mu, kappa, case.state.count)
-    bound = residual_bound(state, tau)
-    ends = torch.linspace(-1, 1, 201, dtype=F64).unsqueeze(1)
-    _, g, _ = decompose(0.0, state.kappa, tau, p)
-    delta = vmf_score(ends, state.kappa, tau, p) - g * ends
-    rounding = 1e-13 / tau
-    assert (delta <= bound.high + rounding).all() and (delta >= bound.low - rounding).all()
-    close(delta.amin(0), bound.low, atol=rounding)
-    beyond = 2 * state.kappa * tau >= 1
-    known = (state.resultant / (2 * state.kappa * tau * tau))[beyond]
-    close(bound.high[beyond], known, atol=rounding)
-    close(bound.high[~beyond], delta[0, ~beyond], atol=rounding)
-    z = normalize(case.z.double(), dim=1)
-    c = certificate(z, state, tau)
-    assert (c.residual_range <= bound.range + rounding).all()
-
-
-def test_residual_slopes() -> None:
-    _, _, state = overlapping(5)
-    rho = torch.linspace(-1, 1, 101, dtype=F64).unsqueeze(1).expand(-1, 5).clone().requires_grad_()
-    delta = vmf_score(rho, state.kappa, 0.1, 128) - angular_gain(state, 0.1) * rho
-    (slope,) = torch.autograd.grad(delta.sum(), rho)
-    close(residual_bound(state, 0.1).slope, slope.abs().amax(0))
-
-
-# Losses and gradients
-
-
-def measured(case: Case) -> tuple[Tensor, Tensor]:
-    """Differences of the losses and of the tangent gradients, by autograd."""
-    losses, gradients = [], []
-    for realization in ("angular", "cosine"):
-        z = case.z.double().requires_grad_()
-        scores = class_scores(z, case.state, case.tau, realization, 0.0, offset=case.offset)
-        loss = cross_entropy(scores, case.y, reduction="none")
-        (G,) = torch.autograd.grad(loss.sum(), z)
-        x = normalize(z.detach(), dim=1)
-        losses.append(loss.detach())
-        gradients.append(G - (G * x).sum(1, keepdim=True) * x)
-    return (losses[0] - losses[1]).abs(), (gradients[0] - gradients[1]).norm(dim=1)
-
-
-@pytest.mark.parametrize("prior", [False, True])
-def test_differences_are_those_of_autograd(prior: bool) -> None:
-    z, y, state = overlapping(12, n=60)
-    offset = torch.linspace(-3, 0, 12, dtype=F64)
-    offset[3] = -math.inf
-    y = torch.where(y == 3, 4, y)
-    case = Case(z, y, state, 0.1, offset if prior else None)
-    loss, gradient = measured(case)
-    for chunk in (None, 7):
-        options: dict[str, Any] = {"offset": case.offset, "chunk": chunk}
-        close(loss_bound(z, y, state, 0.1, **options).difference, loss)
-        close(gradient_bound(z, y, state, 0.1, **options).difference, gradient)
-    live = torch.ones(12).bool() if not prior else offset.isfinite()
-    _, delta = naive(z, state, 0.1, torch.zeros(12))
-    epsilon = delta[:, live].abs().max(1).values
-    close(loss_bound(z, y, state, 0.1, **options).bound, 2 * epsilon)
-    rho = (z @ state.mu.T).requires_grad_()
-    (slope,) = torch.autograd.grad(vmf_score(rho, state.kappa, 0.1, 128).sum(), rho)
-    g = angular_gain(state, 0.1)
-    eta = (slope - g)[:, live].abs().max(1).values
-    bound = gradient_bound(z, y, state, 0.1, **options).bound
-    close(bound, 2 * g.mean() * epsilon + 2 * eta)
-
-
-@given(cases(), st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_bounds_hold(case: Case, centered: bool) -> None:
-    """Beyond the rounding of probabilities, and of directions that are units to their dtype."""
-    arguments = (case.z, case.y, case.state, case.tau)
-    options: dict[str, Any] = {"offset": case.offset, "centered": centered}
-    loss, gradient = loss_bound(*arguments, **options), gradient_bound(*arguments, **options)
-    gbar = float(angular_gain(case.state, case.tau).mean())
-    assert (loss.difference <= loss.bound + 1e-13 * (1 + loss.bound)).all()
-    unit = 1e-6 if case.state.mu.dtype == F32 else 1e-12
-    assert (gradient.difference <= (1 + unit) * gradient.bound + 1e-13 * (1 + gbar)).all()
-    plain = loss_bound(*arguments, offset=case.offset)
-    assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
-
-
-def test_bounds_are_not_idle() -> None:
-    """Two classes alike but for kappa, where the sharp loss bound is nearly reached."""
-    mu = torch.eye(2, 16, dtype=F64)
-    state = ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
-    offset = torch.tensor([-40.0, 0.0], dtype=F64)
-    z = normalize(torch.ones(1, 16, dtype=F64), dim=1)
-    loss = loss_bound(z, torch.tensor([0]), state, 0.1, offset=offset, centered=True)
-    assert float(loss.difference / loss.bound) == pytest.approx(1, abs=1e-9)
-
-
-# Changes of margins
-
-
-def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -> Tensor:
-    """The change of every incidence, from all scores in the dtype of z."""
-    before, after = (
-        class_scores(z, case.state, case.tau, r, beta).double() for r in ("native", realization)
-    )
-    change = []
-    for a, b in pairs.tolist():
-        for c in (a, b):
-            for i in (case.y == c).nonzero().squeeze(1).tolist():
-                change.append((after[i, a] - after[i, b]) - (before[i, a] - before[i, b]))
-    return torch.tensor([float(m) for m in change], dtype=F64)
-
-
-def some_pairs(C: int) -> Tensor:
-    return torch.combinations(torch.arange(C))[:40]
-
-
-@pytest.mark.parametrize("realization", REALIZATIONS)
-@pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_margin_changes_are_the_brute_ones(
-    realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    z, y, state = overlapping(5, n=50)
-    case, pairs = Case(z, y, state, 0.1, None), some_pairs(5)
-    m = margin_change(z, y, state, 0.1, pairs, realization, beta)
-    close(m.exact, brute(case, pairs, realization, beta, z), atol=1e-11)
-    assert len(m.exact) == 10 * 20
-    assert (pairs[m.pair] == y[m.row].unsqueeze(1)).any(1).all()
-    assert len(set(zip(m.row.tolist(), m.pair.tolist(), strict=True))) == 200
-    g, rho = angular_gain(state, 0.1), z @ state.mu.T
-    target = {"native": g, "cosine": g.mean().expand(5)}.get(realization, target_gain(g, beta))
-    linear, (a, b) = (target - g) * rho, pairs[m.pair].T
-    close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
-    close(m.residual, m.exact - m.linear)
-    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * 128 * 7)
-    close(margin_change(z, y, state, 0.1, pairs, realization, beta).exact, m.exact)
-    if realization == "angular":
-        assert m.residual.abs().max() < 1e-12 and m.coverage == m.agreement == 1
-    elif realization == "native":
-        assert m.coverage == 0
-    else:
-        assert 0.5 < m.coverage <= m.agreement
-
-
-@given(cases(least_kappa=0.1), st.sampled_from(REALIZATIONS[1:]), st.floats(0, 1))
-@settings(max_examples=70, deadline=None)
-def test_certified_changes_have_their_sign_as_computed(
-    case: Case, realization: str, beta: float
-) -> None:
-    pairs = some_pairs(case.state.num_classes)
-    m = margin_change(case.z, case.y, case.state, case.tau, pairs, realization, beta)
-    assert (m.correct | ~m.certified).all()
-    if len(m.exact):
-        computed = brute(case, pairs, realization, beta, case.z)
-        assert torch.equal(computed.sign()[m.certified], m.linear.sign()[m.certified])
 
 
 # Much data, and mistakes

@@ -1,49 +1,26 @@
-"""The contrastive loss and its banks, beside a naive recomputation in the authors' order."""
+"""The contrastive loss, beside a naive recomputation in the authors' order."""
 
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.
 
 from __future__ import annotations
 
-import copy
-import io
 import math
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load, save
 from scipy import special
 from torch import Tensor, nn
 
+from loss_batches import COUNTS, TAU, C, N, P, batch
+from loss_batches import seeded as seeded
 from resultant.bank import ProCoBank
-from resultant.classes import MAX_KAPPA, ClassStatistics
+from resultant.classes import ClassStatistics
 from resultant.finite_sample import leave_one_out_scores
 from resultant.gain import REALIZATIONS, class_scores
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
-
-C, P, N, TAU = 6, 16, 24, 0.1
-COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
-
-
-def batch(*lead: int, n: int = N, p: int = P, dtype: Any = torch.float64) -> tuple[Tensor, Tensor]:
-    """Unit vectors that lean on their classes by different amounts; the last class is rare."""
-    y = torch.randint(0, C - 1, (n,))
-    y[: n // 12] = C - 1
-    lean = torch.linspace(1.0, 4.0, C)[y].unsqueeze(-1)
-    x = torch.randn(*lead, n, p) + lean * torch.eye(C, p)[y]
-    return nn.functional.normalize(x.to(dtype), dim=-1), y
 
 
 class LogI(torch.autograd.Function):
@@ -126,48 +103,6 @@ def test_the_baseline_over_batches_views_and_epochs() -> None:
             for a, x in zip(grad - expected_grad, z.detach(), strict=True):
                 across = a - (a * x).sum(-1, keepdim=True) * x
                 assert across.abs().max() <= 1e-9 * expected_grad.abs().max()
-
-
-def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> None:
-    loss = ProCoLoss(C, P, TAU)
-    before = loss.state()
-    z, _ = batch(n=1)
-    loss(z, torch.tensor([2]))
-    after = loss.state()
-    torch.testing.assert_close(after.mu[2], z[0])
-    assert after.kappa[2] == MAX_KAPPA
-    assert after.count.tolist() == [0, 0, 1, 0, 0, 0]
-    others = [0, 1, 3, 4, 5]
-    assert torch.equal(after.mu[others], before.mu[others])
-    assert torch.equal(after.kappa[others], before.kappa[others])
-    # Unit vectors by rounding, whose mean is longer than one.
-    loss(z.float() * (1 + 5e-7), torch.tensor([3]))
-    assert loss.state().kappa[3] == MAX_KAPPA
-
-
-def test_float32_is_close_to_float64_after_many_batches() -> None:
-    single, double = ProCoLoss(C, 128), ProCoLoss(C, 128)
-    a = b = torch.zeros(())
-    for _ in range(50):
-        z, y = batch(2, p=128, dtype=torch.float32)
-        a, b = single(z, y), double(z.double(), y)
-    assert a.dtype == torch.float32 and b.dtype == torch.float64
-    torch.testing.assert_close(a.double(), b, rtol=2e-6, atol=0)
-
-
-@pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])
-def test_estimators_are_those_of_class_statistics(estimator: str) -> None:
-    loss = ProCoLoss(C, P, estimator=estimator)
-    statistics = ClassStatistics(C, P)
-    for _ in range(4):
-        z, y = batch()
-        loss(z, y)
-        statistics.update(z, y)
-    expected, got = statistics.state(estimator), loss.state()
-    seen = expected.count > 0
-    torch.testing.assert_close(got.mu[seen], expected.mu[seen])
-    torch.testing.assert_close(got.kappa[seen], expected.kappa[seen])
-    assert torch.equal(got.count, expected.count)
 
 
 @pytest.mark.parametrize("family", ["linear", "power"])
@@ -302,151 +237,6 @@ def test_leave_out_of_a_class_with_one_sample() -> None:
         assert total.isfinite() and z.grad is not None and z.grad.isfinite().all()
 
 
-def test_samples_that_cancel() -> None:
-    loss = ProCoLoss(C, P)
-    z, _ = batch(n=1)
-    total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
-    assert total.isfinite() and loss.state().kappa[1] == 0
-
-
-@pytest.mark.parametrize("leave_out", [False, True])
-def test_compile(leave_out: bool) -> None:
-    names = ("native", "angular") if leave_out else REALIZATIONS
-    # In a dimension whose expansions are short, and quickly traced.
-    eager = ProCoLoss(C, 512, realization=names, runs=(len(names),), leave_out=leave_out)
-    other = copy.deepcopy(eager)
-    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
-    for _ in range(2):
-        z, y = batch(2, len(names), p=512, dtype=torch.float32)
-        z.requires_grad_()
-        expected, got = eager(z, y), compiled(z, y)
-        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
-        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
-        torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(other.bank.old, eager.bank.old)
-        torch.testing.assert_close(other.bank.new, eager.bank.new)
-
-
-def test_autocast_changes_nothing() -> None:
-    z, y = batch(2, dtype=torch.float32)
-    z.requires_grad_()
-    results = []
-    for enabled in (False, True):
-        loss = ProCoLoss(C, P, realization="angular", leave_out=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            total = loss(z, y)
-            scores = loss.scores(z)
-        results.append((total, scores, loss.bank.old, torch.autograd.grad(total, z)[0]))
-        assert total.dtype == scores.dtype == torch.float32
-    for a, b in zip(*results, strict=True):
-        assert torch.equal(a, b)
-
-
-def test_bfloat16_queries_are_scored_in_float32() -> None:
-    z, y = batch(dtype=torch.bfloat16)
-    loss = ProCoLoss(C, P).bfloat16()
-    assert loss.bank.old.dtype == loss.log_prior.dtype == torch.float64
-    total = loss(z.requires_grad_(), y)
-    total.backward()
-    assert total.dtype == torch.float32 and z.grad is not None and z.grad.dtype == torch.bfloat16
-
-
-def test_state_dict_in_the_middle_of_an_epoch() -> None:
-    first, second = (ProCoLoss(C, P, realization="angular", class_counts=COUNTS) for _ in range(2))
-    for _ in range(2):
-        first.start_epoch()
-        first(*batch(2))
-    second.load_state_dict(load(save(first.state_dict())))
-    for _ in range(2):
-        z, y = batch(2)
-        assert torch.equal(first(z, y), second(z, y))
-        first.start_epoch()
-        second.start_epoch()
-        for name, a in first.state_dict().items():
-            assert torch.equal(a, second.state_dict()[name]), name
-    stream = io.BytesIO()
-    torch.save(first, stream)
-    first.bank.reset()
-    assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
-
-
-WORKER = """
-import sys, torch, torch.distributed as dist
-from safetensors.torch import save_file
-from resultant.losses import ProCoLoss
-rank, port, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-address = f"tcp://127.0.0.1:{port}"
-dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-torch.manual_seed(0)
-loss = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
-losses = []
-for step in range(3):
-    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-    y = torch.randint(0, 5, (12,))
-    # In the last step one rank has all samples.
-    first = (7, 4, 12)[step]
-    mine = slice(first) if rank == 0 else slice(first, 12)
-    total = (loss(z[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
-    dist.all_reduce(total)
-    losses.append(total)
-    loss.start_epoch()
-dist.destroy_process_group()
-again = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
-torch.manual_seed(0)
-for step in range(3):
-    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-    y = torch.randint(0, 5, (12,))
-    torch.testing.assert_close(losses[step], again(z, y), rtol=1e-6, atol=0)
-    again.start_epoch()
-for a, b in zip(loss.bank.buffers(), again.bank.buffers()):
-    torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
-save_file({"old": loss.bank.old}, f"{out}/{rank}.safetensors")
-"""
-
-
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    source = str(Path(__file__).parents[1] / "src")
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error::FutureWarning"]
-            + ["-c", WORKER, str(rank), str(port), str(tmp_path)],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for worker in workers:
-            errors = worker.communicate(timeout=90)[1]
-            assert worker.returncode == 0, errors
-    finally:
-        for worker in workers:
-            worker.kill()
-    a, b = (load((tmp_path / f"{rank}.safetensors").read_bytes())["old"] for rank in range(2))
-    assert torch.equal(a, b)
-
-
-def test_negative_targets_name_their_classes() -> None:
-    stack = ProCoLoss(C, P, realization=("angular", "temperature"), beta=60.0, runs=(2,))
-    z, y = batch(2)
-    with pytest.raises(ValueError, match=r"expected target gains > 0 .*: run \(1,\) class \d \(-"):
-        stack(z, y)
-    power = ProCoLoss(C, P, realization="preserve", beta=60.0, family="power")
-    power(z[0], y)
-    power.check()
-    unchecked = ProCoLoss(C, P, realization="temperature", beta=60.0)
-    # As on a device, where values are not looked at.
-    torch.compile(unchecked, backend="eager")(z[0], y)
-    with pytest.raises(ValueError, match=r"expected target gains > 0 .* of 6 not: class \d \(-"):
-        unchecked.check()
-    unchecked.check()  # said once
-
-
 def test_logit_adjusted_cross_entropy() -> None:
     logits, y = torch.randn(2, 3, N, C), torch.randint(0, C, (N,))
     offset = (COUNTS.double() / COUNTS.sum()).log()
@@ -537,101 +327,3 @@ def test_no_queries(runs: tuple[int, ...], leave_out: bool) -> None:
         logits = LogitAdjustedCrossEntropy(COUNTS, runs=runs)(loss.scores(z), y)
         assert logits.shape == runs and logits.isnan().all()
     assert torch.equal(loss.bank.old, before)
-
-
-def on_device(loss: ProCoLoss, z: Tensor, y: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
-    def step() -> tuple[Tensor, Tensor]:
-        total = loss(z, y)
-        return total, torch.autograd.grad(total.sum(), z)[0]
-
-    return step
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("leave_out", [False, True])
-def test_devices_agree(leave_out: bool) -> None:
-    names = REALIZATIONS
-    here = ProCoLoss(C, 128, realization=names, runs=(5,), beta=0.3, leave_out=leave_out)
-    there = copy.deepcopy(here).cuda()
-    for _ in range(3):
-        z, y = batch(2, 5, p=128, dtype=torch.float32)
-        a, grad_a = on_device(here, z.requires_grad_(), y)()
-        b, grad_b = on_device(there, z.detach().cuda().requires_grad_(), y.cuda())()
-        torch.testing.assert_close(b.cpu(), a, rtol=2e-5, atol=0)
-        torch.testing.assert_close(grad_b.cpu(), grad_a, rtol=1e-3, atol=1e-5)
-        here.start_epoch()
-        there.start_epoch()
-    for a, b in zip(here.bank.buffers(), there.bank.buffers(), strict=True):
-        torch.testing.assert_close(b.cpu(), a, rtol=1e-14, atol=1e-14)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("leave_out", [False, True])
-def test_graph_and_no_synchronisation(leave_out: bool) -> None:
-    names = REALIZATIONS
-    eager = ProCoLoss(C, 128, realization=names, runs=(5,), leave_out=leave_out).cuda()
-    captured = copy.deepcopy(eager)
-    z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
-    step = on_device(captured, z.requires_grad_(), y)
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        total, grad = step()
-    captured.load_state_dict(eager.state_dict())
-    for _ in range(3):
-        other, labels = batch(2, 5, p=128, dtype=torch.float32)
-        with torch.no_grad():
-            z.copy_(other)
-            y.copy_(labels)
-        graph.replay()
-        expected, expected_grad = on_device(eager, z, y)()
-        torch.testing.assert_close(total, expected, rtol=1e-6, atol=0)
-        torch.testing.assert_close(grad, expected_grad, rtol=1e-4, atol=1e-7)
-        eager.start_epoch()
-        captured.start_epoch()
-    torch.testing.assert_close(captured.bank.old, eager.bank.old)
-
-
-@pytest.mark.gpu
-def test_compile_on_device() -> None:
-    eager = ProCoLoss(C, 128, realization=REALIZATIONS, runs=(5,), beta=0.5).cuda()
-    compiled = torch.compile(copy.deepcopy(eager), fullgraph=True)
-    for _ in range(2):
-        z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
-        z.requires_grad_()
-        expected, got = eager(z, y), compiled(z, y)
-        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
-        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
-        torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.gpu
-def test_negative_targets_on_device() -> None:
-    loss = ProCoLoss(C, P, realization="temperature", beta=60.0).cuda()
-    z, y = (a.cuda() for a in batch())
-    assert loss(z, y).isnan()
-    with pytest.raises(ValueError, match=r"expected target gains > 0 .* of 6 not: class \d \(-"):
-        loss.check()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("realization", ["native", "angular"])
-def test_memory(realization: str) -> None:
-    n, classes, p = 256, 8142, 1024
-    # A library takes the memory it keeps at its first product.
-    torch.ones(2, 64, 64, device="cuda").matmul(torch.ones(2, 64, 64, device="cuda"))
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    loss = ProCoLoss(classes, p, 0.07, realization).cuda()
-    z = nn.functional.normalize(torch.randn(2, n, p, device="cuda"), dim=-1).requires_grad_()
-    loss(z, torch.randint(0, classes, (n,), device="cuda")).backward()
-    assert torch.cuda.max_memory_allocated() - before < 0.3e9

@@ -8,17 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from class_samples import F64, unit
 from resultant import pair_selection
 from resultant.classes import ClassState
 from resultant.geometry import all_pairs
 from resultant.pair_selection import PAIR_TYPES, select_pairs
 from resultant.shots import HEAD, MEDIUM, TAIL, shot_groups
-
-F64 = torch.float64
-
-
-def unit(*shape: int) -> Tensor:
-    return torch.nn.functional.normalize(torch.randn(*shape, dtype=F64), dim=-1)
 
 
 def test_shot_groups() -> None:

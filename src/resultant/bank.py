@@ -227,7 +227,8 @@ def require_run_labels(
     y: Tensor, number: int, num_classes: int, runs: tuple[int, ...], device: torch.device
 ) -> None:
     """Raise unless ``y`` is [N] or [*runs, N], and labels of the classes."""
-    if not isinstance(y, Tensor) or y.shape not in ((number,), (*runs, number)):
+    # One by one: under torch.compile sizes may be symbols, which a tuple does not find.
+    if not isinstance(y, Tensor) or (y.shape != (number,) and y.shape != (*runs, number)):
         lead = "".join(f"{n}, " for n in runs)
         rule = f"expected y [{number}]" + (f" or [{lead}{number}]" if lead else "")
         raise ValueError(f"{rule}, one a row of z, got {shape_of(y)}")

@@ -1,0 +1,27 @@
+"""Batches of unit vectors for the contrastive loss and its bank, and their seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+C, P, N, TAU = 6, 16, 24, 0.1
+COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Before every test of a file that imports it."""
+    torch.manual_seed(0)
+
+
+def batch(*lead: int, n: int = N, p: int = P, dtype: Any = torch.float64) -> tuple[Tensor, Tensor]:
+    """Unit vectors that lean on their classes by different amounts; the last class is rare."""
+    y = torch.randint(0, C - 1, (n,))
+    y[: n // 12] = C - 1
+    lean = torch.linspace(1.0, 4.0, C)[y].unsqueeze(-1)
+    x = torch.randn(*lead, n, p) + lean * torch.eye(C, p)[y]
+    return nn.functional.normalize(x.to(dtype), dim=-1), y

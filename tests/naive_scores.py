@@ -1,0 +1,52 @@
+"""Target gains and controlled scores as the paper writes them, number by number."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from class_samples import F64
+from resultant.classes import ClassState
+from resultant.score import vmf_score
+from resultant.vmf import mean_resultant
+
+
+def naive_target(g: list[float], beta: float, family: str) -> list[float]:
+    mean = math.fsum(g) / len(g)
+    if family == "linear":
+        return [mean + beta * (x - mean) for x in g]
+    scale = math.fsum(x**beta for x in g) / len(g)
+    return [mean * x**beta / scale for x in g]
+
+
+def naive_scores(
+    z: Tensor, state: ClassState, tau: float, realization: str, beta: float, family: str
+) -> Tensor:
+    """Every realization as the paper writes it, score by score."""
+    A = [float(mean_resultant(state.dim, k)) for k in state.kappa.tolist()]
+    g = [a / tau for a in A]
+    target = naive_target(g, beta, family)
+    rows = []
+    for x in z.double():
+        row = []
+        for c, kappa in enumerate(state.kappa.tolist()):
+            rho = float((x * state.mu[c].double()).sum())
+
+            def q(rho: float, tau: float, kappa: float = kappa) -> float:
+                return float(vmf_score(max(-1.0, min(1.0, rho)), kappa, tau, state.dim))
+
+            if realization == "native":
+                row.append(q(rho, tau))
+            elif realization == "temperature":
+                row.append(q(rho, A[c] / target[c]))
+            elif realization == "preserve":
+                star = A[c] / target[c]
+                row.append(q(rho, star) - q(0.0, star) + q(0.0, tau))
+            elif realization == "angular":
+                row.append(q(rho, tau) + (target[c] - g[c]) * rho)
+            else:
+                row.append(math.fsum(g) / len(g) * rho)
+        rows.append(row)
+    return torch.tensor(rows, dtype=F64)
