@@ -56,9 +56,9 @@ def job_bar(jobs: Sequence[Row]) -> Iterator[list[str]]:
         us, job = max(timed, key=lambda found: found[1]["runs"])
         what = f"{job['runs']} runs of {training_tables.job_name(job)}, {job['epochs']} epochs"
         yield [
-            f"{what}, with evaluation, {job['device']}",
+            f"{what}, evaluated, from images at hand to records, {job['device']}",
             f"{us:.2f} us a view, {amount(job['whole'])} s",
-            f"bar {JOB_BAR} us",
+            f"bar {JOB_BAR} us, start of the process included",
         ]
 
 

@@ -24,6 +24,7 @@ from frozen_data import (
     scores,
 )
 from frozen_data import small_space as make_space
+from resultant.calibration import expected_calibration_error
 from resultant.classes import MAX_KAPPA
 from resultant.data.store import FeatureStore, write_store
 from resultant.frozen import (
@@ -226,6 +227,17 @@ def test_calibration_of_known_bins() -> None:
     assert bins[0].tolist() == [2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2]
     expected = (2 * abs(0.5 - 0.025) + 2 * abs(0.5 - 0.51) + 2 * abs(0.5 - 1)) / 6
     assert calibration_error(*bins) == pytest.approx(expected)
+
+
+def test_calibration_is_that_of_probabilities() -> None:
+    """Also where bins meet: confidences of fifteenths, rounded and not."""
+    confidence = (torch.arange(8, 16, dtype=torch.float64) / 15).repeat(2)
+    confidence[8:] += 1e-3 * torch.linspace(-1, 0, 8)
+    right = torch.arange(16) % 3 == 0
+    p = torch.stack([confidence, 1 - confidence], 1)
+    expected = expected_calibration_error(p, (~right).long())
+    assert expected > 0.1
+    assert calibration_error(*confidence_bins(confidence, right)) == pytest.approx(expected)
 
 
 # Recommendation

@@ -19,7 +19,8 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from resultant import ray_engine
-from resultant.commands import find_device, refuse_network, require_temperature
+from resultant._features import require_temperature
+from resultant.commands import find_device, refuse_network
 from resultant.data.pieces import open_store
 from resultant.data.shards import require_disk
 from resultant.data.store import FeatureStore
@@ -55,7 +56,8 @@ def analyze(options: Analyze) -> None:
     """Analyse the features, write the page of them, and tell its facts."""
     page.require()
     page.require_place(options.out)
-    require_temperature(options.temperature)
+    # Before features are read, which may take long.
+    require_temperature(options.temperature, 1, torch.device("cpu"), True)
     features, labels = options.features, options.labels
     place, console = find_device(options.device), Console()
     if options.engine == "ray" and place.type != "cpu":

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from resultant import _checks as checks
+from resultant import _ranks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_features, require_labels, shape_of
 from resultant.classes import ClassState, capped_concentration
@@ -151,7 +152,7 @@ class ProCoBank(WideModule):
         samples[..., :-1] = views
         samples = samples.flatten(1, -2)
         old, new = (bank.view(-1, self.dim + 1) for bank in (self.old, self.new))
-        sums = _over_ranks(samples, rows, len(old)) if _ranks() > 1 else None
+        sums = _over_ranks(samples, rows, len(old)) if _ranks.world_size() > 1 else None
         dtype = COMPUTE_DTYPE[z.dtype]
         mu = z.new_empty(len(views), *self.runs, self.num_classes, self.dim, dtype=dtype)
         R = old.new_empty(mu.shape[:-1])
@@ -271,10 +272,6 @@ def _fused() -> Callable[[Tensor, Tensor, Tensor], None] | None:
     except ImportError:
         return None
     return _bank_kernel.mean
-
-
-def _ranks() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def _over_ranks(samples: Tensor, rows: Tensor, number: int) -> Tensor:

@@ -9,6 +9,11 @@ import numpy as np
 from torch import Tensor
 
 
+def inner_edges(bins: int) -> np.ndarray:
+    """Where bins of equal width of [0, 1] meet; a value there is of the lower one."""
+    return np.linspace(0, 1, bins + 1)[1:-1]
+
+
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
     r"""The top-label calibration error :math:`\sum_b (n_b/N)|acc_b-conf_b|` of probabilities
     [N, C] and labels [N], column indices.
@@ -20,8 +25,7 @@ def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) 
     if isinstance(bins, bool) or not isinstance(bins, numbers.Integral) or bins < 1:
         raise ValueError(f"expected bins to be an integer >= 1, got {bins!r}")
     confidence, hit = p.max(1), p.argmax(1) == y
-    edges = np.linspace(0, 1, int(bins) + 1)
-    at = np.searchsorted(edges[1:-1], confidence, side="left")
+    at = np.searchsorted(inner_edges(int(bins)), confidence, side="left")
     gaps = np.bincount(at, weights=hit - confidence, minlength=int(bins))
     return float(np.abs(gaps).sum() / len(y))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -208,12 +207,6 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
     return device
-
-
-def require_temperature(tau: float) -> None:
-    """Raise unless the temperature is one, before features are read, which may take long."""
-    if not 0 < tau < math.inf:
-        raise ValueError(f"expected tau > 0 and finite, got {tau:g}")
 
 
 def refuse_network(path: Path | str) -> None:

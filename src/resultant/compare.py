@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from resultant._features import require_temperature
 from resultant.analyze import (
     Prepared,
     Watch,
@@ -22,7 +23,7 @@ from resultant.analyze import (
     require_room,
     tell,
 )
-from resultant.commands import data_root, find_device, require_temperature
+from resultant.commands import data_root, find_device
 from resultant.data.cifar import Cifar
 from resultant.data.store import FeatureStore
 from resultant.extract import (
@@ -47,7 +48,7 @@ def compare(options: Compare) -> None:
     """Compare the two, write the page of it, and tell its facts."""
     page.require()
     page.require_place(options.out)
-    require_temperature(options.temperature)
+    require_temperature(options.temperature, 1, torch.device("cpu"), True)
     a, b, features = options.a, options.b, options.features
     place, console, given = find_device(options.device), Console(), (a, b)
     networks = _networks(given, options.data, options.lists, options.images)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from resultant.calibration import inner_edges
+
 # Equal bins of confidence.
 BINS = 15
 
@@ -25,7 +27,8 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 def confidence_bins(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """How many predictions fall in each bin of confidence, their mean confidence and the share of
     right ones, [15] each."""
-    place = (confidence.double() * BINS).long().clamp(0, BINS - 1)
+    edges = torch.from_numpy(inner_edges(BINS)).to(confidence.device)
+    place = torch.bucketize(confidence.double(), edges)
     count = torch.bincount(place, minlength=BINS)
     return count, class_means(confidence, place, BINS), class_means(right, place, BINS)
 
