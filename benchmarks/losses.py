@@ -26,6 +26,7 @@ from torch.autograd import DeviceType
 from torch.nn import functional
 
 from benchmarks.gpu import captured, milliseconds
+from benchmarks.loss_tables import REPLAYED
 from resultant.checkpoint import write_text
 from resultant.losses import ProCoLoss
 
@@ -105,7 +106,11 @@ def problem(
 
 
 def step(loss: Callable[..., Tensor], z: Tensor, y: Tensor) -> Callable[[], Tensor]:
-    return lambda: torch.autograd.grad(loss(z, y).sum(), z)[0]
+    def run() -> Tensor:
+        each = loss(z, y)
+        return torch.autograd.grad(each.sum() if each.dim() else each, z)[0]
+
+    return run
 
 
 def exact(C: int, p: int, realization: str | Sequence[str] = "native", **options: Any) -> ProCoLoss:
@@ -212,6 +217,8 @@ def main() -> None:
         z, y = problem(N, C, p, "cuda", views=views)
         for name in ("native", "angular"):
             rows.append(measured(f"{size}, {name}", z, y, exact, C, p, name))
+            replayed = partial(exact, cuda_graph=True)
+            rows.append(measured(f"{size}, {name}, {REPLAYED}", z, y, replayed, C, p, name))
         rows.append(measured(f"{size}, the direct way", z, y, direct, C, p))
         if views == 2:
             rows += (alone := products(N, C, p))

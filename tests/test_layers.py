@@ -24,7 +24,7 @@ LAYERS = [
     *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "_roots", "boundaries", "pair_selection", "certificates"),
     *("_projection", "_plane", "population"),
-    *("_ranks", "_bank_kernel", "bank", "_entropy_kernel", "_entropy", "losses"),
+    *("_ranks", "_bank_kernel", "bank", "_entropy_kernel", "_entropy", "_replay", "losses"),
     *("classifier", "_left_out", "selection", "calibration"),
     *("data", "_norm_kernel", "_inference_kernel", "norm", "_conv_kernel", "fused_block", "models"),
     *("_image_ops", "augment", "_view_kernel", "batches"),

@@ -1,0 +1,105 @@
+"""A loss and its gradient as a CUDA graph, recorded at the first call of each shape.
+
+A step of the loss is some thirty kernels, and to launch them one by one takes the host longer than
+the device takes for all of them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# A loss [*runs] of features and labels.
+Step = Callable[[Tensor, Tensor], Tensor]
+
+# Calls before recording, in which libraries and kernels set themselves up.
+CALLS = 3
+# Shapes that are kept; a batch that is shorter at the end of an epoch is one more.
+MOST = 4
+
+
+class _Gradient:
+    """The gradient of a replay, as long as somebody may ask for it."""
+
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
+
+
+class Recorded:
+    """One graph and the tensors that it reads and writes."""
+
+    def __init__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> None:
+        self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
+        self.last: weakref.ref[_Gradient] | None = None
+        before = [a.cpu() for a in state]
+        self.graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        # The gradient is computed here, where autocast may be on; of the loss it never is.
+        with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
+            with torch.cuda.stream(side):
+                for _ in range(CALLS):
+                    self.run(step)
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(self.graph, stream=side):
+                self.loss, self.gradient = self.run(step)
+        # None of these calls counts.
+        for a, b in zip(state, before, strict=True):
+            a.copy_(b)
+
+    def run(self, step: Step) -> tuple[Tensor, Tensor]:
+        loss = step(self.z, self.y)
+        return loss.detach(), torch.autograd.grad(loss.sum(), self.z)[0]
+
+    def replay(self, z: Tensor, y: Tensor) -> tuple[Tensor, _Gradient]:
+        """Loss and gradient; the gradient is copied only if the next replay finds it in use."""
+        if self.last is not None and (used := self.last()) is not None:
+            used.value = used.value.clone()
+        self.z.copy_(z)
+        self.y.copy_(y)
+        self.graph.replay()
+        gradient = _Gradient(self.gradient)
+        self.last = weakref.ref(gradient)
+        return self.loss.clone(), gradient
+
+
+class _Replayed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, y: Tensor, recorded: Recorded) -> Tensor:
+        loss, ctx.gradient = recorded.replay(z, y)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        gradient = ctx.gradient.value
+        return (gradient * grad[..., None, None]).to(gradient.dtype), None, None
+
+
+class Replay:
+    """The graphs of a step by what they were recorded for. Copies begin without any."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[Any, Recorded] = {}
+
+    def __call__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> Tensor:
+        """``step(z, y)``, which changes the tensors ``state`` in place and nothing else."""
+        places = (a.data_ptr() for a in state)
+        key = (z.shape, z.dtype, z.device, y.shape, y.dtype, *places)
+        recorded = self.recorded.get(key)
+        if recorded is None:
+            while len(self.recorded) >= MOST:
+                del self.recorded[next(iter(self.recorded))]
+            with torch.cuda.device(z.device), torch.no_grad():
+                recorded = self.recorded[key] = Recorded(step, z, y, state)
+        return _Replayed.apply(z, y, recorded)  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
+        return Replay()
+
+    def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
+        return Replay, ()
