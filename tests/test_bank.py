@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
+from resultant.bank import ProCoBank
 from resultant.classes import MAX_KAPPA, ClassStatistics
 from resultant.losses import ProCoLoss
 
@@ -56,6 +57,25 @@ def test_estimators_are_those_of_class_statistics(estimator: str) -> None:
     torch.testing.assert_close(got.mu[seen], expected.mu[seen])
     torch.testing.assert_close(got.kappa[seen], expected.kappa[seen])
     assert torch.equal(got.count, expected.count)
+
+
+def test_statistics_are_the_sums_of_a_bank() -> None:
+    bank = ProCoBank(C, P, runs=(2,))
+    z, y = batch()
+    bank.update(torch.stack([z, -z]), y)
+    for run in (0, 1):
+        for name in ("old", "new"):
+            found, state = bank.statistics(run, bank=name), bank.state(run, bank=name)
+            again = found.state("proco")
+            torch.testing.assert_close(again.mu, state.mu)
+            torch.testing.assert_close(again.kappa, state.kappa)
+            assert torch.equal(again.count, torch.bincount(y, minlength=C))
+    # A copy: more samples of theirs are not the bank's.
+    before = bank.old.clone()
+    bank.statistics(0).update(z, y)
+    assert torch.equal(bank.old, before)
+    with pytest.raises(ValueError, match="expected the index of one run"):
+        bank.statistics()
 
 
 def test_state_dict_in_the_middle_of_an_epoch() -> None:

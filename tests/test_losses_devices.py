@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -120,10 +121,12 @@ def test_devices_agree(leave_out: bool) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("leave_out", [False, True])
-def test_graph_and_no_synchronisation(leave_out: bool) -> None:
-    names = REALIZATIONS
-    eager = ProCoLoss(C, 128, realization=names, runs=(5,), leave_out=leave_out).cuda()
+@pytest.mark.parametrize(
+    ("estimator", "leave_out"), [("proco", False), ("proco", True), ("mle", False), ("mle", True)]
+)
+def test_graph_and_no_synchronisation(estimator: str, leave_out: bool) -> None:
+    settings: dict[str, Any] = {"estimator": estimator, "leave_out": leave_out}
+    eager = ProCoLoss(C, 128, realization=REALIZATIONS, runs=(5,), **settings).cuda()
     captured = copy.deepcopy(eager)
     z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
     step = on_device(captured, z.requires_grad_(), y)

@@ -26,7 +26,7 @@ from resultant import _checks as checks
 from resultant import _ranks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_features, require_labels, shape_of
-from resultant.classes import ClassState, capped_concentration
+from resultant.classes import ClassState, ClassStatistics, capped_concentration
 from resultant.vmf import ESTIMATORS
 
 START_LENGTH = 0.9
@@ -195,14 +195,27 @@ class ProCoBank(WideModule):
 
     def state(self, run: int | tuple[int, ...] = (), *, bank: str = "old") -> ClassState:
         """The state of bank ``old`` or ``new`` in float64; with ``runs``, of the run given."""
+        sums = self._sums(run, bank)
+        mu, R = _mean(sums)
+        return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
+
+    def statistics(self, run: int | tuple[int, ...] = (), *, bank: str = "old") -> ClassStatistics:
+        """The sums of a bank, copied, with the start of each class as part of its weight."""
+        sums = self._sums(run, bank)
+        found = ClassStatistics(self.num_classes, self.dim, device=sums.device)
+        found.total.copy_(sums[:, :-1])
+        found.weight.copy_(sums[:, -1])
+        found.count.copy_(sums[:, -1].round())
+        return found
+
+    def _sums(self, run: int | tuple[int, ...], bank: str) -> Tensor:
+        """The sums and counts [C, p + 1] of one run."""
         if bank not in ("old", "new"):
             raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
         run = (run,) if isinstance(run, int) else tuple(run)
         if len(run) != len(self.runs):
             raise ValueError(f"expected the index of one run of {self.runs}, got {run}")
-        sums = getattr(self, bank)[run]
-        mu, R = _mean(sums)
-        return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
+        return getattr(self, bank)[run]
 
     def require(self, z: Tensor) -> None:
         """Raise unless ``z`` is [*runs, N, p] or [V, *runs, N, p], of unit vectors."""

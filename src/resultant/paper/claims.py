@@ -12,7 +12,7 @@ from typing import Any
 
 from resultant.paper.artefact import Change, Claim, Value, judged, untestable, waiting
 from resultant.paper.evidence import CONDITIONS, Evidence
-from resultant.paper.failure import failing_state
+from resultant.paper.failure import failing_claims
 from resultant.paper.records import dig
 from resultant.paper.summary import SPACES
 
@@ -330,18 +330,4 @@ def theory_claims(evidence: Evidence) -> Iterator[Claim]:
         check = evidence.check(name)
         rule = str(check.details.get("rule", ""))
         yield judged(check.label, check.claim, check.paper, check.ours, check.holds, rule)
-    text = "Failing state: cross-entropy native, temperature, preserve, Pure Angular"
-    paper = "2.2452, 72.3403, 2.1502, 2.1503"
-    found = failing_state(evidence)
-    if found is None:
-        yield waiting("sec:same-state-diagnostic", text, paper, "failure")
-        return
-    rows = found["same_state"]
-    losses = [
-        rows[name]["cross_entropy"] for name in ("native", "temperature", "preserve", "angular")
-    ]
-    yield judged(
-        *("sec:same-state-diagnostic", text, paper, ", ".join(f"{v:.4f}" for v in losses)),
-        losses[1] > 10 * losses[0] and max(losses[2:]) < 1.5 * losses[0],
-        "temperature at least ten times native, the others no worse than 1.5 times",
-    )
+    yield from failing_claims(evidence)

@@ -2,26 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
-from resultant.paper.artefact import Artefact, Outcome
+from resultant.paper.artefact import Artefact, Claim, Outcome, judged, waiting
 from resultant.paper.evidence import CONDITIONS, Evidence
 from resultant.paper.plan import controlled
+from resultant.paper.records import Record, dig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = ("temperature", "preserve", "angular")
+LABEL = "sec:same-state-diagnostic"
 
 
-def failing_state(evidence: Evidence, estimator: str = "proco") -> dict[str, Any] | None:
-    """The summary of the direct temperature network of CIFAR-100 IF 10, uniform prior."""
+def _trained(evidence: Evidence, realization: str) -> list[Record]:
+    """The networks of CIFAR-100 IF 10 under a uniform prior, by seed."""
     config = controlled("cifar100", 10, prior=0.0)
-    for record in evidence.records.seeds(config, "temperature", 0.0).values():
-        if "analysis" in record:
-            return record["analysis"]["projection"][estimator]
-    return None
+    return list(evidence.records.seeds(config, realization, 0.0).values())
+
+
+def failing_state(evidence: Evidence) -> dict[str, Any] | None:
+    """The rules at the last state of the first direct temperature network there
+    (`resultant.paper.summary.summarize_state`)."""
+    return next((r["ended"] for r in _trained(evidence, "temperature") if "ended" in r), None)
+
+
+def failing_claims(evidence: Evidence) -> Iterator[Claim]:
+    """The numbers that the paper prints of that network."""
+    text = "CIFAR-100 IF 10, uniform prior, direct temperature: least kappa of a class in training"
+    least = [
+        [v for r in _trained(evidence, name) if (v := dig(r, "last.kappa_min")) is not None]
+        for name in ("temperature", "native")
+    ]
+    if not all(least):
+        yield waiting(LABEL, text, "5.4415", "failure")
+    else:
+        edited, native = (", ".join(f"{v:.4g}" for v in each) for each in least)
+        holds = max(least[0]) < min(least[1]) / 10
+        rule = "below a tenth of native's, whose classes do not collapse"
+        yield judged(LABEL, text, "5.4415", f"{edited} (native {native})", holds, rule)
+    state = failing_state(evidence)
+    asked = {
+        "cross-entropy native, temperature, preserve, Pure Angular": (
+            "2.2452, 72.3403, 2.1502, 2.1503"
+        ),
+        "classes predicted by temperature, preserve, Pure Angular": "1, 95, 95",
+        "the collapsed class: score at cosine zero, native and temperature": "0.3888, 79.1456",
+    }
+    if state is None:
+        for text, paper in asked.items():
+            yield waiting(LABEL, f"The same network at its end: {text}", paper, "failure")
+        return
+    rows, focus = state["same_state"], state["focus"]
+    losses = [rows[name]["cross_entropy"] for name in ("native", *NAMES)]
+    distinct = [rows[name]["distinct"] for name in NAMES]
+    before, after = (focus["intercepts"][name] for name in ("native", "temperature"))
+    found = (
+        (
+            ", ".join(f"{v:.4f}" for v in losses),
+            losses[1] > 10 * losses[0] and max(losses[2:]) < 1.5 * losses[0],
+            "temperature at least ten times native, the others no worse than 1.5 times",
+        ),
+        (
+            ", ".join(map(str, distinct)),
+            distinct[0] < 10 and min(distinct[1:]) > 50,
+            "fewer than ten of 100 under temperature, most under the others",
+        ),
+        (
+            f"{before:.4f}, {after:.4f}",
+            after > 10 * max(before, 1.0),
+            "ten times the native one, and ten, or more",
+        ),
+    )
+    for (text, paper), (ours, holds, rule) in zip(asked.items(), found, strict=True):
+        yield judged(LABEL, f"The same network at its end: {text}", paper, ours, holds, rule)
 
 
 def realization(evidence: Evidence) -> Outcome:
@@ -56,10 +113,10 @@ def realization(evidence: Evidence) -> Outcome:
         return figure
 
     parts = {"native states": bool(states), "failing state": failing is not None}
-    notes = [
-        f"Circles: {len(states)} native networks of the frozen tables, every seed; star: the "
-        "failing state. Panel (b) is of a native state until that one is trained."
-    ]
+    star = "star: the last state of the direct temperature network"
+    if failing is None:
+        star = "panel (b) is of a native state until the failing one is trained"
+    notes = [f"Circles: {len(states)} native networks of the frozen tables, every seed; {star}."]
     return Outcome(drawings={"intercepts": draw}, parts=parts, notes=notes)
 
 

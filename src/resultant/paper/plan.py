@@ -32,7 +32,8 @@ class PlannedJob:
     """Runs of one configuration that are trained together.
 
     Leading and exact gradients are compared after ``gradient_epochs``; of contrastive training
-    the frozen analysis of the realizations ``analyzed`` is kept.
+    the frozen analysis of the realizations ``analyzed`` is kept. Of the realizations ``ended`` all
+    rules are compared at the last state of training.
     """
 
     name: str
@@ -40,6 +41,7 @@ class PlannedJob:
     runs: tuple[Run, ...]
     gradient_epochs: tuple[int, ...] = ()
     analyzed: tuple[str, ...] = ("native",)
+    ended: tuple[str, ...] = ()
 
     @property
     def views(self) -> int:
@@ -129,7 +131,7 @@ def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     config = controlled("cifar100", 10, prior=0.0)
     both = ("native", "temperature")
-    yield PlannedJob("cifar100-if10-u", config, _runs(both, seeds), analyzed=both)
+    yield PlannedJob("cifar100-if10-u", config, _runs(both, seeds), analyzed=both, ended=both)
 
 
 def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -178,10 +180,14 @@ def plan(name: str) -> Plan:
 
 
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
-    """The jobs of which a run has no record, with such runs alone."""
+    """The jobs of which a run has no record, or not all of it, with such runs alone."""
+
+    def known(job: PlannedJob, run: Run) -> bool:
+        record = records.seeds(job.config, run.realization, run.beta).get(run.seed)
+        return record is not None and (run.realization not in job.ended or "ended" in record)
+
     left = (
-        replace(job, runs=tuple(run for run in job.runs if not records.has(job.config, run)))
-        for job in jobs
+        replace(job, runs=tuple(run for run in job.runs if not known(job, run))) for job in jobs
     )
     return [job for job in left if job.runs]
 

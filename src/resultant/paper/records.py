@@ -10,7 +10,7 @@ from typing import Any
 
 from resultant.checkpoint import write_text
 from resultant.paper.artefact import Value
-from resultant.presets import Run, TrainConfig
+from resultant.presets import TrainConfig
 
 # What does not change what is trained, but for rounding.
 IGNORED = ("precision", "fuse")
@@ -91,9 +91,6 @@ class Records:
         scale: float = 100.0,
     ) -> Value | None:
         return Value.of(list(self.values(config, realization, beta, path, scale).values()))
-
-    def has(self, config: TrainConfig, run: Run) -> bool:
-        return run.seed in self.seeds(config, run.realization, run.beta)
 
 
 def dig(record: Any, path: str) -> float | None:

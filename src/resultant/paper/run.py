@@ -21,6 +21,7 @@ import torch
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
+from resultant.frozen import FrozenSpace
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.models import StackedResNet32
@@ -34,7 +35,7 @@ from resultant.paper.plan import (
     plan,
 )
 from resultant.paper.records import Record, Records, append, read_lines
-from resultant.paper.summary import SPACES, summaries
+from resultant.paper.summary import SPACES, summaries, summarize_state
 from resultant.train import QUERIES, STACK, Job, Progress, Trained, outputs, train_cifar
 
 Say = Callable[[str], object]
@@ -193,6 +194,8 @@ def run_job(
             record["us_a_view"] = 1e6 * trained.seconds / (views * share)
     for name, found in frozen_summaries(features, planned).items():
         by_run[name]["analysis"] = found
+    for name, found in last_states(features, trained, planned).items():
+        by_run[name]["ended"] = found
     if planned.gradient_epochs:
         for name, found in trajectories(out / "metrics.jsonl", job.gradient_epochs).items():
             by_run[name]["trajectory"] = found
@@ -223,6 +226,26 @@ def frozen_summaries(
             both = {name: features.subset(name, i) for name in SPACES}
             train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
             found[run.name] = summaries(train, labels, test, queries)
+    return found
+
+
+def last_states(
+    features: CifarFeatures, trained: Trained, planned: PlannedJob
+) -> dict[str, dict[str, Any]]:
+    """All rules at the last state of some runs, by their names: the classes as training left them
+    in the bank, and held-out Projection features (sec:same-state-diagnostic)."""
+    config = trained.job.config
+    labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
+    found = {}
+    for i, (run, stack, place) in enumerate(trained.networks()):
+        if run.realization in planned.ended:
+            train, test = (x.cpu() for x in features.subset("projection", i))
+            space = FrozenSpace(
+                *("projection", train, labels, test, queries, None, None),
+                *(stack.proco.bank.statistics(place).to("cpu"), config.temperature),
+                *(config.estimator, torch.float64),
+            )
+            found[run.name] = summarize_state(space, config.prior)
     return found
 
 

@@ -7,7 +7,14 @@ from typing import Any
 
 from torch import Tensor
 
-from resultant.frozen import Analysis, FrozenSpace, analyze_space
+from resultant.frozen import (
+    Analysis,
+    FrozenSpace,
+    SameState,
+    analyze_space,
+    intercept_drift,
+    same_state,
+)
 from resultant.frozen.result import plain
 
 # tab:frozen-hyperparameters.
@@ -71,15 +78,21 @@ def summarize(a: Analysis) -> dict[str, Any]:
     if a.intercepts is not None:
         found["intercepts"] = a.intercepts.largest
     if a.same_state is not None:
-        found["same_state"] = {
-            row.realization: {
-                "cross_entropy": row.cross_entropy,
-                "accuracy": row.accuracy,
-                "distinct": row.distinct,
-            }
-            for row in a.same_state.rows
-        }
+        found["same_state"] = _rules(a.same_state)
     return plain(found)
+
+
+def _rules(found: SameState) -> dict[str, dict[str, float]]:
+    names = ("cross_entropy", "accuracy", "distinct")
+    return {row.realization: {n: getattr(row, n) for n in names} for row in found.rows}
+
+
+def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:
+    """The numbers of sec:same-state-diagnostic, as JSON types: the rules on the first held-out
+    queries, and the class whose intercept drifts most."""
+    found = same_state(space, gamma=gamma)
+    drift = intercept_drift(space).largest
+    return plain({"same_state": _rules(found), "intercepts": drift, "focus": found.focus})
 
 
 def summaries(

@@ -1,0 +1,124 @@
+"""The state that fails: what is kept of a training, computed again, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from resultant import vmf_score
+from resultant.bessel import bessel_ratio
+from resultant.evaluation import cifar_features
+from resultant.paper import Evidence, Records
+from resultant.paper.failure import failing_claims, failing_state, realization
+from resultant.paper.plan import PLANS, PlannedJob, controlled, missing
+from resultant.paper.run import last_states
+from resultant.presets import Run
+from resultant.train import Job, train_cifar
+from tiny_cifar import tiny_cifar, tiny_config
+from training_records import record
+
+DATA = tiny_cifar(test=7)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_last_state(tmp_path: Path, prior: float) -> None:
+    """Rules on five queries a class and the classes of the bank, by their formulas."""
+    config = tiny_config(prior=prior)
+    runs = (Run("native", 0.0, 0), Run("temperature", 0.0, 0), Run("angular", 0.0, 0))
+    trained = train_cifar(Job(config, runs, tmp_path), DATA)
+    features = cifar_features(trained, DATA)
+    job = PlannedJob("tiny", config, runs, ended=("temperature",))
+    (found,) = last_states(features, trained, job).items()
+    assert found[0] == runs[1].name
+    bank = trained.stacks[0].proco.bank.old[1]
+    R = bank[:, :-1].norm(dim=1) / bank[:, -1]
+    mu, kappa = F.normalize(bank[:, :-1], dim=1), 8 * R / (1 - R * R)
+    A = bessel_ratio(torch.tensor(3.0, dtype=torch.float64), kappa)
+    labels = DATA.test_labels
+    rows = torch.cat([(labels == c).nonzero().squeeze(1)[:5] for c in range(4)])
+    z = F.normalize(features.spaces["projection"][1][len(features.labels) :][rows].double(), dim=1)
+    rho, zero, tau, y = z @ mu.T, torch.zeros_like(A), torch.full_like(A, 0.1), labels[rows]
+    star = 0.1 * A / A.mean()
+    native, hot = (vmf_score(rho, kappa, t, 8) for t in (tau, star))
+    shift = vmf_score(zero, kappa, tau, 8) - vmf_score(zero, kappa, star, 8)
+    scores = {
+        "native": native,
+        "temperature": hot,
+        "preserve": hot + shift,
+        "angular": native + (A.mean() - A) / 0.1 * rho,
+    }
+    counts = torch.bincount(DATA.train_labels[features.members], minlength=4)
+    offset = prior * (counts / counts.sum()).double().log()
+    for name, q in scores.items():
+        row = found[1]["same_state"][name]
+        assert row["cross_entropy"] == pytest.approx(float(F.cross_entropy(q + offset, y)))
+        guesses = (q + offset).argmax(1)
+        assert row["accuracy"] == pytest.approx(float((guesses == y).double().mean()))
+        assert row["distinct"] == len(guesses.unique())
+    worst = int(shift.abs().argmax())
+    assert found[1]["focus"]["index"] == worst
+    assert found[1]["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
+    assert found[1]["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
+
+
+def networks(**changes: Any) -> list[dict[str, Any]]:
+    config = controlled("cifar100", 10, prior=0.0)
+    last = {"native": {"kappa_min": 86.0}, "temperature": {"kappa_min": 5.4}}
+    return [
+        record(config, name, 0.0, 0, last=last[name] | changes.get("last", {}))
+        for name in ("native", "temperature")
+    ]
+
+
+def ended(loss: float, classes: int, after: float) -> dict[str, Any]:
+    losses = {"native": 2.2, "temperature": loss, "preserve": 2.1, "angular": 2.1}
+    distinct = {"native": 90, "temperature": classes, "preserve": 95, "angular": 95}
+    return {
+        "same_state": {n: {"cross_entropy": losses[n], "distinct": distinct[n]} for n in losses},
+        "intercepts": {"temperature": after, "preserve": 0.0, "angular": 0.0},
+        "focus": {"intercepts": {"native": 0.4, "temperature": after}},
+    }
+
+
+def test_claims() -> None:
+    nothing = [c.verdict for c in failing_claims(Evidence(Records()))]
+    assert nothing == ["not run yet"] * 4
+    found = networks()
+    begun = [c.verdict for c in failing_claims(Evidence(Records(found)))]
+    assert begun == ["holds", *["not run yet"] * 3]
+    assert failing_state(Evidence(Records(found))) is None
+    for state, verdict in (
+        (ended(72.3, 1, 79.1), "holds"),
+        (ended(2.3, 90, 0.5), "does not hold"),
+        (ended(math.inf, 1, 79.1), "holds"),
+    ):
+        found[1]["ended"] = state
+        evidence = Evidence(Records(found))
+        assert failing_state(evidence) == state
+        assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 3
+    flat = networks(last={"kappa_min": 80.0})
+    assert next(failing_claims(Evidence(Records(flat)))).verdict == "does not hold"
+
+
+def test_figure_says_what_it_shows() -> None:
+    found = networks()
+    (note,) = realization(Evidence(Records(found))).notes
+    assert note.endswith("panel (b) is of a native state until the failing one is trained.")
+    found[1]["ended"] = ended(72.3, 1, 79.1)
+    outcome = realization(Evidence(Records(found)))
+    assert "star: the last state" in outcome.notes[0] and outcome.parts["failing state"]
+
+
+def test_a_record_without_the_last_state_is_missing() -> None:
+    jobs, found = PLANS["failure"].jobs(), networks()
+    assert [len(job.runs) for job in missing(jobs, Records(found))] == [2]
+    found[0]["ended"] = ended(2.3, 90, 0.5)
+    (left,) = missing(jobs, Records(found))
+    assert [run.realization for run in left.runs] == ["temperature"]
+    found[1]["ended"] = ended(72.3, 1, 79.1)
+    assert missing(jobs, Records(found)) == []
