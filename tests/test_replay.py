@@ -58,6 +58,16 @@ def test_copies() -> None:
         assert torch.equal(other(z, y), copy.deepcopy(loss)(z, y))
 
 
+def test_a_move_forgets_the_graphs() -> None:
+    _, loss = twins()
+    holder = nn.ModuleList([loss])
+    for move in (loss.to, holder.to):
+        assert loss.replay is not None
+        loss.replay.recorded["of these buffers"] = None  # type: ignore[assignment]
+        move("cpu")
+        assert not loss.replay.recorded
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("leave_out", [False, True])
 def test_equals_the_plain_loss(leave_out: bool) -> None:

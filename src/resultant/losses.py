@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -169,6 +169,12 @@ class ProCoLoss(WideModule):
     def state(self, run: int | tuple[int, ...] = ()) -> ClassState:
         """The classes scored against, of bank ``old``; with ``runs``, those of the run given."""
         return self.bank.state(run)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
+        if self.replay is not None:
+            # Graphs read the buffers where they were.
+            self.replay = Replay()
+        return super()._apply(fn, recurse)
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         if self.replay is None or not _replays(z, y):
