@@ -37,19 +37,26 @@ class Recorded:
         self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
         self.last: weakref.ref[_Gradient] | None = None
         before = [a.cpu() for a in state]
-        self.graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        self.graph = torch.cuda.CUDAGraph()
+        try:
+            # The gradient is computed here, where autocast may be on; of the loss it never is.
+            with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
+                self.record(step)
+        finally:
+            # None of these calls counts.
+            for a, b in zip(state, before, strict=True):
+                a.copy_(b)
+
+    def record(self, step: Step) -> None:
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        # The gradient is computed here, where autocast may be on; of the loss it never is.
-        with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
-            with torch.cuda.stream(side):
-                for _ in range(CALLS):
-                    self.run(step)
-            torch.cuda.current_stream().wait_stream(side)
-            with torch.cuda.graph(self.graph, stream=side):
-                self.loss, self.gradient = self.run(step)
-        # None of these calls counts.
-        for a, b in zip(state, before, strict=True):
-            a.copy_(b)
+        with torch.cuda.stream(side):
+            for _ in range(CALLS):
+                self.run(step)
+        torch.cuda.current_stream().wait_stream(side)
+        # Threads that pin memory go on meanwhile.
+        with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
+            self.loss, self.gradient = self.run(step)
 
     def run(self, step: Step) -> tuple[Tensor, Tensor]:
         loss = step(self.z, self.y)
