@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,17 @@ import torch.nn.functional as F
 from scipy.special import ive
 from torch import Tensor
 
+from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
-from resultant.evaluation import ESTIMATORS, RULES, evaluate_cifar, frozen_accuracy
+from resultant.data.store import FeatureStore
+from resultant.evaluation import (
+    ESTIMATORS,
+    RULES,
+    cifar_features,
+    evaluate_cifar,
+    frozen_accuracy,
+)
+from resultant.extract import extract, load_network
 from resultant.models import StackedResNet32
 from resultant.presets import Run
 from resultant.probe import ProbeConfig, linear_probes
@@ -70,6 +81,27 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert record["versions"]["torch"] == torch.__version__
         assert record["versions"].keys() == {"resultant", "torch", "python"}
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
+
+
+def test_another_subset(tmp_path: Path) -> None:
+    """Trained on, evaluated on and extracted is what the seed of the subset draws."""
+    usual, other = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
+    assert not torch.equal(usual, other)
+    # Where images of other subsets are not there, none of them can be asked for.
+    data = Cifar(
+        *(DATA.train_images[other.sort().values], DATA.train_labels),
+        *(DATA.test_images, DATA.test_labels, DATA.class_names, other.sort().values),
+    )
+    config = tiny_config(batch_size=6, epochs=1, subset=5)
+    trained = train_cifar(Job(config, RUNS[:1], tmp_path), data)
+    assert torch.equal(cifar_features(trained, data).labels.cpu(), DATA.train_labels[other])
+    (record,) = evaluate_cifar(trained, data, PROBES)
+    assert record["config"]["subset"] == 5 and record["train_images"] == len(other)
+    extract(load_network(tmp_path / "native-seed0.safetensors"), data, tmp_path / "x.safetensors")
+    store = FeatureStore.open(tmp_path / "x.safetensors")
+    assert torch.equal(store["train/identities"], other)
+    with pytest.raises(ValueError, match="expected training images that are among the 14 held"):
+        train_cifar(Job(replace(config, subset=0), RUNS[:1], tmp_path / "usual"), data)
 
 
 def test_probes(features: Features, records: list[dict]) -> None:

@@ -102,6 +102,14 @@ def test_what_is_said() -> None:
     assert "cifar10 seed 0 65.00 / 65.00, again 60.00 / 60.00" in text
     for plan in ("beyond", "joint"):
         assert f"resultant reproduce run {plan}." in text
+    assert "Other draws: no record yet, resultant reproduce run members." in text
+    drawn = [
+        probed(controlled("cifar100", 100, subset=draw), "native", seed, 0.3 + draw / 100)
+        for draw in range(3)
+        for seed in range(2)
+    ]
+    text = "\n".join(baseline(OfProbes(Records(drawn))).notes)
+    assert "draw 0 30.00 ± 0.00 / 30.00 ± 0.00 [2]; draw 1 31.00 ± 0.00" in text
     artefact = ARTEFACTS["baseline"]
     assert artefact.status(outcome).startswith("partly rerun (")
     none = baseline(OfProbes(Records()))

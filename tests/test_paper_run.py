@@ -52,6 +52,7 @@ def test_other_plans() -> None:
         "official": 4,
         "failure": 2,
         "beyond": 30,
+        "members": 6,
     }
     for job in PLANS["power"].jobs():
         assert job.config.family == "power" and job.config.views == 3

@@ -115,6 +115,7 @@ def test_steps() -> None:
         ({"classifier_prior": math.inf}, "classifier_prior to be finite, got inf"),
         ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
         ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
+        ({"subset": -1}, r"subset in \[0, 2\^32\), got -1"),
         ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),
         ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
         ({"dataset": "places-lt"}, "got resnet32 for places-lt"),

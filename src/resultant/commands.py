@@ -16,7 +16,6 @@ from rich.table import Table
 
 from resultant import _ranks, checkpoint
 from resultant.data.cifar import Cifar, load_cifar
-from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import extract as write_features
@@ -84,8 +83,7 @@ def _cifar(
             console.print(f"no probes of the balanced set: {there} are there", highlight=False)
         with console.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
-    subset = long_tail_indices(data.train_labels, data.num_classes, job.config.imbalance)
-    return base_records(done, len(subset))
+    return base_records(done, len(data.members(job.config.imbalance, job.config.subset)))
 
 
 def extract(options: Extract) -> None:

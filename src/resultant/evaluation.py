@@ -18,7 +18,6 @@ from torch import Tensor
 from resultant._version import __version__
 from resultant.classes import ClassStatistics
 from resultant.data.cifar import Cifar
-from resultant.data.longtail import long_tail_indices
 from resultant.gain import class_scores
 from resultant.models import StackedResNet32
 from resultant.presets import Run
@@ -64,7 +63,8 @@ class CifarFeatures:
 def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
     """The features of all runs of a job; of the subset alone where not all images are there."""
     device = trained.stacks[0].device
-    members = long_tail_indices(data.train_labels, data.num_classes, trained.job.config.imbalance)
+    config = trained.job.config
+    members = data.members(config.imbalance, config.subset)
     read = torch.arange(len(data.train_labels)) if data.whole else members
     images = torch.cat([data.images_at(read), data.test_images]).to(device)
     spaces: dict[str, list[Tensor]] = {"encoder": [], "projection": []}

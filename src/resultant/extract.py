@@ -15,7 +15,6 @@ from torch import Tensor
 
 from resultant import checkpoint
 from resultant.data.cifar import Cifar, load_cifar
-from resultant.data.longtail import long_tail_indices
 from resultant.data.store import write_store
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision
@@ -233,7 +232,7 @@ def extract(
     if isinstance(data, Cifar):
         members = torch.arange(len(data.train_labels))
         if not balanced:
-            members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+            members = data.members(config.imbalance, config.subset)
         parts = {
             "train": (data.images_at(members), data.train_labels[members], members),
             "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),

@@ -44,6 +44,8 @@ class TrainConfig:
     """What is learned."""
     imbalance: float = 100.0
     """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
+    subset: int = 0
+    """Which of the images such a subset keeps: a seed, 0 for the usual ones."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other data sets any name of timm, such as resnext50_32x4d."""
     dim: int = 128
@@ -120,6 +122,8 @@ class TrainConfig:
             raise ValueError(f"expected contrastive_view simclr but for CIFAR, got {got}")
         if not self.imbalance >= 1:
             raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
+        if not 0 <= self.subset < 2**32:
+            raise ValueError(f"expected subset in [0, 2^32), got {self.subset}")
         if not 0 <= self.warmup < self.epochs:
             raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):

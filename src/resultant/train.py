@@ -25,7 +25,6 @@ from resultant import _ranks, checkpoint
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
-from resultant.data.longtail import long_tail_indices
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, stacked_relative_error
 from resultant.metrics import Metrics
@@ -129,7 +128,7 @@ def train_cifar(
     """Train every run of a job on a long-tailed CIFAR subset; see `train`."""
     device = torch.device(device)
     config = job.config
-    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+    members = data.members(config.imbalance, config.subset)
     images = data.images_at(members).to(device)
     labels = data.train_labels[members].to(device)
     counts = torch.bincount(labels.cpu(), minlength=data.num_classes)

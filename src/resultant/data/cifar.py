@@ -22,6 +22,7 @@ from torch import Tensor
 
 from resultant.data._batch import read_batch
 from resultant.data._npy import read_npz
+from resultant.data.longtail import long_tail_indices
 from resultant.data.sheets import pixels, read_sheets
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -86,6 +87,10 @@ class Cifar:
         """All training images."""
         whole = self.held is None
         return self.held_images if whole else self.images_at(torch.arange(len(self.train_labels)))
+
+    def members(self, imbalance: float, subset: int = 0) -> Tensor:
+        """The positions of a long-tailed subset of the training images (`long_tail_indices`)."""
+        return long_tail_indices(self.train_labels, self.num_classes, imbalance, subset)
 
     def missing(self, rows: Tensor) -> Tensor:
         """The positions among ``rows`` at which there is no training image."""

@@ -143,6 +143,12 @@ def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     yield PlannedJob("views", stronger_views(), _runs(BOTH, seeds))
 
 
+def _members(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for subset in (1, 2):
+        config = controlled("cifar100", 100, subset=subset)
+        yield PlannedJob(f"subset{subset}", config, _runs(("native",), seeds), analyzed=())
+
+
 PLANS = {
     plan.name: plan
     for plan in (
@@ -153,6 +159,7 @@ PLANS = {
         Plan("official", "ProCo's public recipe, beside seed 0 of power", (1, 2), _official),
         Plan("failure", "the state of fig:realization", (0,), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
+        Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
     )
 }
 

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from resultant.data.cifar import Cifar, load_cifar
-from resultant.data.longtail import long_tail_indices
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.frozen import FrozenSpace
 from resultant.gain import realize
@@ -137,7 +136,7 @@ def _images(jobs: Sequence[PlannedJob], root: Path, say: Say) -> dict[str, Cifar
                 there = f"{len(data.held):,} of {len(data.train_labels):,} training images"
                 say(f"{dataset}: {there} in {root}: no probes of the balanced set")
         data = loaded[dataset]
-        members = long_tail_indices(data.train_labels, data.num_classes, job.config.imbalance)
+        members = data.members(job.config.imbalance, job.config.subset)
         lacking = len(data.missing(members))
         if lacking:
             rule = f"expected the {len(members):,} training images of {job.name} in {root}"
@@ -265,7 +264,7 @@ def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
     """How well leading gradients tell the exact change from the native policy to the power family
     (sec:historical-gradient): errors in percent by strength, at the last state of each run."""
     config = trained.job.config
-    members = long_tail_indices(data.train_labels, data.num_classes, config.imbalance)
+    members = data.members(config.imbalance, config.subset)
     chosen = members[torch.linspace(0, len(members) - 1, min(QUERIES, len(members))).long()]
     labels = data.train_labels[chosen]
     found = {}
