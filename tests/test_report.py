@@ -363,3 +363,15 @@ def test_drawing_on_nothing_raises_nothing() -> None:
         drawing.figure()
     (classes,) = (t for t in tables(found, NAMES) if t.name == "classes")
     assert classes.rows[-1][0] == NAMES[3] and torch.tensor(classes.rows[-1][-1]).isnan()
+
+
+def test_lists_of_a_section() -> None:
+    text = "First.\n\n- one\n- two - and a half\nLast."
+    assert Section("s", "S", text).blocks() == [
+        (False, ["First.", ""]),
+        (True, ["one", "two - and a half"]),
+        (False, ["Last."]),
+    ]
+    assert Section("s", "S", "").blocks() == []
+    html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]), {})
+    assert '<ul class="text"><li>&lt;b&gt;</li><li>c</li></ul>' in html

@@ -162,6 +162,8 @@ def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> 
     from resultant import figures
 
     console.print(f"{artefact.label}: {artefact.title}; {artefact.status(outcome)}")
+    for remark in outcome.lead:
+        console.print(remark, highlight=False)
     if outcome.cells:
         console.print(_rich("paper / ours", *grid(outcome.cells)))
     if outcome.changes:
@@ -208,7 +210,8 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
         Whole(name, artefact.title, "", artefact.label, _nothing, draw)
         for name, draw in outcome.drawings.items()
     ]
-    text = "\n".join((f"{artefact.title}: {artefact.status(outcome)}.", *outcome.notes))
+    first = f"{artefact.title}: {artefact.status(outcome)}."
+    text = "\n".join((first, *outcome.lead, *outcome.notes))
     return page.Section(artefact.name, artefact.label, text, drawings, tables)
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from resultant.frozen import Recommendation
-from resultant.paper.artefact import Change
-from resultant.paper.estimators import TRAINED
-from resultant.paper.intervals import Interval, over_seeds
+from resultant.paper.claims import span
+from resultant.paper.intervals import Interval
+from resultant.paper.summary import SPACES
 
-POINTS = " points"
-BETAS = (-0.5, 0.0, 0.5, 1.5, 2.0)
+# A difference by place: a setting and a space, set apart by a comma.
+Effects = Mapping[str, Interval]
+# What is said of the sign of an interval, None where it has none.
+Signs = Mapping[int | None, str]
+V = TypeVar("V")
+
+ACCURACY: Signs = {1: "better on", -1: "worse on", 0: "no effect seen on", None: "not tested on"}
+LOSS: Signs = {**ACCURACY, 1: "higher on", -1: "lower on"}
+STRENGTH: Signs = {sign: word.replace(" on", " at") for sign, word in ACCURACY.items()}
+
+# The letters that the names of some places may take, else they are counted, so that a sentence has
+# no more than that.
+LETTERS, LENGTH = (90, 45, 25, 0), 390
 
 # An edit that leaves all but this share of decisions as they are is not worth having.
 IDLE = 0.01
@@ -22,31 +33,63 @@ IDLE = 0.01
 @dataclass(frozen=True)
 class Sentence:
     """A piece of advice and what it comes from; ``missing`` is the plan that has no records of it,
-    or not all where it is ``begun``; the ``question`` is one of the guide's."""
+    or not all where it is ``begun``."""
 
     topic: str
     text: str
     missing: str = ""
     begun: bool = False
-    question: str = ""
-
-    @property
-    def short(self) -> str:
-        """The advice without the numbers in brackets."""
-        return f"{self.topic}: {re.sub(r' [(][^()]*[)]', '', self.text)}"
 
     def said(self) -> str:
         if not self.missing:
-            return f"{self.topic}: {self.text}"
+            return self.text
         lacking = "Not all records yet" if self.begun else "No record yet"
-        return f"{self.topic}: {self.text} {lacking}: resultant reproduce run {self.missing}."
+        return f"{self.text} {lacking}: resultant reproduce run {self.missing}."
 
 
-Effects = Mapping[str, Interval]
+def named(places: Iterable[str]) -> str:
+    """Places in words: a setting alone stands for both its spaces, and settings that differ in
+    the imbalance share a name."""
+    spaces: dict[str, list[str]] = {}
+    for place in places:
+        setting, _, space = place.rpartition(", ")
+        spaces.setdefault(setting or place, []).append(space)
+    shared: dict[tuple[str, str], list[str]] = {}
+    for setting, found in spaces.items():
+        name, mark, imbalance = setting.partition(" / ")
+        alone = f" ({found[0]})" if len(found) == 1 and found[0] in SPACES else ""
+        shared.setdefault((name + mark, alone), []).append(imbalance)
+    return " and ".join(f"{name}{', '.join(of)}{alone}" for (name, alone), of in shared.items())
 
 
-def listed(effects: Effects, what: str = "accuracy", digits: int = 2, unit: str = POINTS) -> str:
-    return "; ".join(f"{name}: {i.effect(what, digits, unit)}" for name, i in effects.items())
+def grouped(
+    verdicts: Mapping[str, V],
+    words: Mapping[V, str],
+    letters: int,
+    effects: Effects | None = None,
+    digits: int = 2,
+) -> str:
+    """The places of each verdict in the order of ``words``, by name in so many ``letters``, with
+    the least and the largest mean of their ``effects`` unless none was seen."""
+    parts, of = [], len(verdicts)
+    for verdict, word in words.items():
+        found = [place for place, own in verdicts.items() if own == verdict]
+        if not found:
+            continue
+        where, whole = named(found), len(found) == of
+        # All of them, or those without effect, need no names as much as others do.
+        if len(where) > letters / (2 if whole or verdict == 0 else 1):
+            where = f"all {of}" if whole else f"{len(found)} of {of}"
+        if effects and verdict != 0:
+            where += f" by {span([effects[place].mean for place in found], digits, sign='+')}"
+        parts.append(f"{word} {where}")
+    return "; ".join(parts)
+
+
+def short(make: Callable[[int], str]) -> str:
+    """What is made with as many letters for names as leave it short."""
+    *first, least = map(make, LETTERS)
+    return next((text for text in first if len(text) <= LENGTH), least)
 
 
 def agreed(effects: Iterable[Interval]) -> int | None:
@@ -56,248 +99,153 @@ def agreed(effects: Iterable[Interval]) -> int | None:
     return None if len(signs) > 1 else signs.pop() if signs else 0
 
 
-def choice(title: str, found: Recommendation) -> Sentence:
-    """Which frozen rule to use: the best on one half of the queries, judged on the other."""
-    gain = Interval(100 * found.gain, 100 * found.low, 100 * found.high, found.queries)
-    name = f"{found.candidate} at beta = {found.candidate_beta:g}"
-    name = found.candidate if found.candidate in ("cosine", "native") else name
-    advice = f"use {name} there" if gain.sign == 1 else "keep native there"
-    if name == "native":
-        text = "keep native there, the most accurate on the half of the queries that chose"
-    else:
-        text = f"{advice}; {name} less native: {gain.effect('accuracy', unit=POINTS)}"
-    return Sentence(
-        f"Frozen features, {title}", f"{text} ({found.queries:,} queries that did not choose)."
-    )
+def advised(
+    topic: str,
+    words: Signs,
+    found: Mapping[str, Effects],
+    source: str,
+    missing: str = "",
+    signs: Signs = ACCURACY,
+    digits: int = 2,
+) -> Sentence:
+    """The one of the ``words`` that all differences bear out, and what these are, by what is
+    compared; ``source`` is where their intervals stand."""
+    every = [i for effects in found.values() for i in effects.values()]
+    if not every:
+        return Sentence(topic, f"{topic}: nothing measured.", missing)
+    text = words[agreed(every)]
+    if all(i.sign is None for i in every):
+        text = f"{topic}: not tested yet, for want of seeds"
+
+    def said(letters: int) -> str:
+        parts = [text]
+        for what, effects in found.items():
+            if effects:
+                verdicts = {place: i.sign for place, i in effects.items()}
+                parts.append(f"{what}: {grouped(verdicts, signs, letters, effects, digits)}")
+        return f"{'. '.join(parts)} ({source})."
+
+    return Sentence(topic, short(said), missing, begun=True)
 
 
-def elsewhere(found: Effects, missing: int) -> Sentence:
-    """Whether the sign of the frozen edit is that of the data at hand or a law."""
-    plan = "main" if missing else ""
-    topic = "Frozen features of several networks"
-    if not found:
-        return Sentence(topic, "nothing measured.", plan)
-    signs = {i.mean > 0 for i in found.values()}
-    advice = "the measured sign differs: try it on your own features before editing"
-    if len(signs) == 1:
-        advice = f"accuracy is {'higher' if signs.pop() else 'not higher'} in all of them"
-        advice += ", of one network each" if all(i.sign is None for i in found.values()) else ""
-    return Sentence(
-        topic,
-        f"Pure Angular less native, by training set: {advice} ({listed(found)}; tab:frozen-vmf).",
-        plan,
-        begun=True,
-    )
+def whether(
+    act: str,
+    found: Mapping[str, Effects],
+    source: str = "table",
+    plan: str = "",
+    planned: int = 0,
+    signs: Signs = ACCURACY,
+) -> Sentence:
+    """Whether to do something for accuracy; the ``plan`` has so many differences ``planned``."""
+    words: Signs = {
+        1: f"{act[0].upper()}{act[1:]} where it was seen to help",
+        -1: f"Do not {act} where it was seen to harm",
+        0: f"Do not {act} for accuracy: no effect was seen",
+        None: f"Measure before you {act}: it helps here and harms there",
+    }
+    missing = plan if sum(map(len, found.values())) < planned else ""
+    return advised(f"Whether to {act}", words, found, source, missing, signs)
+
+
+def cosine(less: Effects, same: float) -> Sentence:
+    """Whether kappa is needed at all once gains are equal; a share ``same`` of decisions is."""
+    words: Signs = {
+        1: "Take Pure Angular at beta 0, not cosine",
+        -1: "Take cosine, not Pure Angular at beta 0",
+        0: "Take cosine for Pure Angular at beta 0: no difference was seen",
+        None: "Measure before you choose between cosine and Pure Angular at beta 0",
+    }
+    what = f"{100 * same:.2f} % of decisions or more are the same, and cosine needs no kappa"
+    found = {f"{what}. Pure Angular less cosine (points)": less}
+    return advised("Pure Angular or cosine", words, found, "table")
+
+
+def realized(found: Mapping[str, Effects]) -> Sentence:
+    """How to realize an edit of frozen features: others less Pure Angular."""
+    words: Signs = {
+        1: "Try temperature and preserve too, for small differences from Pure Angular",
+        -1: "Take Pure Angular for an edit of frozen features",
+        0: "Realize an edit of frozen features as you like: no difference was seen",
+        None: "Measure which realization suits your frozen features",
+    }
+    return advised("Realization of an edit", words, found, "table")
 
 
 def confidence(nll: Effects, ece: Effects) -> Sentence:
     """What the edit does to probabilities."""
-    worse = [n for n in nll if nll[n].sign == 1 or (n in ece and ece[n].sign == 1)]
-    advice = "Pure Angular was not seen to harm them"
-    if worse:
-        advice = f"calibrate after Pure Angular, or keep native, on {'; '.join(worse)}"
-    numbers = "; ".join(
-        f"{name}: {nll[name].effect('NLL', 4)}"
-        + (f", {ece[name].effect('ECE', 4)}" if name in ece else "")
-        for name in nll
-    )
-    return Sentence("Probabilities", f"{advice} ({numbers}; held-out queries).")
+    harmed = "Calibrate after Pure Angular, or keep native, where probabilities matter and suffer"
+    words: Signs = dict.fromkeys((1, None), harmed) | {
+        -1: "Probabilities do not speak against Pure Angular",
+        0: "Probabilities were not seen to suffer from Pure Angular",
+    }
+    found = {"NLL": nll, "ECE": ece}
+    return advised("Probabilities", words, found, "table", signs=LOSS, digits=4)
 
 
-def cosine(less: Effects, agreement: Mapping[str, tuple[float, float]]) -> Sentence:
-    """Whether kappa is needed at all once gains are equal: shares of the same and of certified
-    decisions."""
-    sign = agreed(less.values())
-    advice = "they differ by place: choose by measuring"
-    if sign is not None:
-        advice = {0: "either will do, and cosine needs no kappa", 1: "take Pure Angular"}.get(
-            sign, "take cosine"
-        )
-    # A difference can be certain and small.
-    seen = [abs(i.mean) for i in less.values() if i.sign]
-    if seen:
-        advice += f", though where a difference is seen it is {max(seen):.2f} points at most"
-    numbers = "; ".join(
-        f"{name}: {less[name].effect('accuracy', unit=POINTS)}, {100 * same:.2f} % of decisions "
-        f"the same, {100 * sure:.2f} % certified to be"
-        for name, (same, sure) in agreement.items()
-    )
-    return Sentence(
-        "Pure Angular at beta 0 or cosine",
-        f"{advice} (Pure Angular less cosine, {numbers}; tab:cosine-diagnostics).",
-    )
+def choice(found: Mapping[str, Recommendation]) -> Sentence:
+    """Which frozen rule to use: the best on one half of the queries, judged on the other."""
+    parts = []
+    for place, r in found.items():
+        gain = Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries)
+        name = r.candidate
+        if name not in ("cosine", "native"):
+            name += f" at beta {r.candidate_beta:g}"
+        use = f"use {name}" if gain.sign == 1 else "keep native"
+        numbers = "" if name == "native" else f" ({name} less native {gain.said()} points)"
+        parts.append(f"{named([place])}: {use}{numbers}")
+    advice = "Let half of the held-out queries choose a rule and the others judge it"
+    return Sentence("Choice of a rule", f"{advice}. So judged, {'; '.join(parts)}.")
 
 
-def realization(
-    accuracy: Mapping[str, Effects], drift: Mapping[str, Mapping[str, float]]
-) -> Sentence:
-    """How to realize the edit: temperature and preserve against Pure Angular, by place."""
-    lost = [
-        f"{rule} on {place}"
-        for place, rules in accuracy.items()
-        for rule, i in rules.items()
-        if i.sign == -1
-    ]
-    won = [
-        f"{rule} on {place}"
-        for place, rules in accuracy.items()
-        for rule, i in rules.items()
-        if i.sign == 1
-    ]
-    advice = "on a native state the three do not differ visibly"
-    if lost or won:
-        advice = "; ".join(
-            f"{', '.join(names)} {verb} Pure Angular"
-            for names, verb in ((lost, "is worse than"), (won, "is better than"))
-            if names
-        )
-        means = (abs(i.mean) for rules in accuracy.values() for i in rules.values() if i.sign)
-        advice += f", by {max(means):.2f} points at most"
-    numbers = "; ".join(
-        f"{place}: "
-        + ", ".join(f"{rule} less Pure Angular {i.said()} points" for rule, i in rules.items())
-        + ", largest change of an intercept "
-        + ", ".join(f"{drift[place][rule]:.2g} under {rule}" for rule in (*rules, "angular"))
-        for place, rules in accuracy.items()
-    )
-    return Sentence("Temperature, preserve or Pure Angular", f"{advice} ({numbers}).")
+def prior(by_gamma: Mapping[float, Effects]) -> Sentence:
+    """Whether the edit of frozen features goes with a log prior of gamma."""
+    signs = {
+        place: agreed(effects[place] for effects in by_gamma.values() if place in effects)
+        for place in by_gamma[0.0]
+    }
+    advice = "Do not let the prior decide on the edit"
+    if None in signs.values():
+        advice = "Decide on edit and prior together"
+    words: Signs = {None: "turns on", 1: "is plus on", -1: "is minus on", 0: "is not seen on"}
+    gammas = ", ".join(f"{gamma:g}" for gamma in sorted(by_gamma))
+    text = f"{advice}. Over gamma {gammas} the sign of Pure Angular less native, where seen,"
+    return Sentence("Prior", short(lambda n: f"{text} {grouped(signs, words, n)} (table)."))
+
+
+def strength(by_beta: Mapping[float, Effects]) -> Sentence:
+    """By how much to edit frozen features: the most accurate beta by place."""
+    best: dict[str, str] = {}
+    for place in by_beta[0.0]:
+        known = {beta: effects[place] for beta, effects in by_beta.items() if place in effects}
+        beta = max(known, key=lambda beta: known[beta].mean)
+        best[place] = f"{beta:g}" if known[beta].sign == 1 else "none"
+    won = Counter(beta for beta in best.values() if beta != "none").most_common(1)
+    advice = f"Start from beta {won[0][0]}" if won else "Keep native"
+    betas = [f"{beta:g}" for beta in by_beta]
+    text = f"{advice}. Of beta {', '.join(betas)} the most accurate, where it beats native, is"
+    words = {beta: f"{beta} on" for beta in (*betas, "none")}
+    return Sentence("Strength", short(lambda n: f"{text} {grouped(best, words, n)} (table)."))
 
 
 def failure(state: Mapping[str, Any] | None) -> Sentence:
-    """The state of a network trained by direct temperature (fig:realization)."""
-    topic = "When direct temperature fails"
+    """The state of a network trained by direct temperature (sec:same-state-diagnostic)."""
+    topic = "Failure of direct temperature"
     if state is None:
-        text = "CIFAR-100 IF 10 with a uniform prior is where the paper saw intercepts drift."
+        text = (
+            "CIFAR-100 IF 10 with a uniform prior is where the paper saw direct temperature fail."
+        )
         return Sentence(topic, text, "failure")
     losses = {rule: row["cross_entropy"] for rule, row in state["same_state"].items()}
-    drift = state["intercepts"].get("temperature", float("nan"))
-    worst = losses.get("temperature", float("nan"))
-    fails = worst > 2 * losses["native"]
-    advice = "it fails: edit slopes, not temperatures" if fails else "no failure seen"
+    advice = "Direct temperature was not seen to fail"
+    if losses.get("temperature", 0.0) > 2 * losses["native"]:
+        advice = "Edit slopes, not temperatures: direct temperature fails"
     said = ", ".join(f"{rule} {loss:.4g}" for rule, loss in losses.items())
+    drift = state["intercepts"].get("temperature", float("nan"))
     text = (
-        f"{advice} (one network of CIFAR-100 IF 10, uniform prior: cross-entropy {said}, largest "
-        f"change of an intercept {drift:.3g}; more than twice native counts as failing)."
+        f"{advice} on one network of CIFAR-100 IF 10, uniform prior. Cross-entropy {said}, largest "
+        f"change of an intercept {drift:.3g} (twice native counts as failing; fig:realization)."
     )
     return Sentence(topic, text)
-
-
-def strength(
-    frozen: Mapping[str, Mapping[float, Interval]], swept: Mapping[float, Interval]
-) -> Sentence:
-    """By how much: accuracy over beta less native, frozen by place and trained."""
-    parts = []
-    for place, by_beta in frozen.items():
-        best = max(by_beta, key=lambda beta: by_beta[beta].mean)
-        sign = agreed(i for beta, i in by_beta.items() if beta > 1)
-        high = {0: "shows no effect", 1: "helps", -1: "harms", None: "may help or harm"}[sign]
-        numbers = ", ".join(f"{beta:g} {i.said()}" for beta, i in by_beta.items())
-        take = f"beta {best:g} is most accurate" if by_beta[best].sign == 1 else "none beats native"
-        parts.append(f"{place}: {take}, beta above 1 {high} ({numbers} points over native)")
-    wanted = [beta for beta in BETAS if beta not in swept]
-    if swept:
-        numbers = ", ".join(f"{beta:g} {i.effect('accuracy')}" for beta, i in swept.items())
-        parts.append(f"trained, Projection probes less native: {numbers} (beyond:beta-sweep)")
-    # Beta 0 is of another plan.
-    begun = any(beta in swept for beta in BETAS if beta)
-    return Sentence("Strength", "; ".join(parts) + ".", "beyond" if wanted else "", begun)
-
-
-def training(changes: Sequence[Change]) -> Sentence:
-    """Whether to train with it: tab:angular-training, paired over seeds."""
-    known = {c.row: i for c in changes if (i := over_seeds(c.differences)) is not None}
-    missing = "main" if len(known) < len(changes) else ""
-    if not known:
-        return Sentence("Training with Pure Angular", "nothing measured.", missing)
-    sign = agreed(known.values())
-    advice = {1: "use it where it was seen to help", -1: "do not where it was seen to harm"}.get(
-        sign or 0, "no effect seen in any setting that could be tested"
-    )
-    advice = "it depends on the data" if sign is None else advice
-    if all(i.sign is None for i in known.values()):
-        advice = "not tested yet, for want of seeds"
-    return Sentence(
-        "Training with Pure Angular",
-        f"{advice} (less ProCo, long-tail probes, {listed(known)}; tab:angular-training; "
-        f"{len(known)} of {len(changes)} readouts have records).",
-        missing,
-        begun=True,
-    )
-
-
-def other_trainings(changes: Sequence[Change]) -> Sentence:
-    """Whether to train with another realization: tab:angular-training, paired over seeds."""
-    known = {
-        f"{c.what.removesuffix(' - ProCo')} on {c.row}": i
-        for c in changes
-        if (i := over_seeds(c.differences)) is not None
-    }
-    topic = "Training with temperature or preserve"
-    missing = "main" if len(known) < len(changes) else ""
-    if not known:
-        return Sentence(topic, "nothing measured.", missing)
-    parts = [
-        f"{verb}: {', '.join(names)}"
-        for verb, sign in (("better than ProCo", 1), ("worse than ProCo", -1))
-        if (names := [name for name, i in known.items() if i.sign == sign])
-    ]
-    advice = "; ".join(parts) or "no effect seen in any setting that could be tested"
-    return Sentence(
-        topic,
-        f"{advice} (less ProCo, long-tail probes, {listed(known)}; tab:angular-training; "
-        f"{len(known)} of {len(changes)} readouts have records).",
-        missing,
-        begun=True,
-    )
-
-
-def prior(frozen: Mapping[str, Mapping[float, Interval]], uniform: Effects) -> Sentence:
-    """Whether the edit goes with a log prior of gamma, and with a uniform prior in training."""
-    parts = []
-    for place, by_gamma in frozen.items():
-        sign = agreed(by_gamma.values())
-        verdict = "the sign turns with the prior: decide on both together"
-        if sign is not None:
-            verdict = {0: "no effect seen at any prior", 1: "helps where an effect is seen"}.get(
-                sign, "harms where an effect is seen"
-            )
-        numbers = ", ".join(f"gamma {gamma:g} {i.said()}" for gamma, i in by_gamma.items())
-        parts.append(f"{place}: {verdict} ({numbers} points)")
-    if uniform:
-        sign = agreed(uniform.values())
-        advice = {-1: "do not train with it under a uniform prior", 1: "it helps there too"}.get(
-            sign or 0, "uniform prior in training is not settled"
-        )
-        parts.append(f"{advice} ({listed(uniform)}; tab:c10-if50-u, tab:c10-if100-u)")
-    text = f"Pure Angular less native on frozen features, {'; '.join(parts)}."
-    return Sentence("Prior", text, "" if len(uniform) == 4 else "controls", bool(uniform))
-
-
-def views(less: Effects) -> Sentence:
-    """Whether it still helps on AutoAugment and Cutout views."""
-    if not less:
-        return Sentence("Stronger views", "nothing measured.", "beyond")
-    sign = agreed(less.values())
-    advice = {1: "Pure Angular helps there too", -1: "drop Pure Angular there"}.get(
-        sign or 0, "no effect of Pure Angular seen there"
-    )
-    if all(i.sign is None for i in less.values()):
-        advice = "not tested yet, for want of seeds"
-    text = f"{advice} ({listed(less)}; CIFAR-10 IF 100, beyond:stronger-views)."
-    return Sentence("Stronger views", text)
-
-
-def estimator(frozen: Sequence[str], changes: Sequence[Change]) -> Sentence:
-    """Which kappa: what is said of frozen features, and changes in training."""
-    known = {
-        f"{c.what}, {c.row}": i
-        for c in changes
-        if c.what.endswith("ProCo's") and (i := over_seeds(c.differences)) is not None
-    }
-    lacking = [n for n in TRAINED if not any(name.startswith(n) for name in known)]
-    text = "; ".join(frozen) + (f"; trained, {listed(known)}" if known else "")
-    missing, begun = "beyond" if lacking else "", len(lacking) < len(TRAINED)
-    return Sentence("Estimator", f"{text} (beyond:estimator).", missing, begun)
 
 
 @dataclass(frozen=True)
@@ -312,22 +260,20 @@ class Reach:
     spread: float
     changed: float
     idle: Interval
-    queries: int
 
 
 def restraint(found: Mapping[str, Reach]) -> Sentence:
     """When not to edit: gains so equal that few decisions can change."""
     parts = []
     for place, r in found.items():
-        share = f"{100 * IDLE:g} % of the decisions"
-        here = f"sd / mean of the gains {r.spread:.4f}, {r.queries:,} queries"
-        if r.idle.mean >= 1:
-            parts.append(f"{place}: do not bother, not even {share} change ({here})")
-            continue
-        said, limit = r.idle.said(3, sign=False), r.spread * r.idle.mean
-        parts.append(
-            f"{place}: complete equalization changes {100 * r.changed:.1f} % of the decisions and "
-            f"{said} of that edit changes {share}, so do not bother where the gains are as equal "
-            f"as sd / mean {limit:.2g} ({here})"
-        )
-    return Sentence("Gains that are nearly equal", "; ".join(parts) + ".")
+        own = f"own {r.spread:.4f} changes {100 * r.changed:.1f} %"
+        if r.idle.mean < 1:
+            mean, low, high = (f"{r.spread * (t or 0.0):#.2g}" for t in r.idle[:3])
+            parts.append(f"{mean} [{low}, {high}] on {named([place])}, whose {own}")
+        else:
+            parts.append(f"none on {named([place])}, whose {own}")
+    text = (
+        "Leave gains alone that are nearly equal. The sd / mean of gains at which "
+        f"{100 * IDLE:g} % of decisions change is {'; '.join(parts)}."
+    )
+    return Sentence("Gains that are nearly equal", text)

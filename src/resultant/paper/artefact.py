@@ -171,7 +171,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found: cells of a table, changes, drawings by name, and remarks.
+    """What was found: cells of a table, changes, drawings by name, and remarks, of which the
+    ``lead`` comes first.
 
     ``parts`` are those of a figure, by name: whether there is something to draw them from.
     """
@@ -181,6 +182,7 @@ class Outcome:
     drawings: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     parts: Mapping[str, bool] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    lead: Sequence[str] = ()
 
     @property
     def done(self) -> tuple[int, int]:

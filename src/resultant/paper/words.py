@@ -107,6 +107,7 @@ def foreign_commands(artefacts: Mapping[str, Artefact]) -> list[tuple[str, tuple
 def section(artefact: Artefact, outcome: Outcome) -> str:
     """One artefact as Markdown."""
     parts = [f"\n## {artefact.label}\n\n{artefact.title}: {artefact.status(outcome)}.\n"]
+    parts += [f"{remark}\n" for remark in outcome.lead]
     if outcome.cells:
         parts.append(_table(*grid(outcome.cells)) + "\n")
     tested = [change for change in outcome.changes if change.differences]

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,19 @@ FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: an anchor, a heading, text of a paragraph a line, figures, tables."""
+    """A part of the page: an anchor, a heading, text, figures, tables. A line of the text is a
+    paragraph, or an item of a list where it begins with a dash."""
 
     name: str
     title: str
     text: str
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Table] = ()
+
+    def blocks(self) -> list[tuple[bool, list[str]]]:
+        """The lines of the text, those of a list together: whether it is one, and they."""
+        by_kind = groupby(self.text.splitlines(), lambda line: line.startswith("- "))
+        return [(listed, [line.removeprefix("- ") for line in lines]) for listed, lines in by_kind]
 
 
 @dataclass(frozen=True)
