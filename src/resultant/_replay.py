@@ -6,8 +6,7 @@ the device takes for all of them.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -19,15 +18,8 @@ Step = Callable[[Tensor, Tensor], Tensor]
 
 # Calls before recording, in which libraries and kernels set themselves up.
 CALLS = 3
-# Shapes that are kept; a batch that is shorter at the end of an epoch is one more.
+# Graphs that are kept, as a batch may be shorter at the end of an epoch; others are not recorded.
 MOST = 4
-
-
-class _Gradient:
-    """The gradient of a replay, as long as somebody may ask for it."""
-
-    def __init__(self, value: Tensor) -> None:
-        self.value = value
 
 
 class Recorded:
@@ -35,8 +27,7 @@ class Recorded:
 
     def __init__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> None:
         self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
-        self.last: weakref.ref[_Gradient] | None = None
-        before = [a.cpu() for a in state]
+        before = [a.to("cpu", copy=True) for a in state]
         self.graph = torch.cuda.CUDAGraph()
         try:
             # The gradient is computed here, where autocast may be on; of the loss it never is.
@@ -62,45 +53,47 @@ class Recorded:
         loss = step(self.z, self.y)
         return loss.detach(), torch.autograd.grad(loss.sum(), self.z)[0]
 
-    def replay(self, z: Tensor, y: Tensor) -> tuple[Tensor, _Gradient]:
-        """Loss and gradient; the gradient is copied only if the next replay finds it in use."""
-        if self.last is not None and (used := self.last()) is not None:
-            used.value = used.value.clone()
-        self.z.copy_(z)
-        self.y.copy_(y)
-        self.graph.replay()
-        gradient = _Gradient(self.gradient)
-        self.last = weakref.ref(gradient)
-        return self.loss.clone(), gradient
-
 
 class _Replayed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, y: Tensor, recorded: Recorded) -> Tensor:
-        loss, ctx.gradient = recorded.replay(z, y)
-        return loss
+        recorded.z.copy_(z)
+        recorded.y.copy_(y)
+        recorded.graph.replay()
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(recorded.gradient.clone())
+        return recorded.loss.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        gradient = ctx.gradient.value
-        return (gradient * grad[..., None, None]).to(gradient.dtype), None, None
+        return ctx.saved_tensors[0] * grad[..., None, None], None, None
 
 
 class Replay:
     """The graphs of a step by what they were recorded for. Copies begin without any."""
 
     def __init__(self) -> None:
-        self.recorded: dict[Any, Recorded] = {}
+        self.recorded: dict[Hashable, Recorded] = {}
 
-    def __call__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> Tensor:
-        """``step(z, y)``, which changes the tensors ``state`` in place and nothing else."""
-        places = (a.data_ptr() for a in state)
-        key = (z.shape, z.dtype, z.device, y.shape, y.dtype, *places)
+    def __call__(
+        self,
+        step: Step,
+        z: Tensor,
+        y: Tensor,
+        state: Sequence[Tensor],
+        settings: Sequence[Tensor | Hashable],
+    ) -> Tensor:
+        """``step(z, y)``, which changes the tensors ``state`` in place and nothing else; it depends
+        on ``settings`` and, of tensors among them, on their values as they are."""
+        key = (
+            *(z.shape, z.dtype, z.device, y.shape, y.dtype),
+            *(a.data_ptr() if isinstance(a, Tensor) else a for a in (*state, *settings)),
+        )
         recorded = self.recorded.get(key)
         if recorded is None:
-            while len(self.recorded) >= MOST:
-                del self.recorded[next(iter(self.recorded))]
+            if len(self.recorded) == MOST:
+                return step(z, y)
             with torch.cuda.device(z.device), torch.no_grad():
                 recorded = self.recorded[key] = Recorded(step, z, y, state)
         return _Replayed.apply(z, y, recorded)  # type: ignore[return-value]

@@ -82,10 +82,10 @@ class ProCoLoss(WideModule):
     [*runs, N], and the loss has the shape ``runs``. Then ``realization``, ``beta``, ``prior`` and
     ``seed`` may be sequences, one a run.
 
-    With ``cuda_graph`` a step on a CUDA device is recorded at its first call for each shape of z,
-    gradient included, and replayed from then on: several times as fast as called from Python. On
-    other devices, inside a graph or torch.compile, and on several ranks it changes nothing. The
-    gradient then has no gradient.
+    With ``cuda_graph`` a step on a CUDA device is recorded at its first call for each of up to four
+    shapes of z, gradient included, and replayed from then on: several times as fast as called from
+    Python. On other devices, inside a graph, torch.compile or inference mode, and on several ranks
+    it changes nothing. The gradient then has no gradient.
 
     A target gain <= 0 has no temperature. On the CPU that is an error; elsewhere the scores become
     NaN, and `check` raises the error afterwards.
@@ -179,7 +179,12 @@ class ProCoLoss(WideModule):
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         if self.replay is None or not _replays(z, y):
             return self._step(z, y)
-        return self.replay(self._step, z, y, (self.bank.old, self.bank.new, self.least_target))
+        bank = self.bank
+        state = (bank.old, bank.new, self.least_target)
+        settings = (self.temperature, self.family, bank.estimator, bank.leave_out)
+        # In the dtype to compute with: what scales the loss of half precision scales this gradient.
+        z = _computing(z)
+        return self.replay(self._step, z, y, state, (*settings, self.beta, self.log_prior))
 
     def _step(self, z: Tensor, y: Tensor) -> Tensor:
         snapshot = self.bank.update(z, y)
@@ -347,6 +352,7 @@ def _replays(z: Tensor, y: Tensor) -> bool:
     """Whether a step can be recorded here."""
     return (
         not torch.compiler.is_compiling()
+        and not torch.is_inference_mode_enabled()
         and isinstance(z, Tensor)
         and isinstance(y, Tensor)
         and z.is_cuda
