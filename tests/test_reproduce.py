@@ -63,12 +63,26 @@ def test_one_and_list(
     assert (tmp_path / "out" / "angular-training-changes.png").exists()
 
 
+@pytest.mark.parametrize("left", [0, 2])
+def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One if its time was over before it."""
+    monkeypatch.setattr("resultant.paper.run.run_plan", lambda *places, **options: left)
+    call = ["reproduce", "run", "main", "--device", "cpu", "--data", str(tmp_path)]
+    assert cli.main(call) == int(left > 0)
+    assert cli.main([*call, "--dry-run"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
         (["run"], "expected run and one plan (main, joint"),
         (["list", "--records", "none.jsonl"], "records or of probes, got nothing at none.jsonl"),
+        (["guide", "--seeds", "3"], "expected --seeds after run and a plan, got guide"),
+        (
+            ["--dry-run", "--minutes", "3"],
+            "expected --minutes, --dry-run after run and a plan, got",
+        ),
         (["list", "--store", "imagenet-lt"], "expected --store NAME=FILE, got 'imagenet-lt'"),
         (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
     ],

@@ -43,32 +43,51 @@ figure svg { margin-inline: auto; }
 td { white-space: normal; }
 """
 ENLARGED = 1.6
+# Options that say nothing but of a plan.
+OF_RUN = ("seeds", "jobs", "minutes", "dry_run")
 
 
-def reproduce(options: Reproduce) -> None:
-    """List, show or write what is asked for, or run a plan."""
+def reproduce(options: Reproduce) -> int:
+    """List, show or write what is asked for, or run a plan: 1 if its time was over first."""
+    if options.what and options.what[0] == "run":
+        left = _run(options)
+        return int(left > 0 and not options.dry_run)
+    given = [name for name in OF_RUN if getattr(options, name)]
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        asked = " ".join(options.what)
+        raise ValueError(f"expected {named} after run and a plan, got {asked}")
+    _write(options)
+    return 0
+
+
+def _run(options: Reproduce) -> int:
+    """Run a plan; how many of its jobs remain."""
     from resultant.commands import data_root, find_device
+    from resultant.paper.run import run_plan
+
+    _, *plans = options.what
+    if len(plans) != 1 or plans[0] not in PLANS:
+        rule = f"expected run and one plan ({', '.join(PLANS)})"
+        raise ValueError(f"{rule}, got {' '.join(options.what)}")
+    return run_plan(
+        plans[0],
+        Path("data") if options.dry_run else data_root(options.data),
+        options.work,
+        options.results,
+        find_device(options.device),
+        seeds=options.seeds or None,
+        only=options.jobs,
+        minutes=options.minutes,
+        dry_run=options.dry_run,
+    )
+
+
+def _write(options: Reproduce) -> None:
+    """List, show or write artefacts."""
     from resultant.watch import terminal
 
     console, what, out = terminal(), options.what, options.out
-    if what and what[0] == "run":
-        from resultant.paper.run import run_plan
-
-        if len(what) != 2 or what[1] not in PLANS:
-            known = ", ".join(PLANS)
-            raise ValueError(f"expected run and one plan ({known}), got {' '.join(what)}")
-        run_plan(
-            what[1],
-            Path("data") if options.dry_run else data_root(options.data),
-            options.work,
-            options.results,
-            find_device(options.device),
-            seeds=options.seeds or None,
-            only=options.jobs,
-            minutes=options.minutes,
-            dry_run=options.dry_run,
-        )
-        return
     names = _names(what)
     every = [*read_folder(options.results), *read_brought(options.records)]
     evidence = Evidence(Records(every), _stores(options.store))
