@@ -115,7 +115,7 @@ def test_steps() -> None:
         ({"classifier_prior": math.inf}, "classifier_prior to be finite, got inf"),
         ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
         ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
-        ({"subset": -1}, r"subset in \[0, 2\^32\), got -1"),
+        ({"subset": -1}, r"subset in \[0, 2\^32\), and 0 but for CIFAR, got -1 for cifar10"),
         ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),
         ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
         ({"dataset": "places-lt"}, "got resnet32 for places-lt"),
@@ -136,6 +136,8 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
 def test_views_of_listed_images() -> None:
     with pytest.raises(ValueError, match="simclr but for CIFAR, got autoaugment for imagenet-lt"):
         preset("imagenet-lt", contrastive_view="autoaugment")
+    with pytest.raises(ValueError, match="subset .* got 3 for imagenet-lt"):
+        preset("imagenet-lt", subset=3)
     assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
 
 

@@ -122,8 +122,9 @@ class TrainConfig:
             raise ValueError(f"expected contrastive_view simclr but for CIFAR, got {got}")
         if not self.imbalance >= 1:
             raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
-        if not 0 <= self.subset < 2**32:
-            raise ValueError(f"expected subset in [0, 2^32), got {self.subset}")
+        if not 0 <= self.subset < (2**32 if self.dataset in CIFAR else 1):
+            rule = "expected subset in [0, 2^32), and 0 but for CIFAR"
+            raise ValueError(f"{rule}, got {self.subset} for {self.dataset}")
         if not 0 <= self.warmup < self.epochs:
             raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):

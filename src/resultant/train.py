@@ -314,7 +314,7 @@ def _load(job: Job, stacks: list[Stack]) -> int:
                 odd = sorted(k for k in value | got if got.get(k) != value.get(k))
                 value, got = ({k: d.get(k) for k in odd} for d in (value, got))
             rule = f"expected the checkpoint of this job, {part} {value}"
-            raise ValueError(f"{rule}, got {got} in {path}; give another --out to start afresh")
+            raise ValueError(f"{rule}, got {got} in {path}; give another folder to start afresh")
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
