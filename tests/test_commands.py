@@ -98,7 +98,7 @@ def test_train_again_replaces_and_continues(
     # Other settings are another job.
     assert train(*call, "--temperature", "0.2") == 2
     shown = capsys.readouterr().err
-    assert "{'temperature': 0.2}, got {'temperature': 0.1}" in shown and "another --out" in shown
+    assert "{'temperature': 0.2}, got {'temperature': 0.1}" in shown and "another folder" in shown
 
 
 def test_train_tells_and_shows(
