@@ -14,13 +14,13 @@ import torch
 from rich.console import Console
 
 from launch import small
+from listed import SIZES, write_images
 from listed import options as listed_options
-from listed import write_images
 from plain_resnet import PlainResNet32
 from resultant import cli, commands, options
 from resultant.commands import accuracies, find_device, grid
 from resultant.data.lists import DATASETS
-from resultant.data.store import FeatureStore
+from resultant.data.store import FeatureStore, write_store
 from resultant.gain import REALIZATIONS
 from resultant.presets import PRESETS, Run
 from resultant.probe import ProbeConfig, linear_probes
@@ -148,6 +148,18 @@ def test_train_refuses_before_any_work(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("words", [["--subset", "3"], ["--imbalance", "10"]])
+@pytest.mark.parametrize("recipe", ["imagenet-lt", "inaturalist18"])
+def test_subsets_are_of_cifar(recipe: str, words: list[str], tmp_path: Path, capsys: Shown) -> None:
+    call = ["train", recipe, "--data", str(tmp_path), "--out", str(tmp_path / "new")]
+    assert cli.main([*call, *words]) == 2
+    told = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert re.search(rf"expected {words[0][2:]} .*for CIFAR.*, got {words[1]} for {recipe}", told)
+    # Without it, the lists are looked for.
+    assert cli.main(call) == 2
+    assert "expected the list" in capsys.readouterr().err
+
+
 def test_train_refuses_without_data(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +193,20 @@ def test_train_listed_images(
         assert (out / name / f"{name}.safetensors").is_file()
     assert cli.main([*call, "--data", str(tmp_path / "none")]) == 2
     assert f"expected the list {tmp_path}/none/ImageNet_LT_train.txt" in capsys.readouterr().err
+    # The features, with either list held out.
+    store, run = tmp_path / "x.safetensors", out / names[0] / f"{names[0]}.safetensors"
+    call = ["extract", str(run), "--out", str(store), "--device", "cpu", "--workers", "0"]
+    call += ["--data", str(tmp_path), "--images", str(tmp_path / "images")]
+    for words, split in (([], "test"), (["--split", "val"], "val"), (["--split", "test"], "test")):
+        assert cli.main([*call, *words]) == 0
+        opened = FeatureStore.open(store)
+        assert opened.metadata["held_out"] == split
+        assert len(opened["test/labels"]) == sum(SIZES[split])
+        assert len(opened["train/labels"]) == sum(SIZES["train"])
+    (tmp_path / "ImageNet_LT_val.txt").unlink()
+    capsys.readouterr()
+    assert cli.main([*call, "--split", "val"]) == 2
+    assert f"expected the list {tmp_path}/ImageNet_LT_val.txt, got no" in capsys.readouterr().err
 
 
 def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
@@ -213,8 +239,6 @@ def test_extract_and_probe_refuse(tmp_path: Path, root: Path, capsys: Shown) -> 
     words = ["--out", str(tmp_path / "x.safetensors"), "--data", str(root)]
     assert cli.main(["extract", str(tmp_path / "none"), *words]) == 2
     assert f"no file at {tmp_path / 'none'}" in capsys.readouterr().err
-    from resultant.data.store import write_store
-
     path = tmp_path / "a.safetensors"
     write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
     assert cli.main(["probe", str(path)]) == 2

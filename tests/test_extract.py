@@ -21,7 +21,7 @@ from resultant.data.images import ViewDataset, evaluation_view
 from resultant.data.lists import DATASETS
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
-from resultant.extract import Loaded, extract, load_network
+from resultant.extract import Loaded, extract, load_data, load_network
 from resultant.models import StackedResNet32, patches
 from resultant.presets import Run, preset
 from resultant.proco_checkpoint import convert
@@ -162,12 +162,21 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
         assert torch.equal(store[f"{split}/labels"], listed.labels)
     assert store.label_counts().tolist() == list(SIZES["train"])
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
+    # Another split is held out under the same names.
+    other = load_data("imagenet-lt", tmp_path, tmp_path, "val")
+    extract(loaded, other, out, dtype="float32", workers=0)
+    again = FeatureStore.open(out)
+    assert again.metadata["held_out"] == "val"
+    assert again["test/encoder"].shape[0] == sum(SIZES["val"])
+    torch.testing.assert_close(again["train/encoder"], store["train/encoder"])
     given: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
     for wrong in given:
         with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):
         extract(loaded, data, out)
+    with pytest.raises(ValueError, match="expected the split test of cifar100, got 'val'"):
+        load_data("cifar100", tmp_path, tmp_path, "val")
 
 
 def authors(path: Path, network: torch.nn.Module) -> Path:

@@ -80,6 +80,11 @@ def test_registered_lists(name: str, tmp_path: Path) -> None:
         load_lists("imagenet", tmp_path, tmp_path, "train")
 
 
+def test_held_out_split() -> None:
+    found = {name: dataset.held_out for name, dataset in DATASETS.items()}
+    assert found == {"imagenet-lt": "test", "places-lt": "test", "inaturalist18": "val"}
+
+
 def test_published_names() -> None:
     files = [f for d in DATASETS.values() for f in d.files.values()]
     assert {"ImageNet_LT_test.txt", "Places_LT_val.txt", "iNaturalist18_train.txt"} <= set(files)

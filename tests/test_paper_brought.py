@@ -20,7 +20,7 @@ from resultant.paper.brought import read_brought
 from resultant.paper.evidence import trained_as
 from resultant.paper.plan import PLANS
 from resultant.paper.training_claims import training_claims
-from resultant.presets import Run, TrainConfig, preset
+from resultant.presets import ProbeConfig, Run, TrainConfig, preset
 
 SHOWN = {
     command: artefact.name
@@ -81,9 +81,10 @@ def trained(config: TrainConfig, run: Run, **more: Any) -> dict[str, Any]:
 
 def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
     """What ``resultant probe --out`` writes of the features that ``extract`` took."""
-    about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run)}
+    about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run), "held_out": "test"}
     about["config"] = asdict(config)
     told = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
+    told |= {"encoder": "unit", "probe": asdict(ProbeConfig())}
     path.write_text(json.dumps({**told, "accuracy": list(accuracy), "groups": {}}))
     return path
 
@@ -138,6 +139,37 @@ def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
             read_brought([path])
 
 
+def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
+    """tab:frozen-hyperparameters: unit Encoder features of the test images, and the settings."""
+    path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
+    told = json.loads(path.read_text())
+    val, brief = {**told["metadata"], "held_out": "val"}, {**told["probe"], "epochs": 3}
+    unsaid = {key: value for key, value in told.items() if key != "encoder"}
+    for wrong, message in (
+        ({**told, "encoder": "raw"}, "encoder unit, got raw"),
+        (unsaid, "encoder unit, got raw"),
+        ({**told, "metadata": val}, "held_out test, got val"),
+        ({**told, "probe": brief}, "epochs 100, got 3"),
+    ):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=rf"of imagenet-lt with {message} in .*p\.json"):
+            read_brought([path])
+    # Neither the order of the features matters, nor their form where there is no Encoder; of CIFAR
+    # that is raw, as records without a word on it are.
+    other = {**told["probe"], "seed": 7}
+    alone = {"features": ["projection"], "accuracy": [0.3], "encoder": None}
+    for right in ({**told, "probe": other}, {**told, **alone}):
+        path.write_text(json.dumps(right))
+        assert read_brought([path])[0]["probes"]["long_tail"]["projection"] == {"accuracy": 0.3}
+    config = preset("cifar-controlled")
+    path = probed(path, config, Run(), 0.2, 0.3)
+    with pytest.raises(ValueError, match="of cifar10 with encoder raw, got unit"):
+        read_brought([path])
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in told.items() if k not in ("encoder", "probe")}))
+    assert len(read_brought([path])) == 1
+
+
 def features(classes: int, each: int, dim: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     centres = torch.randn(classes, dim, generator=generator)
@@ -181,3 +213,23 @@ def test_stores_and_analyzed_records(tmp_path: Path) -> None:
     both = Evidence(Records([other]), {"imagenet-lt": store})
     assert both.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
     assert again.frozen("iNaturalist 2018", "projection") == {}
+
+
+def test_backbones_are_asked_about_validation_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """app:cross-backbone; its commands ask for them, and other stores are refused."""
+    backbone = ARTEFACTS["cross-backbone"]
+    extracts = [line for line in backbone.commands if line.startswith("resultant extract")]
+    assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val"]
+    found = {}
+    for split in ("val", "test"):
+        store = tmp_path / f"{split}.safetensors"
+        write_store(store, features(5, 40, 12), {"num_classes": 5, "held_out": split})
+        found[split] = Evidence(Records(), {"imagenet-lt-resnext50": store})
+    assert compute(backbone, found["val"])["β = 0, γ = 0", "ResNeXt-50"] is not None
+    message = (
+        r"imagenet-lt-resnext50 of resultant extract --split val, got the split test in .*test"
+    )
+    with pytest.raises(ValueError, match=message):
+        compute(backbone, found["test"])

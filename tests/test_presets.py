@@ -136,7 +136,7 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
 def test_views_of_listed_images() -> None:
     with pytest.raises(ValueError, match="simclr but for CIFAR, got autoaugment for imagenet-lt"):
         preset("imagenet-lt", contrastive_view="autoaugment")
-    with pytest.raises(ValueError, match="subset .* got 3 for imagenet-lt"):
+    with pytest.raises(ValueError, match=r"subset .* got 3 for imagenet-lt"):
         preset("imagenet-lt", subset=3)
     assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from resultant.probe import ProbeConfig, linear_probes, shot_groups
+from resultant.probe import ProbeConfig, linear_probes, main_encoder, shot_groups, unit_length
 
 F32, F64 = torch.float32, torch.float64
 N, D, C = 75, 6, 4
@@ -310,3 +310,20 @@ def test_graph_equals_cpu(dtype: torch.dtype, tolerance: float) -> None:
     assert (gpu.weight[1, 40:] == 0).all()
     assert gpu.predictions is not None and cpu.predictions is not None
     assert (gpu.predictions.cpu() != cpu.predictions).sum() <= (0 if dtype == F64 else 2)
+
+
+def test_unit_length_is_plain_division() -> None:
+    x, _ = sample(9)
+    x[4] = 0
+    found = unit_length(x)
+    for row, given in zip(found.tolist(), x.tolist(), strict=True):
+        length = math.hypot(*given)
+        assert row == pytest.approx([value / (length or 1.0) for value in given], abs=1e-15)
+
+
+def test_encoder_of_the_main_comparison() -> None:
+    """tab:frozen-hyperparameters; features of data that nobody knows are left alone."""
+    assert {main_encoder(name) for name in ("cifar10", "cifar100", None, "mine", ["x"])} == {"raw"}
+    assert {main_encoder(name) for name in ("imagenet-lt", "inaturalist18", "places-lt")} == {
+        "unit"
+    }

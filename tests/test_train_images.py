@@ -253,11 +253,17 @@ def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
 
 
 def test_held_out_images(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test list, and val where there is none."""
+    """The test list, val where there is none or it is asked for."""
     assert load_images("imagenet-lt", root, root).held_out == "test"
+    data = load_images("imagenet-lt", root, root, "val")
+    assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
+    assert {Path(path).parts[-3] for path in data.test.paths} == {"val"}
+    assert len(data.train) == sum(SIZES["train"])
     about = DATASETS["imagenet-lt"]
     files = {split: name for split, name in about.files.items() if split != "test"}
     monkeypatch.setitem(DATASETS, "imagenet-lt", replace(about, files=files))
+    with pytest.raises(ValueError, match="expected split of imagenet-lt in train, val, got 'test'"):
+        load_images("imagenet-lt", root, root, "test")
     data = load_images("imagenet-lt", root, root)
     assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
     assert data.counts.tolist() == list(SIZES["train"])

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from resultant.extract import extract as write_features
 from resultant.extract import find_network, load_data, load_network
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
 from resultant.presets import CIFAR, Run
-from resultant.probe import linear_probes
+from resultant.probe import linear_probes, main_encoder, unit_length
 from resultant.proco_checkpoint import convert
 from resultant.train import Job, train_cifar
 from resultant.train_images import load_images, train_images
@@ -91,7 +91,7 @@ def extract(options: Extract) -> None:
     place, root, console = find_device(options.device), data_root(options.data), terminal()
     loaded = load_network(options.path)
     dataset = loaded.config.dataset
-    found = load_data(dataset, options.lists or root, options.images or root)
+    found = load_data(dataset, options.lists or root, options.images or root, options.split)
     with Watch(console, f"{dataset} features", 1) as watch:
         write_features(
             loaded,
@@ -120,11 +120,24 @@ def probe(options: Probe) -> None:
     if not names or not {"train/labels", "test/labels"} <= set(opened):
         rule = "expected features and labels of train and test"
         raise ValueError(f"{rule}, got {', '.join(opened)} in {options.store}")
+    form = options.encoder
+    if form == "auto":
+        form = main_encoder(opened.metadata.get("dataset"))
+    elif "encoder" not in names:
+        rule = f"expected features encoder for --encoder {form}"
+        raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
+
+    def read(split: str) -> list[torch.Tensor]:
+        found = {name: opened[f"{split}/{name}"].to(place).float() for name in names}
+        if form == "unit" and "encoder" in found:
+            found["encoder"] = unit_length(found["encoder"])
+        return list(found.values())
+
     with Watch(console, "probes", 1) as watch:
         result = linear_probes(
-            [opened[f"train/{name}"].to(place).float() for name in names],
+            read("train"),
             opened["train/labels"].to(place),
-            [opened[f"test/{name}"].to(place).float() for name in names],
+            read("test"),
             opened["test/labels"].to(place),
             opened.num_classes,
             options.config,
@@ -138,8 +151,14 @@ def probe(options: Probe) -> None:
         shown.add_row(name, *(percent(each[i]) for each in values))  # type: ignore[index]
     console.print(shown)
     if options.out is not None:
-        about = {"store": str(options.store), "metadata": opened.metadata, "features": names}
-        about |= result
+        about = {
+            "store": str(options.store),
+            "metadata": opened.metadata,
+            "features": names,
+            "encoder": form if "encoder" in names else None,
+            "probe": asdict(options.config),
+            **result,
+        }
         checkpoint.write_text(options.out, json.dumps(about, indent=1) + "\n")
 
 

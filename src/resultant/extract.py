@@ -182,9 +182,16 @@ def _config_of_proco(facts: dict[str, Any], num_classes: int, where: str) -> Tra
     return preset(name, dataset=dataset, architecture=architecture, dim=facts["dim"])
 
 
-def load_data(dataset: str, lists: Location, images: Location) -> Cifar | ListedImages:
-    """The images that networks of a data set are asked about; CIFAR is below ``lists``."""
-    return load_cifar(dataset, lists) if dataset in CIFAR else load_images(dataset, lists, images)
+def load_data(
+    dataset: str, lists: Location, images: Location, held_out: str | None = None
+) -> Cifar | ListedImages:
+    """The images that networks of a data set are asked about; CIFAR is below ``lists``, and its
+    held-out images are always those of test."""
+    if dataset not in CIFAR:
+        return load_images(dataset, lists, images, held_out)
+    if held_out not in (None, "test"):
+        raise ValueError(f"expected the split test of {dataset}, got {held_out!r}")
+    return load_cifar(dataset, lists)
 
 
 def require_images(loaded: Loaded, data: Cifar | ListedImages) -> None:
@@ -216,8 +223,10 @@ def extract(
 
     ``train/*`` are of the long-tailed subset of CIFAR (of imbalance ``imbalance``, that of the run
     unless given), with ``balanced`` of the whole training set; of listed images all. ``identities``
-    are positions in the official order or in the list. No image is augmented, and features are
-    computed in float32 and stored as ``dtype``. ``progress`` gets the images done and their number.
+    are positions in the official order or in the list. ``test/*`` are of the held-out images, of
+    whichever split they are; the metadata have its name as ``held_out``. No image is augmented, and
+    features are computed in float32 and stored as ``dtype``. ``progress`` gets the images done and
+    their number.
     """
     if Path(out).suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {os.fspath(out)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from resultant.presets import PRESETS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
+from resultant.presets import CIFAR, PRESETS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
 
 # Where the data sets are, unless --data says.
 VARIABLE = "RESULTANT_DATA"
@@ -31,6 +31,8 @@ else:
 RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
 Engine = Literal["local", "ray"]
 Dtype = Literal["float16", "float32"]
+HeldOut = Literal["val", "test"]
+EncoderForm = Literal["auto", "raw", "unit"]
 
 
 def _default(metavar: str, text: str) -> object:
@@ -43,6 +45,7 @@ Beside = Annotated[Path | None, _default("PATH", "that of --data")]
 Column = Annotated[str | None, _default("NAME", "all")]
 Labels = Annotated[str | None, _default("NAME", "told by its name")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
+Split = Annotated[HeldOut | None, _default("{val,test}", "test, or val where there is no test")]
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,11 @@ class Train:
     evaluate: bool = True
     """Fit probes and frozen rules at the end (CIFAR)."""
 
+    def __post_init__(self) -> None:
+        dataset, given = self.config.dataset, self.config.imbalance
+        if dataset not in CIFAR and given != TrainConfig().imbalance:
+            raise ValueError(f"expected imbalance for CIFAR alone, got {given:g} for {dataset}")
+
 
 @dataclass(frozen=True)
 class Extract:
@@ -251,6 +259,8 @@ class Extract:
     """Folder of ImageNet_LT_train.txt and the like."""
     images: Beside = None
     """Folder that the paths of the lists start from."""
+    split: Split = None
+    """Of listed images, the list that is held out: "test" of the store."""
     balanced: bool = False
     """The whole CIFAR training set, not its long-tailed subset."""
     imbalance: Annotated[float | None, _default("FLOAT", "that of the run")] = None
@@ -275,6 +285,8 @@ class Probe:
     """A feature store, as extract writes them."""
     config: ProbeConfig = field(default_factory=ProbeConfig)
     """How the probes are trained."""
+    encoder: EncoderForm = "auto"
+    """Encoder features raw or of unit length; auto, as the paper: unit for listed images."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     out: Annotated[Path | None, _default("PATH", "none")] = None

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_labels, shape_of
+from resultant.data.lists import DATASETS
 from resultant.precision import full_precision
 from resultant.presets import ProbeConfig
 from resultant.shots import group_masks as shot_groups
@@ -51,6 +53,18 @@ class ProbeResult:
 
 def _listed(a: Tensor) -> list[float | None]:
     return [None if math.isnan(value) else value for value in a.tolist()]
+
+
+def main_encoder(dataset: object) -> Literal["raw", "unit"]:
+    """How Encoder features of a data set are probed in the paper's main comparison
+    (tab:frozen-hyperparameters): as they are for CIFAR, of unit length for listed images; features
+    of other data are left as they are. Projection features have unit length already."""
+    return "unit" if dataset in tuple(DATASETS) else "raw"
+
+
+def unit_length(x: Tensor) -> Tensor:
+    """The rows of x [n, d] divided by their lengths; a row of zeros stays."""
+    return torch.nn.functional.normalize(x, dim=-1)
 
 
 def linear_probes(

@@ -41,7 +41,7 @@ PREFETCH = 2
 class ListedImages:
     """The training images of a data set of lists, and those that are held out.
 
-    The held-out images are those of the list ``held_out``: test, or val where there is no test.
+    The held-out images are those of the list ``held_out``: test or val.
     """
 
     dataset: str
@@ -56,12 +56,18 @@ class ListedImages:
 
 
 def load_images(
-    dataset: str, lists: str | os.PathLike[str], images: str | os.PathLike[str]
+    dataset: str,
+    lists: str | os.PathLike[str],
+    images: str | os.PathLike[str],
+    held_out: str | None = None,
 ) -> ListedImages:
-    """A data set of `DATASETS` with its lists in ``lists``, their paths being below ``images``."""
+    """A data set of `DATASETS` with its lists in ``lists``, their paths being below ``images``.
+
+    ``held_out`` is the split that is held out: `ListedDataset.held_out` unless given.
+    """
     if dataset not in DATASETS:
         raise ValueError(f"expected a data set of {', '.join(DATASETS)}, got {dataset!r}")
-    held_out = "test" if "test" in DATASETS[dataset].files else "val"
+    held_out = held_out or DATASETS[dataset].held_out
     train, test = (
         load_lists(dataset, lists, images, split, check_files=LOOKED_FOR)
         for split in ("train", held_out)

@@ -38,6 +38,11 @@ class ListedDataset:
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
 
+    @property
+    def held_out(self) -> str:
+        """The split that is tested on: test, or val where there is no test."""
+        return "test" if "test" in self.files else "val"
+
 
 def _named(stem: str, *splits: str) -> dict[str, str]:
     return {split: f"{stem}_{split}.txt" for split in splits}

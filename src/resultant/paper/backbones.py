@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from resultant.data.store import FeatureStore
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence
 from resultant.presets import preset
@@ -24,14 +25,17 @@ CHANGES = """
 STORES = {"ResNet-50": "imagenet-lt-resnet50", "ResNeXt-50": "imagenet-lt-resnext50"}
 ARCHITECTURES = {"ResNet-50": "resnet50", "ResNeXt-50": "resnext50_32x4d"}
 
+# app:cross-backbone: the queries are all validation images.
+HELD_OUT = "val"
+
 COMMANDS = (
     *(
-        command.format(name=name)
+        command.format(name=name, split=HELD_OUT)
         for name in ("resnet50", "resnext50")
         for command in (
             "resultant import-proco {name}.pth.tar {name}.safetensors",
             "resultant extract {name}.safetensors --out imagenet-lt-{name}.safetensors "
-            "--data LISTS --images IMAGES",
+            "--split {split} --data LISTS --images IMAGES",
         )
     ),
     "resultant reproduce cross-backbone --store imagenet-lt-resnet50=imagenet-lt-resnet50."
@@ -61,8 +65,14 @@ def cross_backbone(evidence: Evidence) -> Outcome:
 def _grid(evidence: Evidence, backbone: str) -> dict[str, float]:
     """The accuracies of the grid on projection features of a store that was brought, or of a
     network trained by ProCo's recipe whose record has them."""
-    if evidence.has(STORES[backbone]):
-        return evidence.summary(STORES[backbone], "projection", "proco")["grid"]
+    store = STORES[backbone]
+    if evidence.has(store):
+        path = evidence.stores[store]
+        split = FeatureStore.open(path).metadata.get("held_out", HELD_OUT)
+        if split != HELD_OUT:
+            rule = f"expected {store} of resultant extract --split {HELD_OUT}"
+            raise ValueError(f"{rule}, got the split {split} in {path}")
+        return evidence.summary(store, "projection", "proco")["grid"]
     config = preset("imagenet-lt", architecture=ARCHITECTURES[backbone])
     for record in evidence.records.seeds(config).values():
         if "analysis" in record:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from resultant.data.lists import DATASETS
 from resultant.paper.records import Record, of_record, read_lines
+from resultant.probe import ProbeConfig, main_encoder
 
 
 def read_brought(paths: Sequence[Path]) -> list[Record]:
@@ -38,7 +41,24 @@ def read_probes(path: Path) -> Record:
         record = {**about["run"], "config": about["config"], "probes": pool}
         of_record(record)
         int(record["seed"])
+        protocol = _protocol(told)
     except (ValueError, KeyError, TypeError, AttributeError):
         rule = "expected what resultant probe --out writes of the features of a run"
         raise ValueError(f"{rule}, got {path}") from None
+    for name, wanted, got in protocol:
+        if got != wanted:
+            rule = f"expected probes of {about['dataset']} with {name} {wanted}"
+            raise ValueError(f"{rule}, got {got} in {path}")
     return record
+
+
+def _protocol(told: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """The settings of the main comparison (tab:frozen-hyperparameters) by name, as they are wanted
+    and as probes had them; where nothing is said, features were taken as they are."""
+    about, usual = told["metadata"], asdict(ProbeConfig())
+    dataset, given = about["dataset"], told.get("probe", usual)
+    held_out = DATASETS[dataset].held_out if dataset in DATASETS else "test"
+    found = [("held_out", held_out, about.get("held_out", held_out))]
+    if "encoder" in told["features"]:
+        found.append(("encoder", main_encoder(dataset), told.get("encoder", "raw")))
+    return found + [(name, usual[name], given[name]) for name in usual if name != "seed"]
