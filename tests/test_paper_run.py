@@ -1,4 +1,4 @@
-"""Plans, their runner on a few small images, and frozen summaries."""
+"""Plans, and their runner on a few small images."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ import torch
 
 from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
-from resultant.frozen import FrozenSpace, analyze_space
 from resultant.paper import run
 from resultant.paper.plan import PLANS, Pace, Plan, PlannedJob, estimate, missing, standing
 from resultant.paper.records import Records, append, read_lines
-from resultant.paper.summary import QUESTIONS, summaries, summarize
 from resultant.presets import Run
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -46,9 +44,9 @@ def test_other_plans() -> None:
     numbers = {name: sum(len(job.runs) for job in plan.jobs()) for name, plan in PLANS.items()}
     assert numbers == {
         "main": 72,
-        "joint": 24,
+        "joint": 72,
         "controls": 74,
-        "power": 12,
+        "power": 36,
         "official": 4,
         "failure": 2,
         "beyond": 30,
@@ -56,7 +54,7 @@ def test_other_plans() -> None:
     }
     for job in PLANS["power"].jobs():
         assert job.config.family == "power" and job.config.views == 3
-        assert [(r.realization, r.beta) for r in job.runs] == [
+        assert [(r.realization, r.beta) for r in job.runs] == 3 * [
             ("native", 0.0),
             ("temperature", 0.5),
             ("temperature", 1.5),
@@ -76,7 +74,7 @@ def make(seeds: Any) -> Any:
     runs = tuple(Run("native", 0.0, seed) for seed in seeds)
     yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50))
     both = (*runs, *(Run("temperature", 0.5, seed) for seed in seeds))
-    yield PlannedJob("power", tiny_config(objective="joint", family="power"), both)
+    yield PlannedJob("power", tiny_config(objective="joint", family="power"), both, (1, 2))
 
 
 def put_small(patch: Any) -> None:
@@ -136,6 +134,10 @@ def test_records(whole: Path) -> None:
     for record in (native, hot):
         assert set(record["increments"]) == {"reduced", "increased"}
         assert all(0 < v < 1000 for v in record["increments"].values())
+        # The last epoch is one of those at which increments are recorded.
+        assert record["trajectory"]["increment_error"][-1] == record["increments"]
+        assert record["trajectory"]["increment_plane"][-1]["share"] > 0.9
+    assert "increment_error" not in plain["trajectory"]
 
 
 @pytest.mark.usefixtures("_small")
@@ -163,8 +165,8 @@ def test_seed_by_seed(tmp_path: Path) -> None:
         assert left == 0
     records = read_lines(tmp_path / "power.jsonl")
     assert [(r["seed"], r["job_runs"]) for r in records] == [(1, 1), (0, 1)]
-    folders = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
-    assert folders == ["plain", "plain-seeds1"]
+    plain, part = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
+    assert plain == "plain" and part.startswith("plain-")
     jobs = list(make((0, 1)))
     (left,) = missing(jobs, Records(records))
     assert left == jobs[1]
@@ -178,11 +180,18 @@ def test_seed_by_seed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_small")
 def test_minutes(whole: Path, tmp_path: Path) -> None:
     """A call whose time is over stops at a checkpoint, and the next one goes on."""
-    calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=0) for _ in range(6))
+    calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=1e-9) for _ in range(6))
     # Each call an epoch, or what follows the last one; the third begins no other job.
     assert list(calls) == [2, 2, 1, 1, 1, 0]
     found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert found == wanted
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
+def test_minutes_that_never_end(minutes: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"expected minutes > 0 and finite, got {minutes:g}"):
+        run.run_plan("main", tmp_path, minutes=minutes, dry_run=True)
+    assert run.main(["main", "--dry-run", "--minutes", str(minutes)]) == 2
 
 
 TIMES = ("job_seconds", "job_epochs", "us_a_view", "whole_seconds")
@@ -288,11 +297,11 @@ def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
         "sys.modules.update(dict.fromkeys(hidden)); from resultant.paper.run import main;"
         "sys.exit(main(sys.argv[1:]))"
     )
-    call = ["main", "--dry-run", "--results", str(tmp_path), "--only", "cifar10-if10"]
+    call = ["main", "--dry-run", "--results", str(tmp_path), "--jobs", "cifar10-if10"]
     done = subprocess.run([sys.executable, "-c", code, *call], capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
-    assert run.main(["main", "--only", "cifar10", "--dry-run"]) == 2
+    assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
 
 
 def timed(seed: int, runs: int, us: float, **more: Any) -> dict[str, Any]:
@@ -358,39 +367,22 @@ def test_standing(tmp_path: Path) -> None:
 
 
 def test_parts_of_a_job_have_folders_of_their_own() -> None:
-    job = PLANS["main"].jobs()[0]
-    edited = tuple(r for r in job.runs if r.realization in ("temperature", "preserve"))
-    others = tuple(r for r in job.runs if r not in edited)
-    names = [run._folder(replace(job, runs=runs), job) for runs in (job.runs, edited, others)]
-    assert names[:2] == ["cifar10-if10", "cifar10-if10-temperature0-preserve0-seeds0-1-2"]
-    assert len(set(names)) == 3
+    """Every choice of runs its own, whatever kinds and seeds it has, and again the same."""
+    job = PLANS["main"].jobs((0, 1))[0]
+    parts = [
+        tuple(r for k, r in enumerate(job.runs) if choice >> k & 1)
+        for choice in range(1, 2 ** len(job.runs))
+    ]
+    names = [run._folder(replace(job, runs=runs), job) for runs in parts]
+    assert len(parts) == 255 == len(set(names)) and names[-1] == "cifar10-if10"
+    turned = [run._folder(replace(job, runs=runs[::-1]), job) for runs in parts[:-1]]
+    assert turned == names[:-1]
     more = PLANS["main"].jobs((3, 4))[0]
-    assert run._folder(more, job) == "cifar10-if10-seeds3-4"
+    assert run._folder(more, job) not in names
+    # This name is that of folders which wait to be continued.
+    assert names[0] == "cifar10-if10-40d5eceb0987"
 
 
 def test_unknown_plan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a plan, one of main, .*, got 'all'"):
         run.run_plan("all", tmp_path)
-
-
-def test_summaries() -> None:
-    """The summary says what the analysis does, in types that JSON has."""
-    generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(6, 12, generator=generator)
-    labels, queries = torch.arange(240) % 6, torch.arange(90) % 6
-    train, test = (
-        centres[y] + 0.7 * torch.randn(len(y), 12, generator=generator) for y in (labels, queries)
-    )
-    found = summaries({"encoder": train}, labels, {"encoder": test}, queries)["encoder"]["mle"]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    space = FrozenSpace.fit(train, labels, test, queries, estimator="mle")
-    a = analyze_space(space, QUESTIONS)
-    assert a.grid and a.cosine and a.gradients and a.boundaries and a.margins
-    assert found["accuracy"]["angular"] == a.grid.point("angular").accuracy
-    assert found["grid"]["temperature 0.5 -1"] == a.grid.point("temperature", 0.5, -1).accuracy
-    assert found["cosine"]["certified"] == a.cosine.certified
-    assert found["gradients"]["gradient_error"] == a.gradients.gradient_error
-    leading = a.boundaries.predicted["joint_leading"]
-    assert found["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
-    assert found["margins"]["coverage"] == a.margins.coverage
-    assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}

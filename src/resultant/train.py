@@ -40,6 +40,9 @@ QUERIES = 512
 
 # What a classifier reaches on held-out images: numbers by name for each run of a stack.
 Test = Callable[[Stack], list[dict[str, float]]]
+# What else is asked after `gradient_epochs`: values by name for each run of a stack, from its
+# projections [runs, n, p] of the queries and their labels [n], both on the CPU.
+Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def train_cifar(
     data: Cifar,
     device: torch.device | str = "cpu",
     watch: Callable[[Progress], object] | None = None,
+    diagnostic: Diagnostic | None = None,
 ) -> Trained:
     """Train every run of a job on a long-tailed CIFAR subset; see `train`."""
     device = torch.device(device)
@@ -147,7 +151,7 @@ def train_cifar(
 
     stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
     held_out = data.test_images.to(device), data.test_labels.to(device)
-    return train(job, stacks, (images, labels), partial(_test, *held_out), watch)
+    return train(job, stacks, (images, labels), partial(_test, *held_out), watch, diagnostic)
 
 
 def train(
@@ -156,13 +160,15 @@ def train(
     queries: tuple[Tensor, Tensor] | None = None,
     test: Test | None = None,
     watch: Callable[[Progress], object] | None = None,
+    diagnostic: Diagnostic | None = None,
 ) -> Trained:
     """Train the stacks of a job to its last epoch, from its checkpoint where there is one.
 
     ``job.out`` gets ``metrics.jsonl``, a line for each run and epoch, ``checkpoint.safetensors``,
     and at the end ``RUN.safetensors`` with the network and banks of each run, all written by the
     first process if there are several. ``queries`` are the training images of the gradient
-    diagnostic; ``test`` is asked of the stacks that have a classifier.
+    diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
+    classifier.
     """
     config, device = job.config, stacks[0].device
     first = _resume(job, stacks)
@@ -203,7 +209,7 @@ def train(
         if test is not None and (last or (epoch + 1) % job.test_every == 0):
             _add_tests(stacks, test, seen)
         if queries is not None and epoch + 1 in job.gradient_epochs:
-            _compare_gradients(stacks, queries, seen)
+            _compare_gradients(stacks, queries, seen, diagnostic)
         for stack in stacks:
             stack.proco.check()
         finished = epoch, seen
@@ -265,7 +271,10 @@ def _test(images: Tensor, labels: Tensor, stack: Stack) -> list[dict[str, float]
 
 
 def _compare_gradients(
-    stacks: list[Stack], queries: tuple[Tensor, Tensor], seen: list[dict[str, Any]]
+    stacks: list[Stack],
+    queries: tuple[Tensor, Tensor],
+    seen: list[dict[str, Any]],
+    diagnostic: Diagnostic | None,
 ) -> None:
     """The leading gradients beside the exact ones (sec:historical-gradient), at evenly chosen
     training images, of the state and the policy of each run."""
@@ -276,8 +285,10 @@ def _compare_gradients(
         assert isinstance(stack.network, StackedResNet32)
         z = outputs(stack.network, images[chosen], torch.float32).projection.cpu().double()
         y = labels[chosen].cpu()
+        more = [{} for _ in stack.runs] if diagnostic is None else diagnostic(stack, z, y)
         for place, run in enumerate(stack.runs):
             values = next(rows)
+            values |= more[place]
             offset = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)[place]
             rule = realize(
                 values["state"],

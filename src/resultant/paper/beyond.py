@@ -13,12 +13,11 @@ from resultant.paper.intervals import over_queries
 from resultant.paper.networks import on_grid, over_networks, several
 from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant.paper.records import paired
-from resultant.paper.summary import SPACES
+from resultant.paper.summary import BETAS, SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 COLOURS = dict(zip(SPACES, (figures.BLUE, figures.ORANGE), strict=True))
 
 # The authors' public logs, IF 100: last and best epoch on the test set.
@@ -71,8 +70,8 @@ def sweep(evidence: Evidence) -> Outcome:
     parts = {f"{space} {beta:g}": bool(values) for (space, beta), values in found.items()}
     note = (
         "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
-        "of the records over networks, whose summaries have beta 0, 0.5 and 1.5. Trained: mean ± "
-        "standard deviation, seeds in brackets."
+        "of the records over networks, their number in brackets; a dash where fewer than two were "
+        "asked for that beta. Trained: mean ± standard deviation, seeds in brackets."
     )
     return Outcome(cells, [c for c in changes if c.differences], drawings, parts, [note])
 

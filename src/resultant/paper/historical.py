@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import official, wanted
-from resultant.paper.records import paired
+from resultant.paper.records import Record, paired
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HEADS = """
@@ -30,6 +31,9 @@ POLICIES = {
     "Increased gain disparity": ("temperature", 1.5),
 }
 COLOURS = dict(zip(POLICIES, (figures.BLACK, figures.BLUE, figures.ORANGE), strict=True))
+STYLES = dict(zip(POLICIES, ("-", "--", ":"), strict=True))
+# The interventions by their names in records.
+STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
 
 
 def heads(evidence: Evidence) -> Outcome:
@@ -44,21 +48,43 @@ def heads(evidence: Evidence) -> Outcome:
             top = evidence.records.value(config, *POLICIES[policy], "last.best_accuracy")
             if top is not None:
                 best.append(f"{policy}, {column}: {top.said(2)} [{top.n}]")
-    notes = ["Last epoch; the paper does not say whether its numbers are of the last or the best."]
+    notes = ["Final epoch, as sec:historical-classification says of the printed numbers."]
     if best:
         notes.append(f"Best epoch on the test set: {'; '.join(best)}.")
     return Outcome(cells, notes=notes)
 
 
+def increment_errors(record: Record) -> dict[str, tuple[list[int], list[float]]]:
+    """Epochs and errors of leading gradient increments by strength: over training, or of its last
+    epoch alone where the record has no more."""
+    told = record.get("trajectory", {})
+    rows = dict(zip(told.get("epoch", ()), told.get("increment_error", ()), strict=False))
+    known = {epoch: row for epoch, row in rows.items() if row is not None}
+    if not known and "increments" in record:
+        known = {record["config"]["epochs"]: record["increments"]}
+    return {s: (list(known), [row[s] for row in known.values()]) for s in STRENGTHS if known}
+
+
+def increment_plane(record: Record) -> tuple[int, dict[str, Any]] | None:
+    """The last epoch of which a record has projected increments, with these."""
+    told = record.get("trajectory", {})
+    rows = zip(told.get("epoch", ()), told.get("increment_plane", ()), strict=False)
+    return max((row for row in rows if row[1] is not None), default=None, key=lambda row: row[0])
+
+
 def training_gain(evidence: Evidence) -> Outcome:
-    """fig:training-gain: gain dispersion and the error of leading gradients, CIFAR-100 IF 100."""
+    """fig:training-gain: gain dispersion, the error of leading gradient increments, and these on a
+    plane, CIFAR-100 IF 100."""
     config = official("cifar100", 100, family="power")
-    known = {
-        name: next(iter(evidence.records.seeds(config, *policy).values()), {})
-        for name, policy in POLICIES.items()
-    }
+    known: dict[str, Record] = {}
+    for name, policy in POLICIES.items():
+        found = evidence.records.seeds(config, *policy).values()
+        record = next((r for r in found if "trajectory" in r or "increments" in r), None)
+        if record is not None:
+            known[name] = record
     lines = {name: r["trajectory"] for name, r in known.items() if "trajectory" in r}
-    bars = {name: r["increments"] for name, r in known.items() if "increments" in r}
+    errors = {name: e for name, r in known.items() if (e := increment_errors(r))}
+    planes = {name: plane for name, r in known.items() if (plane := increment_plane(r))}
 
     def draw() -> Figure:
         with figures.style():
@@ -67,24 +93,53 @@ def training_gain(evidence: Evidence) -> Outcome:
                 colour = COLOURS[name]
                 axes[0].plot(found["epoch"], found["applied_gain_sd"], color=colour, label=name)
                 axes[0].plot(found["epoch"], found["gain_sd"], ":", color=colour)
-                axes[1].plot(found["epoch"], found["gradient_error"], color=colour)
-            for place, (name, found) in enumerate(bars.items()):
-                at = [place - 0.2, place + 0.2][: len(found)]
-                axes[2].bar(at, list(found.values()), 0.35, color=COLOURS[name])
+            for state, by_strength in errors.items():
+                for strength, (epochs, values) in by_strength.items():
+                    colour = COLOURS[STRENGTHS[strength]]
+                    mark = "." if len(epochs) == 1 else None
+                    axes[1].plot(epochs, values, marker=mark, ls=STYLES[state], color=colour)
+            for state, (epoch, plane) in list(planes.items())[:1]:
+                _draw_plane(axes[2], plane)
+                axes[2].set_xlabel(f"{state}, epoch {epoch}")
             axes[0].set_ylabel("sd of gain (dotted: native)")
-            axes[1].set_ylabel("leading gradient error (%)")
-            axes[2].set_ylabel("increment error (%), beta 0.5 and 1.5")
-            axes[2].set_xticks([])
+            axes[1].set_ylabel("leading increment error (%)")
+            axes[2].set_ylabel("increments (dashed: leading)")
+            for ax, there in zip(axes, (lines, errors, planes), strict=True):
+                if not there:
+                    ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
             for ax in axes[:2]:
                 ax.set_xlabel("epoch")
             figures.letter(axes)
             figures.legend_below(figure, axes[0])
         return figure
 
-    drawings: dict[str, Callable[[], Figure]] = {"training-gain": draw} if lines else {}
-    parts = {"trajectories": bool(lines), "increments": bool(bars), "projected increments": False}
-    notes = ["Panel (c) of the paper projects increments onto a plane; ours shows their errors."]
+    parts = {
+        f"{what}, {name}": name in there
+        for what, there in (
+            ("gain dispersion", lines),
+            ("increment errors", {n for n, e in errors.items() if len(e["reduced"][0]) > 1}),
+        )
+        for name in POLICIES
+    }
+    parts["projected increments"] = bool(planes)
+    notes = [
+        "(b) Colours are of the intervention, line styles of the state: solid ProCo, dashed "
+        "reduced, dotted increased. (c) Tangent gradients of all queries are stacked to a vector; "
+        "the paper does not say which plane it takes, ours is the one through zero that is nearest "
+        "to the exact and leading increments of both interventions at the state that is named."
+    ]
+    for _, plane in list(planes.values())[:1]:
+        notes.append(f"(c) {100 * plane['share']:.2f} % of their squared lengths are in the plane.")
+    drawings: dict[str, Callable[[], Figure]] = {"training-gain": draw} if known else {}
     return Outcome(drawings=drawings, parts=parts, notes=notes)
+
+
+def _draw_plane(ax: Axes, plane: dict[str, Any]) -> None:
+    for strength, name in STRENGTHS.items():
+        for kind, dash in (("exact", "-"), ("leading", "--")):
+            x, y = plane[strength][kind]
+            ax.plot([0, x], [0, y], dash, marker="o", markevery=[1], color=COLOURS[name])
+    ax.set_aspect("equal", adjustable="datalim")
 
 
 def common_readouts(evidence: Evidence) -> Outcome:

@@ -153,10 +153,10 @@ PLANS = {
     plan.name: plan
     for plan in (
         Plan("main", "tab:angular-training and the frozen tables", (0, 1, 2), _main),
-        Plan("joint", "tab:joint-fc", (0,), _joint),
+        Plan("joint", "tab:joint-fc", (0, 1, 2), _joint),
         Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
-        Plan("power", "tab:historical-power-temperature", (0,), _power),
-        Plan("official", "ProCo's public recipe, beside seed 0 of power", (1, 2), _official),
+        Plan("power", "tab:historical-power-temperature", (0, 1, 2), _power),
+        Plan("official", "ProCo's public recipe alone", (1, 2), _official),
         Plan("failure", "the state of fig:realization", (0,), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
         Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
@@ -242,7 +242,7 @@ class Pace(NamedTuple):
         )
 
 
-def time(minutes: float) -> str:
+def said(minutes: float) -> str:
     """So many minutes in words, never none."""
     return f"{max(1, round(minutes)):,} minute{'s' if round(minutes) > 1 else ''}"
 
@@ -251,7 +251,7 @@ def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
     """What jobs cost, in a line."""
     views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
     jobs_and_runs = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}, {runs} runs"
-    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {time(pace.minutes(jobs))}"
+    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {said(pace.minutes(jobs))}"
 
 
 def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[str]:
@@ -260,7 +260,7 @@ def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[st
     for job in jobs:
         left = missing([job], records)
         known = len(job.runs) - sum(len(part.runs) for part in left)
-        stands = time(pace.minutes(left)) if left else "done"
+        stands = said(pace.minutes(left)) if left else "done"
         lines.append(f"{job.name}: {known} of {len(job.runs)} records, {stands}")
     return lines
 

@@ -8,6 +8,7 @@ the packages of the command line are not installed, ``python -m resultant.paper.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import sys
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from resultant.classes import ClassState
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.frozen import FrozenSpace
@@ -35,6 +38,7 @@ from resultant.paper.plan import (
 )
 from resultant.paper.records import Record, Records, append, read_lines
 from resultant.paper.summary import SPACES, summaries, summarize_state
+from resultant.stack import Stack
 from resultant.train import QUERIES, STACK, Job, Progress, Trained, outputs, train_cifar
 
 Say = Callable[[str], object]
@@ -47,6 +51,8 @@ TRAJECTORY = (
     "applied_gain_sd",
     "intercept_drift",
     "gradient_error",
+    "increment_error",
+    "increment_plane",
 )
 
 # sec:historical-power-temperature: the strengths beside native.
@@ -77,7 +83,12 @@ def run_plan(
     ``only`` names jobs of the plan; networks and checkpoints go to ``out/NAME/JOB``. A call that
     was killed, or whose ``minutes`` were over, is taken up by the next one. ``dry_run`` says what
     would be trained and how long it takes, and does not look for images.
+
+    Two calls at once must write neither the same results nor the same ``out``: a file of records
+    is read and written anew, and what another call added in between would be lost.
     """
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
     jobs = plan(name).jobs(seeds)
     unknown = set(only) - {job.name for job in jobs}
     if unknown:
@@ -114,15 +125,11 @@ def run_plan(
 
 
 def _folder(job: PlannedJob, whole: PlannedJob) -> str:
-    """A name for a job or for a part of it, which another part does not have."""
+    """A name for a job or for a part of it: the same for the same runs, and no other's."""
     if job.runs == whole.runs:
         return job.name
-    kinds, every = (
-        list(dict.fromkeys((run.realization, run.beta) for run in j.runs)) for j in (job, whole)
-    )
-    seeds = sorted({run.seed for run in job.runs})
-    parts = [] if kinds == every else [f"{name}{beta:g}" for name, beta in kinds]
-    return "-".join([job.name, *parts, f"seeds{'-'.join(map(str, seeds))}"])
+    runs = " ".join(sorted(run.name for run in job.runs))
+    return f"{job.name}-{hashlib.sha256(runs.encode()).hexdigest()[:12]}"
 
 
 def _images(jobs: Sequence[PlannedJob], root: Path, say: Say) -> dict[str, Cifar]:
@@ -182,7 +189,8 @@ def run_job(
         gradient_epochs=tuple(e for e in planned.gradient_epochs if e <= planned.config.epochs),
         stack=stack,
     )
-    trained = train_cifar(job, data, device, watch)
+    diagnostic = power_diagnostic if planned.config.family == "power" else None
+    trained = train_cifar(job, data, device, watch, diagnostic)
     features = cifar_features(trained, data)
     records: list[Record] = evaluate_cifar(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
@@ -248,16 +256,22 @@ def last_states(
     return found
 
 
-def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
-    """What metrics.jsonl says of each run at some epochs."""
-    found: dict[str, dict[str, list[float | None]]] = {}
+def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
+    """What metrics.jsonl says of each run at some epochs, None where it is silent; without what it
+    says of none."""
+    rows: dict[str, list[dict[str, Any]]] = {}
     for line in path.read_text().splitlines():
         values = json.loads(line)
         if values["epoch"] in epochs:
-            lists = found.setdefault(values["run"], {name: [] for name in TRAJECTORY})
-            for name in TRAJECTORY:
-                lists[name].append(values.get(name))
-    return found
+            rows.setdefault(values["run"], []).append(values)
+    return {
+        run: {
+            name: [values.get(name) for values in own]
+            for name in TRAJECTORY
+            if any(name in values for values in own)
+        }
+        for run, own in rows.items()
+    }
 
 
 def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
@@ -266,55 +280,100 @@ def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
     config = trained.job.config
     members = data.members(config.imbalance, config.subset)
     chosen = members[torch.linspace(0, len(members) - 1, min(QUERIES, len(members))).long()]
-    labels = data.train_labels[chosen]
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     for stack in trained.stacks:
         assert isinstance(stack.network, StackedResNet32)
         images = data.images_at(chosen).to(stack.device)
         z = outputs(stack.network, images, torch.float32).projection.cpu().double()
-        for i, run in enumerate(stack.runs):
-            state = stack.proco.state(i).to("cpu")
-            offset = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)[i]
-            native = realize(state, config.temperature, offset=offset)
-            before = [loss_gradient(z[i], labels, r) for r in (native, native.linear())]
-            found[run.name] = {}
-            for name, beta in POWERS.items():
-                rule = realize(
-                    *(state, config.temperature, "temperature", beta),
-                    family="power",
-                    offset=offset,
-                )
-                after = [loss_gradient(z[i], labels, r) for r in (rule, rule.linear())]
-                exact, leading = (b - a for a, b in zip(before, after, strict=True))
-                found[run.name][name] = stacked_relative_error(exact, leading)
+        told = power_diagnostic(stack, z, data.train_labels[chosen])
+        for run, values in zip(stack.runs, told, strict=True):
+            if values:
+                found[run.name] = values["increment_error"]
     return found
 
 
+def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
+    """`gradient_increments` of every run of a stack, for its projections ``z`` [runs, n, p] of
+    images with labels ``y`` [n], both on the CPU."""
+    offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
+    return [
+        gradient_increments(
+            z[i], y, stack.proco.state(i).to("cpu"), stack.config.temperature, offsets[i]
+        )
+        for i in range(len(stack.runs))
+    ]
+
+
+def gradient_increments(
+    z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
+) -> dict[str, Any]:
+    r"""What fig:training-gain shows of one state: how the gradients of queries ``z`` [n, p] change
+    from the native policy to each strength of `POWERS`, exactly and by leading scores.
+
+    An increment is that of all tangent gradients stacked, a vector of n p numbers, and
+    ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength. The paper
+    does not say on which plane it projects them: ``increment_plane`` is the one through zero that
+    is nearest to all four in least squares. It has the ``share`` of their squared lengths that is
+    in it, and by strength the points ``exact`` and ``leading`` in its principal axes, so turned
+    that the exact one has x >= 0 for the increased strength, and y >= 0 for the reduced one.
+    Empty where a class has gain zero, of which there is no power, or all have the same.
+    """
+    if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
+        return {}
+
+    def gradients(*policy: Any) -> Tensor:
+        rule = realize(state, tau, *policy, family="power", offset=offset)
+        return torch.stack([loss_gradient(z, y, r) for r in (rule, rule.linear())])
+
+    native = gradients("native")
+    changes = {name: gradients("temperature", beta) - native for name, beta in POWERS.items()}
+    stacked = torch.stack([change.flatten(1) for change in changes.values()]).flatten(0, 1)
+    # Of the four vectors their products are enough: n p is large.
+    size, axes = torch.linalg.eigh(stacked @ stacked.T)
+    size, axes = size.flip(0).clamp_min(0), axes.flip(1)
+    points = (axes * size.sqrt())[:, :2].unflatten(0, (len(POWERS), 2))
+    at = list(POWERS)
+    fixed = torch.stack([points[at.index("increased"), 0, 0], points[at.index("reduced"), 0, 1]])
+    points = points * torch.where(fixed < 0, -1.0, 1.0)
+    return {
+        "increment_error": {n: stacked_relative_error(*change) for n, change in changes.items()},
+        "increment_plane": {
+            "share": float(size[:2].sum() / size.sum()),
+            **{
+                name: dict(zip(("exact", "leading"), pair, strict=True))
+                for name, pair in zip(changes, points.tolist(), strict=True)
+            },
+        },
+    }
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line without its packages; 0 if nothing of the plan is left."""
+    """The command line without its packages; 1 if something of the plan is left."""
     parser = argparse.ArgumentParser(
         prog="python -m resultant.paper.run",
         description="Train what a plan has no records of; a call that was stopped is continued.",
     )
     parser.add_argument("plan", choices=list(PLANS))
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of CIFAR")
-    parser.add_argument("--out", type=Path, default=Path("out/plans"), help="checkpoints, networks")
+    parser.add_argument(
+        "--work", type=Path, default=Path("out/plans"), help="checkpoints, networks"
+    )
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of records")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seeds", type=int, nargs="+", help="if not those of the plan")
-    parser.add_argument("--only", nargs="+", default=(), metavar="JOB", help="some jobs of it")
+    parser.add_argument("--jobs", nargs="+", default=(), metavar="JOB", help="some jobs of it")
     parser.add_argument("--stack", type=int, default=STACK, help="runs trained as one network")
     parser.add_argument("--checkpoint-every", type=int, default=10, help="epochs")
     parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
     parser.add_argument("--dry-run", action="store_true", help="say what there is to do")
     given = vars(parser.parse_args(argv))
-    places = [given.pop(key) for key in ("plan", "data", "out", "results", "device")]
+    places = [given.pop(key) for key in ("plan", "data", "work", "results", "device")]
     try:
-        left = run_plan(*places, **given)
+        left = run_plan(*places, only=given.pop("jobs"), **given)
     except (ValueError, FileNotFoundError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    return int(left > 0)
+    return int(left > 0 and not given["dry_run"])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from resultant.frozen import (
 )
 from resultant.frozen.result import plain
 
+# Strengths of the grid; direct temperature is undefined at some of them.
+BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 # tab:frozen-hyperparameters.
 TEMPERATURE = 0.1
 SPACES = ("encoder", "projection")
@@ -47,7 +49,7 @@ def summarize(a: Analysis) -> dict[str, Any]:
         found["grid"] = {
             f"{p.realization} {p.beta:g} {p.gamma:g}": p.accuracy
             for p in a.grid.points
-            if p.realization in ("native", "temperature", "angular")
+            if p.realization in ("native", "temperature", "angular") and p.accuracy is not None
         }
     if a.cosine is not None:
         names = "queries agreement disagreements low_margin certified certified_disagreements"
@@ -112,5 +114,6 @@ def summaries(
                 tau=TEMPERATURE,
                 estimator=estimator,
             )
-            found.setdefault(name, {})[estimator] = summarize(analyze_space(space, QUESTIONS))
+            answers = analyze_space(space, QUESTIONS, betas=BETAS)
+            found.setdefault(name, {})[estimator] = summarize(answers)
     return found

@@ -14,7 +14,10 @@ FIGURES = {
         ("regime-map", "residual-orders"),
     ),
     "factor-app": ("Factors that move boundaries", ("boundary-factors",)),
-    "synthetic-transition": ("Error transition", ("error-transition", "rule-agreement")),
+    "synthetic-transition": (
+        "Error transition",
+        ("error-transition", "error-exponents", "rule-agreement"),
+    ),
     "prior-control-app": ("The prior orders the exponents", ("prior-reversal",)),
     "softmax-coupling": (
         "Variance coupling in the multiclass expansion",
