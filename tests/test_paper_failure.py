@@ -75,32 +75,40 @@ def networks(**changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def ended(loss: float, classes: int, after: float) -> dict[str, Any]:
+def ended(
+    loss: float, classes: int, after: float, accuracy: float = 0.36, target: float = 7.2
+) -> dict[str, Any]:
     losses = {"native": 2.2, "temperature": loss, "preserve": 2.1, "angular": 2.1}
     distinct = {"native": 90, "temperature": classes, "preserve": 95, "angular": 95}
     return {
-        "same_state": {n: {"cross_entropy": losses[n], "distinct": distinct[n]} for n in losses},
+        "same_state": {
+            n: {"cross_entropy": losses[n], "distinct": distinct[n], "accuracy": accuracy}
+            for n in losses
+        },
         "intercepts": {"temperature": after, "preserve": 0.0, "angular": 0.0},
-        "focus": {"intercepts": {"native": 0.4, "temperature": after}},
+        "focus": {"intercepts": {"native": 0.4, "temperature": after}, "target_gain": target},
     }
 
 
 def test_claims() -> None:
     nothing = [c.verdict for c in failing_claims(Evidence(Records()))]
-    assert nothing == ["not run yet"] * 4
+    assert nothing == ["not run yet"] * 6
     found = networks()
-    begun = [c.verdict for c in failing_claims(Evidence(Records(found)))]
-    assert begun == ["holds", *["not run yet"] * 3]
+    least, *rest = failing_claims(Evidence(Records(found)))
+    assert [least.verdict, *(c.verdict for c in rest)] == ["holds", *["not run yet"] * 5]
+    assert least.ours == "5.4 (native 86); n = 1 and 1" and least.text.endswith("at its end")
     assert failing_state(Evidence(Records(found))) is None
     for state, verdict in (
         (ended(72.3, 1, 79.1), "holds"),
-        (ended(2.3, 90, 0.5), "does not hold"),
+        (ended(2.3, 90, 0.5, 0.31, 9.4), "does not hold"),
         (ended(math.inf, 1, 79.1), "holds"),
     ):
         found[1]["ended"] = state
         evidence = Evidence(Records(found))
         assert failing_state(evidence) == state
-        assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 3
+        assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 5
+    accuracy, target = [c.ours for c in failing_claims(evidence)][-2:]
+    assert (accuracy, target) == ("36.0; n = 1", "7.2000; n = 1")
     flat = networks(last={"kappa_min": 80.0})
     assert next(failing_claims(Evidence(Records(flat)))).verdict == "does not hold"
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from frozen_data import PER_CLASS, C, small_space
 from resultant.frozen import FrozenSpace, Policy, Recommendation, decide, recommend
 from resultant.frozen.measures import calibration_error, confidence_bins
 from resultant.paper import advice, guide
 from resultant.paper.advice import Reach, whether
-from resultant.paper.intervals import Interval
+from resultant.paper.artefact import Change
+from resultant.paper.intervals import Interval, over_queries, over_seeds
 from resultant.paper.plan import IMBALANCES
 from resultant.paper.summary import SPACES
 
@@ -40,9 +44,59 @@ def test_named() -> None:
 
 
 def test_agreed() -> None:
-    assert advice.agreed([UP, FLAT, ONE]) == 1 and advice.agreed([DOWN]) == -1
-    assert advice.agreed([FLAT, ONE]) == 0 and advice.agreed([]) == 0
-    assert advice.agreed([UP, DOWN]) is None
+    assert advice.agreed([1, 0, None]) == 1 and advice.agreed([-1]) == -1
+    assert advice.agreed([0, None]) == 0 and advice.agreed([]) == 0
+    assert advice.agreed([1, -1]) is None
+
+
+def test_p_value_of_an_interval() -> None:
+    """That of the test whose interval it is."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        d = (torch.randn(5, generator=generator, dtype=torch.float64) + 0.8).tolist()
+        own = over_seeds(d)
+        assert own is not None
+        p = Change("", "", None, tuple(d)).p_value
+        assert advice.p_value(own) == pytest.approx(p, rel=1e-9)
+        assert (advice.p_value(own) < 0.05) == bool(own.sign)
+    after = torch.randn(400, generator=generator, dtype=torch.float64) + 0.1
+    own = over_queries(after, torch.zeros(400))
+    z = float(after.mean() / after.std(correction=0)) * 20
+    assert advice.p_value(own) == pytest.approx(2 * norm.sf(abs(z)), rel=1e-6)
+    # Nothing that differs, and a difference that is everywhere the same.
+    assert advice.p_value(Interval(0, 0, 0, 9)) == 1 and advice.p_value(Interval(2, 2, 2, 9)) == 0
+
+
+def test_one_of_many_intervals_is_not_advised_on() -> None:
+    """An interval that leaves zero out by little counts alone, but not among others."""
+    little = Interval(0.05, 0.01, 0.09, 99)
+    assert little.sign == 1 and advice.corrected({"": {"A": little}}) == {"": {"A": 1}}
+    effects = {"A, encoder": little} | {f"B{i}, encoder": FLAT for i in range(11)}
+    assert set(advice.corrected({"": effects})[""].values()) == {0}
+    text = advice.realized({"Temperature": {}, "Preserve": effects}).text
+    assert text.startswith("Realize an edit of frozen features as you like: no difference was seen")
+    assert "no effect seen on all 12" in text
+    # What has no interval is no test.
+    many = {"A": little} | {f"B{i}": ONE for i in range(11)}
+    assert advice.corrected({"": many})[""] == {"A": 1} | {f"B{i}": None for i in range(11)}
+    # Two comparisons of a sentence are corrected together.
+    edge = Interval(1, 0.1, 1.9, 99)
+    alone = advice.corrected({"this": {"A": edge}})
+    both_ = advice.corrected({"this": {"A": edge}, "that": {"A": FLAT}})
+    assert alone["this"]["A"] == 1 and both_["this"]["A"] == 0
+
+
+def test_unseen() -> None:
+    """Half of a 95 % interval of one, and of one at the level over their number of several."""
+    d = [0.1, -0.3, 0.4, 0.2]
+    own = over_seeds(d)
+    assert own is not None and own.high is not None
+    assert advice.unseen({"": {"A": own}}) == [pytest.approx(own.high - own.mean)]
+    reach = student.ppf(1 - 0.025 / 3, 3) * statistics.stdev(d) / 2
+    none, wide = Interval(0, 0, 0, 99), Interval(0, -1, 1, 99)
+    sizes = advice.unseen({"a": {"A": own, "B": none}, "b": {"A": wide, "C": ONE}})
+    assert sizes == [pytest.approx(reach), pytest.approx(norm.ppf(1 - 0.025 / 3) / norm.ppf(0.975))]
+    assert advice.unseen({"": {"A": none}}) == []
 
 
 def said(effects: dict[str, Interval]) -> str:
@@ -78,10 +132,16 @@ def test_whether() -> None:
         "Measure before you edit: it helps here and harms there. less: better on A (encoder) by "
         "+2.00; worse on A (projection) by -2.00 (table)."
     )
+    size = 2 * norm.ppf(1 - 0.025 / 3) / norm.ppf(0.975)
     assert said({**both("A", FLAT), "B, encoder": FLAT}) == (
-        "Do not edit for accuracy: no effect was seen. less: no effect seen on A and B (encoder) "
-        "(table)."
+        f"Edit or not: no effect was seen, but one below {size:.2f} points would go unseen (the "
+        "median of 3). less: no effect seen on A and B (encoder) (means +1.00) (table)."
     )
+    assert said({"A, encoder": FLAT}).startswith(
+        "Edit or not: no effect was seen, but one below 2.00 points would go unseen (the one inter"
+    )
+    same = Interval(0, 0, 0, 99)
+    assert said({"A, encoder": same}).startswith("Edit or not: no effect was seen. less: no effect")
     assert said({"A, encoder": ONE}) == (
         "Whether to edit: not tested yet, for want of seeds. less: not tested on A (encoder) by "
         "+1.50 (table)."
@@ -90,8 +150,15 @@ def test_whether() -> None:
         "no effect seen on B (encoder); not tested on A (encoder) by +1.50 (table)."
     )
     assert said({}) == "Whether to edit: nothing measured."
+    rests = whether("edit", {"less": both("A", UP)}, alone="beta 0", note="Mean +2").text
+    assert rests == (
+        "Edit (tried: beta 0 alone) where it was seen to help. less: better on A by +2.00. Mean +2 "
+        "(table)."
+    )
     two = whether("edit", {"this": both("A", UP), "that": {}, "other": both("B", FLAT)}, "tab:x")
-    assert two.text.endswith("this: better on A by +2.00. other: no effect seen on B (tab:x).")
+    assert two.text.endswith(
+        "this: better on A by +2.00. other: no effect seen on B (means +1.00) (tab:x)."
+    )
 
 
 def test_whether_says_what_is_missing() -> None:
@@ -135,7 +202,7 @@ def test_short() -> None:
         (FLAT, UP, "Calibrate after Pure Angular"),
         (UP, DOWN, "Calibrate after Pure Angular"),
         (DOWN, FLAT, "Probabilities do not speak against"),
-        (FLAT, FLAT, "Probabilities were not seen to suffer"),
+        (FLAT, FLAT, "No effect of Pure Angular on probabilities was seen"),
     ],
 )
 def test_confidence(nll: Interval, ece: Interval, advised: str) -> None:
@@ -146,7 +213,7 @@ def test_confidence_in_numbers() -> None:
     small = Interval(-0.0123, -0.02, -0.01, 3, True)
     text = advice.confidence({"A, encoder": small, "B, encoder": UP}, {"B, encoder": FLAT}).text
     assert "NLL: higher on B (encoder) by +2.0000; lower on A (encoder) by -0.0123." in text
-    assert text.endswith("ECE: no effect seen on B (encoder) (table).")
+    assert text.endswith("ECE: no effect seen on B (encoder) (mean +1.0000) (table).")
 
 
 def chosen(gain: float, low: float, high: float, candidate: str = "cosine") -> Recommendation:
@@ -169,6 +236,14 @@ def test_choice(numbers: tuple[float, float, float], candidate: str, expected: s
     assert not sentence.missing
 
 
+def test_choice_is_corrected() -> None:
+    """A gain that is seen alone is not among twelve."""
+    few = chosen(0.01, 0.001, 0.019)
+    assert "use cosine" in advice.choice({"A, encoder": few}).text
+    places = {f"A{i}, encoder": few if not i else chosen(0.0, -0.01, 0.01) for i in range(12)}
+    assert "use cosine" not in advice.choice(places).text
+
+
 def test_prior() -> None:
     one, two = both("A", UP), both("B", FLAT)
     text = advice.prior({-1.0: both("A", DOWN), 0.0: one | two, 1.0: two}).text
@@ -177,7 +252,7 @@ def test_prior() -> None:
         "native, where seen, turns on A; is not seen on B (table)."
     )
     text = advice.prior({-1.0: {}, 0.0: one | both("B", DOWN), 1.0: both("A", FLAT)}).text
-    assert text.startswith("Do not let the prior decide on the edit. ")
+    assert text.startswith("No turn of the edit by the prior was seen. ")
     assert text.endswith("is plus on A; is minus on B (table).")
 
 

@@ -88,12 +88,12 @@ def all_records(step: Step) -> list[dict[str, Any]]:
             records.append(record(config, rule, 0.0, seed, probes={"long_tail": accuracy}))
     for imbalance in (50, 100):
         config = control_config(f"c10-if{imbalance}-u", "contrastive")
-        records += seeds(config, (-11.0, -12.0))
+        records += seeds(config, (-11.0, -11.5, -12.0))
     records += seeds(stronger_views(), (0.1, -0.1, 0.2))
     own = controlled("cifar100", 100)
     for beta, seed in product((-0.5, 0.5, 1.5, 2.0), range(3)):
         records.append(probed(own, "angular", seed, 0.61 + 0.001 * seed, beta))
-    for level, settings in ((0.6, {"estimator": "mle"}), (0.66, {"leave_out": True})):
+    for level, settings in ((0.6, {"estimator": "mle"}), (0.68, {"leave_out": True})):
         records += seeds(controlled("cifar100", 100, **settings), (0.1, 0.2, -0.2), level)
     return records
 
@@ -116,12 +116,13 @@ def test_guide_with_all_records() -> None:
     assert {topic for topic, s in sentences.items() if s.missing} == {
         "Failure of direct temperature"
     }
-    assert ARTEFACTS["guide"].status(outcome) == "partly rerun (15 of 16)"
+    assert ARTEFACTS["guide"].status(outcome) == "partly rerun (17 of 18)"
     text = sentences["Whether to train with Pure Angular"].text
     assert text == (
         "Measure before you train with Pure Angular: it helps here and harms there. Less ProCo on "
         "long-tail probes (points): better on CIFAR-100 / 10, 50, 100 by +1.10; worse on CIFAR-10 "
-        "/ 10, 50, 100 by -0.55 (tab:angular-training)."
+        "/ 10, 50, 100 by -0.55. Mean over settings +0.27 [+0.23, +0.32], p < 0.001 "
+        "(tab:angular-training)."
     )
     text = sentences["Whether to edit frozen features"].text
     assert "CIFAR-100 / 10, 50, 100" in text and "worse on CIFAR-10 / 10, 50, 100" in text
@@ -129,14 +130,28 @@ def test_guide_with_all_records() -> None:
     assert text.startswith("Do not train with Pure Angular under a uniform prior where it was ")
     assert "worse on CIFAR-10 / 50, 100 by -11.50" in text
     text = sentences["Whether to train with Pure Angular on stronger views"].text
-    assert "no effect seen on CIFAR-10 / 100 (beyond:stronger-views)" in text
+    assert "no effect seen on CIFAR-10 / 100 (means +0.07) (beyond:stronger-views)" in text
+    assert text.startswith(
+        "Train with Pure Angular on stronger views (tried: CIFAR-10 / 100 alone) or"
+    )
     text = sentences["Whether to train at another beta than 1"].text
     assert "better at -0.5 and 0 and 0.5 and 1.5 and 2 by +1.10 (beyond:beta-sweep)" in text
-    text = sentences["Whether to use another kappa than ProCo's"].text
-    assert "In training: better on query left out, native and query left out, angular by" in text
+    text = sentences["Whether to train with other statistics than ProCo's"].text
+    assert "(points): better on query left out, native and query left out, angular by" in text
     assert "no effect seen on 4 of 8" in text
     assert "higher on CIFAR-100 / 10, 50, 100" in sentences["Probabilities"].text
     assert all(len(line) <= 450 for line in bullets(outcome))
+
+
+def test_each_training_has_its_sentence() -> None:
+    """Temperature that only helps and preserve that only harms are not said to do both."""
+    steps = {"temperature": 1.0, "preserve": -1.0}
+    evidence = of_space(all_records(lambda dataset, imbalance, space, what: steps.get(what, 0.0)))
+    told = guide.sentences(evidence, guide.frozen(evidence), guide.same_decisions(evidence))
+    texts = {s.topic: s.text for own in told.values() for s in own}
+    hot, kept = (texts[f"Whether to train with {rule}"] for rule in steps)
+    assert hot.startswith("Train with temperature where it was seen to help.")
+    assert kept.startswith("Do not train with preserve where it was seen to harm.")
 
 
 @pytest.mark.parametrize("period", [2, 3, 5])
@@ -148,7 +163,7 @@ def test_bullets_stay_short(period: int) -> None:
         return (-1.0, 1.0, 1e-9)[(at // period + len(what)) % 3]
 
     found = bullets(guide.guide(of_space(all_records(step))))
-    assert len(found) == 16
+    assert len(found) == 18
     assert max(len(line) for line in found) <= 450, max(found, key=len)
 
 
@@ -253,14 +268,14 @@ def test_guide_without_records() -> None:
     outcome = artefact.compute(of_space([]))
     (note,) = outcome.notes
     assert [question.removesuffix(":") for question in outcome.lead[::2]] == QUESTIONS
-    assert "95 %" in note and note.count(". ") == 2
+    assert "95 %" in note and "Holm" in note and note.count(". ") == 3
     text = "\n".join(outcome.lead)
     for plan in ("controls", "failure", "beyond"):
         assert f"No record yet: resultant reproduce run {plan}." in text
     # Of main the packaged network is one, whose frozen features are at hand.
     assert "Not all records yet: resultant reproduce run main." in text
     assert "Whether to train with Pure Angular: nothing measured. No record yet" in text
-    assert artefact.status(outcome) == "partly rerun (8 of 16)"
+    assert artefact.status(outcome) == "partly rerun (9 of 18)"
     assert "nan" not in text and "None" not in text
     # Each list is one of Markdown: a blank line, then its lines; the table comes after them.
     whole = section(artefact, outcome)

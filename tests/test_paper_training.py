@@ -43,13 +43,48 @@ def test_main_table_and_its_claims() -> None:
     status = ARTEFACTS["angular-training"].status(outcome)
     assert status == "partly rerun (60 of 70; 10 need data we may not ship)"
     assert [c.verdict for c in training.of_cifar(outcome)] == ["holds"] * 12
-    ten, hundred, pooled, warm, kept, *_ = training_claims(evidence)
+    ten, hundred, pooled, sized, warm, kept, *_ = training_claims(evidence)
     assert [c.verdict for c in (ten, hundred, pooled)] == ["holds"] * 3
     assert "n = 18" in pooled.ours and "n = 3, sd up to 0.02" in ten.ours
+    assert "6 of 6 positive, by Holm 6 up and 0 down; mean over settings +0.52 [" in ten.ours
+    # Surely positive, and surely not as large as printed.
+    assert (sized.verdict, sized.paper) == ("does not hold", "+0.64")
     assert (warm.verdict, kept.verdict) == ("not settled", "not settled")
     assert warm.paper == "-0.51 to +1.17, 7 of 12 positive"
     against = list(training_claims(Evidence(main_records({"cifar100-if50": -0.5}))))
     assert [c.verdict for c in against[:2]] == ["holds", "does not hold"]
+
+
+def test_settings_count_alike() -> None:
+    """More networks of one setting do not make it count for more; nor do they for the paper."""
+    steps = {"cifar100-if100": 0.9, "cifar10-if100": 0.7}
+    found = list(main_records(steps))
+    made = [
+        {**r, "seed": r["seed"] + 3 * again}
+        for r in found
+        for again in range(1 + 3 * (r["config"]["imbalance"] == 100))
+        if r["config"]["imbalance"] != 10
+    ]
+    _, _, pooled, sized, *_ = training_claims(Evidence(Records(made)))
+    mean = (0.9 + 0.7 + 0.5 + 0.5) / 4 + 0.02
+    assert pooled.ours.startswith(f"{mean:+.2f} [") and pooled.ours.endswith("(4 of 6)")
+    assert "n = 30" in pooled.ours and pooled.verdict == "holds where tested"
+    settings = (0.79, 0.33, 0.65, 0.495)
+    assert sized.paper == f"+0.64 ({sum(settings) / 4:+.2f} on ours)"
+
+
+def test_size_is_open_where_zero_and_the_printed_one_are_inside() -> None:
+    def noisy(scale: float) -> Records:
+        records = list(main_records({}))
+        for r in records:
+            if r["realization"] == "angular":
+                for space in r["probes"]["long_tail"].values():
+                    space["accuracy"] += scale * (r["seed"] - 1) / 100
+        return Records(records)
+
+    for scale, verdicts in ((0.3, ["holds", "holds"]), (3.0, ["not settled"] * 2)):
+        _, _, *pooled = list(training_claims(Evidence(noisy(scale))))[:4]
+        assert [c.verdict for c in pooled] == verdicts
 
 
 def test_stronger_views() -> None:

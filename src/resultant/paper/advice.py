@@ -1,15 +1,18 @@
-"""The sentences of the guide: what is advised hangs on the intervals alone."""
+"""The sentences of the guide: what is advised hangs on the intervals alone, corrected for how many
+of them a sentence has."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, TypeVar
 
 from resultant.frozen import Recommendation
-from resultant.paper.claims import span
+from resultant.paper.artefact import SIGNIFICANCE
 from resultant.paper.intervals import Interval
+from resultant.paper.rules import holm, span
 from resultant.paper.summary import SPACES
 
 # A difference by place: a setting and a space, set apart by a comma.
@@ -70,7 +73,8 @@ def grouped(
     digits: int = 2,
 ) -> str:
     """The places of each verdict in the order of ``words``, by name in so many ``letters``, with
-    the least and the largest mean of their ``effects`` unless none was seen."""
+    the least and the largest mean of their ``effects``: by how much, or, unless there is more to
+    say, of those without one."""
     parts, of = [], len(verdicts)
     for verdict, word in words.items():
         found = [place for place, own in verdicts.items() if own == verdict]
@@ -80,8 +84,10 @@ def grouped(
         # All of them, or those without effect, need no names as much as others do.
         if len(where) > letters / (2 if whole or verdict == 0 else 1):
             where = f"all {of}" if whole else f"{len(found)} of {of}"
-        if effects and verdict != 0:
-            where += f" by {span([effects[place].mean for place in found], digits, sign='+')}"
+        if effects and (verdict != 0 or whole):
+            means = span([effects[place].mean for place in found], digits, sign="+")
+            many = "mean" if len(found) == 1 else "means"
+            where += f" by {means}" if verdict != 0 else f" ({many} {means})"
         parts.append(f"{word} {where}")
     return "; ".join(parts)
 
@@ -92,11 +98,60 @@ def short(make: Callable[[int], str]) -> str:
     return next((text for text in first if len(text) <= LENGTH), least)
 
 
-def agreed(effects: Iterable[Interval]) -> int | None:
+def _freedom(interval: Interval) -> float:
+    """The degrees of freedom of its Student's t, infinite where it is normal."""
+    return interval.n - 1 if interval.seeds else float("inf")
+
+
+def p_value(interval: Interval) -> float:
+    """Of the two-sided test whose 95 % interval it is: below 0.05 where that leaves zero out. Of a
+    bootstrap the side towards zero is taken for that of a normal one."""
+    from scipy.stats import t
+
+    mean, low, high = interval[:3]
+    assert low is not None and high is not None
+    reach = mean - low if mean > 0 else high - mean
+    if not mean or not reach:
+        return float(not mean)
+    of = _freedom(interval)
+    return 2 * float(t.sf(abs(mean) / reach * t.ppf(1 - SIGNIFICANCE / 2, of), of))
+
+
+def corrected(found: Mapping[str, Effects]) -> dict[str, dict[str, int | None]]:
+    """The signs of all differences of a sentence that are left by Holm's correction for their
+    number: 0 where none is, None where there is no interval."""
+    tested = [
+        (what, at) for what, own in found.items() for at, i in own.items() if i.sign is not None
+    ]
+    kept = holm([p_value(found[what][at]) for what, at in tested])
+    left = {key for key, keep in zip(tested, kept, strict=True) if keep}
+    return {
+        what: {
+            at: i.sign if (what, at) in left or i.sign is None else 0 for at, i in effects.items()
+        }
+        for what, effects in found.items()
+    }
+
+
+def unseen(found: Mapping[str, Effects]) -> list[float]:
+    """The sizes below which differences of a sentence of m are not seen: half of each interval at
+    the level over m, which the first of Holm's steps asks for. None where nothing varies."""
+    from scipy.stats import t
+
+    sizes = []
+    every = [i for own in found.values() for i in own.values() if i.sign is not None]
+    for i in every:
+        assert i.low is not None and i.high is not None
+        wide = t.ppf(1 - SIGNIFICANCE / 2 / len(every), _freedom(i))
+        sizes.append((i.high - i.low) / 2 * float(wide / t.ppf(1 - SIGNIFICANCE / 2, _freedom(i))))
+    return [size for size in sizes if size > 0]
+
+
+def agreed(signs: Iterable[int | None]) -> int | None:
     """The sign on which all that was tested agree, 0 where nothing has one, None where they do not
     agree."""
-    signs = {i.sign for i in effects} - {0, None}
-    return None if len(signs) > 1 else signs.pop() if signs else 0
+    known = set(signs) - {0, None}
+    return None if len(known) > 1 else known.pop() if known else 0
 
 
 def advised(
@@ -107,23 +162,29 @@ def advised(
     missing: str = "",
     signs: Signs = ACCURACY,
     digits: int = 2,
+    unit: str = " points",
+    note: str = "",
 ) -> Sentence:
-    """The one of the ``words`` that all differences bear out, and what these are, by what is
-    compared; ``source`` is where their intervals stand."""
-    every = [i for effects in found.values() for i in effects.values()]
+    """The one of the ``words`` that all differences bear out, what these are, by what is compared,
+    and a ``note``; ``source`` is where their intervals stand."""
+    left = corrected(found)
+    every = [sign for own in left.values() for sign in own.values()]
     if not every:
         return Sentence(topic, f"{topic}: nothing measured.", missing)
+    tested = sum(sign is not None for sign in every)
     text = words[agreed(every)]
-    if all(i.sign is None for i in every):
+    if not tested:
         text = f"{topic}: not tested yet, for want of seeds"
+    elif not any(every) and (sizes := unseen(found)):
+        of = "the one interval" if len(sizes) == 1 else f"the median of {len(sizes)}"
+        text += f", but one below {median(sizes):.{digits}f}{unit} would go unseen ({of})"
 
     def said(letters: int) -> str:
         parts = [text]
         for what, effects in found.items():
             if effects:
-                verdicts = {place: i.sign for place, i in effects.items()}
-                parts.append(f"{what}: {grouped(verdicts, signs, letters, effects, digits)}")
-        return f"{'. '.join(parts)} ({source})."
+                parts.append(f"{what}: {grouped(left[what], signs, letters, effects, digits)}")
+        return f"{'. '.join(parts + [note] * bool(note))} ({source})."
 
     return Sentence(topic, short(said), missing, begun=True)
 
@@ -135,16 +196,20 @@ def whether(
     plan: str = "",
     planned: int = 0,
     signs: Signs = ACCURACY,
+    alone: str = "",
+    note: str = "",
 ) -> Sentence:
-    """Whether to do something for accuracy; the ``plan`` has so many differences ``planned``."""
+    """Whether to do something for accuracy; the ``plan`` has so many differences ``planned``. All
+    that it rests on may be ``alone``."""
+    rests = f" (tried: {alone} alone)" if alone else ""
     words: Signs = {
-        1: f"{act[0].upper()}{act[1:]} where it was seen to help",
-        -1: f"Do not {act} where it was seen to harm",
-        0: f"Do not {act} for accuracy: no effect was seen",
-        None: f"Measure before you {act}: it helps here and harms there",
+        1: f"{act[0].upper()}{act[1:]}{rests} where it was seen to help",
+        -1: f"Do not {act}{rests} where it was seen to harm",
+        0: f"{act[0].upper()}{act[1:]}{rests} or not: no effect was seen",
+        None: f"Measure before you {act}{rests}: it helps here and harms there",
     }
     missing = plan if sum(map(len, found.values())) < planned else ""
-    return advised(f"Whether to {act}", words, found, source, missing, signs)
+    return advised(f"Whether to {act}", words, found, source, missing, signs, note=note)
 
 
 def cosine(less: Effects, same: float) -> Sentence:
@@ -152,7 +217,7 @@ def cosine(less: Effects, same: float) -> Sentence:
     words: Signs = {
         1: "Take Pure Angular at beta 0, not cosine",
         -1: "Take cosine, not Pure Angular at beta 0",
-        0: "Take cosine for Pure Angular at beta 0: no difference was seen",
+        0: "Take cosine for Pure Angular at beta 0, which is simpler: no difference was seen",
         None: "Measure before you choose between cosine and Pure Angular at beta 0",
     }
     what = f"{100 * same:.2f} % of decisions or more are the same, and cosine needs no kappa"
@@ -176,21 +241,24 @@ def confidence(nll: Effects, ece: Effects) -> Sentence:
     harmed = "Calibrate after Pure Angular, or keep native, where probabilities matter and suffer"
     words: Signs = dict.fromkeys((1, None), harmed) | {
         -1: "Probabilities do not speak against Pure Angular",
-        0: "Probabilities were not seen to suffer from Pure Angular",
+        0: "No effect of Pure Angular on probabilities was seen",
     }
     found = {"NLL": nll, "ECE": ece}
-    return advised("Probabilities", words, found, "table", signs=LOSS, digits=4)
+    return advised("Probabilities", words, found, "table", signs=LOSS, digits=4, unit="")
 
 
 def choice(found: Mapping[str, Recommendation]) -> Sentence:
     """Which frozen rule to use: the best on one half of the queries, judged on the other."""
-    parts = []
+    gains = {
+        place: Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries)
+        for place, r in found.items()
+    }
+    signs, parts = corrected({"": gains})[""], []
     for place, r in found.items():
-        gain = Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries)
-        name = r.candidate
+        gain, name = gains[place], r.candidate
         if name not in ("cosine", "native"):
             name += f" at beta {r.candidate_beta:g}"
-        use = f"use {name}" if gain.sign == 1 else "keep native"
+        use = f"use {name}" if signs[place] == 1 else "keep native"
         numbers = "" if name == "native" else f" ({name} less native {gain.said()} points)"
         parts.append(f"{named([place])}: {use}{numbers}")
     advice = "Let half of the held-out queries choose a rule and the others judge it"
@@ -199,11 +267,12 @@ def choice(found: Mapping[str, Recommendation]) -> Sentence:
 
 def prior(by_gamma: Mapping[float, Effects]) -> Sentence:
     """Whether the edit of frozen features goes with a log prior of gamma."""
+    left = corrected({f"{gamma:g}": effects for gamma, effects in by_gamma.items()})
     signs = {
-        place: agreed(effects[place] for effects in by_gamma.values() if place in effects)
+        place: agreed(own[place] for own in left.values() if place in own)
         for place in by_gamma[0.0]
     }
-    advice = "Do not let the prior decide on the edit"
+    advice = "No turn of the edit by the prior was seen"
     if None in signs.values():
         advice = "Decide on edit and prior together"
     words: Signs = {None: "turns on", 1: "is plus on", -1: "is minus on", 0: "is not seen on"}
@@ -215,10 +284,11 @@ def prior(by_gamma: Mapping[float, Effects]) -> Sentence:
 def strength(by_beta: Mapping[float, Effects]) -> Sentence:
     """By how much to edit frozen features: the most accurate beta by place."""
     best: dict[str, str] = {}
+    left = corrected({f"{beta:g}": effects for beta, effects in by_beta.items()})
     for place in by_beta[0.0]:
         known = {beta: effects[place] for beta, effects in by_beta.items() if place in effects}
         beta = max(known, key=lambda beta: known[beta].mean)
-        best[place] = f"{beta:g}" if known[beta].sign == 1 else "none"
+        best[place] = f"{beta:g}" if left[f"{beta:g}"][place] == 1 else "none"
     won = Counter(beta for beta in best.values() if beta != "none").most_common(1)
     advice = f"Start from beta {won[0][0]}" if won else "Keep native"
     betas = [f"{beta:g}" for beta in by_beta]

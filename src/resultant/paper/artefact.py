@@ -70,14 +70,16 @@ class Printed(NamedTuple):
 
 
 def printed(text: str) -> Printed | None:
-    """What stands in a cell of the paper: ``86.28 ± 0.09``, ``9,763 / 10,000``, None for ``--``."""
+    """What stands in a cell of the paper: ``86.28 ± 0.09``, ``9,763 / 10,000``, None for ``--``. A
+    bar sets ours apart, so that the text has *of* in its place."""
     text = text.strip()
     if text == "--":
         return None
     mean, _, sd = text.partition("±")
     number = mean.partition("/")[0].strip().replace(",", "")
     digits = len(re.sub(r"^[^.]*\.?", "", number))
-    return Printed(Value(float(number), float(sd) if sd else None, 0), digits, text)
+    value = Value(float(number), float(sd) if sd else None, 0)
+    return Printed(value, digits, text.replace(" / ", " of "))
 
 
 def rows(text: str) -> list[list[str]]:

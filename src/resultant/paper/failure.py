@@ -32,7 +32,7 @@ def failing_state(evidence: Evidence) -> dict[str, Any] | None:
 
 def failing_claims(evidence: Evidence) -> Iterator[Claim]:
     """The numbers that the paper prints of that network."""
-    text = "CIFAR-100 IF 10, uniform prior, direct temperature: least kappa of a class in training"
+    text = "CIFAR-100 IF 10, uniform prior, direct temperature: least kappa of a class at its end"
     least = [
         [v for r in _trained(evidence, name) if (v := dig(r, "last.kappa_min")) is not None]
         for name in ("temperature", "native")
@@ -43,7 +43,8 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
         edited, native = (", ".join(f"{v:.4g}" for v in each) for each in least)
         holds = max(least[0]) < min(least[1]) / 10
         rule = "below a tenth of native's, whose classes do not collapse"
-        yield judged(LABEL, text, "5.4415", f"{edited} (native {native})", holds, rule)
+        ours = f"{edited} (native {native}); n = {len(least[0])} and {len(least[1])}"
+        yield judged(LABEL, text, "5.4415", ours, holds, rule)
     state = failing_state(evidence)
     asked = {
         "cross-entropy native, temperature, preserve, Pure Angular": (
@@ -51,6 +52,8 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
         ),
         "classes predicted by temperature, preserve, Pure Angular": "1, 95, 95",
         "the collapsed class: score at cosine zero, native and temperature": "0.3888, 79.1456",
+        "accuracy of native (%)": "37.2",
+        "target gain": "7.4057",
     }
     if state is None:
         for text, paper in asked.items():
@@ -60,6 +63,7 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
     losses = [rows[name]["cross_entropy"] for name in ("native", *NAMES)]
     distinct = [rows[name]["distinct"] for name in NAMES]
     before, after = (focus["intercepts"][name] for name in ("native", "temperature"))
+    accuracy, target = 100 * rows["native"]["accuracy"], focus["target_gain"]
     found = (
         (
             ", ".join(f"{v:.4f}" for v in losses),
@@ -76,9 +80,16 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
             after > 10 * max(before, 1.0),
             "ten times the native one, and ten, or more",
         ),
+        (
+            f"{accuracy:.1f}",
+            abs(accuracy - 37.2) <= 5,
+            "within five points: the standard error of 500 queries is two",
+        ),
+        (f"{target:.4f}", 0.8 <= target / 7.4057 <= 1.25, "within a quarter"),
     )
     for (text, paper), (ours, holds, rule) in zip(asked.items(), found, strict=True):
-        yield judged(LABEL, f"The same network at its end: {text}", paper, ours, holds, rule)
+        ours, text = f"{ours}; n = 1", f"The same network at its end: {text}"
+        yield judged(LABEL, text, paper, ours, holds, rule)
 
 
 def realization(evidence: Evidence) -> Outcome:

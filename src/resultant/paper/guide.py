@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -18,7 +19,6 @@ from resultant.gain import realize, target_gain
 from resultant.paper import advice
 from resultant.paper.advice import IDLE, STRENGTH, Effects, Reach, Sentence, whether
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
-from resultant.paper.claims import measured, span
 from resultant.paper.controls import control_config
 from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence
@@ -27,6 +27,7 @@ from resultant.paper.intervals import Interval, over_queries, over_seeds, resamp
 from resultant.paper.networks import Reader, less, on_grid, over_networks
 from resultant.paper.plan import SETS, controlled, stronger_views
 from resultant.paper.records import paired
+from resultant.paper.rules import networks, span, whole
 from resultant.paper.summary import ESTIMATORS, SPACES
 from resultant.paper.training import CHANGES, angular_training, of_cifar
 from resultant.presets import TrainConfig
@@ -127,8 +128,8 @@ def same_decisions(evidence: Evidence) -> dict[str, float]:
         place: evidence.summary(*at, ESTIMATORS[0])["cosine"]["agreement"]
         for place, at in _places(evidence).items()
     }
-    shared = measured(evidence, "cosine.agreement", tuple(CONDITIONS))
-    return found | {", ".join(where): v.mean for where, v in shared.items() if v.n > 1}
+    shared = networks(evidence, "cosine.agreement", CONDITIONS)
+    return found | {", ".join(where): fmean(v) for where, v in shared.items() if len(v) > 1}
 
 
 def table(found: Mapping[str, Effects], same: Mapping[str, float]) -> list[Cell]:
@@ -141,8 +142,8 @@ def table(found: Mapping[str, Effects], same: Mapping[str, float]) -> list[Cell]
     cells = []
     for place in dict.fromkeys(place for effects in found.values() for place in effects):
         known = {name: e.get(place) for name, e in found.items() if name != "ECE"}
-        networks = [float(i.n) for i in known.values() if i and i.seeds]
-        row = f"{place} [{span(networks, 0)}]" if networks else place
+        seeds = [float(i.n) for i in known.values() if i and i.seeds]
+        row = f"{place} [{span(seeds, 0)}]" if seeds else place
         for name, i in known.items():
             if i is None:
                 cells.append(Cell(row, name, None))
@@ -182,13 +183,12 @@ def _trained(evidence: Evidence, configs: Mapping[str, TrainConfig]) -> dict[str
 
 
 def _kappas(evidence: Evidence) -> dict[str, Interval]:
-    """The largest change by another kappa than ProCo's, a seen one if there is any, by place."""
-    others = [(kappa, rule) for kappa in KAPPAS if kappa != "proco" for rule in RULES]
+    """What another kappa than ProCo's changes, by kappa, rule and place."""
     return {
-        place: max(
-            (swapped(evidence, *at, *other) for other in others),
-            key=lambda i: (bool(i.sign), abs(i.mean)),
-        )
+        f"{title} {rule} of {place}": swapped(evidence, *at, kappa, rule)
+        for kappa, title in KAPPAS.items()
+        if kappa != "proco"
+        for rule in RULES
         for place, at in _places(evidence).items()
     }
 
@@ -206,17 +206,27 @@ def sentences(
     native, above, own = found["PA - native"], found["beta 1.5"], controlled("cifar100", 100)
     by_beta = {f"{beta:g}": _added(evidence, own, "projection", beta) for beta in BETAS}
     swept = {beta: i for beta, i in by_beta.items() if i is not None}
-    changes = angular_training(evidence)
-    *others, angular = ((what, _tested(of_cifar(changes, what))) for what in CHANGES)
+    strengths = "" if len(swept) > 1 else f"beta {', '.join(swept)}, "
+    changes, label = angular_training(evidence), "tab:angular-training"
+    probes = "Less ProCo on long-tail probes (points)"
+    realized: dict[str, str] = dict(
+        zip(("temperature", "preserve", "Pure Angular"), CHANGES, strict=True)
+    )
+
+    def training(name: str) -> Sentence:
+        """Whether to train with a realization, and its mean over settings."""
+        own = [c for c in of_cifar(changes, realized[name]) if c.differences]
+        found, together = {probes: _tested(own)}, f"Mean over settings {whole(own)}"
+        told = (label, "main", len(places))
+        return whether(f"train with {name}", found, *told, note=together)
+
     uniform = {f"CIFAR-10 / {i}": control_config(f"c10-if{i}-u", "contrastive") for i in (50, 100)}
     views = {"CIFAR-10 / 100": stronger_views()}
-    kappas = _kappas(evidence)
     estimated = [
         replace(c, row=f"{c.what.partition(' - ')[0]}, {c.row}")
         for c in trained(evidence)
         if c.what.endswith("ProCo's")
     ]
-    probes, label = "Less ProCo on long-tail probes (points)", "tab:angular-training"
     return {
         "When to edit": [
             whether(
@@ -225,11 +235,12 @@ def sentences(
                 *("table", "main", len(native.keys() | places)),
             ),
             advice.choice(choices),
-            whether("train with Pure Angular", {probes: angular[1]}, label, "main", len(places)),
+            training("Pure Angular"),
             whether(
                 "train with Pure Angular on stronger views",
                 {probes: _trained(evidence, views)},
                 *("beyond:stronger-views", "beyond", len(SPACES)),
+                alone=" and ".join(views),
             ),
         ],
         "How": [
@@ -241,29 +252,34 @@ def sentences(
                 }
             ),
             advice.prior({-1.0: found["gamma -1"], 0.0: native, 1.0: found["gamma 1"]}),
-            whether(
-                "train with temperature or preserve",
-                {f"{what.replace(' - ', ' less ')} (points)": effects for what, effects in others},
-                *(label, "main", len(others) * len(places)),
-            ),
+            *(training(rule) for rule in ("temperature", "preserve")),
             whether(
                 "train with Pure Angular under a uniform prior",
                 {probes: _trained(evidence, uniform)},
                 *("tab:c10-if50-u, tab:c10-if100-u", "controls", len(uniform) * len(SPACES)),
             ),
             whether(
-                "use another kappa than ProCo's",
-                {"Largest change of a frozen rule": kappas, "In training": _tested(estimated)},
-                *("beyond:estimator", "beyond", len(kappas) + len(estimated)),
+                "use another kappa than ProCo's on frozen features",
+                {"By kappa, rule and space (points)": _kappas(evidence)},
+                "beyond:estimator",
+            ),
+            whether(
+                "train with other statistics than ProCo's",
+                {"Changes of long-tail probes (points)": _tested(estimated)},
+                *("beyond:estimator", "beyond", len(estimated)),
+                alone="CIFAR-100 / 100",
             ),
         ],
         "By how much": [
             advice.strength({0.0: native, 0.5: found["beta 0.5"], 1.5: above}),
-            whether("take beta above 1", {"Beta 1.5 less native (points)": above}),
+            whether(
+                "take beta above 1", {"Beta 1.5 less native (points)": above}, alone="beta 1.5"
+            ),
             whether(
                 "train at another beta than 1",
-                {f"{probes} of CIFAR-100 / 100 (projection)": swept},
+                {probes: swept},
                 *("beyond:beta-sweep", "beyond", len(BETAS), STRENGTH),
+                alone=f"{strengths}projection of CIFAR-100 / 100",
             ),
         ],
         "When not to": [
@@ -283,9 +299,11 @@ def guide(evidence: Evidence) -> Outcome:
         "CIFAR-100 IF 100 with 95 % intervals over held-out queries, the others have their number "
         "of networks in brackets and Student's intervals over networks; trainings are over paired "
         "seeds. PA is Pure Angular, less native at beta 0 and gamma 0 (no log prior) unless the "
-        'column says otherwise, accuracy in points; what follows "by" is the least and the largest '
-        "mean. Each interval stands by itself: one in twenty leaves zero out where there is no "
-        "effect, and one with zero in it is no effect seen, which is not the same as none."
+        "column says otherwise, accuracy in points. The intervals of the table are plain; advice "
+        "counts as an effect what Holm's correction at 5 % leaves of the intervals of its "
+        'sentence, and what follows "by" is the least and the largest mean of these. No effect '
+        "seen is not the same as none: below half of an interval, widened to the first of Holm's "
+        "levels, it would go unseen, and this is said of the median of those that vary."
     )
     answers = []
     for question, all_ in told.items():

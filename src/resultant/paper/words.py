@@ -27,10 +27,10 @@ run was trained again, the fuller record counts.
 In tables a cell is *paper / ours*; ours is the mean over seeds ± the sample standard deviation, the
 number of seeds in brackets where there are several, and of how many where more are planned; a
 number of ours without brackets is of one network. All seeds count, also where there are more than
-planned. In claims n is the number of seeds. The tolerances of the claims are ours, for the
-paper states none, and those of frozen features were set when the numbers of the packaged network
-were known. Changes are tested by a two-sided paired t test over seeds, each by itself, without a
-correction for their number; the interval beside it is Student's.
+planned. In claims n is the number of networks. The rules of the claims are ours, for the paper
+states none: they were set, and some of them changed, when numbers of ours were known. Changes are
+tested by a two-sided paired t test over seeds; in tables each by itself, with Student's interval
+beside it, in claims and in the guide with Holm's correction for their number.
 """
 PLAN_HEADINGS = ("plan", "what it trains", "runs with records", "left, and how long it takes")
 

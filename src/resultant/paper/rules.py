@@ -1,0 +1,178 @@
+"""What claims are judged by, and how the numbers beside them are said.
+
+The tolerances are ours, for the paper gives none: a range holds if all of ours lie within it when
+it is widened by half of its width on both sides, a size if it is the same within a factor. Numbers
+of several networks are judged by their mean over networks.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from resultant.paper.artefact import SIGNIFICANCE, Change, Value, equal, said_p
+from resultant.paper.evidence import Evidence
+from resultant.paper.intervals import Interval
+from resultant.paper.records import dig
+from resultant.paper.summary import SPACES
+
+# How far a size may be from the printed one to be the same.
+FACTOR = 2.0
+SIZE = "mean over networks of the printed size within a factor of two"
+
+FOREIGN = "asks for images of ImageNet-LT or iNaturalist 2018: see below"
+
+
+def networks(
+    evidence: Evidence, path: str, conditions: Iterable[str], spaces: Sequence[str] = SPACES
+) -> dict[tuple[str, str], list[float]]:
+    """A number of the frozen summaries, network by network, where it is known."""
+    found = {}
+    for condition in conditions:
+        for space in spaces:
+            by_seed = evidence.frozen(condition, space).values()
+            values = [v for s in by_seed if (v := dig(s, path)) is not None]
+            if values:
+                found[condition, space] = values
+    return found
+
+
+def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "") -> str:
+    """Least and largest of values, in words."""
+    low, high = (format(scale * f(values), f"{sign}.{digits}f") for f in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def counted(numbers: Iterable[int]) -> str:
+    """Over how many seeds values are."""
+    return f"n = {span([float(n) for n in numbers], 0)}"
+
+
+def spread(values: Sequence[Value], digits: int, scale: float = 1.0, sign: str = "") -> str:
+    """Least and largest of means, over how many seeds they are, and their largest deviation."""
+    said = f"{span([v.mean for v in values], digits, scale, sign)}; {counted(v.n for v in values)}"
+    known = [v.sd for v in values if v.sd is not None]
+    return said + (f", sd up to {scale * max(known):.{digits}f}" if known else "")
+
+
+def reaching(
+    places: Sequence[Sequence[float]], digits: int, scale: float = 1.0, sign: str = ""
+) -> str:
+    """Least and largest of the means over networks of some places, and of single networks."""
+    means = [statistics.fmean(values) for values in places]
+    single = span([v for values in places for v in values], digits, scale, sign)
+    said = f"{span(means, digits, scale, sign)}; {counted(map(len, places))}"
+    return f"{said}, single networks {single}"
+
+
+def within(
+    values: Sequence[float],
+    low: float,
+    high: float,
+    most: float = math.inf,
+    of: str = "means over networks",
+) -> tuple[bool, str]:
+    """Whether values keep to a printed range widened by half of its width, but not beyond the
+    ``most`` that there can be, and the rule."""
+    wide = (high - low) / 2
+    least, largest = low - wide, min(high + wide, most)
+    inside = low <= min(values) and max(values) <= high
+    rule = f"{of} in {least:.4g} to {largest:.4g}, the printed range widened by half its width"
+    rule += "" if inside else " (not all in it as it is)"
+    return least <= min(values) and max(values) <= largest, rule
+
+
+def alike(ours: float, paper: float) -> bool:
+    """The same sign, and the same size within the factor."""
+    return ours * paper > 0 and 1 / FACTOR <= ours / paper <= FACTOR
+
+
+def holm(p_values: Sequence[float]) -> list[bool]:
+    """Which of some tests are significant together: the least of m p values is held against the
+    level over m, the next against that over m - 1, up to the first that is not below."""
+    kept = [False] * len(p_values)
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[i] >= SIGNIFICANCE / (len(p_values) - rank):
+            break
+        kept[i] = True
+    return kept
+
+
+def seen(changes: Sequence[Change]) -> tuple[int, int]:
+    """How many changes are positive, and how many negative, by Holm's correction."""
+    tested = [(c.p_value, c.ours.mean) for c in changes if c.ours is not None]
+    known = [(p, mean) for p, mean in tested if p is not None]
+    kept = holm([p for p, _ in known])
+    means = [mean for (_, mean), keep in zip(known, kept, strict=True) if keep]
+    return sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
+
+
+def by_network(changes: Sequence[Change]) -> list[list[float]]:
+    """The differences of each setting, one a network: readouts of the same networks averaged.
+    Settings some of whose readouts lack are left out."""
+    settings: dict[str, list[Change]] = {}
+    for change in changes:
+        settings.setdefault(change.row.rpartition(", ")[0] or change.row, []).append(change)
+    return [
+        [statistics.fmean(pair) for pair in zip(*(c.differences for c in own), strict=True)]
+        for own in settings.values()
+        if len({len(c.differences) for c in own}) == 1 and own[0].differences
+    ]
+
+
+def over_settings(differences: Sequence[Sequence[float]]) -> tuple[Interval, float | None] | None:
+    """The mean over settings of the means over networks, its 95 % interval and p value.
+
+    The settings are those of the paper, not a sample of others, so that its variance is that of
+    the means within them; degrees of freedom by Welch and Satterthwaite. Neither interval nor p
+    value where a setting has one network, or nothing varies.
+    """
+    from scipy.stats import t
+
+    if not differences:
+        return None
+    mean = statistics.fmean(map(statistics.fmean, differences))
+    n = sum(map(len, differences))
+    if min(map(len, differences)) < 2 or all(map(equal, differences)):
+        return Interval(mean, None, None, n, True), None
+    parts = [statistics.variance(d) / len(d) / len(differences) ** 2 for d in differences]
+    freedom = sum(parts) ** 2 / sum(
+        v * v / (len(d) - 1) for v, d in zip(parts, differences, strict=True)
+    )
+    error = math.sqrt(sum(parts))
+    reach = float(t.ppf(1 - SIGNIFICANCE / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(mean) / error, freedom))
+    return Interval(mean, mean - reach, mean + reach, n, True), p
+
+
+def whole(changes: Sequence[Change]) -> str:
+    """The mean over settings in words, its interval and p value."""
+    found = over_settings(by_network(changes))
+    if found is None:
+        return "not known"
+    p = said_p(found[1])
+    said = "" if found[1] is None else f", p {p}" if p.startswith("<") else f", p = {p}"
+    return found[0].said() + said
+
+
+def borne_out(changes: Sequence[Change]) -> bool | None:
+    """Whether changes have the signs that are printed; `BORNE_OUT` is the rule."""
+    toward = [
+        Change(
+            c.row, "", None, tuple(math.copysign(1.0, c.paper or 0.0) * d for d in c.differences)
+        )
+        for c in changes
+    ]
+    pooled = over_settings(by_network(toward))
+    p = None if pooled is None else pooled[1]
+    mean = pooled[0].mean if pooled is not None and p is not None and p < SIGNIFICANCE else 0.0
+    if seen(toward)[1] or mean < 0:
+        return False
+    return True if mean > 0 and all(c.ours and c.ours.mean > 0 for c in toward) else None
+
+
+BORNE_OUT = (
+    "every mean of the printed sign, and so their mean over settings with p < 0.05; one of the "
+    "other sign by Holm's correction is against it"
+)
