@@ -31,8 +31,8 @@ WATCHED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
 class PlannedJob:
     """Runs of one configuration that are trained together.
 
-    Leading and exact gradients are compared after ``gradient_epochs``; of contrastive training
-    the frozen analysis of the realizations ``analyzed`` is kept. Of the realizations ``ended`` all
+    Leading and exact gradients are compared after ``gradient_epochs``; of the realizations
+    ``analyzed`` the frozen analysis is kept. Of the realizations ``ended`` all
     rules are compared at the last state of training.
     """
 
@@ -100,7 +100,8 @@ def _main(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     for dataset, imbalance in product(SETS, IMBALANCES):
         config = controlled(dataset, imbalance, objective="joint")
-        yield PlannedJob(f"{dataset}-if{imbalance}", config, _runs(REALIZATIONS, seeds))
+        runs = _runs(REALIZATIONS, seeds)
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, analyzed=())
 
 
 def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -109,7 +110,8 @@ def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
         config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
         watched = WATCHED if imbalance == 50 else ()
         runs = _runs(REALIZATIONS, seeds, (0.0, 0.5))
-        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched)
+        analyzed = ("native",) if objective == "contrastive" else ()
+        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched, analyzed)
     for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):
         config = controlled("cifar10", imbalance, objective=objective)
         yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(EDITED, seeds, (0.5,)))

@@ -224,8 +224,6 @@ def frozen_summaries(
     features: CifarFeatures, planned: PlannedJob
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """The frozen summaries of the runs that the plan wants analyzed, by their names."""
-    if planned.config.objective != "contrastive":
-        return {}
     labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
     found = {}
     for i, run in enumerate(features.runs):
