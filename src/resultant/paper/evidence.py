@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from resultant.data.store import FeatureStore
+from resultant.evaluation import ESTIMATORS, FROZEN_TEMPERATURE, RULES
 from resultant.frozen import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
 from resultant.paper.plan import BOTH, controlled
 from resultant.paper.records import Records
-from resultant.paper.summary import ESTIMATORS, RULES, SPACES, TEMPERATURE, summarize
+from resultant.paper.summary import SPACES, summarize
 from resultant.presets import TrainConfig, preset
 from resultant.verify import CHECKS, Check
 
@@ -146,5 +147,5 @@ def _fitted(store: FeatureStore, space: str, estimator: str, name: str) -> Froze
         raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
     share = FITTING_SHARE.get(name)
     return FrozenSpace.from_store(
-        store, space, tau=TEMPERATURE, estimator=estimator, fitting_share=share
+        store, space, tau=FROZEN_TEMPERATURE, estimator=estimator, fitting_share=share
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
+from resultant.paper.networks import Reader, less
 from resultant.paper.plan import wanted
 from resultant.paper.records import dig
 
@@ -93,8 +94,8 @@ STORES = (
     "inaturalist18=inaturalist18.safetensors",
 )
 
-# How a column is read from a summary.
-Reader = Callable[[Mapping[str, Any]], float | None]
+
+CHANGE = less("accuracy.angular", "accuracy.native")
 
 
 def _read(path: str, scale: float, summary: Mapping[str, Any]) -> float | None:
@@ -104,11 +105,6 @@ def _read(path: str, scale: float, summary: Mapping[str, Any]) -> float | None:
 
 def _number(path: str, scale: float = 1.0) -> Reader:
     return partial(_read, path, scale)
-
-
-def _change(summary: Mapping[str, Any]) -> float | None:
-    angular, native = (dig(summary, f"accuracy.{rule}") for rule in ("angular", "native"))
-    return None if angular is None or native is None else 100 * (angular - native)
 
 
 def _accuracy(rule: str) -> Reader:
@@ -132,7 +128,7 @@ TABLES: dict[str, tuple[str, dict[str, Reader]]] = {
             "temp": _accuracy("temperature"),
             "preserve": _accuracy("preserve"),
             "angular": _accuracy("angular"),
-            "Δ": _change,
+            "Δ": CHANGE,
         },
     ),
     "cosine-diagnostics": (
@@ -172,7 +168,7 @@ def frozen_table(name: str, evidence: Evidence) -> Outcome:
             )
             ours, other, paper = Value.of(own), Value.of(others), printed(shown)
             cells.append(Cell(row, column, paper, ours, foreign(condition), wanted=seeds))
-            if read is _change and own:
+            if read is CHANGE and own:
                 changes.append(Change(row, "Pure Angular - native", float(shown), tuple(own)))
             if ours is not None and other is not None:
                 apart[column] = max(apart[column], abs(ours.mean - other.mean))

@@ -13,6 +13,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from resultant.evaluation import ESTIMATORS
 from resultant.frozen import Decisions, FrozenSpace, Policy
 from resultant.frozen.measures import NORMAL, calibration_error, confidence_bins
 from resultant.gain import realize, target_gain
@@ -28,11 +29,11 @@ from resultant.paper.networks import Reader, less, on_grid, over_networks
 from resultant.paper.plan import SETS, controlled, stronger_views
 from resultant.paper.records import paired
 from resultant.paper.rules import networks, span, whole
-from resultant.paper.summary import ESTIMATORS, SPACES
+from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import CHANGES, angular_training, of_cifar
 from resultant.presets import TrainConfig
 
-BETAS = (-0.5, 0.0, 0.5, 1.5, 2.0)
+TRAINED = tuple(beta for beta in BETAS if beta != 1)
 
 # The columns of the table: two rules and how their difference is read from a frozen summary.
 NATIVE, ANGULAR = Policy("native").canonical, Policy("angular")
@@ -204,7 +205,7 @@ def sentences(
         choices[place], reaches[place] = recommendation, reach(evidence.space(*at))
     places = {f"{c}, {s}" for c, kind in CONDITIONS.items() for s in SPACES if kind[0] in SETS}
     native, above, own = found["PA - native"], found["beta 1.5"], controlled("cifar100", 100)
-    by_beta = {f"{beta:g}": _added(evidence, own, "projection", beta) for beta in BETAS}
+    by_beta = {f"{beta:g}": _added(evidence, own, "projection", beta) for beta in TRAINED}
     swept = {beta: i for beta, i in by_beta.items() if i is not None}
     strengths = "" if len(swept) > 1 else f"beta {', '.join(swept)}, "
     changes, label = angular_training(evidence), "tab:angular-training"
@@ -278,7 +279,7 @@ def sentences(
             whether(
                 "train at another beta than 1",
                 {probes: swept},
-                *("beyond:beta-sweep", "beyond", len(BETAS), STRENGTH),
+                *("beyond:beta-sweep", "beyond", len(TRAINED), STRENGTH),
                 alone=f"{strengths}projection of CIFAR-100 / 100",
             ),
         ],

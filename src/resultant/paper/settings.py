@@ -24,7 +24,6 @@ from resultant.paper import frozen_tables
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import FITTING_SHARE, PACKAGED, PACKAGED_KIND, Evidence, trained_as
 from resultant.paper.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
-from resultant.paper.summary import TEMPERATURE
 from resultant.presets import CIFAR, Run, TrainConfig, preset
 from resultant.probe import ProbeConfig, main_encoder
 from resultant.stack import Stack
@@ -275,7 +274,7 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
         "Historical CIFAR balanced pool: images": _only(
             float(PER_CLASS[name] * CLASSES[name]) for name in CIFAR
         ),
-        "Frozen vMF base temperature: tau": _only((TEMPERATURE, FROZEN_TEMPERATURE)),
+        "Frozen vMF base temperature: tau": FROZEN_TEMPERATURE,
         "Main frozen strength: main": policy.beta,
         "Main frozen strength: controls": next(beta for beta in BETAS if 0 < beta < 1),
         "Frozen evaluation prior: main": policy.gamma,

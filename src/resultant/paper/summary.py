@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from resultant.evaluation import ESTIMATORS, FROZEN_TEMPERATURE, RULES
 from resultant.frozen import (
     Analysis,
     FrozenSpace,
@@ -19,11 +20,7 @@ from resultant.frozen.result import plain
 
 # Strengths of the grid; direct temperature is undefined at some of them.
 BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
-# tab:frozen-hyperparameters.
-TEMPERATURE = 0.1
 SPACES = ("encoder", "projection")
-ESTIMATORS = ("proco", "mle")
-RULES = ("native", "temperature", "preserve", "angular", "cosine")
 
 # What the tables and claims read.
 QUESTIONS = (
@@ -111,7 +108,7 @@ def summaries(
                 test_labels.cpu(),
                 num_classes=int(labels.max()) + 1,
                 name=name,
-                tau=TEMPERATURE,
+                tau=FROZEN_TEMPERATURE,
                 estimator=estimator,
             )
             answers = analyze_space(space, QUESTIONS, betas=BETAS)
