@@ -91,15 +91,15 @@ def test_other_presets_are_told(
 
 
 def test_other_evaluation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.05)
+    monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
     monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
     monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
     outcome = FROZEN.compute(Evidence(Records()))
     found = said(outcome)
-    assert found["Frozen vMF base temperature: tau"] == ["0.1 / 0.05"]
+    assert found["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
     assert found["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
     assert found["Linear-classifier optimizer: schedule"] == ["cosine / another"]
-    for part in ("tau (0.1, ours 0.05)", "ImageNet (unit-normalized, ours raw)"):
+    for part in ("tau (0.1, ours 0.3)", "ImageNet (unit-normalized, ours raw)"):
         assert part in outcome.notes[0]
 
 
