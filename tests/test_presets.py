@@ -114,6 +114,7 @@ def test_steps() -> None:
         ({"prior": math.nan}, "prior to be finite, got nan"),
         ({"classifier_prior": math.inf}, "classifier_prior to be finite, got inf"),
         ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
+        ({"size": 24}, "size 32 for cifar10, got 24"),
         ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
         ({"subset": -1}, r"subset in \[0, 2\^32\), and 0 but for CIFAR, got -1 for cifar10"),
         ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),

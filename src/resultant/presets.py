@@ -125,6 +125,8 @@ class TrainConfig:
         if not 0 <= self.subset < (2**32 if self.dataset in CIFAR else 1):
             rule = "expected subset in [0, 2^32), and 0 but for CIFAR"
             raise ValueError(f"{rule}, got {self.subset} for {self.dataset}")
+        if self.dataset in CIFAR and self.size != 32:
+            raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if not 0 <= self.warmup < self.epochs:
             raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
