@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
+from peak_memory import beyond, needs_linux
 from resultant import certificates
 from resultant.certificates import (
     certificate,
@@ -191,32 +190,14 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(none.exact) == len(none.row) == 0
 
 
-MEMORY = """
-import resource, torch
-from resultant import certificates
-from resultant.classes import ClassState
-torch.set_num_threads(1)
-N, C, p = 6000, 1000, 128
-certificates.CHUNK_BYTES = 1 << 21
-norm = torch.nn.functional.normalize
-state = ClassState(norm(torch.randn(C, p), dim=1), torch.full((C,), 99.0), torch.ones(C))
-z, y = norm(torch.randn(N, p), dim=1), torch.arange(N) % C
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-certificates.gradient_bound(z[:100], y[:100], state, 0.1)
-before = peak()
-certificates.certificate(z, state, 0.1)
-certificates.gradient_bound(z, y, state, 0.1)
-print(peak() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+@needs_linux
 def test_memory_is_that_of_a_few_chunks() -> None:
     """The cosines alone are 46 MiB."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    call = (
+        "certificates.CHUNK_BYTES = 1 << 21; certificates.certificate(z, state, 0.1); "
+        "certificates.gradient_bound(z, y, state, 0.1)"
     )
-    assert float(done.stdout) < 30
+    assert beyond(call, (6000, 1000, 128)) < 30
 
 
 Z, Y, STATE = overlapping(4, n=8)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from torch import Tensor
 
 from class_samples import F64
 from naive_scores import naive_scores
+from peak_memory import beyond, needs_linux
 from resultant import gain
 from resultant.classes import ClassState
 from resultant.gain import FAMILIES, REALIZATIONS, class_scores, target_gain, target_temperature
@@ -104,32 +103,11 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
     close(class_scores(z[:0], state, TAU, realization), whole[:0])
 
 
-MEMORY = """
-import resource, torch
-from resultant import gain
-from resultant.classes import ClassState
-from resultant.gain import class_scores
-torch.set_num_threads(1)
-N, C, p = 8000, 2000, 32
-gain.CHUNK_BYTES = 1 << 22
-norm = torch.nn.functional.normalize
-state = ClassState(norm(torch.randn(C, p), dim=1), torch.full((C,), 20.0), torch.ones(C))
-z = norm(torch.randn(N, p), dim=1)
-class_scores(z[:100], state, 0.1, "angular")
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-before = peak()
-class_scores(z, state, 0.1, "angular")
-print(peak() - before - N * C * 4 / 2**20)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+@needs_linux
 def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
     """In one piece the cosines and the scores alone are 61 MiB each."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 32
+    call = "gain.CHUNK_BYTES = 1 << 22; gain.class_scores(z, state, 0.1, 'angular')"
+    assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)

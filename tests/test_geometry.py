@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from class_samples import F64
-from overlapping_classes import BETA, OFFSET, PAIRS, classes, queries
+from overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
 from resultant import geometry
-from resultant.classes import ClassState
 from resultant.gain import REALIZATIONS, class_scores, realize, target_temperature
 from resultant.geometry import (
     all_pairs,
@@ -123,12 +122,9 @@ def test_leading_pairwise_logodds() -> None:
 
 def test_leading_margins_close_like_one_over_nu() -> None:
     """Doubling nu at fixed lambda and prototypes halves the exact less the leading margin."""
-    base = classes(p=64)
     errors: dict[str, list[float]] = {"joint": [], "linear": []}
     for p in (512, 1024, 2048):
-        mu = torch.nn.functional.pad(base.mu, (0, p - 64))
-        kappa = torch.linspace(0.3, 3.0, C, dtype=F64) * (p / 2 - 1)
-        state = ClassState(mu, kappa, base.count)
+        state = tilted(p)
         z, _ = queries(state)
         exact = realize(state, TAU)
         truth = pairwise_margins(z, exact, PAIRS)

@@ -14,11 +14,14 @@ from torch import Tensor
 from resultant.classes import ClassState
 from resultant.models import StackedResNet32
 from resultant.paper import ARTEFACTS, Evidence, Records, run
+from resultant.paper.artefact import Claim
 from resultant.paper.historical import POLICIES, increment_errors, increment_plane
+from resultant.paper.increments import gradient_increments
 from resultant.paper.plan import PlannedJob, official
+from resultant.paper.training_claims import training_claims
 from resultant.presets import Run
 from resultant.stack import Stack
-from resultant.train import Job, outputs, train_cifar
+from resultant.train import outputs
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -92,12 +95,12 @@ def test_increments_by_autograd() -> None:
     kappa = torch.tensor([1.0, 4.0, 9.0, 16.0, 30.0]).double()
     prior = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).double().log()
     state = ClassState(mu, kappa, torch.ones(5, dtype=torch.int64))
-    found = run.gradient_increments(z, y, state, 0.1, prior)
+    found = gradient_increments(z, y, state, 0.1, prior)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     agrees(found, z, y, mu, kappa, prior)
     for odd in (torch.zeros(5), torch.cat([torch.zeros(1), kappa[1:]]), torch.full((5,), 3.0)):
         none = ClassState(mu, odd.double(), state.count)
-        assert run.gradient_increments(z, y, none, 0.1, prior) == {}
+        assert gradient_increments(z, y, none, 0.1, prior) == {}
 
 
 def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
@@ -118,20 +121,6 @@ def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
 RUNS = (Run("native"), Run("temperature", 0.5), Run("temperature", 1.5))
 
 
-def test_increments_at_the_end(tmp_path: Path) -> None:
-    """Of three runs in two stacks."""
-    config = tiny_config(objective="joint", family="power", epochs=1)
-    trained = train_cifar(Job(config, RUNS, tmp_path, stack=2), DATA)
-    found = run.increments(trained, DATA)
-    assert list(found) == [r.name for r in RUNS]
-    for own, stack, place in trained.networks():
-        z, y, *_ = state = inputs(stack, place)
-        all_z = torch.stack([inputs(stack, i)[0] for i in range(len(stack.runs))])
-        told = run.power_diagnostic(stack, all_z, y)[place]
-        assert torch.equal(all_z[place], z) and told["increment_error"] == found[own.name]
-        agrees(told, *state)
-
-
 def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trajectories of records against autograd at the state of each epoch."""
     states, ask = [], run.power_diagnostic
@@ -143,16 +132,16 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(run, "power_diagnostic", asked)
     config = tiny_config(objective="joint", family="power", epochs=3)
     planned = PlannedJob("power", config, RUNS, (1, 3, 20))
-    records = run.run_job(planned, DATA, tmp_path, "cpu", say=lambda text: None)
-    # Two epochs, and the end.
-    assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 3
+    # Three runs in two stacks.
+    records = run.run_job(planned, DATA, tmp_path, "cpu", stack=2, say=lambda text: None)
+    assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 4
+    states = [states[0] + states[1], states[2] + states[3]]
     assert not torch.equal(states[0][0][0], states[1][0][0])
     for place, found in enumerate(r["trajectory"] for r in records):
         assert found["epoch"] == [1, 3]
         for i in range(2):
             names = ("increment_error", "increment_plane")
             agrees({name: found[name][i] for name in names}, *states[i][place])
-        assert records[place]["increments"] == found["increment_error"][-1]
 
 
 def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,30 +199,25 @@ PLANE = {
 }
 
 
-def trained(policy: str, *, errors: bool = True, epochs: bool = True) -> dict[str, Any]:
-    """A record with or without increments over epochs, and at the last one."""
+def trained(policy: str, *, epochs: bool = True) -> dict[str, Any]:
+    """A record with or without increments over epochs."""
     told: dict[str, Any] = {"epoch": [1, 100, 200], "gain_sd": [0.1, 0.2, 0.3]}
     told["applied_gain_sd"], told["gradient_error"] = [0.2, 0.3, 0.4], [4.0, 5.0, 6.0]
     if epochs:
         told["increment_error"] = [None, *({"reduced": e, "increased": e + 1} for e in (7.0, 8.0))]
         told["increment_plane"] = [None, PLANE, {**PLANE, "share": 0.98}]
-    more = {"increments": {"reduced": 8.0, "increased": 9.0}} if errors else {}
-    return record(CONFIG, *POLICIES[policy], 0, trajectory=told, **more)
+    return record(CONFIG, *POLICIES[policy], 0, trajectory=told)
 
 
-def test_increments_over_epochs_or_of_the_last() -> None:
-    full, last, none = (
-        trained("ProCo", errors=errors, epochs=epochs)
-        for errors, epochs in ((True, True), (True, False), (False, False))
-    )
+def test_increments_over_epochs() -> None:
+    full, none = (trained("ProCo", epochs=epochs) for epochs in (True, False))
     assert increment_errors(full) == {
         "reduced": ([100, 200], [7.0, 8.0]),
         "increased": ([100, 200], [8.0, 9.0]),
     }
-    assert increment_errors(last) == {"reduced": ([200], [8.0]), "increased": ([200], [9.0])}
     assert increment_errors(none) == {} == increment_errors({})
     assert increment_plane(full) == (200, {**PLANE, "share": 0.98})
-    assert increment_plane(last) is None is increment_plane({})
+    assert increment_plane(none) is None is increment_plane({})
 
 
 def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str]]:
@@ -271,14 +255,24 @@ def test_training_gain_is_drawn() -> None:
     ]
 
 
-def test_training_gain_without_epochs() -> None:
-    """Errors of the last epoch are points, and an empty panel says that it is empty."""
+def test_training_gain_without_increments() -> None:
+    """An empty panel says that it is empty."""
     status, lines, said = drawn([trained(policy, epochs=False) for policy in POLICIES])
-    assert status == "partly rerun (3 of 7)" and list(map(len, lines)) == [6, 6, 0]
-    assert all(len(line.get_xydata()) == 1 and line.get_marker() == "." for line in lines[1])
-    assert said.count("no record") == 1
-    status, lines, said = drawn([trained("ProCo", errors=False, epochs=False)])
-    assert status == "partly rerun (1 of 7)" and said.count("no record") == 2
+    assert status == "partly rerun (3 of 7)" and list(map(len, lines)) == [6, 0, 0]
+    assert said.count("no record") == 2
+    assert drawn([trained("ProCo", epochs=False)])[0] == "partly rerun (1 of 7)"
     assert drawn([])[0] == "not run yet"
-    # A native network of the public recipe has neither.
+    # A native network of the public recipe has no trajectory.
     assert drawn([record(official("cifar100", 100), "native", 0.0, 1)])[0] == "not run yet"
+
+
+def test_claim_of_the_last_epoch() -> None:
+    """The errors of the last epoch of each policy and strength."""
+
+    def claim(records: list[dict[str, Any]]) -> Claim:
+        every = training_claims(Evidence(Records(records)))
+        return next(c for c in every if "leading gradient increments" in c.text)
+
+    assert claim([]).verdict == claim([trained("ProCo", epochs=False)]).verdict == "not run yet"
+    found = claim([trained(policy) for policy in POLICIES])
+    assert found.ours == "8.00 to 9.00; n = 1" and found.verdict == "does not hold"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from resultant.probe import ProbeConfig, linear_probes, main_encoder, shot_groups, unit_length
+from resultant.probe import ProbeConfig, linear_probes, main_encoder, shot_groups
 
 F32, F64 = torch.float32, torch.float64
 N, D, C = 75, 6, 4
@@ -310,15 +310,6 @@ def test_graph_equals_cpu(dtype: torch.dtype, tolerance: float) -> None:
     assert (gpu.weight[1, 40:] == 0).all()
     assert gpu.predictions is not None and cpu.predictions is not None
     assert (gpu.predictions.cpu() != cpu.predictions).sum() <= (0 if dtype == F64 else 2)
-
-
-def test_unit_length_is_plain_division() -> None:
-    x, _ = sample(9)
-    x[4] = 0
-    found = unit_length(x)
-    for row, given in zip(found.tolist(), x.tolist(), strict=True):
-        length = math.hypot(*given)
-        assert row == pytest.approx([value / (length or 1.0) for value in given], abs=1e-15)
 
 
 def test_encoder_of_the_main_comparison() -> None:

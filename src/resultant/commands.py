@@ -22,7 +22,7 @@ from resultant.extract import extract as write_features
 from resultant.extract import find_network, load_data, load_network
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
 from resultant.presets import CIFAR, Run
-from resultant.probe import linear_probes, main_encoder, unit_length
+from resultant.probe import linear_probes, main_encoder
 from resultant.proco_checkpoint import convert
 from resultant.train import Job, train_cifar
 from resultant.train_images import load_images, train_images
@@ -130,7 +130,7 @@ def probe(options: Probe) -> None:
     def read(split: str) -> list[torch.Tensor]:
         found = {name: opened[f"{split}/{name}"].to(place).float() for name in names}
         if form == "unit" and "encoder" in found:
-            found["encoder"] = unit_length(found["encoder"])
+            found["encoder"] = torch.nn.functional.normalize(found["encoder"], dim=-1)
         return list(found.values())
 
     with Watch(console, "probes", 1) as watch:

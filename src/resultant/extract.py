@@ -232,10 +232,12 @@ def extract(
         raise ValueError(f"expected a name that ends in .safetensors, got {os.fspath(out)}")
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
-    config = loaded.config if imbalance is None else replace(loaded.config, imbalance=imbalance)
+    config = loaded.config
     require_images(loaded, data)
     if not isinstance(data, Cifar) and (balanced or imbalance is not None):
         raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {config.dataset}")
+    if imbalance is not None:
+        config = replace(config, imbalance=imbalance)
     device = torch.device(device)
     network = loaded.network.to(device)
     if isinstance(data, Cifar):

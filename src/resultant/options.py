@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from resultant.presets import CIFAR, PRESETS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
+from resultant.presets import PRESETS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
 
 # Where the data sets are, unless --data says.
 VARIABLE = "RESULTANT_DATA"
@@ -234,11 +234,6 @@ class Train:
     """Fetch CIFAR first."""
     evaluate: bool = True
     """Fit probes and frozen rules at the end (CIFAR)."""
-
-    def __post_init__(self) -> None:
-        dataset, given = self.config.dataset, self.config.imbalance
-        if dataset not in CIFAR and given != TrainConfig().imbalance:
-            raise ValueError(f"expected imbalance for CIFAR alone, got {given:g} for {dataset}")
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,9 @@ class TrainConfig:
             if getattr(self, name) not in known:
                 got = getattr(self, name)
                 raise ValueError(f"expected {name} to be one of {known}, got {got!r}")
+        if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
+            rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
+            raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
         for name in ("epochs", "batch_size", "dim", "size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
@@ -117,21 +120,17 @@ class TrainConfig:
         if self.clip is not None and (self.dataset in CIFAR or not 0 < self.clip < math.inf):
             rule = "expected clip > 0 and finite, and None for CIFAR"
             raise ValueError(f"{rule}, got {self.clip} for {self.dataset}")
-        if self.contrastive_view != "simclr" and self.dataset not in CIFAR:
-            got = f"{self.contrastive_view} for {self.dataset}"
-            raise ValueError(f"expected contrastive_view simclr but for CIFAR, got {got}")
+        for name in () if self.dataset in CIFAR else ("imbalance", "subset", "contrastive_view"):
+            if (got := getattr(self, name)) != getattr(TrainConfig, name):
+                raise ValueError(f"expected {name} for CIFAR alone, got {got} for {self.dataset}")
         if not self.imbalance >= 1:
             raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
-        if not 0 <= self.subset < (2**32 if self.dataset in CIFAR else 1):
-            rule = "expected subset in [0, 2^32), and 0 but for CIFAR"
-            raise ValueError(f"{rule}, got {self.subset} for {self.dataset}")
+        if not 0 <= self.subset < 2**32:
+            raise ValueError(f"expected subset in [0, 2^32), got {self.subset}")
         if self.dataset in CIFAR and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if not 0 <= self.warmup < self.epochs:
             raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
-        if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
-            rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
-            raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
 
     @property
     def views(self) -> int:

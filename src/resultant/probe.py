@@ -62,11 +62,6 @@ def main_encoder(dataset: object) -> Literal["raw", "unit"]:
     return "unit" if dataset in tuple(DATASETS) else "raw"
 
 
-def unit_length(x: Tensor) -> Tensor:
-    """The rows of x [n, d] divided by their lengths; a row of zeros stays."""
-    return torch.nn.functional.normalize(x, dim=-1)
-
-
 def linear_probes(
     train: Tensor | Sequence[Tensor],
     train_labels: Tensor,

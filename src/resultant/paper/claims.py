@@ -12,6 +12,7 @@ from resultant.paper.artefact import Change, Claim, Value, judged, untestable, w
 from resultant.paper.backbones import STORES, cross_backbone
 from resultant.paper.evidence import CONDITIONS, PACKAGED, Evidence
 from resultant.paper.failure import failing_claims
+from resultant.paper.networks import at_path, by_place, less
 from resultant.paper.plan import official
 from resultant.paper.records import dig
 from resultant.paper.rules import (
@@ -21,7 +22,6 @@ from resultant.paper.rules import (
     alike,
     borne_out,
     counted,
-    networks,
     reaching,
     span,
     whole,
@@ -49,7 +49,7 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         digits: int = 2,
         scale: float = 1.0,
     ) -> Claim:
-        known = list(networks(evidence, path, conditions).values())
+        known = list(by_place(evidence, at_path(path), conditions).values())
         if not known:
             lost = conditions == LARGE
             about = (label, text, paper)
@@ -70,7 +70,7 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         lambda v: within(v, 99.46, 99.95, 100),
         scale=100,
     )
-    gaps = list(less(evidence, "angular", "cosine", everywhere).values())
+    gaps = list(by_place(evidence, less("accuracy.angular", "accuracy.cosine")).values())
     text = "Accuracy of Pure Angular less cosine (points)"
     if gaps:
         yield judged(
@@ -109,9 +109,9 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _low_margins(evidence: Evidence) -> Iterator[Claim]:
-    text, all_places = "Disagreements in the lowest cosine-margin decile (%)", tuple(CONDITIONS)
+    text = "Disagreements in the lowest cosine-margin decile (%)"
     low, every = (
-        networks(evidence, f"cosine.{name}", all_places) for name in ("low_margin", "disagreements")
+        by_place(evidence, at_path(f"cosine.{name}")) for name in ("low_margin", "disagreements")
     )
     shares = [100 * sum(v) / sum(every[at]) for at, v in low.items() if sum(every[at])]
     if shares:
@@ -124,26 +124,11 @@ def _low_margins(evidence: Evidence) -> Iterator[Claim]:
         )
 
 
-def less(
-    evidence: Evidence, after: str, before: str, conditions: tuple[str, ...]
-) -> dict[tuple[str, str], tuple[float, ...]]:
-    """The frozen accuracy of one rule less that of another in points, network by network, where
-    there are any."""
-    found = {}
-    for condition in conditions:
-        for space in SPACES:
-            accuracies = [s["accuracy"] for s in evidence.frozen(condition, space).values()]
-            if accuracies:
-                gaps = tuple(100 * (a[after] - a[before]) for a in accuracies)
-                found[condition, space] = gaps
-    return found
-
-
 def _decreases(evidence: Evidence) -> Claim:
     text = "CIFAR-10 IF50, IF100: equalization lowers frozen accuracy, E / P (points)"
     paper = "-0.75 / -0.14, -0.74 / -0.23"
-    found = less(evidence, "angular", "native", DECREASED)
-    changes = [Change(f"{c}, {space}", "", -1.0, gaps) for (c, space), gaps in found.items()]
+    found = by_place(evidence, less("accuracy.angular", "accuracy.native"), DECREASED)
+    changes = [Change(", ".join(at), "", -1.0, tuple(gaps)) for at, gaps in found.items()]
     if not changes:
         return waiting("sec:realization", text, paper, "main")
     known = [(c.row, v) for c in changes if (v := c.ours) is not None]
@@ -179,7 +164,7 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
     sec:margin-change-protocol), projection features."""
 
     def one(condition: str, path: str, scale: float = 1.0) -> Value | None:
-        found = networks(evidence, path, (condition,), ("projection",))
+        found = by_place(evidence, at_path(path), (condition,), ("projection",))
         return Value.of([scale * v for own in found.values() for v in own])
 
     def unknown(label: str, condition: str, text: str, paper: str) -> Claim:

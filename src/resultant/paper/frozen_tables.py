@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
-from resultant.paper.networks import Reader, less
+from resultant.paper.networks import Reader, at_path, less
 from resultant.paper.plan import wanted
-from resultant.paper.records import dig
 
 VMF = """
 CIFAR-10 / 10 | Encoder | 85.21 | 85.82 | 85.90 | 99.74
@@ -98,17 +95,8 @@ STORES = (
 CHANGE = less("accuracy.angular", "accuracy.native")
 
 
-def _read(path: str, scale: float, summary: Mapping[str, Any]) -> float | None:
-    value = dig(summary, path)
-    return None if value is None else scale * value
-
-
-def _number(path: str, scale: float = 1.0) -> Reader:
-    return partial(_read, path, scale)
-
-
 def _accuracy(rule: str) -> Reader:
-    return _number(f"accuracy.{rule}", 100)
+    return at_path(f"accuracy.{rule}", 100)
 
 
 TABLES: dict[str, tuple[str, dict[str, Reader]]] = {
@@ -118,7 +106,7 @@ TABLES: dict[str, tuple[str, dict[str, Reader]]] = {
             "Original vMF": _accuracy("native"),
             "Cosine": _accuracy("cosine"),
             "Pure Angular": _accuracy("angular"),
-            "Agreement": _number("cosine.agreement", 100),
+            "Agreement": at_path("cosine.agreement", 100),
         },
     ),
     "frozen-vmf-realizations": (
@@ -134,17 +122,17 @@ TABLES: dict[str, tuple[str, dict[str, Reader]]] = {
     "cosine-diagnostics": (
         DIAGNOSTICS,
         {
-            "Disagree": _number("cosine.disagreements"),
-            "Low-margin": _number("cosine.low_margin"),
-            "Certified": _number("cosine.certified"),
+            "Disagree": at_path("cosine.disagreements"),
+            "Low-margin": at_path("cosine.low_margin"),
+            "Certified": at_path("cosine.certified"),
         },
     ),
     "cosine-gradients": (
         GRADIENTS,
         {
-            "Mean |ΔL|": _number("gradients.loss_mean"),
-            "Grad. error (%)": _number("gradients.gradient_error"),
-            "Median grad. cosine": _number("gradients.median_cosine"),
+            "Mean |ΔL|": at_path("gradients.loss_mean"),
+            "Grad. error (%)": at_path("gradients.gradient_error"),
+            "Median grad. cosine": at_path("gradients.median_cosine"),
         },
     ),
 }

@@ -25,10 +25,10 @@ from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence
 from resultant.paper.failure import failing_state
 from resultant.paper.intervals import Interval, over_queries, over_seeds, resampled
-from resultant.paper.networks import Reader, less, on_grid, over_networks
+from resultant.paper.networks import Reader, at_path, by_place, less, on_grid, over_networks
 from resultant.paper.plan import SETS, controlled, stronger_views
 from resultant.paper.records import paired
-from resultant.paper.rules import networks, span, whole
+from resultant.paper.rules import span, whole
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import CHANGES, angular_training, of_cifar
 from resultant.presets import TrainConfig
@@ -129,7 +129,7 @@ def same_decisions(evidence: Evidence) -> dict[str, float]:
         place: evidence.summary(*at, ESTIMATORS[0])["cosine"]["agreement"]
         for place, at in _places(evidence).items()
     }
-    shared = networks(evidence, "cosine.agreement", CONDITIONS)
+    shared = by_place(evidence, at_path("cosine.agreement"))
     return found | {", ".join(where): fmean(v) for where, v in shared.items() if len(v) > 1}
 
 

@@ -55,13 +55,10 @@ def heads(evidence: Evidence) -> Outcome:
 
 
 def increment_errors(record: Record) -> dict[str, tuple[list[int], list[float]]]:
-    """Epochs and errors of leading gradient increments by strength: over training, or of its last
-    epoch alone where the record has no more."""
+    """Epochs and errors of leading gradient increments by strength."""
     told = record.get("trajectory", {})
     rows = dict(zip(told.get("epoch", ()), told.get("increment_error", ()), strict=False))
     known = {epoch: row for epoch, row in rows.items() if row is not None}
-    if not known and "increments" in record:
-        known = {record["config"]["epochs"]: record["increments"]}
     return {s: (list(known), [row[s] for row in known.values()]) for s in STRENGTHS if known}
 
 
@@ -79,7 +76,7 @@ def training_gain(evidence: Evidence) -> Outcome:
     known: dict[str, Record] = {}
     for name, policy in POLICIES.items():
         found = evidence.records.seeds(config, *policy).values()
-        record = next((r for r in found if "trajectory" in r or "increments" in r), None)
+        record = next((r for r in found if "trajectory" in r), None)
         if record is not None:
             known[name] = record
     lines = {name: r["trajectory"] for name, r in known.items() if "trajectory" in r}

@@ -1,8 +1,9 @@
-"""Differences between rules on frozen features, network by network of the records."""
+"""Numbers of frozen features, and differences between rules, network by network of the records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from resultant.paper.evidence import CONDITIONS, Evidence
@@ -12,6 +13,16 @@ from resultant.paper.summary import SPACES
 
 # How a number is read from a frozen summary.
 Reader = Callable[[Mapping[str, Any]], float | None]
+
+
+def at_path(path: str, scale: float = 1.0) -> Reader:
+    """Reads a number of a summary."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        value = dig(summary, path)
+        return None if value is None else scale * value
+
+    return read
 
 
 def less(after: str, before: str, scale: float = 100.0) -> Reader:
@@ -35,19 +46,28 @@ def on_grid(beta: float, gamma: float = 0.0) -> Reader:
     return read
 
 
-def over_networks(
-    evidence: Evidence, read: Reader, conditions: Mapping[str, Any] | tuple[str, ...] = CONDITIONS
-) -> dict[str, Interval]:
-    """A number of the frozen summaries with Student's interval over networks, by condition and
-    space, where there are any."""
+def by_place(
+    evidence: Evidence,
+    read: Reader,
+    conditions: Iterable[str] = CONDITIONS,
+    spaces: Sequence[str] = SPACES,
+) -> dict[tuple[str, str], list[float]]:
+    """A number of the frozen summaries, network by network, where there are any."""
     found = {}
-    for condition in conditions:
-        for space in SPACES:
-            summaries = evidence.frozen(condition, space).values()
-            i = over_seeds([v for s in summaries if (v := read(s)) is not None])
-            if i is not None:
-                found[f"{condition}, {space}"] = i
+    for condition, space in product(conditions, spaces):
+        summaries = evidence.frozen(condition, space).values()
+        values = [v for s in summaries if (v := read(s)) is not None]
+        if values:
+            found[condition, space] = values
     return found
+
+
+def over_networks(
+    evidence: Evidence, read: Reader, conditions: Iterable[str] = CONDITIONS
+) -> dict[str, Interval]:
+    """The same with Student's interval over networks."""
+    found = by_place(evidence, read, conditions)
+    return {", ".join(at): i for at, v in found.items() if (i := over_seeds(v)) is not None}
 
 
 def several(found: Mapping[str, Interval]) -> dict[str, Interval]:

@@ -12,30 +12,13 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from resultant.paper.artefact import SIGNIFICANCE, Change, Value, equal, said_p
-from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import Interval
-from resultant.paper.records import dig
-from resultant.paper.summary import SPACES
 
 # How far a size may be from the printed one to be the same.
 FACTOR = 2.0
 SIZE = "mean over networks of the printed size within a factor of two"
 
 FOREIGN = "asks for images of ImageNet-LT or iNaturalist 2018: see below"
-
-
-def networks(
-    evidence: Evidence, path: str, conditions: Iterable[str], spaces: Sequence[str] = SPACES
-) -> dict[tuple[str, str], list[float]]:
-    """A number of the frozen summaries, network by network, where it is known."""
-    found = {}
-    for condition in conditions:
-        for space in spaces:
-            by_seed = evidence.frozen(condition, space).values()
-            values = [v for s in by_seed if (v := dig(s, path)) is not None]
-            if values:
-                found[condition, space] = values
-    return found
 
 
 def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "") -> str:

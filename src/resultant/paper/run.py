@@ -18,15 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from resultant.classes import ClassState
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.frozen import FrozenSpace
-from resultant.gain import realize
-from resultant.geometry import loss_gradient, stacked_relative_error
-from resultant.models import StackedResNet32
+from resultant.paper.increments import power_diagnostic
 from resultant.paper.plan import (
     PLANS,
     Pace,
@@ -38,8 +34,7 @@ from resultant.paper.plan import (
 )
 from resultant.paper.records import Record, Records, append, read_lines
 from resultant.paper.summary import SPACES, summaries, summarize_state
-from resultant.stack import Stack
-from resultant.train import QUERIES, STACK, Job, Progress, Trained, outputs, train_cifar
+from resultant.train import STACK, Job, Progress, Trained, train_cifar
 
 Say = Callable[[str], object]
 
@@ -54,9 +49,6 @@ TRAJECTORY = (
     "increment_error",
     "increment_plane",
 )
-
-# sec:historical-power-temperature: the strengths beside native.
-POWERS = {"reduced": 0.5, "increased": 1.5}
 
 
 class OutOfTimeError(Exception):
@@ -206,9 +198,6 @@ def run_job(
     if planned.gradient_epochs:
         for name, found in trajectories(out / "metrics.jsonl", job.gradient_epochs).items():
             by_run[name]["trajectory"] = found
-    if planned.config.family == "power":
-        for name, found in increments(trained, data).items():
-            by_run[name]["increments"] = found
     for record in records:
         record["whole_seconds"] = time.monotonic() - began
     return records
@@ -269,79 +258,6 @@ def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[
             if any(name in values for values in own)
         }
         for run, own in rows.items()
-    }
-
-
-def increments(trained: Trained, data: Cifar) -> dict[str, dict[str, float]]:
-    """How well leading gradients tell the exact change from the native policy to the power family
-    (sec:historical-gradient): errors in percent by strength, at the last state of each run."""
-    config = trained.job.config
-    members = data.members(config.imbalance, config.subset)
-    chosen = members[torch.linspace(0, len(members) - 1, min(QUERIES, len(members))).long()]
-    found: dict[str, dict[str, float]] = {}
-    for stack in trained.stacks:
-        assert isinstance(stack.network, StackedResNet32)
-        images = data.images_at(chosen).to(stack.device)
-        z = outputs(stack.network, images, torch.float32).projection.cpu().double()
-        told = power_diagnostic(stack, z, data.train_labels[chosen])
-        for run, values in zip(stack.runs, told, strict=True):
-            if values:
-                found[run.name] = values["increment_error"]
-    return found
-
-
-def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
-    """`gradient_increments` of every run of a stack, for its projections ``z`` [runs, n, p] of
-    images with labels ``y`` [n], both on the CPU."""
-    offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
-    return [
-        gradient_increments(
-            z[i], y, stack.proco.state(i).to("cpu"), stack.config.temperature, offsets[i]
-        )
-        for i in range(len(stack.runs))
-    ]
-
-
-def gradient_increments(
-    z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
-) -> dict[str, Any]:
-    r"""What fig:training-gain shows of one state: how the gradients of queries ``z`` [n, p] change
-    from the native policy to each strength of `POWERS`, exactly and by leading scores.
-
-    An increment is that of all tangent gradients stacked, a vector of n p numbers, and
-    ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength. The paper
-    does not say on which plane it projects them: ``increment_plane`` is the one through zero that
-    is nearest to all four in least squares. It has the ``share`` of their squared lengths that is
-    in it, and by strength the points ``exact`` and ``leading`` in its principal axes, so turned
-    that the exact one has x >= 0 for the increased strength, and y >= 0 for the reduced one.
-    Empty where a class has gain zero, of which there is no power, or all have the same.
-    """
-    if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
-        return {}
-
-    def gradients(*policy: Any) -> Tensor:
-        rule = realize(state, tau, *policy, family="power", offset=offset)
-        return torch.stack([loss_gradient(z, y, r) for r in (rule, rule.linear())])
-
-    native = gradients("native")
-    changes = {name: gradients("temperature", beta) - native for name, beta in POWERS.items()}
-    stacked = torch.stack([change.flatten(1) for change in changes.values()]).flatten(0, 1)
-    # Of the four vectors their products are enough: n p is large.
-    size, axes = torch.linalg.eigh(stacked @ stacked.T)
-    size, axes = size.flip(0).clamp_min(0), axes.flip(1)
-    points = (axes * size.sqrt())[:, :2].unflatten(0, (len(POWERS), 2))
-    at = list(POWERS)
-    fixed = torch.stack([points[at.index("increased"), 0, 0], points[at.index("reduced"), 0, 1]])
-    points = points * torch.where(fixed < 0, -1.0, 1.0)
-    return {
-        "increment_error": {n: stacked_relative_error(*change) for n, change in changes.items()},
-        "increment_plane": {
-            "share": float(size[:2].sum() / size.sum()),
-            **{
-                name: dict(zip(("exact", "leading"), pair, strict=True))
-                for name, pair in zip(changes, points.tolist(), strict=True)
-            },
-        },
     }
 
 

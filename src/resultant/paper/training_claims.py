@@ -17,7 +17,7 @@ from resultant.paper.artefact import (
 )
 from resultant.paper.controls import control_config, control_table
 from resultant.paper.evidence import Evidence, trained_as
-from resultant.paper.historical import POLICIES
+from resultant.paper.historical import POLICIES, STRENGTHS, increment_errors
 from resultant.paper.plan import official
 from resultant.paper.records import paired
 from resultant.paper.rules import (
@@ -288,7 +288,11 @@ def _historical(evidence: Evidence) -> Iterator[Claim]:
         rule = "each mean over networks within a quarter of the printed one"
         yield judged("sec:historical-power-temperature", text, paper, ours, near, rule)
     text = "Power family: error of leading gradient increments (%)"
-    known = [v for name in ("reduced", "increased") for v in values(f"increments.{name}")]
+    known = []
+    for policy in POLICIES.values():
+        told = [increment_errors(r) for r in evidence.records.seeds(config, *policy).values()]
+        last = (Value.of([each[s][1][-1] for each in told if each]) for s in STRENGTHS)
+        known += [v for v in last if v is not None]
     if not known:
         yield waiting("sec:historical-gradient", text, "8.82 to 10.18", "power")
         return
