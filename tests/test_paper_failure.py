@@ -14,7 +14,7 @@ from resultant import vmf_score
 from resultant.bessel import bessel_ratio
 from resultant.evaluation import cifar_features
 from resultant.paper import Evidence, Records
-from resultant.paper.failure import failing_claims, failing_state, realization
+from resultant.paper.failure import Training, Trainings, failing_claims, realization
 from resultant.paper.plan import PLANS, PlannedJob, controlled, missing
 from resultant.paper.run import last_states
 from resultant.presets import Run
@@ -66,13 +66,13 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     assert found[1]["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
 
 
-def networks(**changes: Any) -> list[dict[str, Any]]:
-    config = controlled("cifar100", 10, prior=0.0)
-    last = {"native": {"kappa_min": 86.0}, "temperature": {"kappa_min": 5.4}}
-    return [
-        record(config, name, 0.0, 0, last=last[name] | changes.get("last", {}))
-        for name in ("native", "temperature")
-    ]
+def network(realization: str, kappa: float, loss: float, **others: Any) -> dict[str, Any]:
+    config, last = controlled("cifar100", 10, prior=0.0), {"kappa_min": kappa, "loss": loss}
+    return record(config, realization, 0.0, 0, last=last, **others)
+
+
+def networks() -> list[dict[str, Any]]:
+    return [network("native", 86.0, 1.5), network("temperature", 5.4, 21.8)]
 
 
 def ended(
@@ -90,6 +90,11 @@ def ended(
     }
 
 
+def kept_of(evidence: Evidence) -> Training | None:
+    found = Trainings.of(evidence)
+    return found and found.kept()
+
+
 def test_claims() -> None:
     nothing = [c.verdict for c in failing_claims(Evidence(Records()))]
     assert nothing == ["not run yet"] * 6
@@ -97,7 +102,6 @@ def test_claims() -> None:
     least, *rest = failing_claims(Evidence(Records(found)))
     assert [least.verdict, *(c.verdict for c in rest)] == ["holds", *["not run yet"] * 5]
     assert least.ours == "5.4 (native 86); n = 1 and 1" and least.text.endswith("at its end")
-    assert failing_state(Evidence(Records(found))) is None
     for state, verdict in (
         (ended(72.3, 1, 79.1), "holds"),
         (ended(2.3, 90, 0.5, 0.31, 9.4), "does not hold"),
@@ -105,12 +109,28 @@ def test_claims() -> None:
     ):
         found[1]["ended"] = state
         evidence = Evidence(Records(found))
-        assert failing_state(evidence) == state
+        assert (kept := kept_of(evidence)) and kept.state == state
         assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 5
     accuracy, target = [c.ours for c in failing_claims(evidence)][-2:]
     assert (accuracy, target) == ("36.0; n = 1", "7.2000; n = 1")
-    flat = networks(last={"kappa_min": 80.0})
+    flat = [found[0], network("temperature", 80.0, 1.6)]
     assert next(failing_claims(Evidence(Records(flat)))).verdict == "does not hold"
+
+
+def test_a_seed_that_was_trained_twice() -> None:
+    """One training loses a class, another of the same seed does not: that leaves it open, and so
+    does what the spared one does, until the end of the other is kept."""
+    native, lost = networks()
+    spared = network("temperature", 53.0, 2.0, ended=ended(2.3, 90, 0.5))
+    evidence = Evidence(Records([native, lost, spared]))
+    least, *rest = failing_claims(evidence)
+    assert least.ours == "53, 5.4 (native 86); n = 2 and 1" and least.verdict == "not settled"
+    assert [c.verdict for c in rest] == [*["not settled"] * 3, "holds", "holds"]
+    assert rest[0].why.endswith("it kept its classes, and none that lost one has its end")
+    lost["ended"] = ended(72.3, 1, 79.1)
+    evidence = Evidence(Records([native, lost, spared]))
+    assert (kept := kept_of(evidence)) and kept.state == lost["ended"]
+    assert [c.verdict for c in failing_claims(evidence)] == ["not settled", *["holds"] * 5]
 
 
 def test_figure_says_what_it_shows() -> None:
@@ -119,11 +139,12 @@ def test_figure_says_what_it_shows() -> None:
     assert note.endswith("panel (b) is of a native state until the failing one is trained.")
     found[1]["ended"] = ended(72.3, 1, 79.1)
     outcome = realization(Evidence(Records(found)))
-    assert "star: the last state" in outcome.notes[0] and outcome.parts["failing state"]
+    assert "star and panel (b): the last state" in outcome.notes[0]
+    assert outcome.parts["failing state"]
 
 
 def test_a_record_without_the_last_state_is_missing() -> None:
-    jobs, found = PLANS["failure"].jobs(), networks()
+    jobs, found = PLANS["failure"].jobs((0,)), networks()
     assert [len(job.runs) for job in missing(jobs, Records(found))] == [2]
     found[0]["ended"] = ended(2.3, 90, 0.5)
     (left,) = missing(jobs, Records(found))

@@ -19,6 +19,7 @@ from resultant.frozen.measures import calibration_error, confidence_bins
 from resultant.paper import advice, guide
 from resultant.paper.advice import Reach, whether
 from resultant.paper.artefact import Change
+from resultant.paper.failure import Training, Trainings
 from resultant.paper.intervals import Interval, over_queries, over_seeds
 from resultant.paper.plan import IMBALANCES
 from resultant.paper.summary import SPACES
@@ -274,18 +275,13 @@ def test_strength() -> None:
 
 def test_failure() -> None:
     assert advice.failure(None).missing == "failure"
-    losses = {"native": 2.2452, "temperature": 72.3403, "preserve": 2.1502, "angular": 2.1503}
-
-    def state(losses: dict[str, float]) -> dict[str, Any]:
-        rows = {rule: {"cross_entropy": loss} for rule, loss in losses.items()}
-        return {"same_state": rows, "intercepts": {"temperature": 79.1}}
-
-    failed = advice.failure(state(losses))
-    assert failed.text.startswith("Edit slopes, not temperatures: direct temperature fails on one")
-    assert "temperature 72.34" in failed.text and "intercept 79.1" in failed.text
-    assert not failed.missing and len(failed.text) < 300
-    kept = advice.failure(state(losses | {"temperature": 2.3})).text
-    assert kept.startswith("Direct temperature was not seen to fail on one network")
+    native, spared = Training(86.0, 1.53, None), Training(53.0, 2.05, None)
+    failed = advice.failure(Trainings([spared, Training(7.4, 21.8, None)], [native]))
+    assert failed.text.startswith("Do not train with direct temperature on CIFAR-100 IF 10 with a")
+    assert "in 1 of 2 trainings, which end at a loss of 2.05, 21.8, native ones at" in failed.text
+    assert not failed.missing and len(failed.text) < 350
+    kept = advice.failure(Trainings([spared], [native])).text
+    assert kept.startswith("Direct temperature did not fail on") and "in 0 of 1" in kept
 
 
 def test_restraint() -> None:

@@ -48,7 +48,7 @@ def test_other_plans() -> None:
         "controls": 74,
         "power": 36,
         "official": 4,
-        "failure": 2,
+        "failure": 6,
         "beyond": 30,
         "members": 6,
     }
@@ -357,7 +357,7 @@ def test_the_pace_of_the_records_foretells_them() -> None:
 def test_standing(tmp_path: Path) -> None:
     rows = {name: row for name, *row in standing(tmp_path)}
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
-    assert rows["failure"][2].startswith("1 job, 2 runs, 16 million views: 2 minutes")
+    assert rows["failure"][2].startswith("1 job, 6 runs, 47 million views: 4 minutes")
     job = PLANS["official"].jobs()[0]
     made = [
         {"realization": r.realization, "beta": r.beta, "seed": r.seed, "config": asdict(job.config)}

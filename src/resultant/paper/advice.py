@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from resultant.frozen import Recommendation
 from resultant.paper.artefact import SIGNIFICANCE
+from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval
 from resultant.paper.rules import holm, span
 from resultant.paper.summary import SPACES
@@ -297,23 +298,20 @@ def strength(by_beta: Mapping[float, Effects]) -> Sentence:
     return Sentence("Strength", short(lambda n: f"{text} {grouped(best, words, n)} (table)."))
 
 
-def failure(state: Mapping[str, Any] | None) -> Sentence:
-    """The state of a network trained by direct temperature (sec:same-state-diagnostic)."""
-    topic = "Failure of direct temperature"
-    if state is None:
-        text = (
-            "CIFAR-100 IF 10 with a uniform prior is where the paper saw direct temperature fail."
+def failure(trainings: Trainings | None) -> Sentence:
+    """What became of trainings by direct temperature (sec:same-state-diagnostic)."""
+    topic, where = "Failure of direct temperature", "CIFAR-100 IF 10 with a uniform prior"
+    if trainings is None:
+        return Sentence(
+            topic, f"{where} is where the paper saw direct temperature fail.", "failure"
         )
-        return Sentence(topic, text, "failure")
-    losses = {rule: row["cross_entropy"] for rule, row in state["same_state"].items()}
-    advice = "Direct temperature was not seen to fail"
-    if losses.get("temperature", 0.0) > 2 * losses["native"]:
-        advice = "Edit slopes, not temperatures: direct temperature fails"
-    said = ", ".join(f"{rule} {loss:.4g}" for rule, loss in losses.items())
-    drift = state["intercepts"].get("temperature", float("nan"))
+    lost = sum(map(trainings.lost, trainings.edited))
+    advice = "Do not train with direct temperature" if lost else "Direct temperature did not fail"
+    edited, native = (", ".join(f"{t.loss:.3g}" for t in each) for each in trainings)
     text = (
-        f"{advice} on one network of CIFAR-100 IF 10, uniform prior. Cross-entropy {said}, largest "
-        f"change of an intercept {drift:.3g} (twice native counts as failing; fig:realization)."
+        f"{advice} on {where}: a class collapsed in {lost} of {len(trainings.edited)} trainings, "
+        f"which end at a loss of {edited}, native ones at {native}; a class counts as collapsed "
+        "with a kappa below a tenth of the least of native ones (fig:realization)."
     )
     return Sentence(topic, text)
 

@@ -143,7 +143,9 @@ def _again(evidence: Evidence) -> Iterator[str]:
         pairs = [[dig(r, path) for path in paths] for r in (old, kinds[old["seed"]])]
         if old["realization"] == "native" and None not in (*pairs[0], *pairs[1]):
             first, second = (" / ".join(f"{100 * v:.2f}" for v in pair if v) for pair in pairs)
-            told.append(f"{old['config']['dataset']} seed {old['seed']} {first}, again {second}")
+            config = old["config"]
+            which = f"{config['dataset']} IF {config['imbalance']:g} prior {config['prior']:g}"
+            told.append(f"{which} seed {old['seed']} {first}, again {second}")
     if told:
         yield (
             "Trained twice with the same recipe and seed, the first record set aside above "

@@ -23,7 +23,7 @@ from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
 from resultant.paper.controls import control_config
 from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence
-from resultant.paper.failure import failing_state
+from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval, over_queries, over_seeds, resampled
 from resultant.paper.networks import Reader, at_path, by_place, less, on_grid, over_networks
 from resultant.paper.plan import SETS, controlled, stronger_views
@@ -285,7 +285,7 @@ def sentences(
         ],
         "When not to": [
             advice.confidence(found["NLL"], found["ECE"]),
-            advice.failure(failing_state(evidence)),
+            advice.failure(Trainings.of(evidence)),
             advice.restraint(reaches),
         ],
     }

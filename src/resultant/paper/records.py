@@ -70,6 +70,14 @@ class Records:
         """The records of one kind of run, by seed."""
         return dict(sorted(self.by_kind.get(identity(config, realization, beta), {}).items()))
 
+    def trainings(
+        self, config: TrainConfig, realization: str = "native", beta: float = 0.0
+    ) -> list[Record]:
+        """The records of one kind of run by seed, and then those that were set aside."""
+        kind = identity(config, realization, beta)
+        aside = [record for record in self.set_aside if of_record(record) == kind]
+        return [*self.seeds(config, realization, beta).values(), *aside]
+
     def values(
         self,
         config: TrainConfig,
@@ -131,5 +139,5 @@ def append(path: Path, records: Sequence[Record]) -> None:
     write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *records]))
 
 
-def _fullness(record: Record) -> tuple[bool, int]:
-    return "analysis" in record, len(record.get("probes", {}))
+def _fullness(record: Record) -> tuple[bool, bool, int]:
+    return "ended" in record, "analysis" in record, len(record.get("probes", {}))
