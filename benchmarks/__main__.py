@@ -11,10 +11,8 @@ from pathlib import Path
 import scipy
 import torch
 
-from benchmarks import ROOT, accuracy, render, speed
+from benchmarks import HERE, ROOT, accuracy, render, speed
 from resultant.checkpoint import write_text
-
-HERE = ROOT / "benchmarks"
 
 
 def processor() -> str:

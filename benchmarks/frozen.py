@@ -30,13 +30,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from benchmarks import parser
 from resultant.checkpoint import write_text
 from resultant.classes import ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen import FrozenSpace, analyze_space
 from resultant.gain import class_scores
 
-HERE = Path(__file__).parent
 TAU = 0.1
 LATENT = 24
 
@@ -209,24 +209,22 @@ def updated(known: dict[str, Any], rows: list[dict[str, Any]], threads: int, dev
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
-    parser.add_argument("sizes", nargs="*", metavar="SIZE", help=", ".join([*SIZES, "large"]))
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, help="2, on a device as many as there are cores")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    options = parser("frozen", __doc__)
+    options.add_argument("sizes", nargs="*", metavar="SIZE", help=", ".join([*SIZES, "large"]))
+    options.add_argument("--device", default="cpu", help="cpu or cuda")
+    options.add_argument("--threads", type=int, help="2, on a device as many as there are cores")
+    options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = options.parse_args()
     device = given.device
     if device != "cpu" and "large" in given.sizes:
-        parser.error("expected --device cpu for the size large")
+        options.error("expected --device cpu for the size large")
     threads = given.threads or (2 if device == "cpu" else os.cpu_count() or 1)
     if given.folder is not None:
         child(given.sizes[0], given.folder, threads, device)
         return
     rows = [measure(name, threads, device) for name in given.sizes or SIZES]
-    before = HERE / "frozen.json"
-    known = json.loads(before.read_text()) if before.exists() else {}
-    out = Path(os.environ.get("OUT", HERE)) / "frozen.json"
-    write_text(out, json.dumps(updated(known, rows, threads, device), indent=1) + "\n")
+    known = json.loads(given.out.read_text()) if given.out.exists() else {}
+    write_text(given.out, json.dumps(updated(known, rows, threads, device), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ python -m benchmarks.gpu
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 import resultant
+from benchmarks import parser
 from resultant._evaluate import Columns
 from resultant.checkpoint import write_text
 
@@ -48,6 +47,7 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def main() -> None:
+    out = parser("gpu", __doc__).parse_args().out
     torch.manual_seed(0)
     rows: list[dict[str, object]] = []
     for dtype in (torch.float32, torch.float64):
@@ -88,7 +88,6 @@ def main() -> None:
             )
             print(rows[-1], flush=True)
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
-    out = Path(os.environ.get("OUT", Path(__file__).parent)) / "gpu.json"
     write_text(out, json.dumps(result, indent=1) + "\n")
 
 

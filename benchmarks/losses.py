@@ -13,11 +13,9 @@ device only a small agreement is checked.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +23,7 @@ from torch import Tensor
 from torch.autograd import DeviceType
 from torch.nn import functional
 
+from benchmarks import parser
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.loss_tables import REPLAYED
 from resultant.checkpoint import write_text
@@ -206,6 +205,7 @@ def measured(
 
 
 def main() -> None:
+    out = parser("losses", __doc__).parse_args().out
     torch.manual_seed(0)
     if not torch.cuda.is_available():
         print(f"no CUDA device; the two ways agree to {agreement('cpu'):.1e}")
@@ -239,7 +239,6 @@ def main() -> None:
         "rows": rows,
         "kernels": {"what": f"2 x {N} x {C}, p = {p}, native", "rows": largest},
     }
-    out = Path(os.environ.get("OUT", Path(__file__).parent)) / "losses.json"
     write_text(out, json.dumps(result, indent=1) + "\n")
 
 

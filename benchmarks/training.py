@@ -6,15 +6,14 @@ python -m benchmarks.training
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from benchmarks import parser
 from benchmarks.gpu import milliseconds
 from resultant import _norm_kernel
 from resultant.batches import CifarBatches
@@ -212,6 +211,7 @@ def photographs(device: torch.device, **changes: Any) -> list[dict[str, object]]
 
 
 def main() -> None:
+    out = parser("training", __doc__).parse_args().out
     torch.backends.cudnn.benchmark = True
     result = {
         "device": torch.cuda.get_device_name(),
@@ -222,7 +222,6 @@ def main() -> None:
         "steps": steps(),
         "photographs": photographs(torch.device("cuda")),
     }
-    out = Path(os.environ.get("OUT", Path(__file__).parent)) / "training.json"
     write_text(out, json.dumps(result, indent=1) + "\n")
 
 
