@@ -354,11 +354,19 @@ def test_verify_fails(
         details = {"bad": float("nan"), "far": float("inf")}
         return Check("wrong", "eq:none", "two is one", "1", "2", False, details, note="a note")
 
+    def unsaid() -> Check:
+        return Check("unsaid", "eq:none", "two is small", "1", "2", None)
+
     monkeypatch.setitem(CHECKS, "wrong", wrong)
-    call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "wrong", "leading-gain"]
+    monkeypatch.setitem(CHECKS, "unsaid", unsaid)
+    call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "unsaid"]
+    assert cli.main([*call, "--strict"]) == 0
+    assert "1 of 1 not settled: unsaid" in capsys.readouterr().out
+    call += ["wrong", "leading-gain"]
     assert cli.main([*call, "--strict"]) == 1
     shown = capsys.readouterr().out
-    assert "1 of 2 do not hold: wrong" in shown and "a note" in shown
+    assert "1 of 3 do not hold: wrong" in shown and "a note" in shown
+    assert "1 of 3 not settled: unsaid" in shown and shown.count("not settled") == 2
     # A finding, and no failure of the command.
     assert cli.main(call) == 0
     record = json.loads((tmp_path / "verify.json").read_text())

@@ -19,7 +19,7 @@ class OfChecks(Evidence):
 
     def _check(self, name: str) -> Any:
         assert name in CHECKS
-        said = {"claim": name, "paper": "", "ours": "", "holds": True}
+        said = {"claim": name, "paper": "", "ours": "", "verdict": "holds"}
         return SimpleNamespace(name=name, draw=lambda: None, **said)
 
 

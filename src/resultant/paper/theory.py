@@ -28,10 +28,7 @@ FIGURES = {
 
 def theory_figure(names: tuple[str, ...], evidence: Evidence) -> Outcome:
     checks = [evidence.check(name) for name in names]
-    notes = [
-        f"{c.claim}: paper {c.paper}; ours {c.ours}; {'holds' if c.holds else 'does not hold'}."
-        for c in checks
-    ]
+    notes = [f"{c.claim}: paper {c.paper}; ours {c.ours}; {c.verdict}." for c in checks]
     drawings = {c.name: c.draw for c in checks if c.draw is not None}
     return Outcome(drawings=drawings, parts=dict.fromkeys(names, True), notes=notes)
 

@@ -20,8 +20,9 @@ class Check:
     """One claim of the paper beside what was computed here.
 
     ``label`` is the paper's, ``paper`` and ``ours`` are what the table shows, ``details`` holds
-    every number and grid, of types that JSON has. ``draw`` makes the figure, if there is one.
-    ``note`` says under the table what the row leaves out.
+    every number and grid, of types that JSON has. ``holds`` is None where what is computed decides
+    neither for the claim nor against it. ``draw`` makes the figure, if there is one. ``note`` says
+    under the table what the row leaves out.
     """
 
     name: str
@@ -29,10 +30,14 @@ class Check:
     claim: str
     paper: str
     ours: str
-    holds: bool
+    holds: bool | None
     details: dict[str, Any] = field(default_factory=dict)
     draw: Callable[[], Figure] | None = None
     note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return "not settled" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
 def grid(*axes: Numbers) -> tuple[Tensor, ...]:

@@ -49,14 +49,17 @@ def verify(options: Verify) -> int:
     for check, _, _ in results:
         if check.note:
             console.print(f"{check.name}: {check.note}", style="dim", highlight=False)
-    failed = [check.name for check, _, _ in results if not check.holds]
-    if failed:
-        console.print(f"{len(failed)} of {len(results)} do not hold: {', '.join(failed)}")
-    else:
-        console.print(f"all {len(results)} hold")
+    checks = [check for check, _, _ in results]
+    failed, left = ([c.name for c in checks if c.holds is verdict] for verdict in (False, None))
+    for names, what in ((failed, "do not hold"), (left, "not settled")):
+        if names:
+            console.print(f"{len(names)} of {len(checks)} {what}: {', '.join(names)}")
+    if not failed and not left:
+        console.print(f"all {len(checks)} hold")
     return 1 if options.strict and failed else 0
 
 
+STYLES = {True: "green", False: "bold red", None: "yellow"}
 # A check, its seconds, and the files of its figure.
 Result = tuple["Check", float, list[Path]]
 
@@ -102,7 +105,7 @@ def table(results: Sequence[Result], path: Path) -> Any:
         shown.add_column(name, ratio=ratio, overflow="fold")
     shown.add_column("verdict", no_wrap=True)
     for check, _, _ in results:
-        verdict = "[green]holds[/]" if check.holds else "[bold red]does not hold[/]"
+        verdict = f"[{STYLES[check.holds]}]{check.verdict}[/]"
         claim = f"{check.claim}\n[dim]{check.name}, {check.label}[/]"
         shown.add_row(claim, check.paper, check.ours, verdict)
     return shown

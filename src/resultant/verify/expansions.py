@@ -131,23 +131,27 @@ def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
 def second_order_error(
     approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
 ) -> Check:
-    """The size of the second-order error; the paper's grid is not given, so ours is stated."""
+    """The size of the second-order error. The paper does not give its grid, and the error falls
+    with the cube of the dimension: some grid has the printed median wherever medians of ours lie on
+    both of its sides, which is not against the claim, nor for it."""
     axes = (RHO, LAMBDA, T)
     errors = joint_errors(approximation, p, axes, 2).abs()
     low, first, median, third, high = quantiles(errors, (0.05, 0.25, 0.5, 0.75, 0.95))
-    printed = 2.32e-7
+    printed, medians = 2.32e-7, errors.median(1).values.tolist()
+    least, most = min(medians), max(medians)
     return Check(
         name="second-order-error",
         label="sec:numerical-expansion-validation",
         claim="median |error| of the second-corrected score, joint grid",
         paper=f"{printed:.2e} (grid not given)",
         ours=f"{median:.2e} ({first:.1e} to {third:.1e})",
-        holds=first <= printed <= third,
+        holds=None if least <= printed <= most else False,
         details={
             "grid": {"p": p, "rho": RHO, "lambda": LAMBDA, "t": T},
-            "rule": "the printed median lies between the quartiles of our grid",
+            "rule": f"grid not given: medians of ours are {most:.1e} at p = {p[0]} to {least:.1e} "
+            f"at {p[-1]}; one outside of these is against it",
             "quantiles": {"5%": low, "25%": first, "50%": median, "75%": third, "95%": high},
-            "median_by_p": dict(zip(map(str, p), errors.median(1).values.tolist(), strict=True)),
+            "median_by_p": dict(zip(map(str, p), medians, strict=True)),
         },
     )
 
