@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import tarfile
 import zipfile
@@ -21,6 +22,7 @@ from PIL import Image
 
 from resultant.data import cifar
 from resultant.data._batch import read_batch
+from resultant.data._torchvision import torchvision_module
 from resultant.data.cifar import KINDS, load_cifar
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -224,6 +226,25 @@ def test_download_goes_through_torchvision(tmp_path: Path, monkeypatch: Any) -> 
 
     monkeypatch.setattr(datasets, "CIFAR100", fetch)
     same(load_cifar("cifar100", tmp_path, download=True), parts)
+
+    def fails(root: str, download: bool) -> None:
+        raise RuntimeError("File not found or corrupted.")
+
+    monkeypatch.setattr(datasets, "CIFAR10", fails)
+    with pytest.raises(OSError, match=f"download cifar10 to {tmp_path}, got: File not found"):
+        load_cifar("cifar10", tmp_path, download=True)
+
+
+def test_a_torchvision_for_another_torch_is_named(monkeypatch: Any) -> None:
+    def fails(name: str) -> None:
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.setattr("importlib.import_module", fails)
+    expected = rf"for torch {re.escape(torch.__version__)}, got torchvision \d.*::nms does not"
+        rf"built for torch {re.escape(torch.__version__)}, got torchvision \d.*::nms does not"
+    )
+    with pytest.raises(ValueError, match=expected):
+        torchvision_module("datasets")
 
 
 class Runs:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from resultant.data._batch import read_batch
 from resultant.data._npy import read_npz
+from resultant.data._torchvision import torchvision_module
 from resultant.data.longtail import long_tail_indices
 from resultant.data.sheets import pixels, read_sheets
 
@@ -166,9 +167,11 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
         raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")
     kind, root = KINDS[name], Path(root)
     if download:
-        from torchvision import datasets
-
-        (datasets.CIFAR10 if name == "cifar10" else datasets.CIFAR100)(str(root), download=True)
+        fetch = getattr(torchvision_module("datasets"), name.upper())
+        try:
+            fetch(str(root), download=True)
+        except RuntimeError as error:
+            raise OSError(f"expected to download {name} to {root}, got: {error}") from error
     train, test, held = _find(kind, root)()
     parts = [*_checked(kind, "train", train, root, held), *_checked(kind, "test", test, root)]
     positions = None if held is None else torch.from_numpy(held.astype(np.int64))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from resultant.data._torchvision import torchvision_module
 from resultant.data.lists import ImageList
 
 Channels = tuple[float, float, float]
@@ -31,7 +32,7 @@ def contrastive_view(mean: Channels | None, std: Channels | None, size: int = 22
 
     A view is [3, size, size], normalized float32; without a ``mean`` uint8, a quarter to move.
     """
-    from torchvision.transforms import v2
+    v2 = torchvision_module("transforms.v2")
 
     jitter = v2.RandomApply([v2.ColorJitter(*JITTER)], p=0.8)
     return _view(_crop(size) + [jitter, v2.RandomGrayscale(p=0.2)], mean, std)
@@ -43,8 +44,8 @@ def classification_view(mean: Channels | None, std: Channels | None, size: int =
     The RandAugment is timm's: mstd, the noise of the magnitude, and the half chance of each of
     its operations are not in torchvision's, whose magnitudes have another scale as well.
     """
+    v2 = torchvision_module("transforms.v2")
     from timm.data.auto_augment import rand_augment_transform
-    from torchvision.transforms import v2
 
     fill = (0.5, 0.5, 0.5) if mean is None else mean
     settings = {
@@ -57,19 +58,19 @@ def classification_view(mean: Channels | None, std: Channels | None, size: int =
 
 def evaluation_view(mean: Channels | None, std: Channels | None, size: int = 224) -> View:
     """Shorter side to 256 (for size 224, in proportion otherwise), then the centre."""
-    from torchvision.transforms import v2
+    v2 = torchvision_module("transforms.v2")
 
     return _view([v2.Resize(size * 256 // 224), v2.CenterCrop(size)], mean, std)
 
 
 def _crop(size: int) -> list[Any]:
-    from torchvision.transforms import v2
+    v2 = torchvision_module("transforms.v2")
 
     return [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]
 
 
 def _view(steps: list[Any], mean: Channels | None, std: Channels | None) -> View:
-    from torchvision.transforms import v2
+    v2 = torchvision_module("transforms.v2")
 
     if (mean is None) != (std is None):
         raise ValueError(f"expected both mean and std, or neither, got {mean} and {std}")
