@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
+from scipy.stats import norm
 from torch import Tensor
 
 from frozen_data import TAU, C, fitted, ratio, rows, score, small_space
@@ -30,6 +31,7 @@ def test_interval_over_queries_is_the_paired_one() -> None:
     assert found[:3] == pytest.approx((known.gain, known.low, known.high), rel=1e-12)
     assert over_queries(after, before, 100.0).mean == pytest.approx(100 * known.gain)
     assert over_queries(after, after)[:3] == (0, 0, 0) and over_queries(after, after).sign == 0
+    assert over_queries(after, after).p is None
 
 
 @pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
@@ -65,6 +67,8 @@ def test_resampled_mean() -> None:
     x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
     found = resampled(len(x), lambda at: float(x[at].mean()), draws=2000)
     normal = over_queries(x, torch.zeros_like(x))
+    spread = float(x.std(correction=0)) / len(x) ** 0.5
+    assert normal.p == pytest.approx(2 * norm.sf(abs(normal.mean) / spread))
     assert found.mean == pytest.approx(normal.mean)
     assert found.low is not None and found.high is not None and normal.low and normal.high
     assert found.high - found.low == pytest.approx(normal.high - normal.low, rel=0.08)

@@ -16,13 +16,13 @@ from paper_evidence import OfSpaces
 from resultant.paper import Evidence, Records, claims
 from resultant.paper.artefact import Change, Claim
 from resultant.paper.claims import frozen_claims, prior_claims, theory_claims
+from resultant.paper.intervals import over_settings
 from resultant.paper.plan import controlled, official
 from resultant.paper.rules import (
     alike,
     borne_out,
     by_network,
     holm,
-    over_settings,
     reaching,
     seen,
     within,
@@ -70,19 +70,19 @@ def test_mean_over_settings_by_welch() -> None:
     assert found is not None
     wanted: Any = ttest_ind(a, b, equal_var=False)
     low, high = wanted.confidence_interval(0.95)
-    assert found[0].mean == pytest.approx((statistics.fmean(a) - statistics.fmean(b)) / 2)
-    assert found[0][1:3] == (pytest.approx(low / 2), pytest.approx(high / 2))
-    assert found[1] == pytest.approx(wanted.pvalue) and found[0].n == 9
+    assert found.mean == pytest.approx((statistics.fmean(a) - statistics.fmean(b)) / 2)
+    assert found[1:3] == (pytest.approx(low / 2), pytest.approx(high / 2))
+    assert found.p == pytest.approx(wanted.pvalue) and found.n == 9
     # A single setting is the paired t test, and many networks do not make one count for more.
     alone = over_settings([a])
     assert alone is not None
-    assert alone[1] == pytest.approx(ttest_1samp(a, 0.0).pvalue)  # type: ignore[attr-defined]
+    assert alone.p == pytest.approx(ttest_1samp(a, 0.0).pvalue)  # type: ignore[attr-defined]
     many = over_settings([[1.0, 1.2] * 6, [0.0, 0.2]])
-    assert many is not None and many[0].mean == pytest.approx(0.6)
+    assert many is not None and many.mean == pytest.approx(0.6)
     assert over_settings([]) is None
     for known in ([[1.0], [0.5, 0.6]], [[1.0, 1.0], [2.0, 2.0]]):
         single = over_settings(known)
-        assert single is not None and single[1] is None and single[0].low is None
+        assert single is not None and single.p is None and single.low is None
 
 
 def test_readouts_of_a_network_count_once() -> None:
@@ -207,19 +207,14 @@ def test_frozen_claims_are_of_means() -> None:
     assert lower.verdict == "holds"
 
 
-@pytest.mark.parametrize(
-    ("medians", "verdict"), [((1e-6, 1e-9), "not settled"), ((1e-8, 1e-9), "does not hold")]
-)
-def test_error_over_an_unknown_grid(
-    medians: tuple[float, float], verdict: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("holds", [True, False, None])
+def test_claims_of_the_theory_are_those_of_the_checks(
+    holds: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evidence = of_records([])
-    by_p = dict(zip(("66", "130"), medians, strict=True))
-    check = Check("", "", "error", "", "", True, {"median_by_p": by_p, "rule": ""})
+    evidence, check = of_records([]), Check("", "", "error", "", "", holds, {"rule": "small"})
     monkeypatch.setattr(evidence, "check", lambda name: check)
     found = list(theory_claims(evidence))[:4]
-    assert [c.verdict for c in found] == ["holds", verdict, "holds", "holds"]
-    assert f"{medians[0]:.1e} at p = 66 to {medians[1]:.1e} at 130" in found[1].why
+    assert {(c.verdict, c.why) for c in found} == {(check.verdict, "small")}
 
 
 def test_claims_without_records() -> None:

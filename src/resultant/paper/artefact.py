@@ -53,8 +53,11 @@ def equal(values: Sequence[float]) -> bool:
 
 
 def said_p(p: float | None) -> str:
-    """A p value in three digits."""
-    return "–" if p is None else "< 0.001" if p < 0.0005 else f"{p:.3f}"
+    """A p value in three digits, in four where three do not tell it from the level."""
+    if p is None:
+        return "–"
+    near = abs(p - SIGNIFICANCE) < 0.0005
+    return "< 0.001" if p < 0.0005 else f"{p:.{4 if near else 3}f}"
 
 
 class Printed(NamedTuple):

@@ -11,20 +11,21 @@ import torch
 from torch import Tensor
 
 from resultant.frozen.measures import NORMAL
-from resultant.paper.artefact import equal
+from resultant.paper.artefact import SIGNIFICANCE, equal
 
 DRAWS = 400
 
 
 class Interval(NamedTuple):
-    """A mean over ``n`` queries, classes or ``seeds`` and its interval; none where a single seed
-    says nothing of it."""
+    """A mean over ``n`` queries, classes or ``seeds``, its interval, and the p value of the test
+    whose interval it is; neither where a single seed says nothing of it."""
 
     mean: float
     low: float | None
     high: float | None
     n: int
     seeds: bool = False
+    p: float | None = None
 
     @property
     def sign(self) -> int | None:
@@ -57,23 +58,40 @@ def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Interval:
     """The mean of the differences [N] of two rules on the same queries, with a normal interval; for
     hits that of `resultant.frozen.measures.paired_gain`."""
     d = scale * (after.double() - before.double())
-    mean, reach = float(d.mean()), NORMAL * float(d.std(correction=0)) / math.sqrt(len(d))
-    return Interval(mean, mean - reach, mean + reach, len(d))
+    mean, error = float(d.mean()), float(d.std(correction=0)) / math.sqrt(len(d))
+    reach, p = NORMAL * error, math.erfc(abs(mean) / error / math.sqrt(2)) if error else None
+    return Interval(mean, mean - reach, mean + reach, len(d), p=p)
 
 
 def over_seeds(differences: Sequence[float]) -> Interval | None:
     """The mean of paired differences over seeds with Student's interval: it has zero in it where
     the paired t test is not significant."""
+    return over_settings([differences])
+
+
+def over_settings(differences: Sequence[Sequence[float]]) -> Interval | None:
+    """The mean over settings of the means over networks, or seeds, with its interval.
+
+    The settings are those of the paper, not a sample of others, so that its variance is that of
+    the means within them; degrees of freedom by Welch and Satterthwaite, which for one setting are
+    Student's. No interval where a setting has one network, or nothing varies.
+    """
     from scipy.stats import t
 
-    n = len(differences)
+    n = sum(map(len, differences))
     if not n:
         return None
-    mean = statistics.fmean(differences)
-    if equal(differences):
+    mean = statistics.fmean(map(statistics.fmean, differences))
+    if min(map(len, differences)) < 2 or all(map(equal, differences)):
         return Interval(mean, None, None, n, True)
-    reach = float(t.ppf(0.975, n - 1)) * statistics.stdev(differences) / math.sqrt(n)
-    return Interval(mean, mean - reach, mean + reach, n, True)
+    parts = [statistics.variance(d) / len(d) / len(differences) ** 2 for d in differences]
+    freedom = sum(parts) ** 2 / sum(
+        v * v / (len(d) - 1) for v, d in zip(parts, differences, strict=True)
+    )
+    error = math.sqrt(sum(parts))
+    reach = float(t.ppf(1 - SIGNIFICANCE / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(mean) / error, freedom))
+    return Interval(mean, mean - reach, mean + reach, n, True, p)
 
 
 def resampled(

@@ -11,8 +11,8 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from resultant.paper.artefact import SIGNIFICANCE, Change, Value, equal, said_p
-from resultant.paper.intervals import Interval
+from resultant.paper.artefact import SIGNIFICANCE, Change, Value, said_p
+from resultant.paper.intervals import over_settings
 
 # How far a size may be from the printed one to be the same.
 FACTOR = 2.0
@@ -104,39 +104,14 @@ def by_network(changes: Sequence[Change]) -> list[list[float]]:
     ]
 
 
-def over_settings(differences: Sequence[Sequence[float]]) -> tuple[Interval, float | None] | None:
-    """The mean over settings of the means over networks, its 95 % interval and p value.
-
-    The settings are those of the paper, not a sample of others, so that its variance is that of
-    the means within them; degrees of freedom by Welch and Satterthwaite. Neither interval nor p
-    value where a setting has one network, or nothing varies.
-    """
-    from scipy.stats import t
-
-    if not differences:
-        return None
-    mean = statistics.fmean(map(statistics.fmean, differences))
-    n = sum(map(len, differences))
-    if min(map(len, differences)) < 2 or all(map(equal, differences)):
-        return Interval(mean, None, None, n, True), None
-    parts = [statistics.variance(d) / len(d) / len(differences) ** 2 for d in differences]
-    freedom = sum(parts) ** 2 / sum(
-        v * v / (len(d) - 1) for v, d in zip(parts, differences, strict=True)
-    )
-    error = math.sqrt(sum(parts))
-    reach = float(t.ppf(1 - SIGNIFICANCE / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Interval(mean, mean - reach, mean + reach, n, True), p
-
-
 def whole(changes: Sequence[Change]) -> str:
     """The mean over settings in words, its interval and p value."""
     found = over_settings(by_network(changes))
     if found is None:
         return "not known"
-    p = said_p(found[1])
-    said = "" if found[1] is None else f", p {p}" if p.startswith("<") else f", p = {p}"
-    return found[0].said() + said
+    p = said_p(found.p)
+    said = "" if found.p is None else f", p {p}" if p.startswith("<") else f", p = {p}"
+    return found.said() + said
 
 
 def borne_out(changes: Sequence[Change]) -> bool | None:
@@ -148,8 +123,8 @@ def borne_out(changes: Sequence[Change]) -> bool | None:
         for c in changes
     ]
     pooled = over_settings(by_network(toward))
-    p = None if pooled is None else pooled[1]
-    mean = pooled[0].mean if pooled is not None and p is not None and p < SIGNIFICANCE else 0.0
+    sure = pooled is not None and pooled.p is not None and pooled.p < SIGNIFICANCE
+    mean = pooled.mean if pooled is not None and sure else 0.0
     if seen(toward)[1] or mean < 0:
         return False
     return True if mean > 0 and all(c.ours and c.ours.mean > 0 for c in toward) else None

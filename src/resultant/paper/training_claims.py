@@ -18,6 +18,7 @@ from resultant.paper.artefact import (
 from resultant.paper.controls import control_config, control_table
 from resultant.paper.evidence import Evidence, trained_as
 from resultant.paper.historical import POLICIES, STRENGTHS, increment_errors
+from resultant.paper.intervals import over_settings
 from resultant.paper.plan import official
 from resultant.paper.records import paired
 from resultant.paper.rules import (
@@ -27,7 +28,6 @@ from resultant.paper.rules import (
     borne_out,
     by_network,
     counted,
-    over_settings,
     seen,
     span,
     spread,
@@ -157,7 +157,7 @@ def _pooled(changes: list[Change]) -> Iterator[Claim]:
         yield waiting(label, text, f"{every:+.2f}", "main")
         yield waiting(label, sized, f"{every:+.2f}", "main")
         return
-    (mean, low, high, n, _), p = found
+    mean, low, high, n, _, p = found
     ours = f"{whole(rows)}, n = {n}"
     about = {"tested": len(rows) // len(SPACES), "of": len(changes) // len(SPACES)}
     positive = None if p is None or p >= SIGNIFICANCE else mean > 0
