@@ -47,7 +47,7 @@ def test_other_plans() -> None:
         "joint": 72,
         "controls": 74,
         "power": 36,
-        "official": 4,
+        "official": 6,
         "failure": 6,
         "beyond": 30,
         "members": 6,
@@ -365,7 +365,7 @@ def test_standing(tmp_path: Path) -> None:
     ]
     append(tmp_path / "official.jsonl", made[:1])
     rows = {name: row for name, *row in standing(tmp_path)}
-    assert rows["official"][1] == "1 of 4" and rows["official"][2].startswith("2 jobs, 3 runs")
+    assert rows["official"][1] == "1 of 6" and rows["official"][2].startswith("2 jobs, 5 runs")
 
 
 def test_parts_of_a_job_have_folders_of_their_own() -> None:

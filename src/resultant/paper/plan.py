@@ -158,7 +158,7 @@ PLANS = {
         Plan("joint", "tab:joint-fc", (0, 1, 2), _joint),
         Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
         Plan("power", "tab:historical-power-temperature", (0, 1, 2), _power),
-        Plan("official", "ProCo's public recipe alone", (1, 2), _official),
+        Plan("official", "ProCo's public recipe alone", (0, 1, 2), _official),
         Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
         Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
