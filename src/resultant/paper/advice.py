@@ -1,37 +1,19 @@
-"""The sentences of the guide: what is advised hangs on the intervals alone, corrected for how many
-of them a sentence has."""
+"""The sentences of the guide: what is advised hangs on the intervals alone, corrected by Holm for
+how many of them a sentence has."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
-from typing import TypeVar
+from typing import NamedTuple
 
 from resultant.frozen import Recommendation
-from resultant.paper.artefact import SIGNIFICANCE
 from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval
 from resultant.paper.rules import holm, span
-from resultant.paper.summary import SPACES
 
-# A difference by place: a setting and a space, set apart by a comma.
+# Differences by place: a data set and a space, or whatever else they are of.
 Effects = Mapping[str, Interval]
-# What is said of the sign of an interval, None where it has none.
-Signs = Mapping[int | None, str]
-V = TypeVar("V")
-
-ACCURACY: Signs = {1: "better on", -1: "worse on", 0: "no effect seen on", None: "not tested on"}
-LOSS: Signs = {**ACCURACY, 1: "higher on", -1: "lower on"}
-STRENGTH: Signs = {sign: word.replace(" on", " at") for sign, word in ACCURACY.items()}
-
-# The letters that the names of some places may take, else they are counted, so that a sentence has
-# no more than that.
-LETTERS, LENGTH = (90, 45, 25, 0), 390
-
-# An edit that leaves all but this share of decisions as they are is not worth having.
-IDLE = 0.01
 
 
 @dataclass(frozen=True)
@@ -51,297 +33,254 @@ class Sentence:
         return f"{self.text} {lacking}: resultant reproduce run {self.missing}."
 
 
-def named(places: Iterable[str]) -> str:
-    """Places in words: a setting alone stands for both its spaces, and settings that differ in
-    the imbalance share a name."""
-    spaces: dict[str, list[str]] = {}
-    for place in places:
-        setting, _, space = place.rpartition(", ")
-        spaces.setdefault(setting or place, []).append(space)
-    shared: dict[tuple[str, str], list[str]] = {}
-    for setting, found in spaces.items():
-        name, mark, imbalance = setting.partition(" / ")
-        alone = f" ({found[0]})" if len(found) == 1 and found[0] in SPACES else ""
-        shared.setdefault((name + mark, alone), []).append(imbalance)
-    return " and ".join(f"{name}{', '.join(of)}{alone}" for (name, alone), of in shared.items())
+def untold(topic: str, plan: str) -> Sentence:
+    """What nothing was measured of."""
+    return Sentence(topic, f"{topic}: nothing measured.", plan)
 
 
-def grouped(
-    verdicts: Mapping[str, V],
-    words: Mapping[V, str],
-    letters: int,
-    effects: Effects | None = None,
-    digits: int = 2,
-) -> str:
-    """The places of each verdict in the order of ``words``, by name in so many ``letters``, with
-    the least and the largest mean of their ``effects``: by how much, or, unless there is more to
-    say, of those without one."""
-    parts, of = [], len(verdicts)
-    for verdict, word in words.items():
-        found = [place for place, own in verdicts.items() if own == verdict]
-        if not found:
-            continue
-        where, whole = named(found), len(found) == of
-        # All of them, or those without effect, need no names as much as others do.
-        if len(where) > letters / (2 if whole or verdict == 0 else 1):
-            where = f"all {of}" if whole else f"{len(found)} of {of}"
-        if effects and (verdict != 0 or whole):
-            means = span([effects[place].mean for place in found], digits, sign="+")
-            many = "mean" if len(found) == 1 else "means"
-            where += f" by {means}" if verdict != 0 else f" ({many} {means})"
-        parts.append(f"{word} {where}")
-    return "; ".join(parts)
+class Seen(NamedTuple):
+    """The places of differences that are positive, negative, and of no sign that was seen, by
+    Holm's correction for all of them; those without an interval are among the last."""
+
+    up: list[str]
+    down: list[str]
+    none: list[str]
+
+    @staticmethod
+    def of(effects: Effects) -> Seen:
+        tested = [place for place, i in effects.items() if i.p is not None]
+        kept = holm([effects[place].p or 0.0 for place in tested])
+        left = {place for place, keep in zip(tested, kept, strict=True) if keep}
+        up = [place for place in effects if place in left and effects[place].mean > 0]
+        down = [place for place in effects if place in left and effects[place].mean < 0]
+        return Seen(up, down, [place for place in effects if place not in (*up, *down)])
+
+    def any(self) -> bool:
+        return bool(self.up or self.down)
 
 
-def short(make: Callable[[int], str]) -> str:
-    """What is made with as many letters for names as leave it short."""
-    *first, least = map(make, LETTERS)
-    return next((text for text in first if len(text) <= LENGTH), least)
+def listed(told: Mapping[str, str], between: str = "; ") -> str:
+    """What is told of each place, a data set named once."""
+    shared: dict[str, list[str]] = {}
+    for place, text in told.items():
+        start, _, last = place.rpartition(" ")
+        shared.setdefault(start, []).append(f"{last} {text}".strip())
+    return between.join(f"{start} {', '.join(last)}".strip() for start, last in shared.items())
 
 
-def _freedom(interval: Interval) -> float:
-    """The degrees of freedom of its Student's t, infinite where it is normal."""
-    return interval.n - 1 if interval.seeds else float("inf")
+def places(names: Iterable[str]) -> str:
+    return listed(dict.fromkeys(names, ""), " and ")
 
 
-def p_value(interval: Interval) -> float:
-    """Of the two-sided test whose 95 % interval it is: below 0.05 where that leaves zero out. Of a
-    bootstrap the side towards zero is taken for that of a normal one."""
-    from scipy.stats import t
-
-    mean, low, high = interval[:3]
-    assert low is not None and high is not None
-    reach = mean - low if mean > 0 else high - mean
-    if not mean or not reach:
-        return float(not mean)
-    of = _freedom(interval)
-    return 2 * float(t.sf(abs(mean) / reach * t.ppf(1 - SIGNIFICANCE / 2, of), of))
+def numbers(effects: Effects, digits: int = 2) -> str:
+    """Every difference with its interval."""
+    return listed({place: i.said(digits) for place, i in effects.items()})
 
 
-def corrected(found: Mapping[str, Effects]) -> dict[str, dict[str, int | None]]:
-    """The signs of all differences of a sentence that are left by Holm's correction for their
-    number: 0 where none is, None where there is no interval."""
-    tested = [
-        (what, at) for what, own in found.items() for at, i in own.items() if i.sign is not None
-    ]
-    kept = holm([p_value(found[what][at]) for what, at in tested])
-    left = {key for key, keep in zip(tested, kept, strict=True) if keep}
-    return {
-        what: {
-            at: i.sign if (what, at) in left or i.sign is None else 0 for at, i in effects.items()
-        }
-        for what, effects in found.items()
-    }
+def means(effects: Effects, digits: int = 2) -> str:
+    """Their least and largest mean."""
+    return span([i.mean for i in effects.values()], digits, sign="+")
 
 
-def unseen(found: Mapping[str, Effects]) -> list[float]:
-    """The sizes below which differences of a sentence of m are not seen: half of each interval at
-    the level over m, which the first of Holm's steps asks for. None where nothing varies."""
-    from scipy.stats import t
-
-    sizes = []
-    every = [i for own in found.values() for i in own.values() if i.sign is not None]
-    for i in every:
-        assert i.low is not None and i.high is not None
-        wide = t.ppf(1 - SIGNIFICANCE / 2 / len(every), _freedom(i))
-        sizes.append((i.high - i.low) / 2 * float(wide / t.ppf(1 - SIGNIFICANCE / 2, _freedom(i))))
-    return [size for size in sizes if size > 0]
+def where(seen: Seen, up: str, down: str, none: str) -> str:
+    """What is advised of each kind of places, one clause for each that there is."""
+    clauses = zip((up, down, none), seen, strict=True)
+    text = "; ".join(f"{word} {places(found)}" for word, found in clauses if found)
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def agreed(signs: Iterable[int | None]) -> int | None:
-    """The sign on which all that was tested agree, 0 where nothing has one, None where they do not
-    agree."""
-    known = set(signs) - {0, None}
-    return None if len(known) > 1 else known.pop() if known else 0
-
-
-def advised(
-    topic: str,
-    words: Signs,
-    found: Mapping[str, Effects],
-    source: str,
-    missing: str = "",
-    signs: Signs = ACCURACY,
-    digits: int = 2,
-    unit: str = " points",
-    note: str = "",
-) -> Sentence:
-    """The one of the ``words`` that all differences bear out, what these are, by what is compared,
-    and a ``note``; ``source`` is where their intervals stand."""
-    left = corrected(found)
-    every = [sign for own in left.values() for sign in own.values()]
-    if not every:
-        return Sentence(topic, f"{topic}: nothing measured.", missing)
-    tested = sum(sign is not None for sign in every)
-    text = words[agreed(every)]
-    if not tested:
-        text = f"{topic}: not tested yet, for want of seeds"
-    elif not any(every) and (sizes := unseen(found)):
-        of = "the one interval" if len(sizes) == 1 else f"the median of {len(sizes)}"
-        text += f", but one below {median(sizes):.{digits}f}{unit} would go unseen ({of})"
-
-    def said(letters: int) -> str:
-        parts = [text]
-        for what, effects in found.items():
-            if effects:
-                parts.append(f"{what}: {grouped(left[what], signs, letters, effects, digits)}")
-        return f"{'. '.join(parts + [note] * bool(note))} ({source})."
-
-    return Sentence(topic, short(said), missing, begun=True)
-
-
-def whether(
-    act: str,
-    found: Mapping[str, Effects],
-    source: str = "table",
-    plan: str = "",
-    planned: int = 0,
-    signs: Signs = ACCURACY,
-    alone: str = "",
-    note: str = "",
-) -> Sentence:
-    """Whether to do something for accuracy; the ``plan`` has so many differences ``planned``. All
-    that it rests on may be ``alone``."""
-    rests = f" (tried: {alone} alone)" if alone else ""
-    words: Signs = {
-        1: f"{act[0].upper()}{act[1:]}{rests} where it was seen to help",
-        -1: f"Do not {act}{rests} where it was seen to harm",
-        0: f"{act[0].upper()}{act[1:]}{rests} or not: no effect was seen",
-        None: f"Measure before you {act}{rests}: it helps here and harms there",
-    }
-    missing = plan if sum(map(len, found.values())) < planned else ""
-    return advised(f"Whether to {act}", words, found, source, missing, signs, note=note)
-
-
-def cosine(less: Effects, same: float) -> Sentence:
-    """Whether kappa is needed at all once gains are equal; a share ``same`` of decisions is."""
-    words: Signs = {
-        1: "Take Pure Angular at beta 0, not cosine",
-        -1: "Take cosine, not Pure Angular at beta 0",
-        0: "Take cosine for Pure Angular at beta 0, which is simpler: no difference was seen",
-        None: "Measure before you choose between cosine and Pure Angular at beta 0",
-    }
-    what = f"{100 * same:.2f} % of decisions or more are the same, and cosine needs no kappa"
-    found = {f"{what}. Pure Angular less cosine (points)": less}
-    return advised("Pure Angular or cosine", words, found, "table")
-
-
-def realized(found: Mapping[str, Effects]) -> Sentence:
-    """How to realize an edit of frozen features: others less Pure Angular."""
-    words: Signs = {
-        1: "Try temperature and preserve too, for small differences from Pure Angular",
-        -1: "Take Pure Angular for an edit of frozen features",
-        0: "Realize an edit of frozen features as you like: no difference was seen",
-        None: "Measure which realization suits your frozen features",
-    }
-    return advised("Realization of an edit", words, found, "table")
-
-
-def confidence(nll: Effects, ece: Effects) -> Sentence:
-    """What the edit does to probabilities."""
-    harmed = "Calibrate after Pure Angular, or keep native, where probabilities matter and suffer"
-    words: Signs = dict.fromkeys((1, None), harmed) | {
-        -1: "Probabilities do not speak against Pure Angular",
-        0: "No effect of Pure Angular on probabilities was seen",
-    }
-    found = {"NLL": nll, "ECE": ece}
-    return advised("Probabilities", words, found, "table", signs=LOSS, digits=4, unit="")
+def equalize(native: Effects, missing: str = "") -> Sentence:
+    """Whether to equalize the gains of frozen features without a prior."""
+    topic = "Edit of frozen features"
+    if not native:
+        return untold(topic, missing)
+    clauses = where(
+        Seen.of(native),
+        "equalize the gains of frozen features on",
+        "keep them on",
+        "no effect of it was seen on",
+    )
+    text = f"{clauses} Pure Angular at beta 0 less native (points): {numbers(native)}."
+    return Sentence(topic, text, missing, begun=True)
 
 
 def choice(found: Mapping[str, Recommendation]) -> Sentence:
     """Which frozen rule to use: the best on one half of the queries, judged on the other."""
-    gains = {
-        place: Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries)
-        for place, r in found.items()
-    }
-    signs, parts = corrected({"": gains})[""], []
+    parts = []
     for place, r in found.items():
-        gain, name = gains[place], r.candidate
+        gain, name = Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries), r.candidate
         if name not in ("cosine", "native"):
             name += f" at beta {r.candidate_beta:g}"
-        use = f"use {name}" if signs[place] == 1 else "keep native"
-        numbers = "" if name == "native" else f" ({name} less native {gain.said()} points)"
-        parts.append(f"{named([place])}: {use}{numbers}")
-    advice = "Let half of the held-out queries choose a rule and the others judge it"
-    return Sentence("Choice of a rule", f"{advice}. So judged, {'; '.join(parts)}.")
+        use = f"use {name}" if gain.sign == 1 else "keep native"
+        less = "" if name == "native" else f" ({name} less native {gain.said()} points)"
+        parts.append(f"{place}: {use}{less}")
+    advice = "Let half of your held-out queries choose a rule and the others judge it"
+    return Sentence("Choice of a rule", f"{advice}, as resultant analyze does: {'; '.join(parts)}.")
 
 
-def prior(by_gamma: Mapping[float, Effects]) -> Sentence:
-    """Whether the edit of frozen features goes with a log prior of gamma."""
-    left = corrected({f"{gamma:g}": effects for gamma, effects in by_gamma.items()})
-    signs = {
-        place: agreed(own[place] for own in left.values() if place in own)
-        for place in by_gamma[0.0]
-    }
-    advice = "No turn of the edit by the prior was seen"
-    if None in signs.values():
-        advice = "Decide on edit and prior together"
-    words: Signs = {None: "turns on", 1: "is plus on", -1: "is minus on", 0: "is not seen on"}
-    gammas = ", ".join(f"{gamma:g}" for gamma in sorted(by_gamma))
-    text = f"{advice}. Over gamma {gammas} the sign of Pure Angular less native, where seen,"
-    return Sentence("Prior", short(lambda n: f"{text} {grouped(signs, words, n)} (table)."))
-
-
-def strength(by_beta: Mapping[float, Effects]) -> Sentence:
-    """By how much to edit frozen features: the most accurate beta by place."""
-    best: dict[str, str] = {}
-    left = corrected({f"{beta:g}": effects for beta, effects in by_beta.items()})
-    for place in by_beta[0.0]:
-        known = {beta: effects[place] for beta, effects in by_beta.items() if place in effects}
-        beta = max(known, key=lambda beta: known[beta].mean)
-        best[place] = f"{beta:g}" if left[f"{beta:g}"][place] == 1 else "none"
-    won = Counter(beta for beta in best.values() if beta != "none").most_common(1)
-    advice = f"Start from beta {won[0][0]}" if won else "Keep native"
-    betas = [f"{beta:g}" for beta in by_beta]
-    text = f"{advice}. Of beta {', '.join(betas)} the most accurate, where it beats native, is"
-    words = {beta: f"{beta} on" for beta in (*betas, "none")}
-    return Sentence("Strength", short(lambda n: f"{text} {grouped(best, words, n)} (table)."))
-
-
-def failure(trainings: Trainings | None) -> Sentence:
-    """What became of trainings by direct temperature (sec:same-state-diagnostic)."""
-    topic, where = "Failure of direct temperature", "CIFAR-100 IF 10 with a uniform prior"
-    if trainings is None:
-        return Sentence(
-            topic, f"{where} is where the paper saw direct temperature fail.", "failure"
-        )
-    lost = sum(map(trainings.lost, trainings.edited))
-    advice = "Do not train with direct temperature" if lost else "Direct temperature did not fail"
-    edited, native = (", ".join(f"{t.loss:.3g}" for t in each) for each in trainings)
+def training(found: Effects, missing: str = "") -> Sentence:
+    """Whether to train with an edited gain under the frequency prior: realizations less ProCo,
+    each a mean over settings."""
+    topic = "Training with an edited gain"
+    if not found:
+        return untold(topic, missing)
+    seen = Seen.of(found)
+    advice = "Under the frequency prior expect little of training with an edited gain"
+    if seen.up:
+        advice = f"Under the frequency prior train with {', '.join(seen.up)}"
+    elif seen.down:
+        advice = f"Do not train with {', '.join(seen.down)} under the frequency prior"
+    tail = "" if seen.any() else "; none of them is seen"
     text = (
-        f"{advice} on {where}: a class collapsed in {lost} of {len(trainings.edited)} trainings, "
-        f"which end at a loss of {edited}, native ones at {native}; a class counts as collapsed "
-        "with a kappa below a tenth of the least of native ones (fig:realization)."
+        f"{advice}: less ProCo on long-tail probes, mean over settings (points), {numbers(found)}"
+        f"{tail} (tab:angular-training)."
     )
-    return Sentence(topic, text)
+    return Sentence(topic, text, missing, begun=True)
 
 
-@dataclass(frozen=True)
-class Reach:
-    r"""How far an edit of the gains reaches in one space.
+def trained(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
+    """What some change of the training does to long-tail probes."""
+    if not found:
+        return untold(topic, missing)
+    seen = Seen.of(found)
+    if not seen.any():
+        of = f" over {len(found)} comparisons" if len(found) > 2 else f" ({numbers(found)})"
+        said = f"no effect was seen, means {means(found)} points{of}"
+    else:
+        told = {place: found[place] for place in (*seen.up, *seen.down)}
+        said = f"seen are {numbers(told)} points, of {len(found)} comparisons"
+    return Sentence(topic, f"{what}: {said} ({source}).", missing, begun=True)
 
-    ``spread`` is the standard deviation over the mean of the gains, ``changed`` the share of
-    decisions that complete equalization changes, ``idle`` the share t of it,
-    :math:`\beta=1-t`, up to which no more than `IDLE` of them change.
-    """
+
+def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
+    """Whether kappa is needed at all once gains are equal; a share ``same`` of decisions is."""
+    better = Seen.of(less).up
+    advice = "Use cosine prototypes in place of Pure Angular at beta 0"
+    if better:
+        advice = f"Prefer Pure Angular at beta 0 to cosine on {places(better)} alone"
+    text = (
+        f"{advice}: {100 * same:.2f} % of decisions or more are the same, and cosine needs no "
+        f"kappa. Pure Angular less cosine (points): {numbers(less)}."
+    )
+    return Sentence("Pure Angular or cosine", text, missing, begun=True)
+
+
+def realized(found: Mapping[str, Effects], missing: str = "") -> Sentence:
+    """How to realize an edit of frozen features: others less Pure Angular."""
+    every = {f"{rule}, {place}": i for rule, own in found.items() for place, i in own.items()}
+    seen = Seen.of(every)
+    advice = "Realize an edit of frozen features as you like"
+    if seen.any():
+        advice = f"Compare realizations: a difference is seen of {places((*seen.up, *seen.down))}"
+    rules = " and ".join(found)
+    text = f"{advice}. {rules.capitalize()} less Pure Angular: {means(every)} points."
+    return Sentence("Realization of an edit", text, missing, begun=True)
+
+
+def prior(by_gamma: Mapping[float, Effects], missing: str = "") -> Sentence:
+    """Whether the edit of frozen features goes with a log prior of gamma."""
+    every = {f"{g:g} {place}": i for g, own in by_gamma.items() for place, i in own.items()}
+    seen, turned, parts = Seen.of(every), [], {}
+    for place in by_gamma[0.0]:
+        keys = [key for g in by_gamma if (key := f"{g:g} {place}") in every]
+        told = (own.get(place) for own in by_gamma.values())
+        if {key in seen.up for key in keys if key not in seen.none} == {True, False}:
+            turned.append(place)
+        parts[place] = ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in told)
+    advice = "Choose the prior first: the edit turns with it"
+    if turned:
+        advice += f" on {places(turned)}"
+    else:
+        advice = "No turn of the edit by a prior was seen"
+    gammas = ", ".join(f"{gamma:g}" for gamma in by_gamma)
+    text = (
+        f"{advice}. Pure Angular less native under gamma log prior, gamma {gammas} (points): "
+        f"{listed(parts)}; the table has what the prior does to native itself."
+    )
+    return Sentence("Prior", text, missing, begun=True)
+
+
+def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
+    """By how much to edit frozen features: the most accurate beta where one helps."""
+    every = {f"{b:g} {place}": i for b, own in by_beta.items() for place, i in own.items()}
+    seen, parts, best = Seen.of(every), {}, set()
+    for place in by_beta[0.0]:
+        known = {b: every[f"{b:g} {place}"].mean for b in by_beta if f"{b:g} {place}" in seen.up}
+        if known:
+            best.add(max(known, key=known.__getitem__))
+            told = (own.get(place) for own in by_beta.values())
+            parts[place] = ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in told)
+    betas = ", ".join(f"{b:g}" for b in by_beta)
+    if not parts:
+        return Sentence("Strength", f"No beta of {betas} was seen to help.", missing, begun=True)
+    take = " or ".join(f"{b:g}" for b in sorted(best))
+    text = f"Take beta {take}. Less native where one of beta {betas} helps (points): "
+    return Sentence("Strength", f"{text}{listed(parts)}.", missing, begun=True)
+
+
+def kappas(found: Effects) -> Sentence:
+    """Whether another kappa than ProCo's matters on frozen features."""
+    seen = Seen.of(found)
+    advice = "Take any estimator of kappa on frozen features"
+    if seen.any():
+        advice = f"Compare estimators of kappa: seen are {', '.join((*seen.up, *seen.down))}"
+    text = f"{advice}: another than ProCo's changes accuracy by {means(found)} points"
+    return Sentence("Estimator of kappa, frozen", f"{text} (beyond:estimator).")
+
+
+def confidence(nll: Effects, missing: str = "") -> Sentence:
+    """What the edit does to probabilities."""
+    if not nll:
+        return untold("Probabilities", missing)
+    clauses = where(
+        Seen.of(nll),
+        "calibrate after an edit where probabilities matter: NLL rises on",
+        "NLL falls on",
+        "no effect on NLL was seen on",
+    )
+    return Sentence("Probabilities", f"{clauses} Changes: {numbers(nll, 4)}.", missing, begun=True)
+
+
+def failure(
+    trainings: Trainings | None, probes: Mapping[str, Mapping[str, float]], missing: str = ""
+) -> Sentence:
+    """What became of trainings by direct temperature under a uniform prior
+    (sec:same-state-diagnostic), with mean accuracies of probes by realization and space."""
+    topic = "Direct temperature under a uniform prior"
+    if trainings is None:
+        return untold(topic, "failure")
+    lost = sum(map(trainings.lost, trainings.edited))
+    advice = "Do not train by" if lost else "No class was lost by"
+    edited, native = (", ".join(f"{t.loss:.3g}" for t in each) for each in trainings)
+    told = "; ".join(
+        f"{space} {own['temperature']:.1f} %, native {own['native']:.1f} %"
+        for space, own in probes.items()
+    )
+    text = (
+        f"{advice} direct temperature under a uniform prior: on CIFAR-100 IF 10 a class collapsed "
+        f"in {lost} of {len(trainings.edited)} trainings (last loss {edited}, native {native}). "
+        f"Long-tail probes: {told} (fig:realization)."
+    )
+    return Sentence(topic, text, missing, begun=True)
+
+
+class Reach(NamedTuple):
+    """The standard deviation over the mean of the gains of a space, and the share of decisions that
+    complete equalization changes."""
 
     spread: float
     changed: float
-    idle: Interval
 
 
 def restraint(found: Mapping[str, Reach]) -> Sentence:
-    """When not to edit: gains so equal that few decisions can change."""
-    parts = []
-    for place, r in found.items():
-        own = f"own {r.spread:.4f} changes {100 * r.changed:.1f} %"
-        if r.idle.mean < 1:
-            mean, low, high = (f"{r.spread * (t or 0.0):#.2g}" for t in r.idle[:3])
-            parts.append(f"{mean} [{low}, {high}] on {named([place])}, whose {own}")
-        else:
-            parts.append(f"none on {named([place])}, whose {own}")
+    """That small differences of gain are not small in effect."""
+    told = "; ".join(
+        f"{place}, whose gains spread by {100 * r.spread:.1f} %: {100 * r.changed:.1f} %"
+        for place, r in found.items()
+    )
     text = (
-        "Leave gains alone that are nearly equal. The sd / mean of gains at which "
-        f"{100 * IDLE:g} % of decisions change is {'; '.join(parts)}."
+        "Do not take gains that are nearly equal for an edit that does little: what counts is "
+        "their difference times the cosine, beside the margin of the two best classes. Count the "
+        f"decisions that it changes: {told}."
     )
     return Sentence("Gains that are nearly equal", text)

@@ -9,8 +9,8 @@ from resultant import figures
 from resultant.frozen import Policy
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import PACKAGED, Evidence
-from resultant.paper.intervals import over_queries
-from resultant.paper.networks import on_grid, over_networks, several
+from resultant.paper.intervals import over_queries, over_settings
+from resultant.paper.networks import by_place, on_grid
 from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant.paper.records import paired
 from resultant.paper.summary import BETAS, SPACES
@@ -85,10 +85,10 @@ def _frozen(evidence: Evidence, row: str, beta: float, space: str) -> Iterator[C
     decisions = evidence.decisions(PACKAGED, space)
     after, before = (decisions.right(p) for p in (Policy("angular", beta), Policy("native")))
     yield Cell(row, columns[0], None, text=over_queries(after, before, 100.0).said())
-    condition = "CIFAR-100 / 100"
-    known = several(over_networks(evidence, on_grid(beta), (condition,)))
-    i = known.get(f"{condition}, {space}")
-    yield Cell(row, columns[1], None, text="–" if i is None else f"{i.said()} [{i.n}]")
+    found = by_place(evidence, on_grid(beta), ("CIFAR-100 / 100",), (space,))
+    i = over_settings(list(found.values()))
+    known = i is not None and i.low is not None
+    yield Cell(row, columns[1], None, text=f"{i.said()} [{i.n}]" if known else "–")
 
 
 def recipe(evidence: Evidence) -> Outcome:

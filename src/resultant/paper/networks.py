@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from resultant.paper.evidence import CONDITIONS, Evidence
-from resultant.paper.intervals import Interval, over_seeds
+from resultant.paper.intervals import Interval, over_settings
 from resultant.paper.records import dig
 from resultant.paper.summary import SPACES
 
@@ -62,14 +62,11 @@ def by_place(
     return found
 
 
-def over_networks(
-    evidence: Evidence, read: Reader, conditions: Iterable[str] = CONDITIONS
-) -> dict[str, Interval]:
-    """The same with Student's interval over networks."""
-    found = by_place(evidence, read, conditions)
-    return {", ".join(at): i for at, v in found.items() if (i := over_seeds(v)) is not None}
-
-
-def several(found: Mapping[str, Interval]) -> dict[str, Interval]:
-    """Those of more than one network."""
-    return {name: i for name, i in found.items() if i.low is not None}
+def pooled(evidence: Evidence, read: Reader) -> dict[str, Interval]:
+    """The mean over the settings of a data set, by data set and space, with its interval over
+    networks."""
+    settings: dict[str, list[list[float]]] = {}
+    for (condition, space), values in by_place(evidence, read).items():
+        settings.setdefault(f"{condition.partition(' / ')[0]} {space}", []).append(values)
+    found = {place: over_settings(values) for place, values in settings.items()}
+    return {place: i for place, i in found.items() if i is not None}
