@@ -87,8 +87,8 @@ def _frozen(evidence: Evidence, row: str, beta: float, space: str) -> Iterator[C
     yield Cell(row, columns[0], None, text=over_queries(after, before, 100.0).said())
     found = by_place(evidence, on_grid(beta), ("CIFAR-100 / 100",), (space,))
     i = over_settings(list(found.values()))
-    known = i is not None and i.low is not None
-    yield Cell(row, columns[1], None, text=f"{i.said()} [{i.n}]" if known else "–")
+    text = "–" if i is None or i.low is None else f"{i.said()} [{i.n}]"
+    yield Cell(row, columns[1], None, text=text)
 
 
 def recipe(evidence: Evidence) -> Outcome:
