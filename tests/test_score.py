@@ -23,6 +23,7 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
+from resultant._checks import LIMITS
 from resultant._evaluate import Columns
 
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
@@ -199,6 +200,23 @@ def test_compile_to_native_code() -> None:
     torch.testing.assert_close(compiled(rho, kappa), vmf_score_and_slope(rho, kappa, 0.1, 1024))
 
 
+@pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
+    """Finite wherever arguments are allowed, and in float32 as in float64."""
+    most, least = (math.log2(v) for v in LIMITS[dtype])
+    rho = torch.tensor([-1.0, -0.999999, -0.5, 0.0, 0.5, 1.0], dtype=dtype)[:, None, None]
+    kappa = torch.logspace(-20, most, 40, 2.0, dtype=dtype)[:, None]
+    tau = torch.logspace(least, 7, 15, 2.0, dtype=dtype)
+    q, slope = vmf_score_and_slope(rho, kappa, tau, p)
+    parts = decompose(rho, kappa, tau, p)
+    assert all(a.isfinite().all() for a in (q, slope, *parts))
+    if dtype == torch.float32:
+        right, of = vmf_score_and_slope(rho.double(), kappa.double(), tau.double(), p)
+        size = torch.maximum(right.abs(), (rho * of).abs())
+        assert ((q - right).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
+
+
 RHO = torch.tensor([0.1, 0.2, 0.3])
 NAN = torch.tensor([0.1, math.nan, 0.3])
 
@@ -212,6 +230,13 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
             r"expected kappa >= 0 and finite, got -0.1 at index 0",
         ),
         (lambda: vmf_score(RHO, math.inf, 0.1, 8), r"expected kappa >= 0 and finite, got inf"),
+        (
+            lambda: vmf_score(RHO, 1e20, 0.1, 8),
+            r"expected kappa <= 1.15292e\+18 in .*32, got 1e\+20",
+        ),
+        (lambda: vmf_score(RHO, 1.0, 1e-20, 8), r"expected tau >= 7.45058e-09 in .*32, got 1e-"),
+        (lambda: vmf_score(RHO.double(), 1e160, 0.1, 8), r"expected kappa <= 1.6\d*e\+150 in .*64"),
+        (lambda: vmf_score(RHO, 1.0, 0.1, 10**40), r"expected p <= 1e\+30, got 1.000e\+40"),
         (lambda: vmf_score(RHO, 1.0, 0.0, 8), r"expected tau > 0 and finite, got 0"),
         (lambda: vmf_score(RHO, 1.0, -0.1, 8), r"expected tau > 0 and finite, got -0.1"),
         (lambda: vmf_score(RHO * 10, 1.0, 0.1, 8), r"expected rho in \[-1, 1\], got 2 at index 1"),

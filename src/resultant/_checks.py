@@ -30,14 +30,20 @@ COMPUTE_DTYPE = {
 BELOW_ZERO = -1e-4
 
 
+# Of an order: powers of it are finite.
+LARGEST_ORDER = 1e30
+
+
 def dimension(p: int) -> int:
-    """``p`` as an int, at least 2."""
+    """``p`` as an int, at least 2 and no larger than orders may be."""
     try:
         value = operator.index(p)
     except TypeError:
         raise ValueError(f"expected p to be an integer >= 2, got {p!r}") from None
     if value < 2:
         raise ValueError(f"expected p >= 2, got {value}")
+    if value > LARGEST_ORDER:
+        raise ValueError(f"expected p <= {LARGEST_ORDER:g}, got {value:.3e}")
     return value
 
 
@@ -52,6 +58,8 @@ def order(nu: Number) -> Number:
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
     if not 0 <= float(nu) < math.inf:
         raise ValueError(f"expected nu >= 0 and finite, got {nu}")
+    if nu > LARGEST_ORDER:
+        raise ValueError(f"expected nu <= {LARGEST_ORDER:g}, got {nu:g}")
     return float(nu)
 
 
@@ -159,6 +167,11 @@ class Options:
     tolerance: float  # how far |rho| may exceed one by rounding
 
 
+# The largest kappa and the least tau of a score, about 1e18 and 1e-8, 1e150 and 1e-16: beyond,
+# squares and reciprocals overflow.
+LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
+
+
 def score_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
 ) -> tuple[list[Tensor], Options, torch.dtype]:
@@ -180,3 +193,6 @@ def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) ->
     within("rho", rho, -limit, limit, rule="in [-1, 1]")
     within("kappa", kappa, 0.0, rule=">= 0 and finite")
     within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    most, least = LIMITS[rho.dtype]
+    within("kappa", kappa, 0.0, most, rule=f"<= {most:g} in {rho.dtype}")
+    within("tau", tau, least, rule=f">= {least:g} in {rho.dtype}")

@@ -55,7 +55,8 @@ def vmf_score(
 ) -> Tensor:
     r"""The exact score :math:`q=\log\mathbb E\exp(z^\top X/\tau)` of eq:main-exact.
 
-    ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2.
+    ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2; in
+    float32 ``kappa`` up to 1e18 and ``tau`` from 1e-8, in float64 up to 1e150 and from 1e-16.
     """
     (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     if any(a.requires_grad for a in (rho, kappa, tau)):
