@@ -103,6 +103,7 @@ def test_numbers_of_the_claims_are_in_the_paper() -> None:
         *("67.787/55.620/38.868", "remaining 7, 8, and 11", "$n=5$ to $n=100$"),
         *("$23.05\\pm0.12\\%$", "$36.86\\pm0.06\\%$", "$23.22\\pm0.19\\%$", "$37.07\\pm0.11\\%$"),
         *("$+0.17/+0.21$", "$+0.19$", "$+1.17$", "$+0.22$", "$+0.94$", "2.32\\times10^{-7}"),
+        *("0.119^\\circ", "$+7.15$", "$+2.35$", "ordering changes across imbalance settings"),
         *("-0.999,-2.000,-2.999", "97.57\\%,\\; 99.83\\%,\\; 100\\%"),
     )
     assert [n for n in numbers if n not in text] == []
@@ -134,8 +135,9 @@ def test_change_is_a_paired_t_test() -> None:
     u = t / math.sqrt(3)
     tail = 0.5 - (u / (1 + u * u) + math.atan(u)) / math.pi
     assert change.p_value == pytest.approx(2 * tail, rel=1e-9)
-    assert change.verdict == "holds"
-    assert Change("", "", -0.5, differences).verdict == "does not hold: the other sign"
+    assert change.verdict == "same sign, p < 0.05 alone"
+    assert Change("", "", -0.5, differences).verdict == "other sign, p < 0.05 alone"
+    assert Change("", "", -0.5, (0.5, -0.4, 0.1)).verdict == "other sign, not significant"
     assert Change("", "", 0.5, (0.5, -0.4, 0.1)).verdict == "same sign, not significant"
     assert Change("", "", 0.5, (0.5,)).verdict == "same sign, one seed: not tested"
     assert Change("", "", 0.5).verdict == "no record"

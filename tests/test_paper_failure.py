@@ -125,8 +125,11 @@ def test_a_seed_that_was_trained_twice() -> None:
     evidence = Evidence(Records([native, lost, spared]))
     least, *rest = failing_claims(evidence)
     assert least.ours == "53, 5.4 (native 86); n = 2 and 1" and least.verdict == "not settled"
-    assert [c.verdict for c in rest] == [*["not settled"] * 3, "holds", "holds"]
-    assert rest[0].why.endswith("it kept its classes, and none that lost one has its end")
+    assert [c.verdict for c in rest] == ["not settled"] * 5
+    # Neither what it does as printed nor what it does not: its accuracy and gain are near.
+    assert [c.ours for c in rest[-2:]] == ["36.0; n = 1", "7.2000; n = 1"]
+    for claim in rest:
+        assert claim.why.endswith("it kept its classes, and none that lost one has its end")
     lost["ended"] = ended(72.3, 1, 79.1)
     evidence = Evidence(Records([native, lost, spared]))
     assert (kept := kept_of(evidence)) and kept.state == lost["ended"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from itertools import combinations
 from typing import Any
@@ -15,7 +16,7 @@ from frozen_data import small_space
 from paper_evidence import OfSpaces
 from resultant.paper import Evidence, Records, claims
 from resultant.paper.artefact import Change, Claim
-from resultant.paper.claims import frozen_claims, prior_claims, theory_claims
+from resultant.paper.claims import boundary_claims, frozen_claims, prior_claims, theory_claims
 from resultant.paper.intervals import over_settings
 from resultant.paper.plan import controlled, official
 from resultant.paper.rules import (
@@ -152,18 +153,41 @@ def contrastive(seed: int) -> dict[str, Any]:
 
 
 def test_network_that_is_not_named() -> None:
-    """ProCo's public recipe decides, contrastive networks are shown."""
+    """On a recipe that is guessed the other sign decides, and no size does."""
     own = [record(controlled("cifar100", 100), "native", 0.0, 0, analysis=contrastive(0))]
     key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
-    for change, verdict in ((1.75, "holds"), (0.7, "not settled"), (-2.0, "does not hold")):
-        found = told(prior_claims(of_records([*own, public(change, 1), public(change, 2)])))
-        claim = found[key.format(0)]
+    for change, verdict, found in (
+        (1.75, "not settled", "sign and order of size agree"),
+        (0.7, "not settled", "the sign agrees, the size does not"),
+        (-2.0, "does not hold", "the sign does not agree"),
+    ):
+        every = told(prior_claims(of_records([*own, public(change, 1), public(change, 2)])))
+        claim = every[key.format(0)]
+        assert claim.why.startswith(f"{found}; ")
         assert claim.verdict == verdict and f"recipe {change:+.2f} ± 0.00, n = 2" in claim.ours
         assert claim.ours.endswith("contrastive-only +0.70, n = 1")
-        other = found[key.format(-1)]
+        other = every[key.format(-1)]
         assert (other.verdict, other.ours) == ("not settled", "contrastive-only -2.00, n = 1")
-        assert "no record" in other.why
+        assert "no record" in other.why and "reproduced" not in other.why
     assert told(prior_claims(of_records(own)))[key.format(0)].verdict == "not settled"
+
+
+def test_the_sign_that_turns() -> None:
+    """Of contrastive networks, where it is seen at both strengths of the prior."""
+    key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
+
+    def why(after: tuple[float, ...], gamma: int = -1) -> str:
+        made = [contrastive(seed) for seed in range(3)]
+        for seed, (one, value) in enumerate(zip(made, after, strict=True)):
+            grid = one["projection"]["proco"]["grid"]
+            grid |= {"temperature 0 0": 0.407 + 0.0001 * seed, "temperature 0 -1": value}
+        config = controlled("cifar100", 100)
+        own = [record(config, "native", 0.0, i, analysis=a) for i, a in enumerate(made)]
+        return told(prior_claims(of_records(own)))[key.format(gamma)].why
+
+    turned = "that the sign turns from gamma = 0 is reproduced on contrastive-only networks"
+    assert turned in why((0.38, 0.381, 0.382)) and turned not in why((0.38, 0.381, 0.382), 0)
+    assert turned not in why((0.38, 0.4, 0.41)) and turned not in why((0.42, 0.421, 0.422))
 
 
 def test_authors_backbones() -> None:
@@ -202,9 +226,42 @@ def test_frozen_claims_are_of_means() -> None:
     assert agreement.verdict == "holds" and " to 100, " in agreement.why
     shares = found["Disagreements in the lowest cosine-margin decile (%)"]
     assert shares.verdict == "does not hold" and "95.95 to 100" in shares.why
-    lower = found["CIFAR-10 IF50, IF100: equalization lowers frozen accuracy, E / P (points)"]
-    assert "IF50 E -0.55 ± 0.07, IF50 P -0.55" in lower.ours and "mean over settings" in lower.ours
-    assert lower.verdict == "holds"
+    key = "CIFAR-10 / {}: equalization lowers frozen accuracy, E / P (points)"
+    lower = found[key.format(100)]
+    assert lower.ours.startswith("-0.55 ± 0.07 / -0.55 ± 0.07; n = 2; mean of both -0.55 [")
+    assert (lower.paper, lower.verdict) == ("-0.74 / -0.23", "not settled")
+
+
+def test_decreases_by_imbalance() -> None:
+    """One setting is seen, the other is not: neither speaks for the other."""
+    steps = {50: (-0.004, 0.001, -0.001), 100: (-0.004, -0.005, -0.0045)}
+    records = []
+    for imbalance, own in steps.items():
+        for seed, step in enumerate(own):
+            analysis = contrastive(0)
+            for space in analysis.values():
+                space["proco"]["accuracy"] = {"native": 0.4, "angular": 0.4 + step, "cosine": 0.4}
+            config = controlled("cifar10", imbalance)
+            records.append(record(config, "native", 0.0, seed, analysis=analysis))
+    found = told(frozen_claims(Evidence(Records(records))))
+    key = "CIFAR-10 / {}: equalization lowers frozen accuracy, E / P (points)"
+    assert [found[key.format(i)].verdict for i in steps] == ["not settled", "holds"]
+    assert "p = 0." in found[key.format(50)].ours
+
+
+def test_numbers_that_are_printed_twice() -> None:
+    """2.297 and 2.350, 7.165 and 7.15, 0.119 and 0.11986 of the same thing."""
+    made = [
+        *prior_claims(Evidence(Records())),
+        *boundary_claims(Evidence(Records())),
+    ]
+    twice = {c.paper: c.why for c in made if "2.350" in c.why}
+    pair = "63.072, 65.422; 49.169, 49.226"
+    assert list(twice) == ["+2.297", pair, "+7.165 / +2.297; +0.0521 / +0.0097"]
+    assert [paper for paper, why in twice.items() if "7.15 in" in why] == [list(twice)[-1]]
+    first, second = (float(v) for v in re.findall(r"6\d\.\d+", twice["+2.297"]))
+    assert f"= {first - second:+.3f} " in twice["+2.297"]
+    assert [c.paper for c in made if "0.119 in" in c.why] == ["0.11986"]
 
 
 @pytest.mark.parametrize("holds", [True, False, None])

@@ -338,22 +338,6 @@ def test_pace() -> None:
     assert odd.shared > 0
 
 
-def test_the_pace_of_the_records_foretells_them() -> None:
-    """The whole seconds of the jobs of main in results/, from all jobs there together."""
-    records = Records.read(Path(__file__).parent.parent / "results")
-    jobs = {(j.config.dataset, j.config.imbalance): j for j in PLANS["main"].jobs()}
-    pace, seen = Pace.of(records), 0
-    for record in records:
-        config = record["config"]
-        whole = record.get("job_epochs") == config["epochs"] and "whole_seconds" in record
-        if whole and record.get("plan") == "main":
-            job = jobs[config["dataset"], config["imbalance"]]
-            part = replace(job, runs=job.runs[: record["job_runs"]])
-            assert 60 * pace.minutes([part]) == pytest.approx(record["whole_seconds"], rel=0.25)
-            seen += 1
-    assert seen
-
-
 def test_standing(tmp_path: Path) -> None:
     rows = {name: row for name, *row in standing(tmp_path)}
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"

@@ -57,7 +57,7 @@ def test_one_and_list(
     assert re.search(r"reproduce run PLAN trains what has no record yet", shown)
     assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"cifar100-if100: 0 of 2 records, \d+ minutes", shown)
+    assert re.search(r"cifar100-if100: 0 of 3 records, \d+ minutes", shown)
     assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
     assert "87.10 ± 0.06" in capsys.readouterr().out
     assert (tmp_path / "out" / "angular-training-changes.png").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -155,6 +156,21 @@ def test_self_inclusion_can_fail() -> None:
 def test_fixed_regime_can_hold() -> None:
     # Against a joint expansion that is a tenth off, the fixed-dimension one is nearer everywhere.
     assert expansions.fixed_regime(scaled(joint_expansion, 1.1), fixed_expansion).holds
+
+
+def test_fixed_regime_says_where() -> None:
+    """The dimensions and ranges of t on which the fixed-dimension expansion is nearer, and how."""
+    check = expansions.fixed_regime()
+    assert check.holds is False and check.ours.endswith("; from -1.55 to 0.88")
+    told = dict(re.findall(r"p = (\d at \w+) t \(\+(0\.\d{3})\)", check.ours))
+    assert {where: float(v) for where, v in told.items()} == {
+        where: pytest.approx(check.details["median_log10_ratio"][f"{t} t"][p], abs=5e-4)
+        for where in ("3 at small", "3 at large", "4 at large")
+        for p, t in [where.split(" at ")]
+    }
+    assert check.ours.startswith("> 0 on 3 of 9: ") and "small t" in check.note
+    none = expansions.fixed_regime(fixed_expansion, fixed_expansion)
+    assert none.ours == "> 0 on 0 of 9: none; from 0.00 to 0.00"
 
 
 def test_failure_state_tells_which_number() -> None:

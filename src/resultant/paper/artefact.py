@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from resultant.paper.evidence import Evidence
 
 SIGNIFICANCE = 0.05
+ALONE = f"p < {SIGNIFICANCE:g} alone"
 
 RERUN, PARTLY, WAITING, FOREIGN = (
     "rerun",
@@ -156,6 +157,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
+        """What the test says by itself: it is one of many, and not corrected for their number."""
         ours, p = self.ours, self.p_value
         if ours is None:
             return "no record"
@@ -169,9 +171,7 @@ class Change:
         if p is None:
             seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
             return f"{sign}, {seeds}: not tested"
-        if p < SIGNIFICANCE:
-            return "holds" if same else "does not hold: the other sign"
-        return f"{sign}, not significant"
+        return f"{sign}, {ALONE if p < SIGNIFICANCE else 'not significant'}"
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,17 @@ def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Ou
         for setting, row in changes.items()
         for policy, (_, ours) in row.items()
     }
-    return Outcome(drawings={"changes": lambda: _draw_map(changes)}, parts=parts)
+    pairs = [pair for row in changes.values() for pair in row.values()]
+    known = [(paper, ours) for paper, ours in pairs if ours is not None]
+    notes = []
+    if known:
+        means = [sum(column) / len(known) for column in zip(*known, strict=True)]
+        alike = sum(paper * ours > 0 for paper, ours in known)
+        notes.append(
+            f"{len(known)} of {len(pairs)} changes have records, {alike} of these the printed "
+            f"sign; their mean is {means[1]:+.2f} points, {means[0]:+.2f} printed."
+        )
+    return Outcome(drawings={"changes": lambda: _draw_map(changes)}, parts=parts, notes=notes)
 
 
 def _draw_map(changes: dict[str, dict[str, tuple[float, float | None]]]) -> Figure:

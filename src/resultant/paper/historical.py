@@ -3,14 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
-from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
+from resultant.paper.artefact import (
+    Artefact,
+    Cell,
+    Change,
+    Claim,
+    Outcome,
+    Value,
+    judged,
+    printed,
+    rows,
+    waiting,
+)
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import official, wanted
 from resultant.paper.records import Record, paired
+from resultant.paper.rules import counted, significant, spread, within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,6 +186,99 @@ def common_readouts(evidence: Evidence) -> Outcome:
     drawings: dict[str, Callable[[], Figure]] = {"readouts": draw} if some else {}
     parts = {f"{policy}, {at}": value is not None for (policy, at), value in found.items()}
     return Outcome(drawings=drawings, parts=parts)
+
+
+def historical_claims(evidence: Evidence) -> Iterator[Claim]:
+    """sec:historical-power-temperature, sec:historical-gradient, CIFAR-100 IF100, and the
+    classifiers of sec:historical-classification."""
+    yield _orders(evidence)
+    config = official("cifar100", 100, family="power")
+
+    def values(path: str) -> list[Value]:
+        found = (evidence.records.value(config, *p, path, 1.0) for p in POLICIES.values())
+        return [v for v in found if v is not None]
+
+    cases = (
+        (
+            "sd of applied gain, ProCo, reduced, increased",
+            "last.applied_gain_sd",
+            (0.630, 0.349, 0.948),
+        ),
+        ("sd of native gain, ProCo, reduced, increased", "last.gain_sd", (0.630, 0.684, 0.648)),
+        ("leading gradient error at epoch 200 (%)", "last.gradient_error", (4.87, 5.34, 4.57)),
+    )
+    for what, path, numbers in cases:
+        text, paper = f"Power family: {what}", ", ".join(f"{v:g}" for v in numbers)
+        found = values(path)
+        if len(found) < len(numbers):
+            yield waiting("sec:historical-power-temperature", text, paper, "power")
+            continue
+        near = all(0.8 <= a.mean / b <= 1.25 for a, b in zip(found, numbers, strict=True))
+        ours = f"{', '.join(v.said(3) for v in found)}; {counted(v.n for v in found)}"
+        rule = "each mean over networks within a quarter of the printed one"
+        yield judged("sec:historical-power-temperature", text, paper, ours, near, rule)
+    text = "Power family: error of leading gradient increments (%)"
+    known = []
+    for policy in POLICIES.values():
+        told = [increment_errors(r) for r in evidence.records.seeds(config, *policy).values()]
+        last = (Value.of([each[s][1][-1] for each in told if each]) for s in STRENGTHS)
+        known += [v for v in last if v is not None]
+    if not known:
+        yield waiting("sec:historical-gradient", text, "8.82 to 10.18", "power")
+        return
+    inside = within([v.mean for v in known], 8.82, 10.18)
+    yield judged("sec:historical-gradient", text, "8.82 to 10.18", spread(known, 2), *inside)
+
+
+def _orders(evidence: Evidence) -> Claim:
+    """sec:historical-classification: no policy is the better one in every setting."""
+    label = "sec:historical-classification"
+    text = "Power family: the order of the classifiers changes across settings"
+    values = {
+        (policy, column): evidence.records.values(
+            official(*setting, family="power"), *POLICIES[policy], "last.accuracy"
+        )
+        for policy in POLICIES
+        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
+    }
+    paper = _ordered(
+        {(c.row, c.column): c.paper.value.mean for c in heads(evidence).cells if c.paper}
+    )
+    if not all(values.values()):
+        return waiting(label, text, paper, "power")
+    means = {at: statistics.fmean(own.values()) for at, own in values.items()}
+    changes = [
+        Change(f"{after} less {before}", column, None, paired(values[after, column], own))
+        for before, after in combinations(POLICIES, 2)
+        for column in COLUMNS
+        for own in (values[before, column],)
+    ]
+    signs: dict[str, set[int]] = {}
+    for change in significant(changes):
+        assert change.ours is not None
+        signs.setdefault(change.row, set()).add(1 if change.ours.mean > 0 else -1)
+    both = [row for row, own in signs.items() if len(own) == 2]
+    ours = f"{_ordered(means)}; {counted(map(len, values.values()))}"
+    ours += f"; both signs of {', '.join(both)}" if both else ""
+    same = len({tuple(_order(means, column)) for column in COLUMNS}) == 1
+    return judged(
+        *(label, text, paper, ours, True if both else False if same else None),
+        "one difference of two policies is seen with both signs by Holm's correction; the same "
+        "order of the means in all settings is against it",
+    )
+
+
+def _order(means: Mapping[tuple[str, str], float], column: str) -> list[str]:
+    """The policies from the best to the worst one."""
+    return sorted(POLICIES, key=lambda policy: -means[policy, column])
+
+
+def _ordered(means: Mapping[tuple[str, str], float]) -> str:
+    short = {policy: policy.split()[0] for policy in POLICIES}
+    return "; ".join(
+        f"{column}: {' > '.join(short[policy] for policy in _order(means, column))}"
+        for column in COLUMNS
+    )
 
 
 ARTEFACTS = (

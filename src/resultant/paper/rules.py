@@ -82,12 +82,16 @@ def holm(p_values: Sequence[float]) -> list[bool]:
     return kept
 
 
+def significant(changes: Sequence[Change]) -> list[Change]:
+    """The changes that are so by Holm's correction."""
+    known = [(c, p) for c in changes if (p := c.p_value) is not None]
+    kept = holm([p for _, p in known])
+    return [change for (change, _), keep in zip(known, kept, strict=True) if keep]
+
+
 def seen(changes: Sequence[Change]) -> tuple[int, int]:
     """How many changes are positive, and how many negative, by Holm's correction."""
-    tested = [(c.p_value, c.ours.mean) for c in changes if c.ours is not None]
-    known = [(p, mean) for p, mean in tested if p is not None]
-    kept = holm([p for p, _ in known])
-    means = [mean for (_, mean), keep in zip(known, kept, strict=True) if keep]
+    means = [c.ours.mean for c in significant(changes) if c.ours is not None]
     return sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
 
 
