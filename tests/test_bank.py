@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from safetensors.torch import load, save
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
-from resultant.bank import ProCoBank
+from resultant.bank import START_LENGTH, ProCoBank
 from resultant.classes import MAX_KAPPA, ClassStatistics
 from resultant.losses import ProCoLoss
 
@@ -42,6 +43,23 @@ def test_samples_that_cancel() -> None:
     z, _ = batch(n=1)
     total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
     assert total.isfinite() and loss.state().kappa[1] == 0
+
+
+def test_samples_that_cancel_leave_no_start() -> None:
+    """Where sums are zero the start of a class is all that is left, and where they are roundings;
+    neither is a direction."""
+    one = ProCoBank(C, P)
+    z = torch.eye(P, dtype=torch.float64)[[0, 0, 1, 2]]
+    z[1] *= -(1 + 1e-15)
+    one.update(z, torch.tensor([0, 0, 1, 2]))
+    found = one.snapshot(torch.float64)
+    assert (found.mu[0, 0] == 0).all() and found.R[0, 0] == 0
+    torch.testing.assert_close(found.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
+    torch.testing.assert_close(found.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
+    torch.testing.assert_close(found.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
+    one.old[1, 3] = math.nan  # nothing is known, which is not nothing
+    found = one.snapshot()
+    assert found.R[0, 1].isnan() and found.mu[0, 1].isnan().any()
 
 
 @pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])

@@ -22,7 +22,8 @@ def check(device: str) -> None:
         sums = torch.randn(2, 3, p + 1, generator=generator, dtype=torch.float64)
         sums[..., -1] = torch.tensor([[1.0, 7.0, 1e6], [bank.START_WEIGHT, 3.0, 2.0]])
         sums[1, 0, :-1] *= bank.START_WEIGHT
-        sums[1, 1, :-1] = 0  # samples that cancel
+        sums[1, 1, :-1] = 0  # samples that cancel, and those of which the start is left
+        sums[1, 2, :-1] *= bank.START_WEIGHT
         wanted_mu, wanted_R = bank._mean(sums)
         for dtype, bar in ((torch.float64, 1e-15), (torch.float32, 6e-8)):
             # Next to what is written stands what must stay.
@@ -32,7 +33,10 @@ def check(device: str) -> None:
             assert (mu[::2] == 9).all() and (R[::2] == 9).all()
             torch.testing.assert_close(mu[1].cpu().double(), wanted_mu, rtol=bar, atol=0)
             torch.testing.assert_close(R[1].cpu(), wanted_R, rtol=1e-14, atol=0)
-            assert (mu[1, 1, 1] == 0).all() and R[1, 1, 1] == 0
+            assert (mu[1, 1, 1:] == 0).all() and (R[1, 1, 1:] == 0).all()
+    sums[0, 1, 0] = torch.nan
+    mean(sums.to(device), mu[1], R[1])
+    assert mu[1, 0, 1].isnan().any() and R[1, 0, 1].isnan() and R[1].isfinite().sum() == 5
     mean(sums[:0].to(device), mu[1, :0], R[1, :0])
 
 

@@ -139,14 +139,6 @@ def test_refusals(small: FrozenSpace) -> None:
         fit(x, y, q, torch.tensor([0, 1, 9, 3, 3, 2]))
     with pytest.raises(ValueError, match=r"got none of 2: 1, 3 \(queries ask for 1\)"):
         fit(x, 2 * y, q, torch.tensor([0, 0, 1, 2, 2, 4]))
-    for value, what in ((math.nan, "values that are not"), (0.0, "a zero vector")):
-        for name, array in (("train", x), ("test", q)):
-            bad = array.clone()
-            bad[3] = value
-            rule = f"expected {name} finite and not zero, got {what} in row 3"
-            given = (bad, y, q, w) if name == "train" else (x, y, bad, w)
-            with pytest.raises(ValueError, match=rule):
-                decide(fit(*given), [Policy("native")])
     with pytest.raises(ValueError, match=r"train and test of one dimension, got 12 and 3"):
         fit(x, y, q[:, :3], w)
     with pytest.raises(ValueError, match=r"expected labels \[12\]"):
@@ -161,6 +153,34 @@ def test_refusals(small: FrozenSpace) -> None:
         analyze_space(small, ["gain"])
     with pytest.raises(KeyError, match="got 'angular' at beta = 2"):
         realization_grid(small, (0.0,), (0.0,)).point("angular", 2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_rows_without_direction_are_refused(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the fit, whatever the column: none is the first row of a piece."""
+    monkeypatch.setattr(space_module, "ROW_BYTES", 2 * 8 * P)
+    arrays = {"train": features(torch.tensor([4, 4, 4])), "test": features(torch.full((3,), 2))}
+    clean = {key: (x.to(dtype), y) for key, (x, y) in arrays.items()}
+    FrozenSpace.fit(*clean["train"], *clean["test"])
+    bad, y = clean[name]
+    for at, value in (((3, 0), math.nan), ((3, 5), math.inf), ((3, 5), -math.inf), ((3,), 0.0)):
+        x = bad.clone()
+        x[at] = value
+        what = "a zero vector" if value == 0 else str(value)
+        with pytest.raises(
+            ValueError, match=f"expected {name} finite and not zero, got {what} in row 3$"
+        ):
+            FrozenSpace.fit(*(clean | {name: (x, y)})["train"], *(clean | {name: (x, y)})["test"])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_rows_of_any_length(small: FrozenSpace, scale: float) -> None:
+    x, y = features(COUNTS)
+    other = FrozenSpace.fit(x.double() * scale, y, small.test, small.test_labels)
+    torch.testing.assert_close(other.state.mu, small.state.mu, rtol=0, atol=1e-14)
 
 
 # Decisions

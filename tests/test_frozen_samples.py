@@ -20,7 +20,7 @@ from frozen_data import (
     small_space,
 )
 from resultant._projection import log_projection_tail
-from resultant.frozen import FrozenSpace, goodness_of_fit, self_inclusion, support_curve
+from resultant.frozen import FrozenSpace, goodness_of_fit, samples, self_inclusion, support_curve
 from resultant.frozen.fit import _law
 from resultant.vmf import VonMisesFisher
 
@@ -33,6 +33,48 @@ def small() -> FrozenSpace:
 
 
 # Samples
+
+
+@pytest.mark.parametrize("most", [500, 25])
+def test_support_by_definition(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw by itself, of classes as large as asked for and of those cut to some rows."""
+    monkeypatch.setattr(samples, "MOST_ROWS", most)
+    x, y = features(torch.tensor([60, 30, 45, 20]))
+    space = FrozenSpace.fit(x, y, *features(torch.full((4,), 2), seed=1))
+    sizes, draws = (4, 9, 15), 6
+    found = support_curve(space, sizes, draws=draws, seed=3)
+    assert found.classes.tolist() == [0, 1, 2], "the last has fewer than 30 rows"
+    cut = max(most, 30)
+    assert found.reference_rows.tolist() == [min(n, cut) - 15 for n in (60, 30, 45)]
+    generator, unit = torch.Generator().manual_seed(3), rows(x)
+    torch.randperm(3, generator=generator)  # which classes: all of them
+    values = np.zeros((3, draws, len(sizes), 5))
+    for c in range(3):
+        own = np.flatnonzero((y == c).numpy())
+        own = np.sort(own[torch.randperm(len(own), generator=generator).numpy()[:cut]])
+        for d in range(draws):
+            drawn = own[torch.randperm(len(own), generator=generator).numpy()]
+            A, mu = unbiased_length(unit[drawn[15:]])
+            for k, n in enumerate(sizes):
+                R = np.linalg.norm(unit[drawn[:n]].mean(0))
+                corrected, direction = unbiased_length(unit[drawn[:n]])
+                angle = math.degrees(math.acos(direction @ mu))
+                expected = math.sqrt(A**2 + (1 - A**2) / n) - A
+                values[c, d, k] = abs(R - A), R - A, expected, abs(corrected - A), angle
+    error, bias, expected, corrected, angle = values.mean((0, 1)).T
+    np.testing.assert_allclose(found.error, error, rtol=1e-9)
+    np.testing.assert_allclose(found.error_sd, values[..., 0].mean(1).std(0, ddof=1), rtol=1e-9)
+    np.testing.assert_allclose(found.bias, bias, rtol=1e-9)
+    np.testing.assert_allclose(found.predicted_bias, expected, rtol=1e-9)
+    np.testing.assert_allclose(found.corrected_error, corrected, rtol=1e-9)
+    np.testing.assert_allclose(found.direction_degrees, angle, rtol=1e-9)
+
+
+def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
+    """sqrt(max(U, 0)) of unit rows, U the mean cosine of two of them, and their direction."""
+    cosines = (x @ x.T)[~np.eye(len(x), dtype=bool)]
+    mean = x.mean(0)
+    return math.sqrt(max(cosines.mean(), 0)), mean / np.linalg.norm(mean)
 
 
 def test_support_bias_is_the_predicted_one() -> None:

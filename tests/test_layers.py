@@ -19,7 +19,7 @@ ENVIRONMENT = {"PYTHONPATH": str(SOURCE.parent)}
 LAYERS = [
     *("_version", "_exact", "_debye", "_differences", "_elementwise", "_checks", "_replacing"),
     *("bessel", "_angle", "vmf"),
-    *("_polynomial", "_score_kernel", "_evaluate", "score"),
+    *("_polynomial", "_kernel_device", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
     *("_features", "classes", "shots", "finite_sample", "gain"),
     *("geometry", "_roots", "boundaries", "pair_selection", "certificates"),

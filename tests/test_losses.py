@@ -327,3 +327,38 @@ def test_no_queries(runs: tuple[int, ...], leave_out: bool) -> None:
         logits = LogitAdjustedCrossEntropy(COUNTS, runs=runs)(loss.scores(z), y)
         assert logits.shape == runs and logits.isnan().all()
     assert torch.equal(loss.bank.old, before)
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_eval_leaves_the_statistics(realization: str, leave_out: bool) -> None:
+    """A loss of held-out features is that of `scores` and the prior, and leaves no trace."""
+    options: dict[str, Any] = {"realization": realization, "leave_out": leave_out}
+    loss = ProCoLoss(C, P, TAU, class_counts=COUNTS, **options)
+    loss(*batch())
+    before = {name: a.clone() for name, a in loss.state_dict().items()}
+    z, y = batch(2)
+    found = loss.eval()(z, y)
+    assert all(torch.equal(a, before[name]) for name, a in loss.state_dict().items())
+    logits = loss.scores(z) + loss.log_prior
+    wanted = nn.functional.cross_entropy(logits.flatten(0, 1), y.repeat(2))
+    torch.testing.assert_close(found, wanted, check_dtype=False)
+    loss.train()(z, y)
+    assert not torch.equal(loss.bank.old, before["bank.old"])
+
+
+def test_labels_of_a_class_without_a_count() -> None:
+    """Its log prior is -inf: an error that names it, before the statistics know of the batch."""
+    z, _ = batch()
+    y = torch.arange(len(z)) % C
+    counts = [5.0] * (C - 1) + [0.0]
+    loss = ProCoLoss(C, P, TAU, class_counts=counts)
+    before = loss.bank.old.clone()
+    message = rf"that class_counts has, got class {C - 1}, whose count is zero"
+    with pytest.raises(ValueError, match=message):
+        loss(z, y)
+    assert torch.equal(loss.bank.old, before)
+    with pytest.raises(ValueError, match=message):
+        LogitAdjustedCrossEntropy(counts)(torch.zeros(len(y), C), y)
+    assert ProCoLoss(C, P, TAU, class_counts=counts, prior=0.0)(z, y).isfinite()
+    assert loss(z, y % (C - 1)).isfinite()

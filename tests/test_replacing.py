@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,24 @@ def test_what_cannot_be_removed_is_no_error(
     monkeypatch.setattr(Path, "unlink", refuse)
     write("file", path, "whole")
     assert path.read_text() == "whole" and leftover.exists()
+
+
+def test_rights_of_a_new_file(tmp_path: Path) -> None:
+    """Also where a writer puts a file of its own in place, which only its owner may read."""
+    path, plain = tmp_path / "a", tmp_path / "plain"
+    plain.write_text("")
+    with replacing(path) as temporary:
+        temporary.unlink()
+        temporary.touch(0o600)
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path, expected in (
+        (tmp_path, f"expected a file to write, got the folder {tmp_path}"),
+        (tmp_path / "no" / "a", f"expected a folder to write a in, got {tmp_path / 'no'}"),
+        (tmp_path / "file" / "a", f"expected a folder to write a in, got {tmp_path / 'file'}"),
+    ):
+        with pytest.raises(OSError, match=re.escape(expected)), replacing(path):
+            raise AssertionError("not reached")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -188,6 +189,36 @@ def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
         interrupted()
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     assert [p.name for p in out.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("error", [OSError("busy"), KeyboardInterrupt()])
+@pytest.mark.parametrize("last", [2, 3])
+def test_an_old_report_outlives_a_failed_rename(
+    error: BaseException, last: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The new one cannot take its place; with ``last`` = 3 the old one cannot go back to it."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "x").write_text("old")
+    rename, calls = os.rename, []
+
+    def failing(a: Path, b: Path) -> None:
+        calls.append(a)
+        if 2 <= len(calls) <= last:
+            raise error
+        rename(a, b)
+
+    def replaced() -> None:
+        with page.whole_folder(out) as folder:
+            (folder / "x").write_text("new")
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(type(error)):
+        replaced()
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "x").read_text() == "old" and (kept == out) == (last == 2)
+    replaced()
+    assert (out / "x").read_text() == "new"
 
 
 def test_a_link_to_a_report_stays(tmp_path: Path) -> None:

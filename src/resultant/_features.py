@@ -79,8 +79,28 @@ def shape_of(a: object) -> str:
 
 
 def normalized(z: Tensor) -> Tensor:
+    """Vectors of about unit length, at unit length in float64."""
     x = z.double()
-    return x / x.square().sum(-1, keepdim=True).sqrt()
+    return x / _lengths(x)
+
+
+def directions(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows ``z`` [N, p] of any length as float64 unit vectors, and their lengths [N] up to factors:
+    zero for a row of zeros, which stays as it is, and not finite where the row is not."""
+    x = z.double()
+    if z.dtype == torch.float64:
+        # By the largest entry first: the squares might be beyond float64.
+        x = x / _or_one(x.abs().amax(-1, keepdim=True))
+    length = _lengths(x)
+    return x / _or_one(length), length.squeeze(-1)
+
+
+def _lengths(x: Tensor) -> Tensor:
+    return x.square().sum(-1, keepdim=True).sqrt()
+
+
+def _or_one(a: Tensor) -> Tensor:
+    return torch.where(a == 0, 1.0, a)
 
 
 def rows_at_once(z: Tensor) -> int:

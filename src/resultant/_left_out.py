@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._features import directions
 from resultant.classes import ZERO_LENGTH, ClassStatistics
-from resultant.classifier import add_rows, chunks, directions
+from resultant.classifier import add_rows, chunks
+from resultant.gain import TEMPERED, Gains, Terms, terms
 from resultant.score import vmf_score
 from resultant.vmf import mean_resultant
 
@@ -58,34 +60,20 @@ class Part:
     def realized(self, tau: float, rules: Iterable[tuple[str, float]]) -> Iterator[Tensor]:
         r"""The scores [n, C] of `resultant.gain.class_scores` for realizations with beta.
 
-        NaN in rows for whose classes there is no temperature that realizes the target.
+        NaN for classes without a temperature that realizes the target.
         """
-        A, present, dtype = self.resultant, self.present, self.rho.dtype
-        g, base = A / tau, torch.full_like(A, tau)
+        present, dtype = self.present, self.rho.dtype
+        g, kappa, base = self.resultant / tau, self.kappa.to(dtype), self.rho.new_full((), tau)
         mean = torch.where(present, g, 0.0).sum(-1, keepdim=True) / present.sum(-1, keepdim=True)
         exact: dict[float | None, Tensor] = {}
         for realization, beta in rules:
-            if realization == "cosine":
-                yield mean.to(dtype) * self.rho
-                continue
-            target = torch.lerp(mean.expand_as(g), g, beta)
-            controlled = realization in ("temperature", "preserve")
-            good = (A > 0) & (target > 0) if controlled else torch.ones_like(present)
-            star = torch.where(good, A / target, tau) if controlled else base
-            if (key := beta if controlled else None) not in exact:
-                exact[key] = self._score(self.rho, star)
-            q = exact[key]
-            if realization == "angular":
-                q = torch.addcmul(q, self.rho, (target - g).to(dtype))
-            elif realization == "preserve":
-                zero = torch.zeros_like(A)
-                q = q + (self._score(zero, base) - self._score(zero, star)).to(dtype)
-            yield q.masked_fill((~good & present).any(-1, keepdim=True), torch.nan)
-
-    def _score(self, rho: Tensor, tau: Tensor) -> Tensor:
-        # Rounded as the scores will be: only what two large intercepts leave is seen.
-        kappa, tau = (a.to(self.rho.dtype).to(rho.dtype) for a in (self.kappa, tau))
-        return vmf_score(rho, kappa, tau, self.dim, validate_args=False)
+            gains = Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))
+            used, *added = terms(realization, kappa, base, gains, self.dim)
+            rule = Terms(used, *(None if a is None else a.to(dtype) for a in added))
+            key = beta if realization in TEMPERED else None
+            if used is not None and key not in exact:
+                exact[key] = vmf_score(self.rho, kappa, used, self.dim, validate_args=False)
+            yield rule.of(None if used is None else exact[key], self.rho)
 
 
 def fold_parts(
@@ -112,7 +100,7 @@ def fold_parts(
     state = rest.state(estimator)
     at = torch.from_numpy(test).to(X.device)
     for rows in at.split(next(chunks(X, state.num_classes)).stop):
-        rho = directions(X[rows]).to(X.dtype) @ state.mu.to(X.dtype).T
+        rho = directions(X[rows])[0].to(X.dtype) @ state.mu.to(X.dtype).T
         yield Part(rho, y[rows], state.kappa[None], rest.weight[None], rest.dim)
 
 
@@ -122,7 +110,7 @@ def left_out_parts(
     """Every row before the classes without it, in pieces."""
     state = statistics.state(estimator)
     for rows in chunks(X, 4 * state.num_classes):  # more is at work where each row has its kappa
-        x, own = directions(X[rows]), y[rows, None]
+        (x, _), own = directions(X[rows]), y[rows, None]
         mu, kappa = statistics.left_out(x, y[rows], w[rows], estimator)
         rho = x.to(X.dtype) @ state.mu.to(X.dtype).T
         rho.scatter_(1, own, (x * mu).sum(-1, keepdim=True).to(X.dtype))

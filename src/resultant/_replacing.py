@@ -14,14 +14,27 @@ KINDS = ("tmp", "old")
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path`` that takes its place unless an error comes first."""
+    """A temporary name beside ``path`` that takes its place unless an error comes first, with the
+    rights of any new file: some writers make one of their own, which nobody else may read."""
+    require_place(path)
     remove_leftovers(path)
     temporary = beside(path)
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def require_place(path: Path) -> None:
+    """Raise unless a file can be put at ``path``, as far as names tell."""
+    if path.is_dir():
+        raise IsADirectoryError(f"expected a file to write, got the folder {path}")
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"expected a folder to write {path.name} in, got {path.parent}")
 
 
 def beside(path: Path, kind: str = "tmp") -> Path:

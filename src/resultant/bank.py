@@ -26,7 +26,7 @@ from resultant import _checks as checks
 from resultant import _ranks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import require_features, require_labels, shape_of
-from resultant.classes import ClassState, ClassStatistics, capped_concentration
+from resultant.classes import ZERO_LENGTH, ClassState, ClassStatistics, capped_concentration
 from resultant.vmf import ESTIMATORS
 
 START_LENGTH = 0.9
@@ -144,8 +144,11 @@ class ProCoBank(WideModule):
         ``y`` [N] or [*runs, N] are the labels of every view. Returns what each view is scored
         against: ``old`` with this view and those before it. Nothing waits for the device.
         """
-        self.require(z)
-        require_run_labels(y, z.shape[-2], self.num_classes, self.runs, self.old.device)
+        self.require_batch(z, y)
+        return self.add(z, y)
+
+    def add(self, z: Tensor, y: Tensor) -> Snapshot:
+        """`update` of what `require_batch` has passed."""
         views = by_view(z.detach(), self.runs)
         rows = (y + self.offset if self.runs else y).reshape(-1)
         samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
@@ -217,6 +220,11 @@ class ProCoBank(WideModule):
             raise ValueError(f"expected the index of one run of {self.runs}, got {run}")
         return getattr(self, bank)[run]
 
+    def require_batch(self, z: Tensor, y: Tensor) -> None:
+        """Raise unless ``z`` and its labels ``y`` are as `update` takes them."""
+        self.require(z)
+        require_run_labels(y, z.shape[-2], self.num_classes, self.runs, self.old.device)
+
     def require(self, z: Tensor) -> None:
         """Raise unless ``z`` is [*runs, N, p] or [V, *runs, N, p], of unit vectors."""
         lead = "".join(f"{n}, " for n in self.runs)
@@ -271,10 +279,11 @@ def _write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
         return
     total = sums[..., :-1]
     length = torch.linalg.vector_norm(total, dim=-1)
-    # Samples that cancel exactly have no direction: zero is across every query.
-    apart = length.clamp_min(torch.finfo(length.dtype).tiny)
-    mu.copy_(total / apart.unsqueeze(-1))
     torch.div(length, sums[..., -1], out=R)
+    # Samples that cancel have no direction: zero is across every query. NaN is no length.
+    cancelled = R <= ZERO_LENGTH
+    mu.copy_(total / torch.where(cancelled, math.inf, length).unsqueeze(-1))
+    R.masked_fill_(cancelled, 0.0)
 
 
 @cache

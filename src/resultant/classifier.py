@@ -35,7 +35,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from resultant._features import require_device
+from resultant._features import directions, require_device
 from resultant.classes import ClassState, ClassStatistics
 from resultant.gain import Realization, realize
 from resultant.vmf import log_normalizer
@@ -131,7 +131,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         scores = rows.new_full((len(rows), len(present)), -torch.inf)
         columns = present.nonzero().squeeze(-1)
         for part in chunks(rows, len(present)):
-            scores[part, columns] = rule(directions(rows[part]).to(rows.dtype))
+            scores[part, columns] = rule(directions(rows[part])[0].to(rows.dtype))
         return scores.to(given.device)
 
     def decision_function(self, X: Any) -> Array:
@@ -218,7 +218,7 @@ class VMFScores(DirectionClassifier):
         floor = self._log_prior() - log_normalizer(state.dim, state.kappa, validate_args=False)
         density = rows.new_empty(len(rows))
         for part in chunks(rows, state.num_classes):
-            rho = directions(rows[part]) @ state.mu.T
+            rho = directions(rows[part])[0] @ state.mu.T
             density[part] = torch.addcmul(floor, state.kappa, rho).logsumexp(-1).to(rows.dtype)
         return returned(density.to(given.device), X)
 
@@ -324,21 +324,11 @@ def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -
     return X.detach()
 
 
-def directions(X: Tensor) -> Tensor:
-    """Rows of length one in float64, zeros left as they are."""
-    x = X.double()
-    # By the largest entry first: squares would overflow or vanish.
-    largest = x.abs().amax(-1, keepdim=True)
-    x = x / torch.where(largest > 0, largest, 1.0)
-    length = x.square().sum(-1, keepdim=True).sqrt()
-    return x / torch.where(length > 0, length, 1.0)
-
-
 def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> ClassStatistics:
     """Add rows [N, p] of any length with labels [N] and weights [N]; returns the statistics."""
     for part in chunks(X, 1):
-        x, own, weights = directions(X[part]), y[part], w[part]
-        some = x.any(-1)
+        (x, length), own, weights = directions(X[part]), y[part], w[part]
+        some = length > 0
         statistics.update(x[some], own[some], weights[some], validate_args=False)
         none = own[~some]
         statistics.count.index_add_(0, none, torch.ones_like(none))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +25,9 @@ from resultant.vmf import mean_resultant
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 FAMILIES = ("linear", "power")
+
+# Those that move the temperature, which is there for positive gains and targets alone.
+TEMPERED = ("temperature", "preserve")
 
 # Bytes of cosines at a time; a few times as much is at work.
 CHUNK_BYTES = 1 << 26
@@ -53,10 +57,7 @@ def target_gain(
     if not isinstance(g, Tensor) or g.dim() != 1 or not len(g):
         got = f"shape {tuple(g.shape)}" if isinstance(g, Tensor) else type(g).__name__
         raise ValueError(f"expected g [C] of one class or more, got {got}")
-    if checks.wanted(validate_args, g):
-        positive = family == "power" and beta < 0
-        rule = "> 0 and finite (a negative power)" if positive else ">= 0 and finite"
-        checks.within("g", g, 0.0, rule=rule, open_low=positive)
+    _require_gains(g, beta, family, validate_args)
     return mean_and_targets(g, beta, family)[1]
 
 
@@ -87,15 +88,68 @@ def target_temperature(
     GPU, unless ``validate_args``) the other classes get NaN in place of an error.
     """
     _require_target(beta, family)
-    tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
     A = state.resultant
-    g = A / tau.to(A.dtype)
+    tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args).to(A.dtype)
+    g = A / tau
     target = target_gain(g, beta, family, validate_args=validate_args)
-    if checks.wanted(validate_args, A):
-        what = f"for a class temperature ({family}, beta = {beta:g})"
-        _require_positive(f"target gains > 0 {what}", target)
-        _require_positive(f"resultants A > 0 {what}", A)
-    return torch.where((A > 0) & (target > 0), A / target, math.nan)
+    _require_temperatures(A, target, beta, family, validate_args)
+    return _temperature(tau, g, target)
+
+
+class Gains(NamedTuple):
+    """Gains ``g`` [..., C], their ``mean`` [..., 1] and ``target`` gains [..., C] in float64."""
+
+    g: Tensor
+    mean: Tensor
+    target: Tensor
+
+
+class Terms(NamedTuple):
+    """Scores ``q(rho; kappa, tau) + slope * rho + shift`` of classes [..., C], without what is
+    None: without q where tau is."""
+
+    tau: Tensor | None
+    slope: Tensor | None = None
+    shift: Tensor | None = None
+
+    def of(self, q: Tensor | None, rho: Tensor) -> Tensor:
+        """The scores at cosines ``rho`` from ``q`` there, which they are where nothing is added."""
+        if self.slope is not None:
+            q = rho * self.slope if q is None else torch.addcmul(q, rho, self.slope)
+        elif q is None:
+            q = torch.zeros_like(rho)
+        return q if self.shift is None else q + self.shift
+
+
+def terms(
+    realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int, zero: Number = 0.0
+) -> Terms:
+    r"""How a realization scores classes of ``kappa`` [..., C], gains and targets; as `class_scores`
+    says, unchecked. Native needs no gains.
+
+    ``kappa`` and ``tau``, [] or [..., C], are in the dtype that scores compute in; slope and shift
+    are in float64. The temperature of a class is NaN unless its gain and its target are positive.
+    ``zero`` may be a tensor where the classes are, which is then not made at every call.
+    """
+    if realization == "native":
+        return Terms(tau)
+    assert gains is not None
+    if realization == "cosine":
+        return Terms(None, gains.mean)
+    if realization == "angular":
+        return Terms(tau, gains.target - gains.g)
+    star = _temperature(tau, gains.g, gains.target).to(kappa.dtype)
+    if realization == "temperature":
+        return Terms(star)
+    # Of the rounded arguments: the intercepts are large, and only their rest is seen.
+    wide = kappa.double()
+    h0, h1 = (vmf_score(zero, wide, t.double(), p, validate_args=False) for t in (tau, star))
+    return Terms(star, None, h0 - h1)
+
+
+def _temperature(tau: Tensor, g: Tensor, target: Tensor) -> Tensor:
+    """tau g/target, NaN unless both gains are positive; tau itself where they are the same."""
+    return torch.where(torch.minimum(g, target) > 0, tau * (g / target), math.nan)
 
 
 def class_scores(
@@ -171,8 +225,11 @@ class Realization:
     def to(self, device: torch.device | str) -> Realization:
         """The scores on another device."""
         mu, kappa = self.mu.to(device), self.kappa.to(device)
-        rest = (None if a is None else a.to(device) for a in (self.tau, self.slope, self.shift))
-        return Realization(mu, kappa, *rest)
+        return Realization(mu, kappa, *(None if a is None else a.to(device) for a in self.terms))
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.tau, self.slope, self.shift)
 
     def __call__(self, z: Tensor) -> Tensor:
         """The scores [N, C] of unit vectors z [N, p]."""
@@ -182,16 +239,12 @@ class Realization:
 
     def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """The scores at cosines ``rho`` [..., C], or [..., K] of the chosen ``classes`` [K]."""
-        tau, slope, shift = (_chosen(a, classes) for a in (self.tau, self.slope, self.shift))
-        if tau is None:
-            q = torch.zeros((), dtype=rho.dtype, device=rho.device)
-        else:
-            # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
-            kappa = self.kappa if classes is None else self.kappa[classes]
-            q = vmf_score(rho, kappa, tau, self.mu.shape[1], validate_args=False)
-        if slope is not None:
-            q = torch.addcmul(q, rho, slope)
-        return q if shift is None else q + shift
+        rule = Terms(*(_chosen(a, classes) for a in self.terms))
+        if rule.tau is None:
+            return rule.of(None, rho)
+        # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
+        kappa = self.kappa if classes is None else self.kappa[classes]
+        return rule.of(vmf_score(rho, kappa, rule.tau, self.mu.shape[1], validate_args=False), rho)
 
     def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
         """The derivatives of the scores in the cosine, arguments as in `at`."""
@@ -239,26 +292,24 @@ def realize(
         dtype=torch.float64
     )
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
-    slope, shift, base = None, offset, tau.to(dtype)
-    kappa, used = wide.kappa.to(dtype), base
-    if realization in ("temperature", "preserve"):
-        used = target_temperature(wide, tau, beta, family=family, validate_args=validate_args)
-        used = used.to(dtype)
-    if realization == "preserve":
-        # Of the rounded arguments: the intercepts are large, and only their rest is seen.
-        h0, h1 = (
-            vmf_score(0.0, kappa.double(), t.double(), state.dim, validate_args=False)
-            for t in (base, used)
-        )
-        shift = h0 - h1 if offset is None else h0 - h1 + offset
-    elif realization == "angular":
-        g = angular_gain(wide, tau, validate_args=False)
-        slope = target_gain(g, beta, family, validate_args=validate_args) - g
-    elif realization == "cosine":
-        slope = angular_gain(wide, tau, validate_args=False).mean()
-    slope, shift = (None if a is None else a.to(dtype) for a in (slope, shift))
-    used = None if realization == "cosine" else used
-    return Realization(wide.mu.to(dtype), kappa, used, slope, shift)
+    gains = None
+    if realization != "native":
+        A = wide.resultant
+        g = A / tau
+        if realization != "cosine":
+            _require_gains(g, beta, family, validate_args)
+        gains = Gains(g, *mean_and_targets(g, beta, family))
+        if realization in TEMPERED:
+            _require_temperatures(A, gains.target, beta, family, validate_args)
+    kappa = wide.kappa.to(dtype)
+    rule = terms(realization, kappa, tau.to(dtype), gains, state.dim)
+    shift = offset
+    if rule.shift is not None:
+        shift = rule.shift if offset is None else rule.shift + offset
+    slope, shift = (
+        None if a is None else a.to(dtype).expand_as(kappa) for a in (rule.slope, shift)
+    )
+    return Realization(wide.mu.to(dtype), kappa, rule.tau, slope, shift)
 
 
 def _chosen(a: Tensor | None, classes: Tensor | None) -> Tensor | None:
@@ -271,6 +322,22 @@ def _require_target(beta: float, family: str) -> float:
     if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
         raise ValueError(f"expected beta to be a finite number, got {beta!r}")
     return float(beta)
+
+
+def _require_gains(g: Tensor, beta: float, family: str, validate: bool | None) -> None:
+    if checks.wanted(validate, g):
+        positive = family == "power" and beta < 0
+        rule = "> 0 and finite (a negative power)" if positive else ">= 0 and finite"
+        checks.within("g", g, 0.0, rule=rule, open_low=positive)
+
+
+def _require_temperatures(
+    A: Tensor, target: Tensor, beta: float, family: str, validate: bool | None
+) -> None:
+    if checks.wanted(validate, A):
+        what = f"for a class temperature ({family}, beta = {beta:g})"
+        _require_positive(f"target gains > 0 {what}", target)
+        _require_positive(f"resultants A > 0 {what}", A)
 
 
 def _require_positive(rule: str, a: Tensor) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +31,16 @@ from resultant.bank import (
     require_runs,
 )
 from resultant.classes import ClassState
-from resultant.gain import FAMILIES, NAMED, REALIZATIONS, mean_and_targets
+from resultant.gain import (
+    FAMILIES,
+    NAMED,
+    REALIZATIONS,
+    TEMPERED,
+    Gains,
+    Terms,
+    mean_and_targets,
+    terms,
+)
 from resultant.score import vmf_score, vmf_score_and_slope
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
@@ -40,28 +49,11 @@ VANISHING = 2.0**40
 
 # What a run's realization asks for; the two that move the temperature have that in common.
 _ROLES = {
-    "tempered": ("temperature", "preserve"),
+    "tempered": TEMPERED,
     "preserve": ("preserve",),
     "angular": ("angular",),
     "cosine": ("cosine",),
 }
-
-
-class _Gains(NamedTuple):
-    """Gains g, their mean over the classes, and the target gains, in float64."""
-
-    g: Tensor
-    mean: Tensor
-    target: Tensor
-
-
-class _Rule(NamedTuple):
-    """Scores ``q(rho; kappa, tau) + slope * rho + shift``; None stands for nothing to add."""
-
-    kappa: Tensor
-    tau: Tensor
-    slope: Tensor | None
-    shift: Tensor | None
 
 
 class ProCoLoss(WideModule):
@@ -87,8 +79,11 @@ class ProCoLoss(WideModule):
     Python. On other devices, inside a graph, torch.compile or inference mode, and on several ranks
     it changes nothing. The gradient then has no gradient.
 
-    A target gain <= 0 has no temperature. On the CPU that is an error; elsewhere the scores become
-    NaN, and `check` raises the error afterwards.
+    In ``eval`` mode the statistics stay as they are: a loss of held-out features leaves no trace.
+
+    A gain or target gain that is not positive has no temperature: a class whose samples cancel has
+    the gain zero. On the CPU that is an error; elsewhere the scores become NaN, and `check` raises
+    the error afterwards.
     """
 
     log_prior: Tensor
@@ -181,13 +176,21 @@ class ProCoLoss(WideModule):
             return self._step(z, y)
         bank = self.bank
         state = (bank.old, bank.new, self.least_target)
-        settings = (self.temperature, self.family, bank.estimator, bank.leave_out)
+        settings = (
+            *(self.training, self.temperature, self.family),
+            *(bank.estimator, bank.leave_out),
+        )
         # In the dtype to compute with: what scales the loss of half precision scales this gradient.
         z = _computing(z)
         return self.replay(self._step, z, y, state, (*settings, self.beta, self.log_prior))
 
     def _step(self, z: Tensor, y: Tensor) -> Tensor:
-        snapshot = self.bank.update(z, y)
+        self.bank.require_batch(z, y)
+        _require_counted(y, self.log_prior)
+        if self.training:
+            snapshot = self.bank.add(z, y)
+        else:
+            snapshot = self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
         with torch.autocast(z.device.type, enabled=False):
             views = by_view(_computing(z), self.runs)
             labels = _labels(y, len(views), self.runs)
@@ -204,7 +207,7 @@ class ProCoLoss(WideModule):
             return scores.movedim(0, -2).reshape(*z.shape[:-1], self.bank.num_classes)
 
     def check(self) -> None:
-        """Raise if a step since the last call met a target gain that has no temperature."""
+        """Raise if a step since the last call met gains that have no temperature."""
         least = self.least_target.clone()
         self.least_target.fill_(math.inf)
         self._require_positive(least)
@@ -217,26 +220,27 @@ class ProCoLoss(WideModule):
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
         kappa = self.bank.kappa(snapshot.R)
         gains = self._gains(kappa)
-        scores = self._score(rho, self._realize(kappa, gains, z.dtype))
+        scores = self._score(rho, kappa, gains)
         if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
+            self._note(gains)
             return scores
         at = labels.unsqueeze(-1)
         rho = (z * snapshot.own_mu).sum(-1, keepdim=True).movedim(-2, 0)
         kappa = self.bank.kappa(snapshot.own_R).unsqueeze(-1).movedim(-2, 0)
+        rest = None
         if gains is not None:
             target = gains.target.expand(len(at), *gains.target.shape).gather(-1, at)
-            gains = _Gains(self._gain(kappa), gains.mean, target)
-        own = self._score(rho, self._realize(kappa, gains, z.dtype))
-        return scores.scatter(-1, at, own)
+            rest = Gains(self._gain(kappa), gains.mean, target)
+        self._note(gains, rest, labels)
+        return scores.scatter(-1, at, self._score(rho, kappa, rest))
 
-    def _score(self, rho: Tensor, rule: _Rule) -> Tensor:
-        if self.everywhere["cosine"]:
-            q = torch.zeros((), dtype=rho.dtype, device=rho.device)
-        else:
-            q = vmf_score(rho, rule.kappa, rule.tau, self.bank.dim, validate_args=False)
+    def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
+        kappa = kappa.to(rho.dtype)
+        rule, q = self._terms(kappa, gains), None
+        if rule.tau is not None:
+            q = vmf_score(rho, kappa, rule.tau, self.bank.dim, validate_args=False)
             q = q if self.cosine is None else q.masked_fill(self.cosine, 0.0)
-        q = q if rule.slope is None else torch.addcmul(q, rho, rule.slope)
-        return q if rule.shift is None else q + rule.shift
+        return rule.of(q, rho)
 
     def _gain(self, kappa: Tensor) -> Tensor:
         """g = A(kappa)/tau_0: the slope of a vanishing tilt, in one kernel where there is one."""
@@ -246,43 +250,48 @@ class ProCoLoss(WideModule):
         return slope * (VANISHING / self.temperature)
 
     @torch.no_grad()
-    def _gains(self, kappa: Tensor) -> _Gains | None:
+    def _gains(self, kappa: Tensor) -> Gains | None:
         """Gains and targets of kappa [V, *runs, C], if a run asks for them."""
         if set(self.realization) == {"native"}:
             return None
         g = self._gain(kappa)
-        mean, target = mean_and_targets(g, self.beta, self.family)
-        if self._taken("tempered") is not False:
-            if checks.wanted(None, target):
-                self._require_positive(target.amin(0))
-            torch.fmin(self.least_target, target.amin(0), out=self.least_target)
-        return _Gains(g, mean, target)
+        return Gains(g, *mean_and_targets(g, self.beta, self.family))
 
     @torch.no_grad()
-    def _realize(self, kappa: Tensor, gains: _Gains | None, dtype: torch.dtype) -> _Rule:
-        """What depends on the classes alone, in float64, for scores of a dtype."""
-        kappa = kappa.to(dtype)
-        base = used = torch.full((), self.temperature, dtype=dtype, device=kappa.device)
-        if gains is None:
-            return _Rule(kappa, base, None, None)
-        g, mean, target = gains
-        slope = shift = None
+    def _note(
+        self, gains: Gains | None, rest: Gains | None = None, labels: Tensor | None = None
+    ) -> None:
+        """Keep the least of the gains and targets [V, *runs, C], also of the gains
+        [N, V, *runs, 1] of own classes without their queries, and look at it on the CPU."""
+        if gains is None or self._taken("tempered") is False:
+            return
+        least = torch.minimum(gains.g, gains.target).amin(0)
+        if rest is not None and labels is not None:
+            own, at = (a.movedim(0, -1) for a in (rest.g.squeeze(-1).amin(1), labels[:, 0]))
+            least.scatter_reduce_(-1, at, own, "amin")
+        if checks.wanted(None, least):
+            self._require_positive(least)
+        torch.fmin(self.least_target, least, out=self.least_target)
+
+    @torch.no_grad()
+    def _terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
+        """How the runs score classes, together; all in the dtype of kappa."""
+        tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
+
+        def of(name: str) -> Terms:
+            return terms(name, kappa, tau, gains, self.bank.dim, self.zero)
+
+        used, slope, shift = None if self.everywhere["cosine"] else tau, None, None
         if self._taken("tempered") is not False:
-            star = torch.where(target > 0, self.temperature * g / target, math.nan)
-            used = self._pick("tempered", star.to(dtype), base)
-        if self._taken("preserve") is not False:
-            # Of the rounded arguments: the intercepts are large, and only their rest is seen.
-            wide = kappa.double()
-            h0, h1 = (
-                vmf_score(self.zero, wide, t.double(), self.bank.dim, validate_args=False)
-                for t in (base, used)
-            )
-            shift = self._pick("preserve", h0 - h1, self.zero).to(dtype)
-        if self._taken("angular") is not False:
-            slope = self._pick("angular", target - g, self.zero)
-        if self._taken("cosine") is not False:
-            slope = self._pick("cosine", mean, self.zero if slope is None else slope)
-        return _Rule(kappa, used, None if slope is None else slope.to(dtype), shift)
+            # The two have one temperature.
+            some = of("temperature" if self._taken("preserve") is False else "preserve")
+            used = None if some.tau is None else self._pick("tempered", some.tau, tau)
+            if some.shift is not None:
+                shift = self._pick("preserve", some.shift, self.zero).to(kappa.dtype)
+        for name in ("angular", "cosine"):
+            if self._taken(name) is not False and (added := of(name).slope) is not None:
+                slope = self._pick(name, added, self.zero if slope is None else slope)
+        return Terms(used, None if slope is None else slope.to(kappa.dtype), shift)
 
     def _taken(self, role: str) -> Tensor | bool:
         """Which runs have a role, [*runs, 1], or whether all (True) or none (False) do."""
@@ -294,7 +303,7 @@ class ProCoLoss(WideModule):
         return torch.where(where, a, other) if isinstance(where, Tensor) else a
 
     def _require_positive(self, target: Tensor) -> None:
-        """Raise unless the target gains [*runs, C] of runs with class temperatures are > 0."""
+        """Raise unless the least gains [*runs, C] of runs with class temperatures are > 0."""
         bad = ~(self._pick("tempered", target, math.inf) > 0)
         if not bad.any():
             return
@@ -303,7 +312,7 @@ class ProCoLoss(WideModule):
             for *run, c in bad.nonzero()[:NAMED].tolist()
         ]
         more = ", ..." if int(bad.sum()) > NAMED else ""
-        rule = f"expected target gains > 0 for class temperatures ({self.family})"
+        rule = f"expected target gains > 0 and gains > 0 for class temperatures ({self.family})"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
         raise ValueError(f"{rule}, got {got}")
 
@@ -342,10 +351,20 @@ class LogitAdjustedCrossEntropy(WideModule):
             rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
             raise ValueError(f"{rule}, got {shape_of(logits)}")
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
+        _require_counted(y, self.log_prior)
         with torch.autocast(logits.device.type, enabled=False):
             views = by_view(_computing(logits), self.runs).movedim(-2, 0)
             labels = _labels(y, views.shape[1], self.runs)
             return cross_entropy(views, self.log_prior, labels).mean((0, 1))
+
+
+def _require_counted(y: Tensor, log_prior: Tensor) -> None:
+    """Raise if a label is of a class whose count is zero, and its log prior infinite."""
+    if checks.wanted(None, y):
+        bad = log_prior.isinf().view(-1, log_prior.shape[-1]).any(0)[y]
+        if bad.any():
+            got = f"class {int(y[bad][0])}, whose count is zero"
+            raise ValueError(f"expected labels of classes that class_counts has, got {got}")
 
 
 def _replays(z: Tensor, y: Tensor) -> bool:

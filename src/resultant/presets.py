@@ -130,7 +130,8 @@ class TrainConfig:
         if self.dataset in CIFAR and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if not 0 <= self.warmup < self.epochs:
-            raise ValueError(f"expected warmup in [0, {self.epochs}), got {self.warmup}")
+            rule = f"expected warmup in [0, {self.epochs}), fewer than epochs"
+            raise ValueError(f"{rule}, got {self.warmup}")
 
     @property
     def views(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from resultant.frozen.measures import calibration_error, class_means, confidence_bins
 from resultant.frozen.result import Result
 from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
-from resultant.gain import REALIZATIONS, Realization, realize
+from resultant.gain import REALIZATIONS, TEMPERED, Realization, realize
 from resultant.score import vmf_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
@@ -155,7 +155,7 @@ def decide(
     found, live = Decisions(labels), {}
     for policy in wanted:
         lost = ()
-        if policy.realization in ("temperature", "preserve"):
+        if policy.realization in TEMPERED:
             lost = space.host.untempered(policy.beta)
         if lost:
             found.undefined[policy] = lost
@@ -182,7 +182,8 @@ def decide(
                 if tau is not None:
                     q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
                 for place, rule in rules:
-                    settled = _settle(_edited(q, rho, rule), own)
+                    s = rule.terms.of(q, rho)
+                    settled = _settle(s.clone() if s is q else s, own)
                     for column, values in zip(columns, settled, strict=True):
                         column[place, to] = values
         if progress is not None:
@@ -207,19 +208,9 @@ def _families(
         rule = realize(host.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
         # The directions are the same in all of them, and the largest part: they are not kept.
         rule = replace(rule, mu=rule.mu.new_empty(0, space.dim)).to(space.device)
-        own = beta if name in ("temperature", "preserve") else name == "cosine"
+        own = beta if name in TEMPERED else name == "cosine"
         families.setdefault((type(own), own), []).append((place, rule))
     return list(families.values())
-
-
-def _edited(q: Tensor | None, rho: Tensor, rule: Realization) -> Tensor:
-    """The scores [n, C] of a rule from those at its temperature, in memory of their own."""
-    if q is None:
-        assert rule.slope is not None
-        s = rho * rule.slope
-    else:
-        s = q.clone() if rule.slope is None else torch.addcmul(q, rho, rule.slope)
-    return s if rule.shift is None else s.add_(rule.shift)
 
 
 def _settle(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,7 +6,6 @@ The pairs are some dozens and their queries few: all but the choice is done on t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -20,11 +19,10 @@ from resultant.boundaries import (
     short_arc_roots,
 )
 from resultant.certificates import margin_change
-from resultant.classes import ClassState
 from resultant.frozen.measures import rank_correlation
 from resultant.frozen.result import Result
 from resultant.frozen.space import FrozenSpace, Progress
-from resultant.gain import Realization, realize
+from resultant.gain import TEMPERED, Realization, realize
 from resultant.geometry import centre_margins, joint_leading, pairwise_margins
 from resultant.pair_selection import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.population import BinaryModel
@@ -121,15 +119,10 @@ class TypicalMargins(Result):
 
 def selected(space: FrozenSpace, per_type: int, seed: int) -> SelectedPairs:
     """The pairs of sec:boundary-selection on the CPU; all of them where C <= 20."""
-    known = _selected.setdefault(space.state, {})
-    if (per_type, seed) not in known:
+    if (per_type, seed) not in space.pairs:
         found = select_pairs(space.state, space.groups, per_type, seed)
-        known[per_type, seed] = SelectedPairs(*(a.cpu() for a in found))
-    return known[per_type, seed]
-
-
-# The pairs of a state by number and seed. The closest take a look at all pairs of classes.
-_selected: WeakKeyDictionary[ClassState, dict[tuple[int, int], SelectedPairs]] = WeakKeyDictionary()
+        space.pairs[per_type, seed] = SelectedPairs(*(a.cpu() for a in found))
+    return space.pairs[per_type, seed]
 
 
 @torch.no_grad()
@@ -224,7 +217,7 @@ def margin_directions(
     """Signs of margin changes from native to a realization, over the held-out queries of both
     classes of every selected pair."""
     chosen, space = selected(space, per_type, seed), space.host
-    lost = space.untempered(beta) if realization in ("temperature", "preserve") else ()
+    lost = space.untempered(beta) if realization in TEMPERED else ()
     # Incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []

@@ -32,7 +32,7 @@ SIZES = (5, 10, 20, 50, 100)
 # fitted.
 INCLUSION_BYTES = 1 << 23
 
-# Rows of a class, and classes, that are looked at.
+# Rows of a class, or twice the largest size, and classes that are looked at.
 MOST_ROWS = 500
 MOST_CLASSES = 200
 
@@ -108,12 +108,12 @@ def support_curve(
     able = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     able = able[torch.randperm(len(able), generator=generator)[:MOST_CLASSES]].sort().values
     rows_of = class_rows(space.labels, space.num_classes)
-    n = torch.tensor(sizes, device=space.device)
+    n, most = torch.tensor(sizes, device=space.device), max(MOST_ROWS, 2 * sizes[-1])
     columns = []
     left = []
     for c in able.tolist():
         rows = rows_of[c]
-        rows = rows[torch.randperm(len(rows), generator=generator)[:MOST_ROWS]].sort().values
+        rows = rows[torch.randperm(len(rows), generator=generator)[:most]].sort().values
         x = space.units("train", rows)
         places = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(draws)])
         # Which rows [draws, sizes, rows] each support has, and their sums.

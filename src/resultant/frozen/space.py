@@ -19,7 +19,7 @@ from torch import Tensor
 
 from resultant._checks import COMPUTE_DTYPE
 from resultant._features import (
-    normalized,
+    directions,
     require_device,
     require_labels,
     require_temperature,
@@ -29,7 +29,8 @@ from resultant.classes import ClassState, ClassStatistics
 from resultant.data.store import FeatureStore
 from resultant.frozen.result import Result
 from resultant.frozen.rows import split
-from resultant.gain import angular_gain, target_gain
+from resultant.gain import angular_gain, target_temperature
+from resultant.pair_selection import SelectedPairs
 from resultant.shots import GROUPS, shot_groups
 
 # Bytes of rows in float64, and of cosines of queries, at a time on the CPU. The former stay in a
@@ -83,7 +84,7 @@ class FrozenSpace:
     ``fitting`` [N] bool says which rows the ``statistics`` and the ``state`` come from, the others
     are for calibration. ``counts`` [C] are of all training rows: they make the shot ``groups`` [C]
     and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` is in float64. ``identities``
-    are [N] or None.
+    are [N] or None. ``pairs`` are those chosen so far.
 
     The ``statistics`` and the ``state`` are on the ``device``, and so are queries and scores. All
     that goes by row of ``train`` or ``test`` or is a count is on the CPU, and so are results.
@@ -110,6 +111,8 @@ class FrozenSpace:
         self.state: ClassState = statistics.state(estimator)
         self.counts = torch.bincount(labels, minlength=statistics.num_classes)
         self.groups = shot_groups(self.counts)
+        # By number and seed: the closest take a look at all pairs of classes.
+        self.pairs: dict[tuple[int, int], SelectedPairs] = {}
 
     @staticmethod
     def fit(
@@ -165,6 +168,10 @@ class FrozenSpace:
         _require_trained(labels, test_labels, C)
         statistics = ClassStatistics(C, train.shape[1], device=device)
         height = rows_at_once(8 * train.shape[1], device, ROW_BYTES)
+        for top in range(0, len(test), height):
+            z = test[top : top + height]
+            # The largest entry is a length that costs nothing more than the reading.
+            _require_directions(_largest(z), z, "test", torch.arange(top, top + len(z)))
         for top in range(0, len(train), height):
             rows = slice(top, min(top + height, len(train)))
             x = unit(train[rows], "train", torch.arange(top, rows.stop), device)
@@ -302,9 +309,8 @@ class FrozenSpace:
 
     def untempered(self, beta: float) -> tuple[int, ...]:
         """The classes without a temperature at beta: resultant or target gain not positive."""
-        target = target_gain(self.gain, beta)
-        lost = ~((target > 0) & (self.state.resultant > 0))
-        return tuple(lost.nonzero().squeeze(1).tolist())
+        star = target_temperature(self.state, self.tau, beta, validate_args=False)
+        return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:
         r""":math:`\gamma\log\pi_c` [C], None for zero."""
@@ -314,17 +320,19 @@ class FrozenSpace:
 def unit(z: Tensor, name: str, rows: Tensor, device: torch.device | str = "cpu") -> Tensor:
     """Rows ``z`` [n, p] as float64 unit vectors on the device; without direction they are an error
     that says which of ``rows`` [n]."""
-    x = z.to(device).double()
-    if z.dtype == torch.float64:
-        # By the largest entry first: the squares might be beyond float64.
-        x = x / x.abs().amax(1, keepdim=True)
-    x = normalized(x)
-    bad = ~torch.isfinite(x[:, 0])
+    x, length = directions(z.to(device))
+    _require_directions(length, z, name, rows)
+    return x
+
+
+def _require_directions(length: Tensor, z: Tensor, name: str, rows: Tensor) -> None:
+    """Raise unless the rows ``z`` [n, p] are finite and not zero, as a ``length`` [n] tells."""
+    bad = ~((length > 0) & length.isfinite())
     if bad.any():
         i = int(bad.nonzero()[0])
-        what = "a zero vector" if not z[i].any() else "values that are not"
+        strange = z[i][~z[i].isfinite()]
+        what = f"{float(strange[0])}" if len(strange) else "a zero vector"
         raise ValueError(f"expected {name} finite and not zero, got {what} in row {int(rows[i])}")
-    return x
 
 
 def rows_at_once(width: int, device: torch.device, here: int) -> int:
@@ -332,6 +340,12 @@ def rows_at_once(width: int, device: torch.device, here: int) -> int:
     if device.type == "cpu":
         return max(1, here // width)
     return max(1, min(DEVICE_ROWS, DEVICE_BYTES // width))
+
+
+def _largest(z: Tensor) -> Tensor:
+    """The largest magnitudes [n] of rows [n, p], NaN where one is."""
+    least, most = z.aminmax(dim=1)
+    return torch.maximum(-least, most)
 
 
 def named(classes: list[int]) -> str:

@@ -107,9 +107,15 @@ def whole_folder(out: Path) -> Iterator[Path]:
         os.rename(temporary, out)
         # Not before: what was killed between the two may have left the only report.
         remove_leftovers(out)
+    except BaseException:
+        if old.exists() and not out.exists():
+            os.rename(old, out)
+        raise
     finally:
-        for leftover in (temporary, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        # Where the old one could not be put back, it is the only report.
+        if out.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_page(
