@@ -326,12 +326,13 @@ def test_pace() -> None:
         timed(5, 24, 3.5, **gpu, job_seconds=10.0, whole_seconds=70.0),
     ]
     pace = Pace.of(Records([slow, *fast]))
-    assert pace == pytest.approx((3.0, 6.0, 50.0))
+    assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.said().startswith("on GPU: 3 + 6 /")
     assert pace.us_a_view(24) == pace.us_a_view(12) == pytest.approx(3.5)
     usual = Pace()
     assert Pace.of(Records()) == usual
     one = Pace.of(Records([slow]))
     assert one.us_a_view(4) == pytest.approx(900) and one.around == usual.around
+    assert one.device == "CPU"
     assert one.shared / one.each == pytest.approx(usual.shared / usual.each)
     # Larger jobs that are slower a view are not a law.
     odd = Pace.of(Records([timed(0, 12, 9.0, **gpu), timed(1, 6, 3.0, **gpu)]))

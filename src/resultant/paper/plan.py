@@ -203,12 +203,12 @@ def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
 
 class Pace(NamedTuple):
     """How long a job takes where k runs are trained side by side: ``each`` + ``shared`` / k
-    microseconds a view, and ``around`` the training loop so many seconds. By default as on an
-    H200."""
+    microseconds a view, and ``around`` the training loop so many seconds, on a ``device``."""
 
     each: float = 2.9
     shared: float = 5.9
     around: float = 48.0
+    device: str = "NVIDIA H200"
 
     @staticmethod
     def of(records: Records) -> Pace:
@@ -219,9 +219,10 @@ class Pace(NamedTuple):
         jobs = {(r.get("job_runs", 1), us): r for r, us in timed}
         spent = [(dig(r, "whole_seconds"), dig(r, "job_seconds")) for r in jobs.values()]
         around = [a - b for a, b in spent if a is not None and b is not None]
-        pace = Pace(around=median(around or [Pace().around]))
         if not jobs:
-            return pace
+            return Pace()
+        devices = dict.fromkeys(r.get("versions", {}).get("device", "CPU") for r in jobs.values())
+        pace = Pace(around=median(around or [Pace().around]), device=", ".join(devices))
         shares = [1 / min(runs, STACK) for runs, _ in jobs]
         if len(set(shares)) > 1:
             shared, each = linear_regression(shares, [us for _, us in jobs])
@@ -239,8 +240,8 @@ class Pace(NamedTuple):
 
     def said(self) -> str:
         return (
-            f"{self.each:.2g} + {self.shared:.2g} / k us a view where k runs are trained side by "
-            f"side, and {self.around:.0f} s a job around its training loop"
+            f"on {self.device}: {self.each:.2g} + {self.shared:.2g} / k us a view where k runs are "
+            f"trained side by side, and {self.around:.0f} s a job around its training loop"
         )
 
 

@@ -121,8 +121,8 @@ def plans_note(results: Path) -> str:
     pace = Pace.of(Records.read(results)).said()
     return (
         "`resultant reproduce run PLAN` trains what has no record yet, and `--seeds 3 4 5` other "
-        "seeds than planned; a call that was stopped is taken up by the next one. Times are of the "
-        f"device of the records: {pace}."
+        "seeds than planned; a call that was stopped is taken up by the next one. Times are as "
+        f"{pace}."
     )
 
 
