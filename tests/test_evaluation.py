@@ -17,13 +17,13 @@ from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.evaluation import (
-    ESTIMATORS,
-    RULES,
+    FROZEN_FITS,
     cifar_features,
     evaluate_cifar,
     frozen_accuracy,
 )
 from resultant.extract import extract, load_network
+from resultant.gain import REALIZATIONS
 from resultant.models import StackedResNet32
 from resultant.presets import Run
 from resultant.probe import ProbeConfig, linear_probes
@@ -162,11 +162,11 @@ def test_frozen_decisions(features: Features, records: list[dict], space: str) -
     for number, record in enumerate(records):
         x, queries = features[number, space]
         found = record["frozen"][space]
-        assert found.keys() == set(ESTIMATORS)
-        for estimator in ESTIMATORS:
+        assert found.keys() == set(FROZEN_FITS)
+        for estimator in FROZEN_FITS:
             expected = {
                 rule: naive_frozen(x[members], DATA.train_labels[members], queries, estimator, rule)
-                for rule in RULES
+                for rule in REALIZATIONS
             }
             assert found[estimator] == expected
 
@@ -181,7 +181,7 @@ def test_frozen_rules_differ() -> None:
     x, queries = centres[y] + noise
     assert torch.equal(y, DATA.test_labels)
     found = frozen_accuracy(x, y, queries, y, 4)
-    for estimator in ESTIMATORS:
-        expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in RULES}
+    for estimator in FROZEN_FITS:
+        expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in REALIZATIONS}
         assert found[estimator] == expected
         assert len(set(expected.values())) >= 3

@@ -58,6 +58,18 @@ def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: tor
     assert ((alone - q).abs() <= PRECISION[dtype] * scale).all()
 
 
+def test_more_cosines_than_32_bits_number() -> None:
+    """Under one kappa and tau they are one row."""
+    if torch.cuda.mem_get_info()[0] < 24 << 30:
+        pytest.skip("needs 24 GiB")
+    rho, ends = torch.full((2**31 + 999,), 0.5, device="cuda"), torch.linspace(-1, 1, 1000)
+    rho[:1000] = rho[-1000:] = ends.cuda()
+    classes = torch.tensor(100.0, device="cuda"), torch.tensor(0.1, device="cuda")
+    q = resultant.vmf_score(rho, *classes, 128)
+    alone = resultant.vmf_score(ends.cuda(), *classes, 128)
+    assert torch.equal(q[:1000], alone) and torch.equal(q[-1000:], alone)
+
+
 @pytest.mark.parametrize("p", [128, 1024, 2048])
 def test_absolute_error_in_float32(p: int) -> None:
     rho, kappa, tau = classes(512, 512, p, torch.float32)

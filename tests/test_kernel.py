@@ -45,6 +45,13 @@ rho, kappa, tau = torch.rand(21, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1
 whole = score(rho, kappa, tau, 64, True)
 _score_kernel.LAUNCH = 2
 assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
+_score_kernel.LAUNCH = 65535
+# numbers of columns in 64 bits, of many classes and of one
+for classes in (kappa, kappa[:1]):
+    _score_kernel.NARROW = 2**31
+    narrow = score(rho, classes, tau, 64, True)
+    _score_kernel.NARROW = 0
+    assert all(torch.equal(a, b) for a, b in zip(score(rho, classes, tau, 64, True), narrow))
 empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
 assert empty.shape == (0, 4)
 """

@@ -163,6 +163,17 @@ def test_block_convolution(block: int, stride: int) -> None:
             weight.mul_(2)
 
 
+def test_wide_kernel_follows_its_input() -> None:
+    conv = StackedConv(4, 3, 5, block=2)
+    x = torch.zeros(1, 12, 4, 4, dtype=torch.bfloat16)
+    dense = conv._dense_for(x)
+    assert (dense.shape, dense.dtype, dense.device) == ((20, 6, 3, 3), x.dtype, x.device)
+    assert dense.is_contiguous(memory_format=torch.channels_last) and not dense.any()
+    # The same as long as it can be: a captured graph reads it there.
+    assert conv._dense_for(x) is dense
+    assert conv._dense_for(x.to("meta")).device.type == "meta"
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_stem(groups: int) -> None:
     torch.manual_seed(0)

@@ -64,3 +64,7 @@ def test_encoder_features_of_listed_images_are_probed_as_units(
     assert probed("imagenet-lt")["encoder"] is None
     assert cli.main(["probe", str(tmp_path / "a.safetensors"), "--encoder", "unit"]) == 2
     assert "features encoder for --encoder unit, got projection in" in capsys.readouterr().err
+    path = str(tmp_path / "a.safetensors")
+    assert cli.main(["probe", path, "--device", "cpu", "--learning-rate", "1e38"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("resultant: expected finite weights after training")

@@ -20,6 +20,7 @@ from plain_resnet import PlainResNet32
 from resultant import checkpoint
 from resultant.augment import normalize
 from resultant.presets import Run
+from resultant.stack import Stack
 from resultant.train import Job, Progress, Trained, train_cifar
 from tiny_job import DATA, TWO, config, metrics
 
@@ -251,4 +252,57 @@ def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:
 def test_divergence_is_an_error(tmp_path: Path) -> None:
     job = Job(config(learning_rate=1e30, epochs=3), (Run(),), tmp_path)
     with pytest.raises(ValueError, match=r"expected .* got nan"):
+        train_cifar(job, DATA)
+
+
+def test_divergence_inside_a_graph_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no step looks at its values: told after the epoch, and nothing of it is saved."""
+    monkeypatch.setattr("resultant._checks.wanted", lambda *_: False)
+
+    def start_epoch(self: Stack, epoch: int, inner: Any = Stack.start_epoch) -> None:
+        inner(self, epoch)
+        if epoch == 2:
+            with torch.no_grad():
+                self.network.state_dict()["encoder.conv1.weight"][1] = torch.nan
+
+    monkeypatch.setattr(Stack, "start_epoch", start_epoch)
+    job = Job(config(epochs=4), TWO, tmp_path, checkpoint_every=1)
+    message = r"expected a finite loss \(.*\), got nan of native-seed1 in epoch 3$"
+    with pytest.raises(ValueError, match=message):
+        train_cifar(job, DATA)
+    tensors, about = checkpoint.load(tmp_path / "checkpoint.safetensors")
+    assert about["epoch"] == 2 and all(a.isfinite().all() for a in tensors.values())
+    assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
+
+
+def test_divergence_in_the_last_step_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss of the step was finite, the weights after it are not."""
+
+    def step(self: Stack, inner: Any = Stack.step) -> None:
+        inner(self)
+        steps.append(self)
+        if len(steps) == 2 * self.batches.steps:
+            self.network.state_dict()["encoder.conv1.weight"][0, 0] = torch.inf
+
+    steps: list[Stack] = []
+    monkeypatch.setattr(Stack, "step", step)
+    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1)
+    message = r"got others in 0\.network\.encoder\.conv1\.weight after epoch 2"
+    with pytest.raises(ValueError, match=message):
+        train_cifar(job, DATA)
+    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 1
+    assert not list(tmp_path.glob("native*"))
+
+
+def test_a_target_without_temperature_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not as a loss that is lost, which it is too where no step looks at its values."""
+    monkeypatch.setattr("resultant._checks.wanted", lambda *_: False)
+    job = Job(config(epochs=2), (Run("temperature", 30.0),), tmp_path)
+    with pytest.raises(ValueError, match="expected target gains > 0"):
         train_cifar(job, DATA)

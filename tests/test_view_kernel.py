@@ -55,3 +55,19 @@ def test_interpreted() -> None:
 @pytest.mark.gpu
 def test_gpu() -> None:
     check("cuda", 256, 3)
+
+
+@pytest.mark.gpu
+def test_more_patches_than_32_bits_number() -> None:
+    """The last views of 12 seeds, each of three views of 2048 images, are as they are alone."""
+    from resultant._view_kernel import PatchedViews
+
+    view, x, groups, n = ContrastiveView(), images(6).cuda(), 12, 3 * 2048
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.randint(len(x), (groups, n), generator=generator).cuda()
+    drawn = view.draw(groups * n, generator).view(groups, n, -1).cuda()
+    make = PatchedViews(view, x, torch.bfloat16)
+    every = make(rows, drawn, None)
+    assert every.numel() > 2**31
+    for part in (slice(0, 2), slice(n - 2, n)):
+        assert torch.equal(every[part], make(rows[:, part], drawn[:, part], None))

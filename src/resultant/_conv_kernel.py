@@ -22,6 +22,7 @@ import triton
 from torch import Tensor
 
 from resultant import _norm_kernel
+from resultant._kernel_device import device_of
 from resultant._norm_kernel import COLUMNS, FINAL_COLUMNS, ROWS
 
 THREADS = 128
@@ -69,8 +70,9 @@ def _kernels(device: int) -> dict[Variant, tuple[Any, int]]:
     """All kernels, compiled side by side, and the bytes of shared memory that each needs."""
 
     def begin() -> None:
-        # A thread can load a module once it has launched something on the device.
-        torch.zeros(1, device=f"cuda:{device}")
+        # A thread begins on the first device, and can load a module once it has launched something.
+        torch.cuda.set_device(device)
+        torch.zeros(1, device="cuda")
 
     with ThreadPoolExecutor(len(VARIANTS), initializer=begin) as pool:
         return dict(zip(VARIANTS, pool.map(_compiled, VARIANTS), strict=True))
@@ -113,15 +115,16 @@ def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tenso
 
 def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, Tensor]:
     """conv(x), or conv(relu(norm(x))) with the norm's ``saved`` [4, C]; sums [parts, 2, C]."""
-    images, runs, channels = x.shape[0], *weight.shape[:2]
-    parts = _parts(images, runs, PLANS[channels].forward)
-    y = torch.empty_like(x)
-    partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
-    _launch(
-        "convolve", weight, saved is not None, parts,
-        x, weight, weight if saved is None else saved, y, partial, images,
-    )  # fmt: skip
-    return y, partial
+    with device_of(x):
+        images, runs, channels = x.shape[0], *weight.shape[:2]
+        parts = _parts(images, runs, PLANS[channels].forward)
+        y = torch.empty_like(x)
+        partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
+        _launch(
+            "convolve", weight, saved is not None, parts,
+            x, weight, weight if saved is None else saved, y, partial, images,
+        )  # fmt: skip
+        return y, partial
 
 
 def differentiate(
@@ -132,16 +135,18 @@ def differentiate(
     With a norm the first is the gradient of its outcome, where that is positive; its sums are
     [parts, 2, C].
     """
-    images, runs, channels = x.shape[0], *weight.shape[:2]
-    parts = _parts(images, runs, PLANS[channels].backward)
-    dx = torch.empty_like(x)
-    partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
-    products = x.new_empty(parts, *weight.shape, dtype=torch.float32)
-    _launch(
-        "differentiate", weight, saved is not None, parts,
-        x, g, y, line, weight, weight if saved is None else saved, dx, partial, products, images,
-    )  # fmt: skip
-    return dx, partial, products.sum(0)
+    with device_of(x):
+        images, runs, channels = x.shape[0], *weight.shape[:2]
+        parts = _parts(images, runs, PLANS[channels].backward)
+        dx = torch.empty_like(x)
+        partial = x.new_empty(parts, 2, x.shape[1], dtype=torch.float32)
+        products = x.new_empty(parts, *weight.shape, dtype=torch.float32)
+        _launch(
+            "differentiate", weight, saved is not None, parts,
+            x, g, y, line, weight, weight if saved is None else saved, dx, partial, products,
+            images,
+        )  # fmt: skip
+        return dx, partial, products.sum(0)
 
 
 def _moments(partial: Tensor, norm: Norm, M: int, momentum: float, eps: float) -> Tensor:
@@ -182,16 +187,17 @@ def forward(
     momentum: float, eps: float,
 ) -> Saved:  # fmt: skip
     """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut)."""
-    M, C, steps, parts, across = _norm_kernel._grid(x)
-    y1, partial = convolve(x, w1, None)
-    saved1 = _moments(partial, norm1, M, momentum, eps)
-    y2, partial = convolve(y1, w2, saved1)
-    saved2 = _moments(partial, norm2, M, momentum, eps)
-    out = torch.empty_like(x)
-    _norm_kernel._apply[(parts, across)](
-        y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS
-    )
-    return Saved(y1, y2, out, saved1, saved2)
+    with device_of(x):
+        M, C, steps, parts, across = _norm_kernel._grid(x)
+        y1, partial = convolve(x, w1, None)
+        saved1 = _moments(partial, norm1, M, momentum, eps)
+        y2, partial = convolve(y1, w2, saved1)
+        saved2 = _moments(partial, norm2, M, momentum, eps)
+        out = torch.empty_like(x)
+        _norm_kernel._apply[(parts, across)](
+            y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS
+        )
+        return Saved(y1, y2, out, saved1, saved2)
 
 
 def backward(
@@ -201,18 +207,19 @@ def backward(
 
     ``one`` and ``two`` are those of the outcome and of its shortcut to the next block.
     """
-    M, C, steps, parts, across = _norm_kernel._grid(x)
-    y1, y2, out, saved1, saved2 = saved
-    runs, channels = w1.shape[:2]
-    partial = x.new_empty(parts, 2, C, dtype=torch.float32)
-    g = torch.empty_like(x)
-    _norm_kernel._gradient_sums[(parts, across)](
-        y2, out, one, two, saved2, g, partial, M, C, *x.shape[2:], channels,
-        0 if two is None else two.shape[1] // runs,
-        steps, True, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,
-    )  # fmt: skip
-    line, d_gamma2, d_beta2 = _gradient_moments(partial, saved2, M)
-    g1, partial, dw2 = differentiate(y1, g, y2, line, w2, saved1)
-    line, d_gamma1, d_beta1 = _gradient_moments(partial, saved1, M)
-    dx, _, dw1 = differentiate(x, g1, y1, line, w1, None)
-    return dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2
+    with device_of(x):
+        M, C, steps, parts, across = _norm_kernel._grid(x)
+        y1, y2, out, saved1, saved2 = saved
+        runs, channels = w1.shape[:2]
+        partial = x.new_empty(parts, 2, C, dtype=torch.float32)
+        g = torch.empty_like(x)
+        _norm_kernel._gradient_sums[(parts, across)](
+            y2, out, one, two, saved2, g, partial, M, C, *x.shape[2:], channels,
+            0 if two is None else two.shape[1] // runs,
+            steps, True, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,
+        )  # fmt: skip
+        line, d_gamma2, d_beta2 = _gradient_moments(partial, saved2, M)
+        g1, partial, dw2 = differentiate(y1, g, y2, line, w2, saved1)
+        line, d_gamma1, d_beta1 = _gradient_moments(partial, saved1, M)
+        dx, _, dw1 = differentiate(x, g1, y1, line, w1, None)
+        return dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from resultant._kernel_device import device_of
+
 # Classes in a block at most, and those to a warp.
 BLOCK = 4096
 WARP = 512
@@ -66,15 +68,16 @@ def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> tuple[Tenso
     each, slopes = scores.new_empty(rows), torch.empty_like(scores)
     if rows:
         block = min(BLOCK, triton.next_power_of_2(columns))
-        _entropy_rows[(rows,)](
-            scores,
-            offset.contiguous(),
-            labels.contiguous(),
-            each,
-            slopes,
-            len(offset),
-            columns=columns,
-            BLOCK=block,
-            num_warps=max(1, block // WARP),
-        )
+        with device_of(scores):
+            _entropy_rows[(rows,)](
+                scores,
+                offset.contiguous(),
+                labels.contiguous(),
+                each,
+                slopes,
+                len(offset),
+                columns=columns,
+                BLOCK=block,
+                num_warps=max(1, block // WARP),
+            )
     return each, slopes

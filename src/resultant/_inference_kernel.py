@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from resultant._kernel_device import device_of
+
 # Pixels of a program.
 PIXELS = 128
 
@@ -67,8 +69,9 @@ def convolve(
     )
     taps = weight.permute(0, 3, 4, 2, 1).contiguous()
     pixels = n * high * wide
-    _convolve[(triton.cdiv(pixels, PIXELS), runs)](
-        x, taps, scale, shift, residual, out, pixels, H, W, high, wide,
-        runs, i, o, stride, residual is not None, PIXELS,
-    )  # fmt: skip
+    with device_of(x):
+        _convolve[(triton.cdiv(pixels, PIXELS), runs)](
+            x, taps, scale, shift, residual, out, pixels, H, W, high, wide,
+            runs, i, o, stride, residual is not None, PIXELS,
+        )  # fmt: skip
     return out

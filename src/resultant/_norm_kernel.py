@@ -17,6 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from resultant._kernel_device import device_of
+
 ROWS = 256
 COLUMNS = 64
 # Programs that pass over an activation together; their partial sums are few enough to add at once.
@@ -218,14 +220,15 @@ def forward(
     partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
     saved = torch.empty(4, C, dtype=torch.float32, device=x.device)
     out = torch.empty_like(x)
-    _sums[(parts, across)](x, partial, M, C, steps, ROWS, COLUMNS)
-    _moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-        partial, gamma, beta, running_mean, running_var, saved, M, C, parts, momentum, eps,
-        triton.next_power_of_2(parts), FINAL_COLUMNS,
-    )  # fmt: skip
-    _apply[(parts, across)](
-        x, residual, saved, out, M, C, steps, residual is not None, ROWS, COLUMNS
-    )
+    with device_of(x):
+        _sums[(parts, across)](x, partial, M, C, steps, ROWS, COLUMNS)
+        _moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+            partial, gamma, beta, running_mean, running_var, saved, M, C, parts, momentum, eps,
+            triton.next_power_of_2(parts), FINAL_COLUMNS,
+        )  # fmt: skip
+        _apply[(parts, across)](
+            x, residual, saved, out, M, C, steps, residual is not None, ROWS, COLUMNS
+        )
     return out, saved
 
 
@@ -249,17 +252,19 @@ def backward(
     d_gamma, d_beta = torch.empty(2, C, dtype=torch.float32, device=x.device)
     masked = torch.empty_like(x) if residual or two is not None else None
     dx = torch.empty_like(x)
-    _gradient_sums[(parts, across)](
-        x, out, one, two, saved, masked, partial, M, C, *x.shape[2:], channels,
-        0 if two is None else two.shape[1] * channels // C,
-        steps, residual, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,
-    )  # fmt: skip
-    _gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
-        partial, saved, line, d_gamma, d_beta, M, C, parts,
-        triton.next_power_of_2(parts), FINAL_COLUMNS,
-    )  # fmt: skip
-    _gradient_apply[(parts, across)](
-        x, one if masked is None else masked, saved, line, dx, M, C,
-        steps, masked is not None, ROWS, COLUMNS,
-    )  # fmt: skip
+    halved = two is not None and two.shape != x.shape
+    with device_of(x):
+        _gradient_sums[(parts, across)](
+            x, out, one, two, saved, masked, partial, M, C, *x.shape[2:], channels,
+            0 if two is None else two.shape[1] * channels // C,
+            steps, residual, two is not None, halved, ROWS, COLUMNS,
+        )  # fmt: skip
+        _gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+            partial, saved, line, d_gamma, d_beta, M, C, parts,
+            triton.next_power_of_2(parts), FINAL_COLUMNS,
+        )  # fmt: skip
+        _gradient_apply[(parts, across)](
+            x, one if masked is None else masked, saved, line, dx, M, C,
+            steps, masked is not None, ROWS, COLUMNS,
+        )  # fmt: skip
     return dx, masked if residual else None, d_gamma, d_beta

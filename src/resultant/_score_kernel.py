@@ -25,6 +25,7 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from resultant._debye import expansion
+from resultant._kernel_device import device_of
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -34,6 +35,8 @@ ROWS = 4
 WARPS = 1
 # Blocks of rows in a launch; CUDA has no more along the second axis.
 LAUNCH = 65535
+# Columns whose numbers, filled up to blocks, are int32.
+NARROW = 2**31 - BLOCK
 
 
 @triton.jit
@@ -249,10 +252,15 @@ def _score_rows(
     HALF: tl.constexpr,
     P: tl.constexpr,
     SLOPE: tl.constexpr,
+    WIDE: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    block = tl.program_id(0)
+    if WIDE:
+        # Under one kappa and tau all rho are one row, and its numbers need not be of 32 bits.
+        block = block.to(tl.int64)
+    column = block * BLOCK + tl.arange(0, BLOCK)
     first = tl.program_id(1).to(tl.int64) * ROWS
     inside = column < columns
     kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
@@ -313,23 +321,25 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
         block = min(BLOCK, triton.next_power_of_2(columns))
         classes = kappa.contiguous(), tau.contiguous()
         steps = [int(a.numel() > 1) for a in classes]
-        for top in range(0, rows, LAUNCH * down):
-            part = slice(top, top + LAUNCH * down)
-            height = len(rho[part])
-            _score_rows[triton.cdiv(columns, block), triton.cdiv(height, down)](
-                rho[part],
-                *classes,
-                q[part],
-                slopes[part],
-                height,
-                columns,
-                *steps,
-                **_constants(p, rho.dtype),
-                SLOPE=slope,
-                ROWS=down,
-                BLOCK=block,
-                num_warps=WARPS,
-            )
+        with device_of(rho):
+            for top in range(0, rows, LAUNCH * down):
+                part = slice(top, top + LAUNCH * down)
+                height = len(rho[part])
+                _score_rows[triton.cdiv(columns, block), triton.cdiv(height, down)](
+                    rho[part],
+                    *classes,
+                    q[part],
+                    slopes[part],
+                    height,
+                    columns,
+                    *steps,
+                    **_constants(p, rho.dtype),
+                    SLOPE=slope,
+                    WIDE=columns > NARROW,
+                    ROWS=down,
+                    BLOCK=block,
+                    num_warps=WARPS,
+                )
     if q.shape == shape:
         return q, slopes
     return q.reshape(shape), slopes.reshape(shape) if slope else slopes

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._image_ops import GREY, SIXTH
+from resultant._kernel_device import device_of
 from resultant.augment import MEAN, STD, ContrastiveView
 from resultant.models import PATCH
 
@@ -99,7 +100,7 @@ def _view(
     SIZE: tl.constexpr, HUE: tl.constexpr,
 ):  # fmt: skip
     """View j of group i, of ``number`` in a group, of the image that ``rows`` names."""
-    i, j = tl.program_id(0), tl.program_id(1)
+    i, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
     draw = parameters + (i * number + j) * COLUMNS
     pixel = tl.arange(0, SIZE * SIZE)
     y, x = pixel // SIZE, pixel % SIZE
@@ -150,19 +151,21 @@ def _patches(
     PIXELS: tl.constexpr,
 ):  # fmt: skip
     """The neighbourhoods of PIXELS pixels of image j of group i."""
-    i, j = tl.program_id(0), tl.program_id(1)
+    # The patches of 6144 images of 12 groups are more than 2^31 numbers; those of one are not.
+    i, j = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    levels += (i * number + j) * 3 * SIZE * SIZE
+    out += (j * SIZE * SIZE * groups + i) * PATCH
     pixel = tl.program_id(2) * PIXELS + tl.arange(0, PIXELS)
     entry = tl.arange(0, PATCH)
     channel = tl.minimum(entry // 9, 2)
     y = (pixel // SIZE)[:, None] + (entry % 9 // 3 - 1)[None, :]
     x = (pixel % SIZE)[:, None] + (entry % 3 - 1)[None, :]
     inside = (y >= 0) & (y < SIZE) & (x >= 0) & (x < SIZE) & (entry < 27)[None, :]
-    image = levels + ((i * number + j) * 3 + channel[None, :]) * SIZE * SIZE
-    level = tl.load(image + y * SIZE + x, mask=inside, other=0).to(tl.float32)
+    place = (channel[None, :] * SIZE + y) * SIZE + x
+    level = tl.load(levels + place, mask=inside, other=0).to(tl.float32)
     scale, shift = tl.load(scales + channel), tl.load(shifts + channel)
     value = tl.where(inside, level * scale[None, :] + shift[None, :], 0.0)
-    where = ((j * SIZE * SIZE + pixel[:, None]) * groups + i) * PATCH + entry[None, :]
-    tl.store(out + where, value)
+    tl.store(out + pixel[:, None] * (groups * PATCH) + entry[None, :], value)
 
 
 class PatchedViews:
@@ -185,18 +188,18 @@ class PatchedViews:
         images, (groups, number) = self.images, rows.shape
         size, total = images.shape[-1], number + (0 if made is None else made.shape[1])
         levels = images.new_empty(groups, total, 3, size, size)
-        if number:
-            _view[(groups, number)](
-                images, rows, parameters.contiguous(), levels, number, levels.stride(0),
-                len(self.view.columns), size, bool(self.view.hue),
-                # A fused product and sum is rounded once, and now and then cut off a level lower.
-                enable_fp_fusion=False,
-            )  # fmt: skip
+        out = images.new_empty(total, size, size, groups * PATCH, dtype=self.dtype)
         if made is not None:
             levels[:, number:] = made
-        shape = (total, size, size, groups * PATCH)
-        out = torch.empty(shape, dtype=self.dtype, device=images.device)
-        _patches[(groups, total, size * size // PIXELS)](
-            levels, out, self.scales, self.shifts, total, groups, size, PATCH, PIXELS
-        )
+        with device_of(images):
+            if number:
+                _view[(groups, number)](
+                    images, rows, parameters.contiguous(), levels, number, levels.stride(0),
+                    len(self.view.columns), size, bool(self.view.hue),
+                    # A fused product and sum is rounded once, and now and then cut off lower.
+                    enable_fp_fusion=False,
+                )  # fmt: skip
+            _patches[(groups, total, size * size // PIXELS)](
+                levels, out, self.scales, self.shifts, total, groups, size, PATCH, PIXELS
+            )
         return out.permute(0, 3, 1, 2)

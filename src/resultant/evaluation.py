@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant._version import __version__
 from resultant.classes import ClassStatistics
 from resultant.data.cifar import Cifar
-from resultant.gain import class_scores
+from resultant.gain import REALIZATIONS, class_scores
 from resultant.models import StackedResNet32
 from resultant.presets import Run
 from resultant.probe import ProbeConfig, linear_probes
@@ -26,8 +26,7 @@ from resultant.train import Trained, outputs
 
 # tab:frozen-hyperparameters.
 FROZEN_TEMPERATURE = 0.1
-RULES = ("native", "temperature", "preserve", "angular", "cosine")
-ESTIMATORS = ("proco", "mle")
+FROZEN_FITS = ("proco", "mle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,10 +148,10 @@ def frozen_accuracy(
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
     statistics.update(x, y)
     found: dict[str, dict[str, float]] = {}
-    for estimator in ESTIMATORS:
+    for estimator in FROZEN_FITS:
         state = statistics.state(estimator)
         found[estimator] = {}
-        for rule in RULES:
+        for rule in REALIZATIONS:
             scores = class_scores(queries, state, FROZEN_TEMPERATURE, rule)
             found[estimator][rule] = float((scores.argmax(-1) == labels).double().mean())
     return found

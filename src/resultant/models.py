@@ -79,16 +79,19 @@ class StackedConv(nn.Module):
         self._dense: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        runs, o, i = self.weight.shape[:3]
+        runs = len(self.weight)
         if x.is_cuda and self.training and x.dtype is torch.bfloat16:
-            if self._dense is None:
-                self._dense = torch.zeros(
-                    runs * o, self.block * i, 3, 3, dtype=x.dtype, device=x.device
-                )
-                self._dense = channels_last(self._dense)
-            return _BlockConv.apply(x, self.weight, self._dense, self.stride)
+            return _BlockConv.apply(x, self.weight, self._dense_for(x), self.stride)
         weight = self.weight.flatten(0, 1).to(x.dtype)
         return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
+
+    def _dense_for(self, x: Tensor) -> Tensor:
+        """The wide kernel, zero but for what a step fills in; kept, as graphs read it there."""
+        if self._dense is None or self._dense.device != x.device:
+            runs, o, i = self.weight.shape[:3]
+            dense = x.new_zeros(runs * o, self.block * i, 3, 3)
+            self._dense = channels_last(dense)
+        return self._dense
 
 
 class Stem(StackedConv):

@@ -21,7 +21,7 @@ from resultant._features import require_labels, shape_of
 from resultant.data.lists import DATASETS
 from resultant.precision import full_precision
 from resultant.presets import ProbeConfig
-from resultant.shots import group_masks as shot_groups
+from resultant.shots import group_masks
 
 # Bytes of test features and logits at a time.
 CHUNK_BYTES = 1 << 28
@@ -78,7 +78,7 @@ def linear_probes(
 
     Features may also be lists of M tensors [n, d_i], which are padded with zeros to the widest:
     the weights of padding stay exactly zero. Labels [n] and [n_test] int64 are those of all
-    probes. ``counts`` [C] are the training counts behind `shot_groups`; ``progress`` is called
+    probes. ``counts`` [C] are the training counts behind `group_masks`; ``progress`` is called
     with the epochs done and their number. Weights start at zero, shuffles depend on
     ``config.seed`` alone, the last batch of an epoch is the mean over what it holds. All is
     computed in float32 without TF32 (in float64, if the features are), where the features lie.
@@ -96,7 +96,7 @@ def linear_probes(
             raise ValueError(f"expected {name} on {device}, got it on {a.device}")
     require_labels(train_labels, len(xs[0]), num_classes, device, True, "train_labels")
     require_labels(test_labels, len(tests[0]), num_classes, device, True, "test_labels")
-    masks = None if counts is None else shot_groups(counts)
+    masks = None if counts is None else group_masks(counts)
     if masks is not None and len(masks["head"]) != num_classes:
         raise ValueError(f"expected counts [{num_classes}], got [{len(masks['head'])}]")
 
@@ -158,7 +158,7 @@ class _Probes:
         diverged = ~(self.weight.isfinite().all(-1).all(-1) & self.bias.isfinite().all(-1))
         if diverged.any():
             rule = "expected finite weights after training (a lower learning_rate may help)"
-            raise ArithmeticError(f"{rule}, got others in probe {int(diverged.nonzero()[0])}")
+            raise ValueError(f"{rule}, got others in probe {int(diverged.nonzero()[0])}")
 
     def captured_epoch(self) -> Callable[[], None]:
         """The epoch as one CUDA graph; every tensor that outlives a step is an attribute."""

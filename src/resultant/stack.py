@@ -73,6 +73,7 @@ class Stack:
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
         self.total = torch.zeros(len(runs), device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.stream: torch.cuda.Stream | None = None
 
     def objective(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The loss [runs] of the views of a batch (alg:controlled-training)."""
@@ -112,29 +113,38 @@ class Stack:
         self.model.train()
 
     def replay(self) -> None:
-        """A step, through the graph where there is one."""
+        """A step, through the graph where there is one, on the current stream."""
         if self.graph is None:
             self.step()
         else:
             self.graph.replay()
 
     def capture(self) -> None:
-        """Record the step as a CUDA graph; the runs are left as they were."""
+        """Record the step as a CUDA graph, which is to be replayed on ``stream``.
+
+        The runs are left as they were; the batches are not, and are to be loaded anew.
+        """
         before = {name: a.clone() for name, a in self.tensors().items()}
+        # Not part of the state, as every epoch begins and ends without them.
+        passing = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
         self.model.train()
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
+        # Of its own: cuBLAS has a workspace for every stream, and graphs of several stacks, which
+        # keep that of their capture, run at once.
+        self.stream = torch.cuda.Stream(self.device)
+        self.stream.wait_stream(torch.cuda.current_stream())
         with timed_convolutions():
-            with torch.cuda.stream(side):
+            with torch.cuda.stream(self.stream):
                 # No more than an epoch has batches.
                 for _ in range(min(3, self.batches.steps)):
                     self.step()
-            torch.cuda.current_stream().wait_stream(side)
+            torch.cuda.current_stream().wait_stream(self.stream)
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad()
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=self.stream):
                 self.step()
         self.load(before)
+        for a, value in passing:
+            a.copy_(value)
         self.graph = graph
 
     def tensors(self) -> dict[str, Tensor]:

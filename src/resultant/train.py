@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from resultant import _ranks, checkpoint
+from resultant._kernel_device import device_of
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
@@ -168,20 +170,32 @@ def train(
     and at the end ``RUN.safetensors`` with the network and banks of each run, all written by the
     first process if there are several. ``queries`` are the training images of the gradient
     diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
-    classifier.
+    classifier. A run that diverges is an error, which leaves the last checkpoint as it is.
     """
+    # Streams and graphs are those of the current device.
+    with device_of(stacks[0].total):
+        return _train(job, stacks, queries, test, watch, diagnostic)
+
+
+def _train(
+    job: Job,
+    stacks: list[Stack],
+    queries: tuple[Tensor, Tensor] | None,
+    test: Test | None,
+    watch: Callable[[Progress], object] | None,
+    diagnostic: Diagnostic | None,
+) -> Trained:
     config, device = job.config, stacks[0].device
     first = _resume(job, stacks)
     metrics = None
     if _ranks.rank() == 0:
         metrics = Metrics(config, job.out, first, job.tensorboard)
-    several = device.type == "cuda" and len(stacks) > 1
-    streams = [torch.cuda.Stream() if several else None for _ in stacks]
     if device.type == "cuda" and config.architecture == "resnet32" and first < config.epochs:
         for stack in stacks:
             stack.batches.load(stack.batches.draw(first))
             stack.capture()
         torch.cuda.synchronize()
+    streams = [stack.stream for stack in stacks]
     began = time.perf_counter()
     drawn = [stack.batches.draw(first) for stack in stacks]
     finished: tuple[int, list[dict[str, Any]]] | None = None
@@ -205,13 +219,15 @@ def train(
         if metrics is not None and finished is not None:
             metrics.write(*finished)
         seen = [snapshot for stack in stacks for snapshot in snapshots(stack)]
+        # First what says why a loss is lost.
+        for stack in stacks:
+            stack.proco.check()
+        _require_finite(seen, epoch + 1)
         last = epoch + 1 == config.epochs
         if test is not None and (last or (epoch + 1) % job.test_every == 0):
             _add_tests(stacks, test, seen)
         if queries is not None and epoch + 1 in job.gradient_epochs:
             _compare_gradients(stacks, queries, seen, diagnostic)
-        for stack in stacks:
-            stack.proco.check()
         finished = epoch, seen
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
@@ -236,6 +252,14 @@ def snapshots(stack: Stack) -> list[dict[str, Any]]:
         {"run": run, "loss": loss, "state": state}
         for run, loss, state in zip(stack.runs, losses, banks, strict=True)
     ]
+
+
+def _require_finite(seen: list[dict[str, Any]], epoch: int) -> None:
+    """Raise if runs have diverged: inside a CUDA graph nothing looks at the values of a step."""
+    lost = [f"{v['loss']} of {v['run'].name}" for v in seen if not math.isfinite(v["loss"])]
+    if lost:
+        rule = "expected a finite loss (a lower learning_rate may help)"
+        raise ValueError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
 
 
 @torch.no_grad()
@@ -334,6 +358,11 @@ def _load(job: Job, stacks: list[Stack]) -> int:
 
 def _save(job: Job, stacks: list[Stack], epoch: int) -> None:
     tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
+    for name, a in tensors.items():
+        # The last step may be the one that diverged, after a loss that was finite.
+        if not a.isfinite().all():
+            rule = "expected finite values (a lower learning_rate may help)"
+            raise ValueError(f"{rule}, got others in {name} after epoch {epoch}")
     checkpoint.save(job.out / "checkpoint.safetensors", tensors, {"epoch": epoch, **job.identity})
 
 

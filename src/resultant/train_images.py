@@ -27,7 +27,7 @@ from resultant.data.images import (
 from resultant.data.lists import DATASETS, ImageList, load_lists
 from resultant.models import Outputs
 from resultant.presets import WORKERS, TrainConfig
-from resultant.probe import shot_groups
+from resultant.shots import group_masks
 from resultant.stack import Stack
 from resultant.train import Job, Progress, Test, Trained, train
 
@@ -160,11 +160,11 @@ def evaluated(
 
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
     """The accuracy on the held-out images, over all and as the mean over the classes of the groups
-    of `shot_groups`; logits without prior. Every process reads its share of them."""
+    of `group_masks`; logits without prior. Every process reads its share of them."""
     share = slice(_ranks.rank(), None, _ranks.world_size())
     mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
     images = evaluation_loader(mine, config, workers)
-    groups = shot_groups(data.counts)
+    groups = group_masks(data.counts)
 
     def test(stack: Stack) -> list[dict[str, float]]:
         # Each process has the running moments of its own batches; those of the first are saved.

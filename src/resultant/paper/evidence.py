@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from resultant.data.store import FeatureStore
-from resultant.evaluation import ESTIMATORS, FROZEN_TEMPERATURE, RULES
+from resultant.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant.frozen import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
+from resultant.gain import REALIZATIONS
 from resultant.paper.plan import BOTH, controlled
 from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summarize
@@ -34,7 +35,7 @@ FITTING_SHARE = {"inaturalist18": 0.8}
 # The rules whose decisions are compared query by query: Pure Angular over beta, the others at
 # complete equalization, and with a prior.
 DECIDED = (
-    *(Policy(rule).canonical for rule in RULES),
+    *(Policy(rule).canonical for rule in REALIZATIONS),
     *(Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)),
     *(Policy(rule, 0.0, gamma).canonical for gamma in (-1.0, 1.0) for rule in BOTH),
 )
@@ -84,7 +85,7 @@ class Evidence:
     def has(self, store: str) -> bool:
         return store == PACKAGED or store in self.stores
 
-    def _space(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> FrozenSpace:
+    def _space(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
         """The classes of one space of a store, fitted by an estimator, and its held-out queries."""
         if store != PACKAGED:
             return _fitted(FeatureStore.open(self.stores[store]), space, estimator, store)
@@ -92,11 +93,11 @@ class Evidence:
         with importlib.resources.as_file(source) as path:
             return _fitted(FeatureStore.open(path), space, estimator, store)
 
-    def _analysis(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> Analysis:
+    def _analysis(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Analysis:
         """All questions to one space of a store."""
         return analyze_space(self.space(store, space, estimator))
 
-    def _decisions(self, store: str, space: str, estimator: str = ESTIMATORS[0]) -> Decisions:
+    def _decisions(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Decisions:
         """What `DECIDED` say of every held-out query."""
         return decide(self.space(store, space, estimator), DECIDED)
 
@@ -116,7 +117,7 @@ class Evidence:
         return summarize(self.analysis(store, space, estimator))
 
     def frozen(
-        self, condition: str, space: str, estimator: str = ESTIMATORS[0]
+        self, condition: str, space: str, estimator: str = FROZEN_FITS[0]
     ) -> dict[int, dict[str, Any]]:
         """The frozen summaries of the native networks of a condition, by seed.
 

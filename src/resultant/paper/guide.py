@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 
-from resultant.evaluation import ESTIMATORS
+from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
 from resultant.paper import advice
 from resultant.paper.advice import Effects, Reach, Sentence
@@ -118,7 +118,7 @@ def same_decisions(evidence: Evidence) -> float:
     """The least share of decisions that Pure Angular and cosine have in common."""
     shares = [fmean(v) for v in by_place(evidence, at_path("cosine.agreement")).values()]
     for at in _stores(evidence).values():
-        shares.append(evidence.summary(*at, ESTIMATORS[0])["cosine"]["agreement"])
+        shares.append(evidence.summary(*at, FROZEN_FITS[0])["cosine"]["agreement"])
     return min(shares)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from resultant.evaluation import ESTIMATORS, FROZEN_TEMPERATURE, RULES
+from resultant.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant.frozen import (
     Analysis,
     FrozenSpace,
@@ -17,6 +17,7 @@ from resultant.frozen import (
     same_state,
 )
 from resultant.frozen.result import plain
+from resultant.gain import REALIZATIONS
 
 # Strengths of the grid; direct temperature is undefined at some of them.
 BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
@@ -40,7 +41,7 @@ def summarize(a: Analysis) -> dict[str, Any]:
     gradient errors percent, angles degrees."""
     found: dict[str, Any] = {"tau": a.space.tau, "estimator": a.space.estimator}
     if a.grid is not None:
-        points = {rule: a.grid.point(rule) for rule in RULES}
+        points = {rule: a.grid.point(rule) for rule in REALIZATIONS}
         found["accuracy"] = {rule: point.accuracy for rule, point in points.items()}
         found["nll"] = {rule: point.nll for rule, point in points.items()}
         found["grid"] = {
@@ -100,7 +101,7 @@ def summaries(
     """The summary of each space and estimator, for features [N, p] by name of the space."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name in train:
-        for estimator in ESTIMATORS:
+        for estimator in FROZEN_FITS:
             space = FrozenSpace.fit(
                 train[name].cpu(),
                 labels.cpu(),
