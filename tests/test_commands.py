@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,8 +19,8 @@ from launch import small
 from listed import SIZES, write_images
 from listed import options as listed_options
 from plain_resnet import PlainResNet32
-from resultant import cli, commands, options
-from resultant.commands import accuracies, find_device, grid
+from resultant import checkpoint, cli, commands, options
+from resultant.commands import accuracies, destination, find_device, grid, stopped
 from resultant.data.lists import DATASETS
 from resultant.data.store import FeatureStore, write_store
 from resultant.gain import REALIZATIONS
@@ -88,7 +90,7 @@ def test_train_again_replaces_and_continues(
     call += ["--data", str(root), "--out", str(tmp_path), "--no-evaluate"]
     assert train(*call, "--gradient-epochs", "1") == 0
     shown = capsys.readouterr().out
-    assert "epoch" not in shown and "angular-beta0-seed0" in shown
+    assert "epoch 1/1" not in shown and "angular-beta0-seed0" in shown
     runs = [record["run"] for record in records(tmp_path)]
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other
@@ -107,7 +109,8 @@ def test_train_tells_and_shows(
     """The data set is found by the variable; lines and a table come out."""
     monkeypatch.setenv(commands.VARIABLE, str(root))
     assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
-    lines = capsys.readouterr().out.splitlines()
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "cifar10, 1 run: 33 images, 2 views, 2 epochs on cpu"
     (record,) = records(tmp_path)
     assert (record["seed"], record["train_images"]) == (3, 33)
     last = f"cifar10, 1 run: epoch 2/2, loss {record['last']['loss']:.4f}, "
@@ -362,3 +365,45 @@ def test_watch_elsewhere(quiet: bool) -> None:
     expected = said(progress(1, {"a": 1.25}))
     assert expected == "epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left"
     assert file.getvalue() == ("" if quiet else f"work: {expected}\n")
+
+
+def test_watch_breaks_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch that takes long is told of now and then, also before its end."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    file = io.StringIO()
+    with Watch(Console(file=file, width=80), "work", 4) as watch:
+        for step in range(1, 5):
+            now += 20.0
+            watch.tick(step / 4)
+    assert file.getvalue() == "work: 12.5 %\nwork: 25.0 %\n"
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_interrupt_says_what_is_kept(saved: bool, tmp_path: Path) -> None:
+    file = io.StringIO()
+    if saved:
+        (tmp_path / "checkpoint.safetensors").touch()
+    with pytest.raises(KeyboardInterrupt), stopped(tmp_path, Console(file=file, width=400)):
+        raise KeyboardInterrupt
+    kept = f"the same call goes on from {tmp_path}/checkpoint.safetensors"
+    assert file.getvalue() == f"stopped: {kept if saved else 'nothing is kept'}\n"
+
+
+def test_destination(tmp_path: Path) -> None:
+    """What is written is not what is read, nor a network, and has a folder."""
+    source = tmp_path / "a.safetensors"
+    checkpoint.save(source, {"x": torch.zeros(1)}, {})
+    os.link(source, tmp_path / "b.safetensors")
+    shutil.copy(source, tmp_path / "c.safetensors")
+    for name, message in (
+        ("a.safetensors", "apart from what is read, got"),
+        ("b.safetensors", "apart from what is read, got"),
+        ("c.safetensors", "expected --out that is no network, got one: "),
+        ("a.safetensors/x", "expected --out to be a folder, got a file: "),
+        ("", "expected a file to write, got the folder "),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            destination(tmp_path / name, source)
+    destination(tmp_path / "new" / "folder" / "x", source)
+    assert (tmp_path / "new" / "folder").is_dir()

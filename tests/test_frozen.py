@@ -115,6 +115,9 @@ def test_split_by_identity() -> None:
     _, kappa = fitted(rows(x[fitting & (y == 2)]))
     assert float(split.state.kappa[2]) == pytest.approx(kappa, rel=1e-8)
     assert torch.equal(split.counts, COUNTS), "the prior is that of all training rows"
+    # Of one row a class would have a resultant of one.
+    least = FrozenSpace.fit(x, y, *test, fitting_share=1e-6).fitting
+    assert least is not None and torch.bincount(y[least]).eq(2).all()
     other = FrozenSpace.fit(x, y, *test, fitting_share=0.8, seed=1).fitting
     again = FrozenSpace.fit(x, y, *test, fitting_share=0.8, seed=1).fitting
     assert other is not None and again is not None

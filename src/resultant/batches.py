@@ -148,19 +148,10 @@ class CifarBatches:
 
 
 class LoadedBatches:
-    """Batches of image files, for one run; see `resultant.data.images.loader`.
+    """Batches of image files, for one run; see `resultant.data.images.loader`."""
 
-    ``tick`` is called at every batch with the share of the epoch that is read.
-    """
-
-    def __init__(
-        self,
-        loader: Loader,
-        device: torch.device,
-        tick: Callable[[float], object] | None = None,
-    ) -> None:
+    def __init__(self, loader: Loader, device: torch.device) -> None:
         self.loader, self.device, self.steps = loader, device, len(loader)
-        self.tick, self.read = tick, 0
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
 
     def draw(self, epoch: int) -> list[Tensor]:
@@ -168,14 +159,10 @@ class LoadedBatches:
 
     def load(self, drawn: list[Tensor]) -> None:
         self.loader.set_epoch(int(drawn[0]))
-        self.read = 0
         self.iterator = iter(self.loader)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         views, labels, _ = next(self.iterator)
-        self.read += 1
-        if self.tick is not None:
-            self.tick(self.read / self.steps)
         views = views.to(self.device, non_blocking=True).transpose(0, 1).flatten(0, 1)
         views = views.contiguous(memory_format=torch.channels_last)
         return views, labels.to(self.device, non_blocking=True)[None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from resultant import _ranks, checkpoint
+from resultant._replacing import require_place
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
+from resultant.extract import UNFINISHED, find_network, is_network, load_data, load_network
 from resultant.extract import extract as write_features
-from resultant.extract import find_network, load_data, load_network
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
 from resultant.presets import CIFAR, Run
 from resultant.probe import linear_probes, main_encoder
@@ -62,7 +64,11 @@ def train(options: Train) -> None:
             for run in job.runs:
                 one = replace(job, runs=(run,), out=out / run.name)
                 title = f"{config.dataset} {run.name}"
-                with Watch(console, title, config.epochs, quiet=_ranks.rank() > 0) as watch:
+                quiet = _ranks.rank() > 0
+                with (
+                    stopped(one.out, console, quiet),
+                    Watch(console, title, config.epochs, quiet=quiet) as watch,
+                ):
                     done = train_images(one, listed, place, options.workers, watch, watch.tick)
                 records += base_records(done, len(listed.train))
         if _ranks.rank() == 0:
@@ -74,22 +80,42 @@ def train(options: Train) -> None:
 def _cifar(
     job: Job, data: Cifar, device: torch.device, console: Console, evaluate: bool
 ) -> list[dict]:
-    title = f"{job.config.dataset}, {len(job.runs)} run{'s' * (len(job.runs) > 1)}"
-    with Watch(console, title, job.config.epochs) as watch:
-        done = train_cifar(job, data, device, watch)
+    config, number = job.config, len(job.runs)
+    title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
+    members = len(data.members(config.imbalance, config.subset))
+    console.print(
+        f"{title}: {members:,} images, {config.views} views, {config.epochs} epochs on {device}",
+        highlight=False,
+    )
+    with stopped(job.out, console), Watch(console, title, config.epochs) as watch:
+        done = train_cifar(job, data, device, watch, tick=watch.tick)
     if evaluate:
         if not data.whole:
             there = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
             console.print(f"no probes of the balanced set: {there} are there", highlight=False)
         with console.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
-    return base_records(done, len(data.members(job.config.imbalance, job.config.subset)))
+    return base_records(done, members)
+
+
+@contextmanager
+def stopped(out: Path, console: Console, quiet: bool = False) -> Iterator[None]:
+    """Says, where a training is interrupted, what is kept of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not quiet:
+            saved = out / UNFINISHED
+            kept = f"the same call goes on from {saved}" if saved.exists() else "nothing is kept"
+            console.print(f"stopped: {kept}", highlight=False)
+        raise
 
 
 def extract(options: Extract) -> None:
     """Write the features of a network, and say what was written."""
     place, root, console = find_device(options.device), data_root(options.data), terminal()
-    loaded = load_network(options.path)
+    loaded = load_network(find_network(options.path) or options.path)
+    destination(options.out, options.path)
     dataset = loaded.config.dataset
     found = load_data(dataset, options.lists or root, options.images or root, options.split)
     with Watch(console, f"{dataset} features", 1) as watch:
@@ -111,6 +137,8 @@ def probe(options: Probe) -> None:
     """Fit the probes and tell what they reach."""
     place, console = find_device(options.device), terminal()
     refuse_network(options.store)
+    if options.out is not None:
+        destination(options.out, options.store)
     opened = FeatureStore.open(options.store)
     names = [
         name.removeprefix("train/")
@@ -232,6 +260,18 @@ def refuse_network(path: Path | str) -> None:
     if network is not None:
         rule = f"expected features, got a network: {network}"
         raise ValueError(f"{rule}; resultant extract writes its features")
+
+
+def destination(out: Path, source: Path) -> None:
+    """Raise unless a file can be written to ``out``, which is not the ``source`` nor a network; its
+    folder is made."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise ValueError(f"expected --out apart from what is read, got {out} for both")
+    if is_network(out):
+        raise ValueError(f"expected --out that is no network, got one: {out}")
+    folder(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    require_place(out)
 
 
 def folder(out: Path) -> None:

@@ -130,6 +130,7 @@ def train_cifar(
     device: torch.device | str = "cpu",
     watch: Callable[[Progress], object] | None = None,
     diagnostic: Diagnostic | None = None,
+    tick: Callable[[float], object] | None = None,
 ) -> Trained:
     """Train every run of a job on a long-tailed CIFAR subset; see `train`."""
     device = torch.device(device)
@@ -153,7 +154,8 @@ def train_cifar(
 
     stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
     held_out = data.test_images.to(device), data.test_labels.to(device)
-    return train(job, stacks, (images, labels), partial(_test, *held_out), watch, diagnostic)
+    test = partial(_test, *held_out)
+    return train(job, stacks, (images, labels), test, watch, diagnostic, tick)
 
 
 def train(
@@ -163,6 +165,7 @@ def train(
     test: Test | None = None,
     watch: Callable[[Progress], object] | None = None,
     diagnostic: Diagnostic | None = None,
+    tick: Callable[[float], object] | None = None,
 ) -> Trained:
     """Train the stacks of a job to its last epoch, from its checkpoint where there is one.
 
@@ -170,11 +173,13 @@ def train(
     and at the end ``RUN.safetensors`` with the network and banks of each run, all written by the
     first process if there are several. ``queries`` are the training images of the gradient
     diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
-    classifier. A run that diverges is an error, which leaves the last checkpoint as it is.
+    classifier. ``watch`` is called after every epoch, and ``tick`` with the share of an epoch that
+    is done, at every step that is not part of a graph. A run that diverges is an error, which
+    leaves the last checkpoint as it is.
     """
     # Streams and graphs are those of the current device.
     with device_of(stacks[0].total):
-        return _train(job, stacks, queries, test, watch, diagnostic)
+        return _train(job, stacks, queries, test, watch, diagnostic, tick)
 
 
 def _train(
@@ -184,6 +189,7 @@ def _train(
     test: Test | None,
     watch: Callable[[Progress], object] | None,
     diagnostic: Diagnostic | None,
+    tick: Callable[[float], object] | None,
 ) -> Trained:
     config, device = job.config, stacks[0].device
     first = _resume(job, stacks)
@@ -206,10 +212,13 @@ def _train(
         for stream in streams:
             if stream is not None:
                 stream.wait_stream(torch.cuda.current_stream())
-        for _ in range(stacks[0].batches.steps):
+        steps = stacks[0].batches.steps
+        for step in range(steps):
             for stack, stream in zip(stacks, streams, strict=True):
                 with torch.cuda.stream(stream):
                     stack.replay()
+            if tick is not None and stacks[0].graph is None:
+                tick((step + 1) / steps)
         for stream in streams:
             if stream is not None:
                 torch.cuda.current_stream().wait_stream(stream)

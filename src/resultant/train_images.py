@@ -83,11 +83,8 @@ def train_images(
     watch: Callable[[Progress], object] | None = None,
     tick: Callable[[float], object] | None = None,
 ) -> Trained:
-    """Train the one run of a job on listed images; see `resultant.train.train`.
-
-    ``tick`` is called at every batch with the share of the epoch that is read; ``workers`` are
-    those of each process.
-    """
+    """Train the one run of a job on listed images; see `resultant.train.train`. ``workers`` are
+    those of each process."""
     device, config = torch.device(device), job.config
     if config.dataset != data.dataset:
         raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
@@ -104,9 +101,9 @@ def train_images(
         workers=workers,
         prefetch=PREFETCH,
     )
-    stack = Stack(config, job.runs, LoadedBatches(batches, device, tick), data.counts, device)
+    stack = Stack(config, job.runs, LoadedBatches(batches, device), data.counts, device)
     test = held_out_accuracy(data, config, workers) if config.objective == "joint" else None
-    return train(job, [stack], None, test, watch)
+    return train(job, [stack], None, test, watch, tick=tick)
 
 
 def batch_of_one(config: TrainConfig) -> int:

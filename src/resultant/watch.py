@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Columns of what is not a terminal.
 WIDTH = 160
+# Seconds after which a file is told where the work stands.
+SILENCE = 30.0
 
 
 def terminal() -> Console:
@@ -45,7 +48,8 @@ class Shown:
 
 
 class Watch(Shown):
-    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one."""
+    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one: elsewhere than on a
+    terminal that is a line now and then."""
 
     def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
         super().__init__(
@@ -57,18 +61,25 @@ class Watch(Shown):
             TextColumn("{task.fields[said]}"),
             quiet=quiet,
         )
-        self.title, self.done = title, 0
+        self.title, self.done, self.epochs = title, 0, epochs
+        self.told = time.monotonic()
         self.task = self.bar.add_task(title, total=float(epochs), said="")
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
         text = said(progress)
         self.bar.update(self.task, completed=self.done, said=text)
-        if not self.console.is_terminal and not self.quiet:
-            self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
+        self.tell(text)
 
     def tick(self, share: float) -> None:
         self.bar.update(self.task, completed=self.done + share)
+        if time.monotonic() - self.told > SILENCE:
+            self.tell(f"{100 * (self.done + share) / self.epochs:.1f} %")
+
+    def tell(self, text: str) -> None:
+        self.told = time.monotonic()
+        if not self.console.is_terminal and not self.quiet:
+            self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 
 def said(progress: Progress) -> str:

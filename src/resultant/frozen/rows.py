@@ -48,7 +48,8 @@ def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) ->
         owner[place] = labels
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(owner), generator=generator)
-    wanted = (share * torch.bincount(owner)).ceil()[owner[order]]
+    # One would have a resultant of one.
+    wanted = (share * torch.bincount(owner)).ceil().clamp_min(2)[owner[order]]
     chosen = torch.empty(len(owner), dtype=torch.bool)
     chosen[order] = rank_in_class(owner[order]) < wanted
     return chosen[place]
