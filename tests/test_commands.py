@@ -83,7 +83,8 @@ def test_train_again_replaces_and_continues(
     """A job that is done has nothing to train; its records stand once, others stay."""
     for path in trained.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    other = json.dumps({"run": "native-seed0", "config": {"epochs": 7}})
+    ran = {"run": "native-seed0", "realization": "native", "beta": 0.0, "seed": 0}
+    other = json.dumps({**ran, "config": {"epochs": 7}})
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write(other + "\n")
     call = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
@@ -328,9 +329,10 @@ def test_no_digit_is_lost_on_a_narrow_terminal(width: int) -> None:
 
 def test_broken_records_are_refused_first(root: Path, tmp_path: Path, capsys: Shown) -> None:
     path = tmp_path / "records.jsonl"
-    path.write_text('{"run": "a"}\n{"run": "b"')
+    ran = {"realization": "native", "beta": 0.0, "seed": 0, "config": {}}
+    path.write_text(json.dumps(ran) + '\n{"run": "b"')
     assert train("--data", str(root), "--out", str(tmp_path)) == 2
-    assert f"expected a JSON object at {path}:2, got" in capsys.readouterr().err
+    assert f"expected a record at {path}:2, got" in capsys.readouterr().err
     assert [path] == list(tmp_path.iterdir())
 
 

@@ -34,6 +34,7 @@ LAYERS = [
         "options",
         "stack",
         "checkpoint",
+        "records",
         "metrics",
         "train",
         "probe",

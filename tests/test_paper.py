@@ -23,7 +23,7 @@ from resultant.paper import (
 )
 from resultant.paper.artefact import Cell, Change, Value, judged, printed, rows, said_p
 from resultant.paper.plan import PLANS, REALIZATIONS, controlled
-from resultant.paper.records import identity
+from resultant.records import identity
 
 # The source of the paper, if it is at hand.
 SOURCE = os.environ.get("RESULTANT_PAPER", "")

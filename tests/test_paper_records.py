@@ -9,7 +9,7 @@ import pytest
 
 from resultant.paper import Records
 from resultant.paper.plan import controlled
-from resultant.paper.records import append, identity, read_lines
+from resultant.records import append, identity, read_lines
 from training_records import record
 
 

@@ -19,8 +19,9 @@ from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.paper import run
 from resultant.paper.plan import PLANS, Pace, Plan, PlannedJob, estimate, missing, standing
-from resultant.paper.records import Records, append, read_lines
+from resultant.paper.records import Records
 from resultant.presets import Run
+from resultant.records import append, read_lines
 from tiny_cifar import tiny_cifar, tiny_config
 
 # Sizes of the long-tailed subsets, IF 10, 50 and 100.

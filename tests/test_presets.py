@@ -117,7 +117,7 @@ def test_steps() -> None:
         ({"size": 24}, "size 32 for cifar10, got 24"),
         ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
         ({"subset": -1}, r"subset in \[0, 2\^32\), got -1"),
-        ({"warmup": 200}, r"warmup in \[0, 200\), got 200"),
+        ({"warmup": 200}, r"warmup in \[0, 200\), fewer than epochs, got 200"),
         ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
         ({"dataset": "places-lt"}, "got resnet32 for places-lt"),
         ({"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),

@@ -23,9 +23,10 @@ from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import UNFINISHED, find_network, is_network, load_data, load_network
 from resultant.extract import extract as write_features
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
-from resultant.presets import CIFAR, Run
+from resultant.presets import CIFAR, WITHOUT_BETA, Run
 from resultant.probe import linear_probes, main_encoder
 from resultant.proco_checkpoint import convert
+from resultant.records import append, read_lines
 from resultant.train import Job, train_cifar
 from resultant.train_images import load_images, train_images
 from resultant.watch import Watch, terminal
@@ -35,7 +36,7 @@ def train(options: Train) -> None:
     """Train the runs, evaluate them, and leave their records."""
     config, out = options.config, options.out
     folder(out)
-    read_records(out / "records.jsonl")
+    read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
     for epoch in options.gradient_epochs:
         if not 1 <= epoch <= config.epochs:
@@ -72,7 +73,7 @@ def train(options: Train) -> None:
                     done = train_images(one, listed, place, options.workers, watch, watch.tick)
                 records += base_records(done, len(listed.train))
         if _ranks.rank() == 0:
-            add_records(out / "records.jsonl", records)
+            append(out / "records.jsonl", records)
             console.print(accuracies(records))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
@@ -224,7 +225,7 @@ def grid(
         if not values:
             raise ValueError(f"expected one or more values of {name}, got none")
     runs = [
-        Run(realization, 0.0 if realization in ("native", "cosine") else beta, seed)
+        Run(realization, 0.0 if realization in WITHOUT_BETA else beta, seed)
         for realization, beta, seed in itertools.product(realizations, betas, seeds)
     ]
     return tuple(dict.fromkeys(runs))
@@ -281,33 +282,6 @@ def folder(out: Path) -> None:
             if not part.is_dir():
                 raise ValueError(f"expected --out to be a folder, got a file: {part}")
             return
-
-
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of records; none if there is no file."""
-    found = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            raise ValueError(f"expected a JSON object at {path}:{number}, got {line[:80]!r}")
-        found.append(record)
-    return found
-
-
-def add_records(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Append to a file of records; one of the same run and settings is replaced."""
-
-    def same(record: dict[str, Any]) -> tuple[Any, Any]:
-        return record.get("run"), record.get("config")
-
-    # As they will be read: without tuples.
-    new = json.loads(json.dumps(list(records)))
-    taken = [same(record) for record in new]
-    kept = [record for record in read_records(path) if same(record) not in taken]
-    checkpoint.write_text(path, "".join(json.dumps(record) + "\n" for record in kept + new))
 
 
 # Columns of the table and where their numbers stand in a record; E encoder, P projection.

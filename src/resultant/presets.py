@@ -30,6 +30,9 @@ CHOICES = {
 
 CIFAR = ("cifar10", "cifar100")
 
+# Realizations that beta has no part in.
+WITHOUT_BETA = ("native", "cosine")
+
 # Runs in one stack on a GPU; more go side by side on streams of their own.
 STACK = 12
 # Processes that read image files.
@@ -173,7 +176,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        strength = "" if self.realization in ("native", "cosine") else f"-beta{self.beta:g}"
+        strength = "" if self.realization in WITHOUT_BETA else f"-beta{self.beta:g}"
         return f"{self.realization}{strength}-seed{self.seed}"
 
 

@@ -15,7 +15,6 @@ from resultant.paper.artefact import STATUSES, VERDICTS
 from resultant.paper.brought import read_brought
 from resultant.paper.inputs import digest
 from resultant.paper.plan import PLANS, standing
-from resultant.paper.records import read_folder
 from resultant.paper.words import (
     HEADINGS,
     PLAN_HEADINGS,
@@ -29,6 +28,7 @@ from resultant.paper.words import (
     read_as,
     said_change,
 )
+from resultant.records import read_folder
 from resultant.report import page
 from resultant.report.drawings import Drawing
 from resultant.report.tables import Column, Table

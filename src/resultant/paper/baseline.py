@@ -14,11 +14,12 @@ from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
 from resultant.paper.frozen_tables import frozen_table
 from resultant.paper.historical import heads
 from resultant.paper.plan import REALIZATIONS, controlled, official, stronger_views
-from resultant.paper.records import dig, identity, of_record
+from resultant.paper.records import dig
 from resultant.paper.rules import span
 from resultant.paper.summary import SPACES
 from resultant.paper.training import angular_training, joint_fc
 from resultant.presets import TrainConfig
+from resultant.records import identity, of_record
 
 # tab:angular-training.
 PRINTED_SEEDS = 3

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from resultant.data.lists import DATASETS
-from resultant.paper.records import Record, of_record, read_lines
 from resultant.probe import ProbeConfig, main_encoder
+from resultant.records import Record, of_record, read_lines
 
 
 def read_brought(paths: Sequence[Path]) -> list[Record]:

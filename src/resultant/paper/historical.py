@@ -23,8 +23,9 @@ from resultant.paper.artefact import (
 )
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import official, wanted
-from resultant.paper.records import Record, paired
+from resultant.paper.records import paired
 from resultant.paper.rules import counted, significant, spread, within
+from resultant.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,9 @@ from statistics import linear_regression, median
 from typing import NamedTuple
 
 from resultant.data.longtail import long_tail_counts
-from resultant.paper.records import Records, dig, identity, read_lines
+from resultant.paper.records import Records, dig
 from resultant.presets import Run, TrainConfig, preset
+from resultant.records import identity, read_lines
 from resultant.train import STACK
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular")

@@ -32,8 +32,9 @@ from resultant.paper.plan import (
     outlook,
     plan,
 )
-from resultant.paper.records import Record, Records, append, read_lines
+from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summaries, summarize_state
+from resultant.records import Record, append, read_lines
 from resultant.train import STACK, Job, Progress, Trained, train_cifar
 
 Say = Callable[[str], object]
