@@ -362,3 +362,17 @@ def test_labels_of_a_class_without_a_count() -> None:
         LogitAdjustedCrossEntropy(counts)(torch.zeros(len(y), C), y)
     assert ProCoLoss(C, P, TAU, class_counts=counts, prior=0.0)(z, y).isfinite()
     assert loss(z, y % (C - 1)).isfinite()
+
+
+def test_compiles_for_any_batch() -> None:
+    """As one graph whose sizes are symbols."""
+    plain, twin = (ProCoLoss(C, P, TAU, "angular", class_counts=COUNTS) for _ in range(2))
+    whole = torch.compile(twin, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (24, 36):
+        z, y = batch(2, n=n)
+        a, b = (z.clone().requires_grad_() for _ in range(2))
+        found, wanted = whole(a, y), plain(b, y)
+        torch.testing.assert_close(found, wanted)
+        for loss in (found, wanted):
+            loss.backward()
+        torch.testing.assert_close(a.grad, b.grad)

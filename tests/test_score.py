@@ -200,6 +200,19 @@ def test_compile_to_native_code() -> None:
     torch.testing.assert_close(compiled(rho, kappa), vmf_score_and_slope(rho, kappa, 0.1, 1024))
 
 
+def test_compiles_for_any_shape() -> None:
+    """As one graph whose sizes are symbols, which numbers of a table would be as well."""
+    whole = torch.compile(
+        lambda r, k: vmf_score_and_slope(r, k, 0.1, 128),
+        fullgraph=True,
+        dynamic=True,
+        backend="aot_eager",
+    )
+    for shape in ((5, 3), (7, 4)):
+        rho, kappa = torch.rand(shape) * 2 - 1, torch.rand(shape[1]) * 100
+        torch.testing.assert_close(whole(rho, kappa), vmf_score_and_slope(rho, kappa, 0.1, 128))
+
+
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:

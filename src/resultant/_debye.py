@@ -25,9 +25,6 @@ from torch import Tensor
 
 Number = float | Tensor
 
-# The smallest order at which the truncated series reaches the precision (see `terms_for`),
-# in as many terms as `MAX_TERMS` allows.
-SMALLEST_ORDER = {torch.float64: 30.0, torch.float32: 12.0}
 MAX_TERMS = 14
 
 
@@ -61,6 +58,13 @@ def _next_term_size(terms: int) -> float:
     """The largest ``|u D_k'(u)|`` on [0, 1], for the first term left out, k = terms + 1."""
     d = [m * float(c) for m, c in enumerate(log_debye(terms + 1)[terms])]
     return max(abs(sum(c * (i / 200) ** m for m, c in enumerate(d))) for i in range(201))
+
+
+def smallest_order(dtype: torch.dtype) -> float:
+    """The smallest order at which the truncated series reaches the precision (see `terms_for`), in
+    as many terms as `MAX_TERMS` allows."""
+    # Written out: of a float in a table torch.compile may make a symbol, where shapes are.
+    return 30.0 if dtype == torch.float64 else 12.0
 
 
 def terms_for(order: float, eps: float) -> int:
@@ -99,14 +103,14 @@ class LogDebye:
 
 def expansion(nu: Number, dtype: torch.dtype) -> LogDebye:
     """The expansion that serves order ``nu`` for every x, in the precision of ``dtype``."""
-    smallest = SMALLEST_ORDER[dtype]
+    smallest = smallest_order(dtype)
     shift = math.ceil(smallest if isinstance(nu, Tensor) else max(smallest - nu, 0))
     return _expansion(nu, shift, nu + shift, dtype)
 
 
 def far(nu: Number, dtype: torch.dtype) -> LogDebye:
     """The expansion at ``nu`` itself, for s well above the smallest order of `expansion`."""
-    return _expansion(nu, 0, SMALLEST_ORDER[dtype], dtype)
+    return _expansion(nu, 0, smallest_order(dtype), dtype)
 
 
 def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> LogDebye:
@@ -116,7 +120,7 @@ def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> Log
         return LogDebye(nu, shift, scale, coefficients_at(order, scale, eps))
     ratio = order / scale
     coefficients: list[Number] = [0.0]
-    for m, column in enumerate(columns_at(SMALLEST_ORDER[dtype], eps), 1):
+    for m, column in enumerate(columns_at(smallest_order(dtype), eps), 1):
         terms = (c * ratio ** (m - k) / scale**k for k, c in enumerate(column, 1) if c)
         coefficients.append(sum(terms))
     return LogDebye(nu, shift, scale, tuple(coefficients))

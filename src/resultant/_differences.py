@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from resultant._debye import (
-    SMALLEST_ORDER,
     LogDebye,
     Number,
     as_tensor,
@@ -27,6 +26,7 @@ from resultant._debye import (
     horner,
     quotient,
     second_divided_difference,
+    smallest_order,
 )
 
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
@@ -107,7 +107,7 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
     e = expansion(nu, x.dtype)
     if not e.shift:
         return _ratio_slopes(e, x)
-    smallest = SMALLEST_ORDER[x.dtype]
+    smallest = smallest_order(x.dtype)
     is_far = x * x + nu * nu >= (1.5 * smallest) ** 2
     if isinstance(nu, Tensor):  # some of these orders may not be small
         is_far = is_far & (nu < smallest)
