@@ -188,6 +188,19 @@ def test_names_that_a_line_cannot_show(
     assert results["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
 
 
+def test_a_file_name_that_is_no_text(tmp_path: Path, few_figures: None, capsys: Any) -> None:
+    """Its bytes are replaced where it is shown, and the report is written."""
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/na\xff\xfeme.npz")
+    np.savez(path, **{n: a.numpy() for n, a in small_features().items()})
+    out = os.fsdecode(os.fsencode(tmp_path) + b"/o\xff")
+    assert cli.main(["analyze", path, "--out", out]) == 0
+    assert "features      na\ufffd\ufffdme.npz: 6 classes" in capsys.readouterr().out
+    results = json.loads((Path(out) / "results.json").read_text())
+    assert results["source"] == f"{tmp_path}/na\ufffd\ufffdme.npz"
+    assert "na\ufffd\ufffdme.npz" in (Path(out) / "index.html").read_text()
+    assert cli.main(["compare", path, path, "--out", out + "2"]) == 0
+
+
 def test_parquet_shards_of_one_split(tmp_path: Path, few_figures: None) -> None:
     """Columns by name, files by number, and rows held out: as the same arrays in one file."""
     pa = pytest.importorskip("pyarrow")
@@ -299,8 +312,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
         [],
     ),
     "one sample": (
-        changed(train_labels=LABELS.index_fill(0, torch.tensor([0]), 6)),
-        "two rows or more of each class .* got one row only of class 6",
+        changed(train_labels=torch.arange(len(LABELS)).clamp(max=6)),
+        "two classes or more of two rows or more .* got 6 classes of a single row",
         [],
     ),
     "NaN": (

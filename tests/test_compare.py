@@ -313,8 +313,8 @@ def test_other_classes_are_not_compared(
         write_store(f"{name}.safetensors", arrays | labels, about)
     both = ["a.safetensors", "b.safetensors"]
     assert cli.main(["compare", *both]) == 2
-    told = "got as class 1 1 in a.safetensors and 3 in b.safetensors"
-    assert f"expected the same classes in both, {told}" in capsys.readouterr().err
+    told = "class 1 is called '1' in a.safetensors and '3' in b.safetensors"
+    assert f"expected the same classes in both, but {told}" in capsys.readouterr().err
     # Names and numbers may be of the same.
     assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
 

@@ -41,16 +41,13 @@ def test_npy_files_by_name(tmp_path: Path) -> None:
     assert (found["train/features"].numpy() == x).all() and found.num_classes == 3
     found["train/features"].zero_()
     assert (np.load(tmp_path / "x.npy") == x).all()
-    with pytest.raises(ValueError, match="together with one of labels"):
-        FeatureStore.open(tmp_path / "x.npy")
+    with pytest.raises(ValueError, match=r"expected one train/features in .* got another"):
+        FeatureStore.open({**names, "train_features": tmp_path / "x.npy"})
     np.save(tmp_path / "y.npy", y[:-1])
     with pytest.raises(ValueError, match=r"11 rows in train/labels .* got 10"):
         FeatureStore.open(names)
     np.save(tmp_path / "y.npy", np.array([None] * N))
-    with pytest.raises(ValueError, match=r"y\.npy to be a whole \.npy of a plain array"):
-        FeatureStore.open(names)
-    np.save(tmp_path / "y.npy", y.astype(">i8"))
-    with pytest.raises(ValueError, match=r"this machine's byte order in .*y\.npy"):
+    with pytest.raises(ValueError, match=r"y\.npy to be .* dtype object, which is never unpickled"):
         FeatureStore.open(names)
     with pytest.raises(ValueError, match=r"z\.npy .* got no such file"):
         FeatureStore.open({"features": tmp_path / "z.npy"})
@@ -67,7 +64,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_other_kinds_are_named(tmp_path: Path) -> None:
     (tmp_path / "z.csv").write_text("1,2")
     rule = r"z\.csv to be a folder or a file of features \(\.safetensors, .*\), got another"
-    with pytest.raises(ValueError, match=rule):
+    with pytest.raises(ValueError, match=rf"{rule}: \.csv is not read; save .* by numpy\.savez"):
         FeatureStore.open(tmp_path / "z.csv")
 
 

@@ -110,12 +110,17 @@ def test_gaps_and_counts(tmp_path: Path) -> None:
     assert FeatureStore.open(tmp_path / "a.safetensors").label_gaps() == [1, 3, 5, 6, 7]
 
 
-LAYOUTS = [
+# What others write, and a store does not: see test_layouts.
+OTHERS = [
     ({"train/labels": torch.zeros(N)}, r"train/labels .* \[N\] integers, got torch.float32"),
     ({"train/labels": torch.zeros(N, 1).long()}, r"\[N\] integers, got torch.int64 \(11, 1\)"),
+    ({"train/encoder": torch.ones(N, D).long()}, r"\[N, d\] floats, got torch.int64"),
+]
+
+LAYOUTS = [
+    ({"train/labels": torch.zeros(N, 2).long()}, r"\[N\] integers, got torch.int64 \(11, 2\)"),
     ({"train/labels": torch.zeros(3).long()}, "11 rows in train/labels .* as in train/enc.*got 3"),
     ({"train/identities": torch.zeros(N).bool()}, r"\[N\] integers, got torch.bool"),
-    ({"train/encoder": torch.zeros(N, D).long()}, r"\[N, d\] floats, got torch.int64"),
     ({"train/encoder": torch.zeros(N)}, r"\[N, d\] floats, got torch.float32 \(11,\)"),
     ({"train/encoder": torch.zeros(N, 0)}, r"not empty, got \(11, 0\)"),
     ({"encoder": torch.ones(N, D)}, "one train/encoder in .* another"),
@@ -124,6 +129,14 @@ LAYOUTS = [
     ({"train/labels": torch.full((N,), -1)}, r"in \[0, 4194304\), got -1 at row 0"),
     ({"test/labels": torch.tensor([0, 1, 2, 2**62, 1])}, r"got 4611686018427387904 at row 3"),
 ]
+
+
+@pytest.mark.parametrize(("change", "message"), OTHERS)
+def test_what_is_read_but_not_written(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_store(tmp_path / "a.safetensors", arrays() | change)
+    save_file(arrays() | change, tmp_path / "b.safetensors")
+    FeatureStore.open(tmp_path / "b.safetensors").check()
 
 
 @pytest.mark.parametrize(("change", "message"), LAYOUTS)

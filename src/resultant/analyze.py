@@ -23,7 +23,7 @@ from resultant._features import require_temperature
 from resultant.commands import find_device, refuse_network
 from resultant.data.pieces import open_store
 from resultant.data.shards import require_disk
-from resultant.data.store import FeatureStore
+from resultant.data.store import FeatureStore, printable
 from resultant.evaluation import versions
 from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
 from resultant.options import Analyze, Engine
@@ -86,7 +86,7 @@ def analyze(options: Analyze) -> None:
         analyses = {name: analysis for name, (_, analysis) in answers.items()}
         made = analysis_page(
             analyses,
-            os.path.basename(os.path.abspath(found)),
+            printable(os.path.basename(os.path.abspath(found))),
             prepared.names,
             prepared.notes,
             about(prepared, place),
@@ -97,14 +97,16 @@ def analyze(options: Analyze) -> None:
 
 
 def prepare(store: FeatureStore) -> Prepared:
-    """Raise unless the store can be analysed; hold rows out and leave empty classes out as needed.
+    """Raise unless the store can be analysed; hold rows out and leave classes out as needed.
 
-    A store of one split is divided, 80 to 20 by class.
+    A store of one split is divided, 80 to 20 by class. Classes without a training row are left
+    out, and those of a single one too: its direction is that of the class exactly, and says
+    nothing of how far others lie from it.
     """
     where, notes = store.where, []
     for split in store.splits:
         if f"{split}/labels" not in store:
-            got = f"{', '.join(store)}; name them with --labels"
+            got = f"{', '.join([*store, *store.left_out])}; name them with --labels"
             raise ValueError(f"expected {split}/labels in {where}, got {got}")
         if not any(name.startswith(f"{split}/") for name in store.features):
             raise ValueError(f"expected features of {split} in {where}, got {', '.join(store)}")
@@ -134,18 +136,41 @@ def prepare(store: FeatureStore) -> Prepared:
     if not features:
         rule = f"expected features of one name in train and {test} of {where}"
         raise ValueError(f"{rule}, got {', '.join(store.features)}")
-    given = store.metadata.get("class_names")
+    known = _names(store)
+    gaps = store.label_gaps()
+    asked = store.label_counts(test)
+    store, single = store.without_rare(2)
     store, classes = store.without_gaps()
-    known = isinstance(given, list) and len(given) > int(classes.max())
-    names = tuple(_line(given[c]) if known else str(c) for c in classes.tolist())  # type: ignore[index]
-    if len(classes) <= int(classes.max()):
-        gaps = int(classes.max()) + 1 - len(classes)
-        notes.append(f"{gaps} labels below {int(classes.max())} have no rows and are left out.")
+    names = tuple(known[c] for c in classes.tolist())
+    largest = int(torch.cat([classes, single]).max())
+    if number := sum(c < largest for c in gaps):
+        notes.append(f"{number} labels below {largest} have no rows and are left out.")
+    if len(single):
+        which = listed(known[c] for c in single.tolist())
+        said = f"class has a single training row and is left out with its {test} rows"
+        if len(single) > 1:
+            said = f"classes have a single training row and are left out with their {test} rows"
+        notes.append(f"{len(single)} {said} ({int(asked[single].sum()):,}): {which}.")
     asked = store.label_counts(test)
     if (asked == 0).any():
         missing = [names[c] for c in (asked == 0).nonzero()[:, 0].tolist()]
         notes.append(f"{len(missing)} classes have no held-out row: {listed(missing)}.")
+    if store.left_out:
+        notes.append(f"Not read: {listed(store.left_out)}.")
     return Prepared(store, test, tuple(features), names, tuple(notes))
+
+
+def _names(store: FeatureStore) -> list[str]:
+    """The names of all classes; those of the store, of which there must be enough."""
+    given = store.metadata.get("class_names")
+    if given is None:
+        return [str(c) for c in range(store.num_classes)]
+    largest = max(int(store[f"{split}/labels"].max()) for split in store.splits)
+    if not isinstance(given, list) or len(given) <= largest:
+        rule = f"expected class_names of {store.where} to be a list of {largest + 1} names or more"
+        got = len(given) if isinstance(given, list) else type(given).__name__
+        raise ValueError(f"{rule}, got {got}")
+    return [_line(name) for name in given]
 
 
 def _line(name: object) -> str:
@@ -159,11 +184,9 @@ def _require_classes(store: FeatureStore, split: str) -> None:
     if int((counts > 0).sum()) < 2:
         only = int(counts.argmax())
         raise ValueError(f"expected two classes or more in {rule}, got class {only} only")
-    single = (counts == 1).nonzero()[:, 0].tolist()
-    if single:
-        which = "class" if len(single) == 1 else f"{len(single)} classes:"
-        got = f"one row only of {which} {listed(map(str, single))}"
-        raise ValueError(f"expected two rows or more of each class in {rule}, got {got}")
+    if int((counts > 1).sum()) < 2:
+        got = f"{int((counts == 1).sum())} classes of a single row"
+        raise ValueError(f"expected two classes or more of two rows or more in {rule}, got {got}")
 
 
 def require_room(console: Console, *stores: Prepared) -> None:
@@ -238,7 +261,7 @@ def about(prepared: Prepared, device: torch.device) -> dict[str, Any]:
 
 def tell(console: Console, made: page.Page, out: Path) -> None:
     """The facts, a line each, and where the page is."""
-    lines = [*made.facts, ("report", str(out / "index.html"))]
+    lines = [*made.facts, ("report", printable(out / "index.html"))]
     width = max(len(heading) for heading, _ in lines)
     for i, (heading, text) in enumerate(lines):
         line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")

@@ -25,7 +25,7 @@ from resultant.analyze import (
 )
 from resultant.commands import data_root, find_device
 from resultant.data.cifar import Cifar
-from resultant.data.store import FeatureStore
+from resultant.data.store import FeatureStore, printable
 from resultant.extract import (
     FEATURES,
     Loaded,
@@ -73,7 +73,7 @@ def compare(options: Compare) -> None:
                 progress=lambda done, of, step=step: step("features", done / of),
             )
             store = FeatureStore.open(file, features=features)
-            store.where = str(given[i])
+            store.where = printable(given[i])
             both[i] = replace(prepare(store), features=chosen[i])
         for i, side in enumerate(comparison.SIDES):
             check(both[i], watch.of(side))
@@ -91,6 +91,7 @@ def compare(options: Compare) -> None:
         notes = [f"{s}: {n}" for i, s in enumerate(comparison.SIDES) for n in both[i].notes]
         facts = {"A": about(both[0], place), "B": about(both[1], place)}
         wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
+        wheres = [printable(where) for where in wheres]
         made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
         folder = stack.enter_context(page.whole_folder(options.out))
         page.write_page(folder, made, watch)
@@ -167,8 +168,10 @@ def _require_same_classes(given: Sequence[Path], stores: Mapping[int, Prepared])
     if len(names) == 2 and len({all(map(str.isdecimal, of)) for of in names}) == 1:
         for c, (of_a, of_b) in enumerate(zip(*names, strict=True)):
             if of_a != of_b:
-                got = f"{of_a} in {given[0]} and {of_b} in {given[1]}"
-                raise ValueError(f"expected the same classes in both, got as class {c} {got}")
+                got = f"{of_a!r} in {given[0]} and {of_b!r} in {given[1]}"
+                raise ValueError(
+                    f"expected the same classes in both, but class {c} is called {got}"
+                )
 
 
 def _right(space: FrozenSpace, analysis: Analysis) -> Tensor:

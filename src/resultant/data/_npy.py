@@ -25,6 +25,14 @@ BROKEN = (
 )
 
 
+class NotPlainError(ValueError):
+    """An array of Python objects or of records, of which nothing but the header is ever read."""
+
+    def __init__(self, message: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        super().__init__(message)
+        self.shape, self.dtype = shape, dtype
+
+
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """All arrays of an .npz, in memory; anything else is a ValueError that names the file."""
     rule = f"expected {os.fspath(path)} to be a whole .npz of plain arrays"
@@ -73,6 +81,8 @@ def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
             return np.memmap(file, dtype, "c", file.tell(), shape, order)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
+    except NotPlainError as error:
+        raise NotPlainError(f"{rule}, got: {error}", error.shape, error.dtype) from None
     except BROKEN as error:
         raise ValueError(f"{rule}, got: {error}") from None
 
@@ -89,7 +99,7 @@ def read_header(
     else:
         raise ValueError(f"format {version} of {name}")
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise ValueError(f"dtype {dtype} in {name}, which is no plain number")
+        raise NotPlainError(f"dtype {dtype} in {name}, which is no plain number", shape, dtype)
     left = size - file.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
         raise ValueError(f"{left} bytes for shape {shape} of {dtype} in {name}")

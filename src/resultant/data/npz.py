@@ -10,34 +10,55 @@ import io
 import math
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.data._npy import BROKEN, as_tensor, checked_members, read_header, read_member
-from resultant.data.shards import Held, Kept, Mapped, Rows, identity
+from resultant.data._npy import (
+    BROKEN,
+    NotPlainError,
+    as_tensor,
+    checked_members,
+    read_header,
+    read_member,
+)
+from resultant.data.shards import Held, Kept, Mapped, Rows, Text, distinct, identity, swapped
 
 # Bytes that are inflated at a time, and where a local header says how long it is.
 STEP = 1 << 22
 LOCAL = 30
 
 
-def map_npz(path: Path, *, keep: bool) -> dict[str, Rows]:
+def map_npz(path: Path, *, keep: bool) -> dict[str, Rows | Text]:
     """The arrays by name; ``keep`` the file of mapped ones open, or open it at each reading."""
-    rule = f"expected {path} to be a whole .npz of plain arrays"
+    rule = _rule(path)
     try:
         with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
             source = Kept(path) if keep else path
             return {
                 member.filename.removesuffix(".npy"): _rows(path, source, file, archive, member)
                 for member in checked_members(archive, path)
+                if member.filename.endswith(".npy")
             }
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except BROKEN as error:
         raise ValueError(f"{rule}, got: {error}") from None
+
+
+def _rule(path: Path) -> str:
+    return f"expected {path} to be a whole .npz of plain arrays"
+
+
+def _words(path: Path, name: str) -> tuple[list[str], Tensor]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return distinct(read_member(archive, archive.getinfo(name)))
+    except (*BROKEN, KeyError) as error:
+        raise ValueError(f"{_rule(path)}, got: {error}") from None
 
 
 def _rows(
@@ -46,27 +67,36 @@ def _rows(
     file: io.BufferedReader,
     archive: zipfile.ZipFile,
     member: zipfile.ZipInfo,
-) -> Rows:
-    with archive.open(member) as opened:
-        shape, order, layout = read_header(opened, member.file_size, member.filename)
-        header = opened.tell()
+) -> Rows | Text:
+    try:
+        with archive.open(member) as opened:
+            shape, order, stored = read_header(opened, member.file_size, member.filename)
+            header = opened.tell()
+    except NotPlainError as error:
+        return Text(error.shape, str(error.dtype))
+    layout = stored.newbyteorder("=")
     try:
         dtype = torch.from_numpy(np.empty(0, layout)).dtype
-    except (TypeError, ValueError):
-        rule = "numbers in this machine's byte order"
-        raise ValueError(f"{member.filename} of dtype {layout}, not {rule}") from None
-    if order == "F" or not shape:
-        # Its rows do not lie one after the other.
-        return Held(as_tensor(read_member(archive, member), path))
+    except TypeError:
+        words = partial(_words, path, member.filename) if stored.kind in "US" else None
+        return Text(shape, str(stored), words)
     file.seek(member.header_offset)
     local = file.read(LOCAL)
     lengths = sum(int.from_bytes(local[i : i + 2], "little") for i in (26, 28))
     offset = member.header_offset + LOCAL + lengths + header
     end = offset + math.prod(shape) * layout.itemsize
     aligned = offset % layout.itemsize == 0 and end <= os.path.getsize(path)
-    if member.compress_type == zipfile.ZIP_STORED and aligned:
-        return Mapped(source, offset, shape, dtype, layout.str)
-    return Inflated(path, member.filename, header, shape, dtype, layout)
+    plain = member.compress_type == zipfile.ZIP_STORED and aligned
+    if not shape or (order == "F" and not plain):
+        return Held(as_tensor(read_member(archive, member).astype(layout, copy=False), path))
+    if order == "F" and math.prod(shape):
+        # Its rows do not lie one after the other.
+        rows = Held(as_tensor(np.memmap(path, layout, "c", offset, shape, "F"), path))
+    elif plain:
+        rows = Mapped(source, offset, shape, dtype, layout.str)
+    else:
+        rows = Inflated(path, member.filename, header, shape, dtype, layout)
+    return rows if stored.isnative else swapped(rows)
 
 
 class Inflated(Rows):
@@ -106,8 +136,7 @@ class Inflated(Rows):
                 self._close()
         except BROKEN as error:
             self._close()
-            rule = f"expected {self.path} to be a whole .npz of plain arrays"
-            raise ValueError(f"{rule}, got: {error}") from None
+            raise ValueError(f"{_rule(self.path)}, got: {error}") from None
         array = np.frombuffer(data, self.layout).reshape(stop - start, *self.shape[1:])
         return torch.from_numpy(array)
 

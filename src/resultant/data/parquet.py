@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.data.shards import Rows, split_of
+from resultant.data.shards import Rows, Text, as_rows, split_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,12 +38,13 @@ BATCH_BYTES = 1 << 25
 @dataclass
 class ParquetColumns:
     """The columns of a file: features by name, labels [N], the rows of each split, where the file
-    tells, and names of the classes."""
+    tells, names of the classes, and those that are none of these."""
 
     features: dict[str, Rows]
-    labels: Tensor | None
+    labels: Rows | Text | None
     splits: dict[str, Tensor]
     class_names: list[str]
+    left_out: list[str]
 
 
 def read_parquet(
@@ -52,7 +53,8 @@ def read_parquet(
     """The columns of a Parquet file, whose name may be a URL that Arrow knows; features are read
     when they are asked for.
 
-    Without a name, every list column of floats is a feature, and the labels are in `LABELS`.
+    Without a name, every list column of floats is a feature, or else of integers, and the labels
+    are in `LABELS`.
     """
     pa, _ = _arrow()
     rule = f"expected {path} to be a whole Parquet file of features"
@@ -61,21 +63,20 @@ def read_parquet(
             schema, rows = file.schema_arrow, file.metadata.num_rows
             if not rows:
                 raise ValueError("no rows")
-            lists = [f.name for f in schema if _is_vector(f.type)]
-            chosen = lists if features is None else [_known(features, schema)]
-            if not chosen:
-                columns = ", ".join(f"{f.name} ({f.type})" for f in schema)
-                raise ValueError(f"no column of lists of floats among {columns}")
             label = _label_column(schema, labels)
+            chosen = (
+                _list_columns(schema, label) if features is None else [_known(features, schema)]
+            )
             used = [*chosen, *(n for n in (label, SPLIT) if n in schema.names)]
             twice = next((n for n in used if schema.names.count(n) > 1), None)
             if twice is not None:
                 raise ValueError(f"more than one column {twice!r}")
             _refuse_bombs(file, used, _size(path))
             found = {n: _rows(path, file, schema.field(n)) for n in chosen}
-            y = None if label is None else _labels(file, schema.field(label))
+            y = None if label is None else _labels(path, schema.field(label))
             splits = _splits(file) if SPLIT in schema.names else {}
-            return ParquetColumns(found, y, splits, _class_names(schema, label))
+            rest = [n for n in schema.names if n not in used]
+            return ParquetColumns(found, y, splits, _class_names(schema, label), rest)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
@@ -149,7 +150,8 @@ class ParquetRows(Rows):
             place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(f"{rule}, got a null in row {top + place // width}")
         # A copy: Arrow's memory is not to be written to.
-        return torch.from_numpy(values.to_numpy(zero_copy_only=False).copy()).view(-1, width)
+        found = torch.from_numpy(values.to_numpy(zero_copy_only=False).copy())
+        return found.view(-1, width).to(self.dtype)
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -173,10 +175,15 @@ def _size(path: Path | str) -> int:
     return system.get_file_info(name).size
 
 
-def _open(path: Path | str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def _open(
+    path: Path | str,
+    metadata: pq.FileMetaData | None = None,
+    dictionaries: list[str] | None = None,
+) -> pq.ParquetFile:
     return _arrow()[1].ParquetFile(
         path,
         metadata=metadata,
+        read_dictionary=dictionaries,
         # Else a row group is put into memory whole.
         memory_map=isinstance(path, Path),
         buffer_size=1 << 20,
@@ -186,27 +193,49 @@ def _open(path: Path | str, metadata: pq.FileMetaData | None = None) -> pq.Parqu
     )
 
 
-def _is_vector(kind: pa.DataType) -> bool:
-    pa = _arrow()[0]
-    t = pa.types
+def _is_vector(kind: Any, *, integers: bool) -> bool:
+    t = _arrow()[0].types
     is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
-    return is_list and t.is_floating(kind.value_type)  # type: ignore[attr-defined]
+    of = is_list and kind.value_type
+    return is_list and (t.is_floating(of) or (integers and t.is_integer(of)))
+
+
+def _list_columns(schema: pa.Schema, label: str | None) -> list[str]:
+    """The columns of lists of floats, or of integers where there are none."""
+    for integers in (False, True):
+        fit = [f.name for f in schema if _is_vector(f.type, integers=integers) and f.name != label]
+        if fit:
+            return fit
+    columns = _among([f"{f.name} ({f.type})" for f in schema])
+    made = "a table has one by df['features'] = list(x)"
+    raise ValueError(f"no column of lists of floats among {columns}; {made}")
+
+
+def _among(names: list[str]) -> str:
+    """Names in a message; a table can have a column a dimension."""
+    return ", ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-3:]])
 
 
 def _known(name: str, schema: pa.Schema) -> str:
     if name not in schema.names:
-        raise ValueError(f"no column {name!r} among {', '.join(schema.names)}")
-    if not _is_vector(schema.field(name).type):
+        raise ValueError(f"no column {name!r} among {_among(schema.names)}")
+    if not _is_vector(schema.field(name).type, integers=True):
         raise ValueError(f"column {name!r} of {schema.field(name).type}, not lists of floats")
     return name
 
 
 def _label_column(schema: pa.Schema, labels: str | None) -> str | None:
     if labels is None:
-        return next((n for n in LABELS if n in schema.names), None)
+        return label_name(schema.names)
     if labels not in schema.names:
-        raise ValueError(f"no column {labels!r} among {', '.join(schema.names)}")
+        raise ValueError(f"no column {labels!r} among {_among(schema.names)}")
     return labels
+
+
+def label_name(names: Iterable[str]) -> str | None:
+    """The first of `LABELS` among names, be they large letters or small."""
+    known = {n.lower(): n for n in sorted(names)}
+    return next((known[n] for n in LABELS if n in known), None)
 
 
 def _leaves(file: pq.ParquetFile, fields: list[str]) -> list[int]:
@@ -244,17 +273,32 @@ def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
         got = f"{values:,} numbers in {metadata.num_rows:,} rows of {field.name!r}"
         raise ValueError(f"vectors of mixed dimensions, {got}")
     dtype = torch.from_numpy(np.empty(0, field.type.value_type.to_pandas_dtype())).dtype
+    if not dtype.is_floating_point:
+        dtype = torch.float32 if dtype.itemsize <= 2 else torch.float64
     return ParquetRows(path, field.name, (metadata.num_rows, width), dtype)
 
 
-def _labels(file: pq.ParquetFile, field: pa.Field) -> Tensor:
-    pa = _arrow()[0]
-    if not pa.types.is_integer(field.type):
-        raise ValueError(f"labels {field.name!r} of {field.type}, not integers")
-    column = file.read([field.name]).column(field.name)
+def _labels(path: Path | str, field: Any) -> Rows | Text:
+    t = _arrow()[0].types
+    kind = field.type.value_type if t.is_dictionary(field.type) else field.type
+    strings = t.is_string(kind) or t.is_large_string(kind)
+    if not (strings or t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)):
+        raise ValueError(f"labels {field.name!r} of {field.type}, not integers or strings")
+    # As dictionaries: a long string may stand in each of a million rows.
+    with _open(path, dictionaries=[field.name] if strings else None) as file:
+        column = file.read([field.name]).column(field.name)
     if column.null_count:
         raise ValueError(f"{column.null_count} nulls among the labels {field.name!r}")
-    return torch.from_numpy(column.to_numpy().astype(np.int64))
+    if strings or t.is_dictionary(field.type):
+        column = column.combine_chunks()
+        column = column if t.is_dictionary(column.type) else column.dictionary_encode()
+        codes = torch.from_numpy(column.indices.to_numpy().astype(np.int64))
+        if strings:
+            words = column.dictionary.to_pylist()
+            return Text((len(codes),), str(field.type), lambda: (words, codes))
+        values = column.dictionary.to_numpy(zero_copy_only=False)
+        return as_rows(torch.from_numpy(values.copy())[codes])
+    return as_rows(torch.from_numpy(column.to_numpy().copy()))
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
@@ -274,8 +318,13 @@ def _splits(file: pq.ParquetFile) -> dict[str, Tensor]:
     if column.null_count:
         raise ValueError(f"{column.null_count} nulls in the column {SPLIT!r}")
     codes = torch.from_numpy(column.indices.to_numpy().copy())
+    return split_places(column.dictionary.to_pylist(), codes)
+
+
+def split_places(names: list[str], codes: Tensor) -> dict[str, Tensor]:
+    """The places of the rows of each split, ``codes`` [N] saying which of the names a row has."""
     found: dict[str, Tensor] = {}
-    for code, name in enumerate(column.dictionary.to_pylist()):
+    for code, name in enumerate(names):
         split = split_of(name)
         if split is None:
             raise ValueError(f"the split {name!r}, none of train, val and test")

@@ -12,14 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from resultant.data.parquet import ParquetRows
-from resultant.data.readers import read_parquet_arrays
-from resultant.data.shards import Joined, Rows, Selected, join, split_of
+from resultant.data.readers import read_parquet_arrays, settled
+from resultant.data.shards import Joined, Rows, Selected, split_of
 from resultant.data.store import FeatureStore, require_vectors
 
 # Bytes of features that a worker reads at a time, about; a piece is that or one row group.
@@ -36,22 +35,15 @@ def open_store(
 
     Workers read the files too: they must find them under the same absolute name. A pattern is
     taken by components; a split is named by how a file or a folder below the pattern's fixed part
-    begins, or by the column ``split``.
+    begins or ends, or by the column ``split``.
     """
     where = os.fspath(pattern)
     files = _listed(where)
 
-    def read(file: tuple[Any, str]) -> tuple[dict[str, Rows], dict[str, Any]]:
-        return read_parquet_arrays(*file, features, labels)
-
-    parts: dict[str, list[tuple[str, Rows]]] = {}
-    metadata: dict[str, Any] = {}
     with ThreadPoolExecutor(THREADS) as threads:
-        for (path, _), (arrays, about) in zip(files, threads.map(read, files), strict=True):
-            metadata = about | metadata
-            for name, rows in arrays.items():
-                parts.setdefault(name, []).append((str(path), rows))
-    return FeatureStore(where, {n: join(where, n, each) for n, each in parts.items()}, metadata)
+        read = threads.map(lambda f: read_parquet_arrays(f[0], f[1], features, labels), files)
+        found = [(str(path), contents) for (path, _), contents in zip(files, read, strict=True)]
+    return FeatureStore.of(where, settled(where, found))
 
 
 def _listed(where: str) -> list[tuple[Path | str, str]]:
@@ -82,7 +74,8 @@ def _listed(where: str) -> list[tuple[Path | str, str]]:
     files: list[tuple[Path | str, str]] = []
     for name in sorted(names):
         path = "/".join([*parts[:fixed], *name])
-        split = next((s for s in map(split_of, name) if s is not None), "train")
+        said = map(split_of, [*name[:-1], name[-1].removesuffix(".parquet")])
+        split = next((s for s in said if s is not None), "train")
         files.append(("".join([path, *query]) if url else Path(path), split))
     return files
 

@@ -16,7 +16,7 @@ import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,10 @@ from torch import Tensor
 
 KINDS = (".safetensors", ".npz", ".npy", ".parquet")
 
-# What a file is called whose rows are those of a split, and the number that a shard ends with.
-SPLIT = re.compile(r"(train|validation|valid|val|test)(?![a-z])", re.IGNORECASE)
+# How a file begins or ends whose rows are those of a split, and the number that a shard ends with.
+SPLIT = r"(train|validation|valid|val|test)"
+BEGINS = re.compile(rf"{SPLIT}(?![a-z])", re.IGNORECASE)
+ENDS = re.compile(rf".*[-_./]{SPLIT}$", re.IGNORECASE | re.DOTALL)
 NUMBER = re.compile(r"[-_.]?\d+(-of-\d+)?$")
 
 # The dtypes of safetensors, and in what NumPy maps them; it has no bfloat16.
@@ -196,6 +198,49 @@ class Selected(Rows):
         return self.rows.where(int(self.index[row]))
 
 
+class Converted(Rows):
+    """The rows of an array, each piece changed as it is read."""
+
+    def __init__(self, rows: Rows, dtype: torch.dtype, change: Callable[[Tensor], Tensor]) -> None:
+        self.rows, self.shape, self.dtype, self.change = rows, rows.shape, dtype, change
+
+    def read(self, start: int, stop: int) -> Tensor:
+        return self.change(self.rows.read(start, stop))
+
+    def where(self, row: int) -> str:
+        return self.rows.where(row)
+
+
+def swapped(rows: Rows) -> Rows:
+    """Rows of numbers whose bytes lie in the other order than this machine's."""
+    return Converted(rows, rows.dtype, lambda piece: torch.from_numpy(piece.numpy().byteswap()))
+
+
+def as_floats(rows: Rows) -> Rows:
+    """Rows of integers as floats that hold them; those of 64 bits are rounded."""
+    dtype = torch.float32 if rows.dtype.itemsize <= 2 else torch.float64
+    return Converted(rows, dtype, lambda piece: piece.to(dtype))
+
+
+@dataclass(frozen=True)
+class Text:
+    """An array of no numbers, of a ``kind``. Of strings, ``read`` gives the distinct ones and
+    which of them each row [N] is; of others nothing is ever read."""
+
+    shape: tuple[int, ...]
+    kind: str
+    read: Callable[[], tuple[list[str], Tensor]] | None = None
+
+
+def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
+    """The strings of an array, and which of them each element [N] is."""
+    words, codes = np.unique(array.reshape(-1), return_inverse=True)
+    found = words.tolist()
+    if array.dtype.kind == "S":
+        found = [word.decode("utf-8", "replace") for word in found]
+    return found, torch.from_numpy(codes.reshape(-1))
+
+
 class Spool:
     """A temporary file for rows that come in pieces, which goes with what is `mapped` of it.
 
@@ -298,8 +343,8 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def split_of(name: str) -> str | None:
-    """The split that a name begins with; validation is val."""
-    match = SPLIT.match(name)
+    """The split that a name begins or, but for a number, ends with; validation is val."""
+    match = BEGINS.match(name) or ENDS.match(NUMBER.sub("", name))
     if match is None:
         return None
     word = match[1].lower()
@@ -312,7 +357,7 @@ def _shard(folder: Path, path: Path) -> Shard:
     return Shard(path, split, NUMBER.sub("", path.stem))
 
 
-def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[str, str]]:
+def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows | Text], dict[str, str]]:
     """The arrays of a safetensors file by name, and its metadata.
 
     The library holds the header against the file; the places it states are mapped. ``keep`` the
@@ -324,20 +369,24 @@ def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows], dict[st
         names, metadata = sorted(checked.keys()), checked.metadata() or {}
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
-    rows: dict[str, Rows] = {}
+    rows: dict[str, Rows | Text] = {}
     for name in names:
         entry = header[name]
+        shape = tuple(entry["shape"])
         if entry["dtype"] not in DTYPES:
-            raise ValueError(f"{name} of dtype {entry['dtype']}")
+            rows[name] = Text(shape, entry["dtype"])
+            continue
         dtype, layout = DTYPES[entry["dtype"]]
         offset = 8 + length + entry["data_offsets"][0]
-        shape = tuple(entry["shape"])
         rows[name] = Mapped(file if keep else path, offset, shape, dtype, layout)
     return rows, metadata
 
 
 def map_array(path: Path, array: np.ndarray, *, keep: bool) -> Rows:
     """The rows of an .npy that `map_npy` has looked at."""
+    if not array.dtype.isnative:
+        native = array.view(array.dtype.newbyteorder("="))
+        return swapped(map_array(path, native, keep=keep))
     tensor = torch.from_numpy(array)
     if not array.flags.c_contiguous or not isinstance(array, np.memmap):
         return Held(tensor)

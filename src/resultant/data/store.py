@@ -5,8 +5,11 @@ folder of shards of one of these.
 
 Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d], ``train/projection`` [N, p] and other
 features of one floating dtype each, ``train/labels`` [N] and ``train/identities`` [N] integers.
-All arrays of a split have the same N. A name without a split belongs to ``train``, and
-``test_labels`` is read as ``test/labels``.
+All arrays of a split have the same N. A name without a split belongs to ``train``;
+``test_labels``, ``test.labels`` and ``labels_test`` are read as ``test/labels``.
+
+In files of others, labels may also be whole floats, booleans or strings, [N] or [N, 1], features
+integers, and arrays that are neither are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +28,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from resultant._replacing import replacing
+from resultant.data._layout import INTEGERS, MAX_CLASSES, layout, number_of_classes
 from resultant.data._npy import as_tensor
 from resultant.data.readers import (
     FORMAT,
-    SPLITS,
+    Contents,
     full_name,
     read_arrays,
     read_npy,
+    settled,
     split_part,
     what_of,
 )
@@ -41,20 +46,8 @@ from resultant.data.shards import (
     Rows,
     Selected,
     Spool,
-    as_rows,
     bytes_of,
 )
-
-INTEGERS = ("labels", "identities")
-
-FEATURE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-INTEGER_DTYPES = (
-    *(torch.int64, torch.int32, torch.int16, torch.int8),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-)
-
-# Labels are counted up to the largest, which a broken file must not make astronomic.
-MAX_CLASSES = 1 << 22
 
 # Bytes of a feature array that are looked at at a time, and that are held in memory whole.
 CHUNK_BYTES = 1 << 25
@@ -75,13 +68,19 @@ class FeatureStore:
         where: str,
         arrays: Mapping[str, Tensor | Rows],
         metadata: Mapping[str, Any] | None = None,
+        *,
+        called: Mapping[str, str] | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
-        self.where, self.metadata = where, dict(metadata or {})
+        """``called`` says what arrays are called where they come from, and ``left_out`` what else
+        was there."""
+        self.where, self.metadata = printable(where), dict(metadata or {})
+        self.called, self.left_out = dict(called or {}), tuple(left_out)
         try:
             json.dumps(self.metadata, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
-        self._arrays = _layout(where, arrays)
+        self._arrays = layout(where, arrays)
         self._views: list[mmap.mmap] = []
         declared = self.metadata.get("num_classes")
         known = declared is None or (type(declared) is int and 1 <= declared <= MAX_CLASSES)
@@ -89,7 +88,7 @@ class FeatureStore:
             rule = f"expected num_classes of {where} to be an integer in [1, {MAX_CLASSES}]"
             raise ValueError(f"{rule}, got {declared!r}")
         labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
-        self.num_classes = _number_of_classes(where, labels, declared)
+        self.num_classes = number_of_classes(where, labels, declared)
 
     @staticmethod
     def open(
@@ -103,13 +102,25 @@ class FeatureStore:
         The last is a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"};
         ``train_features.npy`` alone is taken together with ``train_labels.npy``. ``features`` and
         ``labels`` name arrays or Parquet columns that are called otherwise. Shards are files of
-        one kind, in sorted order; a split is named by how their names begin. Files that are broken
-        or do not fit together are a ValueError that names them.
+        one kind, in sorted order; a split is named by how their names begin or end. Files that are
+        broken or do not fit together are a ValueError that names them.
         """
         if isinstance(path, Mapping):
             where = ", ".join(os.fspath(p) for p in path.values())
-            return FeatureStore(where, {n: read_npy(Path(p)) for n, p in path.items()})
-        return FeatureStore(os.fspath(path), *read_arrays(Path(path), features, labels))
+            names = [full_name(n) for n in path]
+            twice = next((n for n in names if names.count(n) > 1), None)
+            if twice is not None:
+                raise ValueError(f"expected one {twice} in {where}, got another")
+            read = zip(names, path.values(), strict=True)
+            found = [(os.fspath(p), Contents({n: read_npy(Path(p))})) for n, p in read]
+            return FeatureStore.of(where, settled(where, found))
+        return FeatureStore.of(os.fspath(path), read_arrays(Path(path), features, labels))
+
+    @staticmethod
+    def of(where: str, found: Contents[Rows]) -> FeatureStore:
+        """The store of what was found in files."""
+        names = {"called": found.called, "left_out": found.left_out}
+        return FeatureStore(where, found.arrays, found.metadata, **names)
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)
@@ -217,7 +228,8 @@ class FeatureStore:
         for top in range(0, len(array), rows):
             piece = array.read(top, min(top + rows, len(array)))
             if what_of(name) not in INTEGERS:
-                require_vectors(piece, f"{name} of {self.where}", array, top, zero=zero)
+                called = f"{self.called.get(name, name)} of {self.where}"
+                require_vectors(piece, called, array, top, zero=zero)
             yield slice(top, top + len(piece)), piece
 
     def check(self, *, zero: bool = False) -> None:
@@ -247,12 +259,40 @@ class FeatureStore:
         if not chosen.any():
             raise ValueError(f"expected rows to hold out in {self.where}, got too few a class")
         places = {"train": order[~chosen].sort().values, "test": order[chosen].sort().values}
-        arrays = {
-            f"{name}/{what_of(n)}": Selected(rows, index)
-            for name, index in places.items()
-            for n, rows in self._arrays.items()
-        }
-        return FeatureStore(self.where, arrays, self.metadata | {"num_classes": self.num_classes})
+        arrays, called = {}, {}
+        for name, index in places.items():
+            for n, rows in self._arrays.items():
+                arrays[f"{name}/{what_of(n)}"] = Selected(rows, index)
+                called[f"{name}/{what_of(n)}"] = self.called.get(n, n)
+        return self._with(arrays, self.num_classes, called)
+
+    def _with(
+        self,
+        arrays: Mapping[str, Tensor | Rows],
+        num_classes: int,
+        called: Mapping[str, str] | None = None,
+    ) -> FeatureStore:
+        """A store of other arrays that come from the same place."""
+        metadata = self.metadata | {"num_classes": num_classes}
+        names = {"called": called or self.called, "left_out": self.left_out}
+        return FeatureStore(self.where, arrays, metadata, **names)
+
+    def without_rare(self, least: int, split: str = "train") -> tuple[FeatureStore, Tensor]:
+        """A store without the rows, in all splits, of the classes that have fewer than ``least``
+        rows in the split, but some; and these classes."""
+        counts = self.label_counts(split)
+        rare = (counts > 0) & (counts < least)
+        arrays = dict(self._arrays)
+        for part in self.splits if rare.any() else ():
+            stays = ~rare[self[f"{part}/labels"]]
+            if not stays.any():
+                rule = f"expected {least} rows or more in {split} of a class of {part}"
+                raise ValueError(f"{rule} in {self.where}, got none")
+            if not stays.all():
+                index = stays.nonzero()[:, 0]
+                of_part = (n for n in arrays if split_part(n) == part)
+                arrays |= {n: Selected(arrays[n], index) for n in of_part}
+        return self._with(arrays, self.num_classes), rare.nonzero()[:, 0]
 
     def without_gaps(self, split: str = "train") -> tuple[FeatureStore, Tensor]:
         """A store whose labels count the classes that have rows in the split, and these classes
@@ -267,10 +307,12 @@ class FeatureStore:
             if len(lost):
                 row = int(lost[0])
                 rule = f"expected {name} of {self.where} among the classes of {split}/labels"
-                raise ValueError(f"{rule}, got class {int(labels[row])} at row {row}")
+                c, names = int(labels[row]), self.metadata.get("class_names")
+                known = isinstance(names, list) and names[c : c + 1]
+                got = f"{c} ({str(known[0])!r})" if known else f"{c}"
+                raise ValueError(f"{rule}, got class {got} at row {row}")
             arrays[name] = place[labels]
-        metadata = self.metadata | {"num_classes": len(classes)}
-        return FeatureStore(self.where, arrays, metadata), classes
+        return self._with(arrays, len(classes)), classes
 
 
 def write_store(
@@ -305,48 +347,9 @@ def write_store(
         save_file(whole, temporary, metadata=header)
 
 
-def _layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, Rows]:
-    """The arrays by full name, each of a right dtype and shape, all of a split of one length."""
-    found: dict[str, Rows] = {}
-    lengths: dict[str, tuple[int, str]] = {}
-    for given, array in sorted(arrays.items()):
-        name, rows = full_name(given), as_rows(array)
-        split, what = split_part(name), what_of(name)
-        if split not in SPLITS or not what:
-            rule = f"expected arrays of {where} named SPLIT/WHAT, SPLIT in {', '.join(SPLITS)}"
-            raise ValueError(f"{rule}, got {given!r}")
-        if name in found:
-            raise ValueError(f"expected one {name} in {where}, got another called {given!r}")
-        integers = what in INTEGERS
-        dim, dtypes = (1, INTEGER_DTYPES) if integers else (2, FEATURE_DTYPES)
-        if len(rows.shape) != dim or rows.dtype not in dtypes:
-            expected = "[N] integers" if integers else "[N, d] floats"
-            rule = f"expected {name} of {where} to be {expected}"
-            raise ValueError(f"{rule}, got {rows.dtype} {rows.shape}")
-        if not math.prod(rows.shape):
-            raise ValueError(f"expected {name} of {where} not empty, got {rows.shape}")
-        length, first = lengths.setdefault(split, (len(rows), name))
-        if len(rows) != length:
-            rule = f"expected {length} rows in {name} of {where}, as in {first}"
-            raise ValueError(f"{rule}, got {len(rows)}")
-        found[name] = as_rows(rows.read(0, length).to(torch.int64)) if integers else rows
-    if not found:
-        raise ValueError(f"expected arrays such as train/features in {where}, got none")
-    return found
-
-
-def _number_of_classes(where: str, found: Mapping[str, Tensor], declared: int | None) -> int:
-    """The number declared, or one more than the largest label of all splits."""
-    number = declared or MAX_CLASSES
-    largest = -1
-    for name, labels in found.items():
-        bad = (labels < 0) | (labels >= number)
-        if bad.any():
-            i = int(bad.nonzero()[0])
-            rule = f"expected {name} of {where} in [0, {number})"
-            raise ValueError(f"{rule}, got {int(labels[i])} at row {i}")
-        largest = max(largest, int(labels.max()))
-    return number if declared else largest + 1
+def printable(path: Location) -> str:
+    """A name as text; bytes of it that are no UTF-8 are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def require_vectors(
