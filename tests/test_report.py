@@ -19,7 +19,7 @@ import torch
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.report import page, words
 from resultant.report.content import analysis_page, slugs
-from resultant.report.drawing import Drawing, log_heights
+from resultant.report.drawing import Drawing, Panel, log_heights
 from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
@@ -86,6 +86,18 @@ def test_figures_take_the_colours_of_the_page(analysis: Analysis) -> None:
     assert ids and all(i.startswith("a-b-c-") for i in ids)
     for reference in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
         assert reference in ids
+
+
+def test_wide_figures_are_not_enlarged_beyond_reading(analysis: Analysis, tmp_path: Path) -> None:
+    section = Section("s", "S", "", drawings(analysis)[:1])
+    for wide in (False, True):
+        write_page(tmp_path, Page("P", [], [section], wide=wide))
+        html = (tmp_path / "index.html").read_text()
+        box = re.search(r'viewBox="0 0 ([0-9.]+) ', html)
+        limit = re.search(r'<svg style="max-width: ([0-9]+)px"', html)
+        assert box and ('<body class="wide">' in html) == (limit is not None) == wide
+        if limit:
+            assert float(limit[1]) == pytest.approx(1.6 * float(box[1]), abs=1)
 
 
 class Links(HTMLParser):
@@ -290,7 +302,7 @@ def test_log_axes_are_labelled(high: float) -> None:
         ax.plot([1, 2], [high / 2, high])
         log_heights(ax)
 
-    figure = Drawing("d", "D", "S.", "fig:x", draw).figure()
+    figure = Panel("d", "D", "S.", "fig:x", draw).figure()
     axis = figure.axes[0].yaxis
     assert (axis.get_scale() == "log") == (high > 0)
     shown = [*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,12 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-# Figures here have several panels: one a row, not larger than can be read.
-WIDE = """.figures { grid-template-columns: 1fr; }
-figure svg { margin-inline: auto; }
-td { white-space: normal; }
-"""
-ENLARGED = 1.6
 # Options that say nothing but of a plan.
 OF_RUN = ("seeds", "jobs", "minutes", "dry_run")
 
@@ -209,10 +202,6 @@ class Whole(Drawing):
         return figure
 
 
-def _nothing(ax: object) -> None:
-    """What a drawing of one panel would do."""
-
-
 def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
     tables = []
     if outcome.cells:
@@ -226,7 +215,7 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
             _table("changes", "Changes, paired over seeds", headings, rows, artefact.label)
         )
     drawings = [
-        Whole(name, artefact.title, "", artefact.label, _nothing, draw)
+        Whole(name, artefact.title, "", artefact.label, draw)
         for name, draw in outcome.drawings.items()
     ]
     first = f"{artefact.title}: {artefact.status(outcome)}."
@@ -288,21 +277,10 @@ def write_page(
         sections=sections,
         footer=", ".join(f"{name} {version}" for name, version in made.items()) + ".",
         results=as_json(ARTEFACTS, found, told),
+        wide=True,
     )
     with console.status("figures"), page.whole_folder(out) as folder:
         page.write_page(folder, whole)
-        index = folder / "index.html"
-        index.write_text(_widened(index.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _widened(html: str) -> str:
-    """The page with one figure a row, each at most so much larger than it was drawn."""
-
-    def limited(match: re.Match[str]) -> str:
-        return f'{match[0]} style="max-width: {ENLARGED * float(match[1]):.0f}px"'
-
-    html = re.sub(r'<svg\b[^>]*viewBox="0 0 ([0-9.]+) [0-9.]+"', limited, html)
-    return html.replace("</style>", f"{WIDE}</style>", 1)
 
 
 def _cpu() -> Any:

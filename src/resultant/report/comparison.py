@@ -13,7 +13,7 @@ from resultant import figures
 from resultant.frozen import Analysis, Policy, Result
 from resultant.frozen.measures import NORMAL, paired_gain
 from resultant.report.content import footer, slugs
-from resultant.report.drawing import EDITED, Drawing, dots, reliability_curves
+from resultant.report.drawing import EDITED, Drawing, Panel, dots, reliability_curves
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import (
@@ -207,7 +207,7 @@ def _gains(pair: Pair) -> Drawing | None:
         dots(ax, a.gain, b.gain, figures.GREEN)
         ax.set(xlabel="gain $g_c$ in A", ylabel="gain $g_c$ in B")
 
-    return Drawing(
+    return Panel(
         "gains",
         "Gains of the classes",
         f"The gains spread by {percent(a.spread, 1)} in A and {percent(b.spread, 1)} in B; "
@@ -239,7 +239,7 @@ def _accuracy(pair: Pair) -> Drawing | None:
         ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
 
     said = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]
-    return Drawing(
+    return Panel(
         "accuracy",
         "Accuracy",
         f"The original score is right on {said[0]} of the held-out rows of A and on {said[1]} of "
@@ -259,7 +259,7 @@ def _calibration(pair: Pair) -> Drawing | None:
         reliability_curves(ax, {side: (p, COLOURS[side]) for side, p in named if p is not None})
 
     errors = [percent(None if p is None else p.ece) for p in points]
-    return Drawing(
+    return Panel(
         "calibration",
         "Calibration",
         f"The expected calibration error of the original score is {errors[0]} for A and "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from resultant import figures
 from resultant.frozen import Analysis
-from resultant.report.drawing import COLOURS, EDITED, Drawing, by_group, reliability_curves
+from resultant.report.drawing import COLOURS, EDITED, Drawing, Panel, by_group, reliability_curves
 from resultant.report.words import NAMES, before_and_after, percent, points, policy
 from resultant.shots import GROUPS
 
@@ -26,7 +26,7 @@ def gains(a: Analysis) -> Drawing | None:
     with_counts = ""
     if r.rank_correlation is not None:
         with_counts = f"; their rank correlation with the class sizes is {r.rank_correlation:+.2f}"
-    return Drawing(
+    return Panel(
         "gains",
         "How different the gains are",
         f"At one temperature the classes answer to their cosine with gains from {r.minimum:.2f} to "
@@ -62,7 +62,7 @@ def accuracy(a: Analysis) -> Drawing | None:
     other = f"{policy(best.realization, best.beta)} {percent(best.accuracy)}"
     if best is native:
         other = "and nothing else more on the half of them that chose"
-    return Drawing(
+    return Panel(
         "accuracy",
         "Accuracy of the realizations",
         f"{NAMES['native']} decides {percent(native.accuracy)} of the held-out rows rightly, "
@@ -97,7 +97,7 @@ def groups(a: Analysis) -> Drawing | None:
 
     shown = "angular" if "angular" in changes else next(iter(changes))
     said = ", ".join(f"{g} {v:+.2f}" for g, v in zip(present, changes[shown], strict=True))
-    return Drawing(
+    return Panel(
         "groups",
         "Who gains: head, medium and tail",
         f"With equal gains ({policy(shown, 0.0)}) the mean accuracy of the classes changes by "
@@ -131,7 +131,7 @@ def classes(a: Analysis) -> Drawing | None:
         ax.axvline(gains.mean, color=figures.GREY, linestyle="--", linewidth=1)
         ax.set(xlabel="gain $g_c$", ylabel="change of accuracy (points)")
 
-    return Drawing(
+    return Panel(
         "classes",
         "Change of each class",
         f"{policy(best.realization, best.beta)} raises the accuracy of {int((change > 0).sum())} "
@@ -160,7 +160,7 @@ def calibration(a: Analysis) -> Drawing | None:
     error = f"goes from {percent(native.ece)} to {percent(best.ece)}"
     if best is native:
         error = f"of {NAMES['native']} is {percent(native.ece)}"
-    return Drawing(
+    return Panel(
         "calibration",
         "What it costs in calibration",
         f"The expected calibration error {error}; a calibrated rule lies on the dotted diagonal.",
@@ -195,7 +195,7 @@ def prior(a: Analysis) -> Drawing | None:
         points((dict(curves["angular"])[g] - dict(curves["native"])[g]) / 100)
         for g in (grid.gammas[0], grid.gammas[-1])
     ]
-    return Drawing(
+    return Panel(
         "prior",
         "With a prior of the class sizes",
         f"{NAMES['angular']} at β = 0 differs from {NAMES['native']} by {ends[0]} points at "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,13 +33,23 @@ VECTOR_POINTS = 2000
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(ABC):
     """A figure: what it shows in a sentence, and the paper's label of the same."""
 
     name: str
     title: str
     sentence: str
     label: str
+
+    @abstractmethod
+    def figure(self) -> Figure:
+        """It, laid out once for the three files that it goes into."""
+
+
+@dataclass(frozen=True)
+class Panel(Drawing):
+    """A figure of one panel, and how to draw it."""
+
     draw: Callable[[Axes], object]
 
     def figure(self) -> Figure:
@@ -56,7 +67,6 @@ class Drawing:
                     low, high = axis.get_view_interval()
                     powers = sum(low <= at <= high for at in axis.get_majorticklocs())
                     axis.set_minor_formatter("{x:g}" if powers < 2 else "")
-            # Laid out once, for the three files that it goes into.
             figure.draw_without_rendering()
         figure.set_layout_engine(None)
         return figure

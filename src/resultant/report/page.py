@@ -30,6 +30,9 @@ RESULTS = "results.json"
 PARTS = {RESULTS, "index.html", "figures", "tables"}
 NEEDED = ("jinja2", "matplotlib")
 
+# How much larger than drawn a figure of several panels may be.
+ENLARGED = 1.6
+
 # Fonts of the same widths as the one that the figures are laid out with.
 FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
 
@@ -53,7 +56,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All that is said: ``facts`` are heading and text, the first of them the answer."""
+    """All that is said: ``facts`` are heading and text, the first of them the answer. Figures of
+    several panels are ``wide``, one a row."""
 
     title: str
     facts: Sequence[tuple[str, str]]
@@ -61,6 +65,7 @@ class Page:
     notes: Sequence[str] = ()
     footer: str = ""
     results: Mapping[str, Any] = field(default_factory=dict)
+    wide: bool = False
 
 
 def require() -> None:
@@ -124,12 +129,13 @@ def write_page(
     """Write the report into a folder: figures as PDF and PNG, tables as CSV, page and JSON."""
     drawn: dict[tuple[str, str], str] = {}
     total, done = sum(len(s.drawings) for s in page.sections), 0
+    enlarged = ENLARGED if page.wide else None
     for section in page.sections:
         for drawing in section.drawings:
             figure = drawing.figure()
             stem = f"{section.name}-{drawing.name}"
             figures.save(figure, folder / "figures" / stem)
-            drawn[section.name, drawing.name] = inline_svg(figure, stem)
+            drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
             done += 1
             if progress is not None:
                 progress("figures", done / total)
@@ -160,9 +166,10 @@ def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
     )
 
 
-def inline_svg(figure: Figure, prefix: str) -> str:
+def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> str:
     """A figure as SVG for within a page: black becomes the colour of the text around it, the grid
-    a faint one, and its ids are its own."""
+    a faint one, and its ids are its own. It takes the place there is, at most ``enlarged`` so many
+    times."""
     buffer = io.StringIO()
     with figures.style():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -172,6 +179,9 @@ def inline_svg(figure: Figure, prefix: str) -> str:
     # The size is that of the page; the box keeps the proportions.
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    if enlarged is not None:
+        widest = enlarged * 72 * figure.get_figwidth()
+        svg = svg.replace("<svg", f'<svg style="max-width: {widest:.0f}px"', 1)
     svg = svg.replace("#000000", "currentColor").replace("#e4e4e4", "var(--grid)")
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", rf"\1{FONTS}", svg)
     own = re.sub(r"[^A-Za-z0-9-]", "-", prefix)

@@ -8,7 +8,7 @@ import torch
 
 from resultant import figures
 from resultant.frozen import Analysis
-from resultant.report.drawing import Drawing, by_group, diagonal, dots, log_heights
+from resultant.report.drawing import Drawing, Panel, by_group, diagonal, dots, log_heights
 from resultant.report.words import NAMES, percent
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def cosine(a: Analysis) -> Drawing | None:
         ax.grid(axis="x", visible=False)
         ax.set(xlabel="decile of the cosine margin, smallest first", ylabel="disagreements")
 
-    return Drawing(
+    return Panel(
         "cosine",
         "Where a cosine classifier disagrees",
         f"{NAMES['angular']} at β = 0 and cosine prototypes agree on {percent(r.agreement)} of the "
@@ -51,7 +51,7 @@ def certificate(a: Analysis) -> Drawing | None:
     wrong = "none of them differs"
     if r.certified_disagreements:
         wrong = f"{r.certified_disagreements} of them differ"
-    return Drawing(
+    return Panel(
         "certificate",
         "How sure the agreement is",
         f"The margin exceeds the residual range for {percent(r.coverage)} of the held-out rows, "
@@ -75,7 +75,7 @@ def boundaries(a: Analysis) -> Drawing | None:
         dots(ax, exact, linear, figures.BLUE)
         ax.set(xlabel="exact displacement (degrees)", ylabel="from gains alone (degrees)")
 
-    return Drawing(
+    return Panel(
         "boundaries",
         "How boundaries move",
         f"Between {int(kept.sum())} pairs of classes the boundary moves by up to "
@@ -96,7 +96,7 @@ def margins(a: Analysis) -> Drawing | None:
         dots(ax, r.exact, r.linear, figures.BLUE, size=2.5)
         ax.set(xlabel="exact change of the margin", ylabel="linear change")
 
-    return Drawing(
+    return Panel(
         "margins",
         "How margins change",
         f"The linear term has the sign of the exact change for {percent(r.agreement)} of "
@@ -122,7 +122,7 @@ def typical(a: Analysis) -> Drawing | None:
     said = "No rank correlation with the observed error can be told."
     if r.typical_correlation is not None:
         said = f"Their rank correlation with the observed error is {r.typical_correlation:+.2f}."
-    return Drawing(
+    return Panel(
         "typical",
         "Margins and errors",
         f"Typical margins of both classes of {int(kept.any(1).sum())} pairs, and how often each "
@@ -142,7 +142,7 @@ def intercepts(a: Analysis) -> Drawing | None:
         ax.axhline(0, color=figures.GREY, linewidth=0.8)
         ax.set(xlabel="gain $g_c$", ylabel="drift of the intercept")
 
-    return Drawing(
+    return Panel(
         "intercepts",
         "What a class temperature drags along",
         f"{NAMES['temperature']} at β = {r.beta:g} moves the score at cosine zero by up to "
@@ -169,7 +169,7 @@ def support(a: Analysis) -> Drawing | None:
         ax.set_xticks(r.sizes, [str(n) for n in r.sizes])
         ax.xaxis.minorticks_off()
 
-    return Drawing(
+    return Panel(
         "support",
         "How many rows a class needs",
         f"From {r.sizes[0]} rows a class the mean length is off by {float(r.error[0]):.3f} on "
@@ -190,7 +190,7 @@ def self_inclusion(a: Analysis) -> Drawing | None:
         ax.set(xscale="log", xlabel="training rows of the class", ylabel="own score, increment")
         log_heights(ax)
 
-    return Drawing(
+    return Panel(
         "self-inclusion",
         "What a row adds to its own score",
         f"A training row raises its own class's score by {float(r.exact.max()):.2g} in the class "
@@ -213,7 +213,7 @@ def fit(a: Analysis) -> Drawing | None:
         ax.axhline(1, color=figures.GREY, linestyle="--", linewidth=1)
         ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
 
-    return Drawing(
+    return Panel(
         "fit",
         "Whether the classes look like vMF",
         f"Flat for a perfect fit; {percent(r.rejected, 1)} of the classes are told apart from "
