@@ -335,6 +335,17 @@ def test_analysis_is_json(small: FrozenSpace) -> None:
     assert one.grid is None and one.gains is not None
 
 
+def test_only_what_cannot_be_answered_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake of the code is no note."""
+
+    def wrong(space: FrozenSpace) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr("resultant.frozen.analysis.gain_distribution", wrong)
+    with pytest.raises(ValueError, match="a mistake"):
+        analyze_space(make_space(), ["gains"])
+
+
 def test_plane_has_notes() -> None:
     counts = torch.tensor([40, 30, 20])
     test = features(torch.tensor([6, 6, 6]), 2, seed=1)

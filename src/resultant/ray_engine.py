@@ -39,6 +39,7 @@ from resultant.frozen.decisions import (
     realization_grid,
 )
 from resultant.frozen.recommend import recommend
+from resultant.frozen.result import UnansweredError
 from resultant.frozen.space import ROW_BYTES, FrozenSpace, Progress, unit
 
 # Bytes of rows that questions may have on the driver.
@@ -286,7 +287,7 @@ class FetchedRows:
         place = torch.searchsorted(self.index, rows)
         if not torch.isin(rows, self.index).all():
             size = f"{SAMPLE_BYTES:,} bytes of rows on the driver"
-            raise ValueError(f"expected rows that fit in {size}, got more")
+            raise UnansweredError(f"expected rows that fit in {size}, got more")
         return self.values[place]
 
     def fetch(self, index: Tensor) -> None:
@@ -359,7 +360,7 @@ def answer(
     for name in (q for q in WHOLE if q in questions):
         try:
             answers[name] = asked[name]()
-        except ValueError as error:
+        except UnansweredError as error:
             notes[name] = str(error)
         if progress is not None:
             progress(name, 1.0)

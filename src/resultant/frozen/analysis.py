@@ -32,7 +32,7 @@ from resultant.frozen.pairs import (
     typical_margins,
 )
 from resultant.frozen.recommend import Recommendation, recommend
-from resultant.frozen.result import Result
+from resultant.frozen.result import Result, UnansweredError
 from resultant.frozen.samples import SelfInclusion, SupportCurve, self_inclusion, support_curve
 from resultant.frozen.space import FrozenSpace, Progress, SpaceSummary
 
@@ -110,7 +110,7 @@ def analyze_space(
         started = time.perf_counter()
         try:
             answers[name] = asked[name]()
-        except ValueError as error:
+        except UnansweredError as error:
             notes[name] = str(error)
         seconds[name] = time.perf_counter() - started
         if progress is not None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant.certificates import certificate, gradient_bound, loss_bound
-from resultant.frozen.result import Result
+from resultant.frozen.result import Result, UnansweredError
 from resultant.frozen.rows import sample_rows
 from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
 from resultant.gain import realize
@@ -170,6 +170,8 @@ def compare_gradients(
         for bound in (loss_bound, gradient_bound)
     )
     angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
+    if not native.any():
+        raise UnansweredError("expected gradients that are not all zero, got zeros")
     cosines = gradient_cosines(angular, cosine)
     host, offset = space.host.state, space.host.offset(gamma)
     leading = [realize(host, tau, offset=offset).linear()]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant.frozen.measures import class_means
-from resultant.frozen.result import Result
+from resultant.frozen.result import Result, UnansweredError
 from resultant.frozen.rows import class_rows
 from resultant.frozen.space import FrozenSpace, Progress, rows_at_once
 
@@ -61,7 +61,7 @@ def goodness_of_fit(space: FrozenSpace, *, progress: Progress | None = None) -> 
     from scipy.stats import kstwo
 
     if space.dim < 3:
-        raise ValueError(f"expected p >= 3 for the law of a projection, got {space.dim}")
+        raise UnansweredError(f"expected p >= 3 for the law of a projection, got {space.dim}")
     state, rows_of = space.state, class_rows(space.test_labels, space.num_classes)
     number = torch.tensor([min(len(rows), MOST_QUERIES) for rows in rows_of])
     classes = number.nonzero().squeeze(1)

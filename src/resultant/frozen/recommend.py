@@ -15,7 +15,7 @@ from resultant.frozen.measures import (
     confidence_bins,
     paired_gain,
 )
-from resultant.frozen.result import Result
+from resultant.frozen.result import Result, UnansweredError
 from resultant.frozen.space import FrozenSpace, Progress
 from resultant.shots import GROUPS
 
@@ -95,7 +95,7 @@ def recommend(
         decisions = decide(space, policies, progress=progress)
     N = len(decisions.labels)
     if N < 2:
-        raise ValueError(f"expected two held-out queries or more, got {N}")
+        raise UnansweredError(f"expected two held-out queries or more, got {N}")
     order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
     choose, judge = order[: N // 2], order[N // 2 :]
     native = Policy("native", gamma=gamma).canonical

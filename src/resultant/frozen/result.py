@@ -28,6 +28,10 @@ class Result:
         return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
 
 
+class UnansweredError(ValueError):
+    """A question that these features cannot answer, for want of rows or dimensions."""
+
+
 def plain(value: object) -> Any:
     """A value as JSON types."""
     if isinstance(value, Result):

@@ -16,7 +16,7 @@ from resultant.finite_sample import (
 )
 from resultant.finite_sample import self_inclusion as expected_inclusion
 from resultant.frozen.measures import class_means
-from resultant.frozen.result import Result
+from resultant.frozen.result import Result, UnansweredError
 from resultant.frozen.rows import class_rows, owners, rank_in_class
 from resultant.frozen.space import (
     ROW_BYTES,
@@ -103,7 +103,8 @@ def support_curve(
         sizes = sizes[:-1]
     if not sizes:
         most = int(space.counts.sort().values[-2:][0])
-        raise ValueError(f"expected two classes of 4 rows or more at the least, got {most} rows")
+        rule = "expected two classes of 4 rows or more at the least"
+        raise UnansweredError(f"{rule}, got {most} rows")
     generator = torch.Generator().manual_seed(seed)
     able = (space.counts >= 2 * sizes[-1]).nonzero().squeeze(1)
     able = able[torch.randperm(len(able), generator=generator)[:MOST_CLASSES]].sort().values
@@ -154,7 +155,7 @@ def self_inclusion(
     classes of two rows or more."""
     count = space.state.count.cpu()
     if not (count >= 2).any():
-        raise ValueError("expected a class of two fitting rows or more, got none")
+        raise UnansweredError("expected a class of two fitting rows or more, got none")
     labels = space.labels if space.fitting is None else space.labels[space.fitting]
     place = None if space.fitting is None else space.fitting.nonzero().squeeze(1)
     chosen = _evenly(labels, count >= 2, most, seed)
