@@ -1,0 +1,51 @@
+"""What is shown of long work, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from resultant.train import Progress
+from resultant.watch import Watch, said
+
+
+def progress(epoch: int, loss: dict[str, float]) -> Progress:
+    return Progress(epoch, 8, 30.0 * epoch, 12345.6, loss, before=2)
+
+
+def test_watch_on_a_terminal() -> None:
+    """A bar that also moves within an epoch."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=140)
+    with Watch(console, "work", 10) as watch:
+        watch(progress(2, {"a": 1.25, "b": 1.5}))
+        watch.tick(0.5)
+        task = watch.bar.tasks[0]
+        assert (task.completed, task.total) == (4.5, 10)
+    assert "epoch 4/10, loss 1.2500 to 1.5000, 12,346 views/s, 0:03:00 left" in file.getvalue()
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_watch_elsewhere(quiet: bool) -> None:
+    """A line an epoch, however long, and no bar."""
+    file = io.StringIO()
+    with Watch(Console(file=file, width=20), "work", 10, quiet) as watch:
+        watch.tick(0.5)
+        watch(progress(1, {"a": 1.25}))
+    expected = said(progress(1, {"a": 1.25}))
+    assert expected == "epoch 3/10, loss 1.2500, 12,346 views/s, 0:03:30 left"
+    assert file.getvalue() == ("" if quiet else f"work: {expected}\n")
+
+
+def test_watch_breaks_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch that takes long is told of now and then, also before its end."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    file = io.StringIO()
+    with Watch(Console(file=file, width=80), "work", 4) as watch:
+        for step in range(1, 5):
+            now += 20.0
+            watch.tick(step / 4)
+    assert file.getvalue() == "work: 12.5 %\nwork: 25.0 %\n"
