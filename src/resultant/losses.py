@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from resultant import _ranks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._entropy import cross_entropy
 from resultant._features import shape_of
+from resultant._prior import log_prior_of, numbers, require_counted
 from resultant._replay import Replay
 from resultant.bank import (
     ProCoBank,
@@ -114,7 +114,7 @@ class ProCoLoss(WideModule):
         self.replay = Replay() if cuda_graph else None
         if family not in FAMILIES:
             raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
-        (self.temperature,) = _numbers("temperature", temperature, 1)
+        (self.temperature,) = numbers("temperature", temperature, 1)
         if self.temperature <= 0:
             raise ValueError(f"expected temperature > 0, got {temperature!r}")
         self.family = family
@@ -134,9 +134,9 @@ class ProCoLoss(WideModule):
             mixed = any(taken) and not all(taken)
             self.register_buffer(role, self._one_a_run(taken) if mixed else None, persistent=False)
             self.everywhere[role] = all(taken)
-        self.register_buffer("beta", self._one_a_run(_numbers("beta", beta, number)), False)
+        self.register_buffer("beta", self._one_a_run(numbers("beta", beta, number)), False)
         counts = torch.ones(num_classes) if class_counts is None else class_counts
-        log_prior = _log_prior(counts, prior, self.runs)
+        log_prior = log_prior_of(counts, prior, self.runs)
         if log_prior.shape[-1] != num_classes:
             got = log_prior.shape[-1]
             raise ValueError(f"expected class_counts [{num_classes}], one a class, got {got}")
@@ -186,7 +186,7 @@ class ProCoLoss(WideModule):
 
     def _step(self, z: Tensor, y: Tensor) -> Tensor:
         self.bank.require_batch(z, y)
-        _require_counted(y, self.log_prior)
+        require_counted(y, self.log_prior)
         if self.training:
             snapshot = self.bank.add(z, y)
         else:
@@ -336,7 +336,7 @@ class LogitAdjustedCrossEntropy(WideModule):
     ) -> None:
         super().__init__()
         self.runs = require_runs(runs)
-        log_prior = _log_prior(class_counts, prior, self.runs)
+        log_prior = log_prior_of(class_counts, prior, self.runs)
         self.register_buffer("log_prior", log_prior, persistent=False)
 
     def forward(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -351,20 +351,11 @@ class LogitAdjustedCrossEntropy(WideModule):
             rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
             raise ValueError(f"{rule}, got {shape_of(logits)}")
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
-        _require_counted(y, self.log_prior)
+        require_counted(y, self.log_prior)
         with torch.autocast(logits.device.type, enabled=False):
             views = by_view(_computing(logits), self.runs).movedim(-2, 0)
             labels = _labels(y, views.shape[1], self.runs)
             return cross_entropy(views, self.log_prior, labels).mean((0, 1))
-
-
-def _require_counted(y: Tensor, log_prior: Tensor) -> None:
-    """Raise if a label is of a class whose count is zero, and its log prior infinite."""
-    if checks.wanted(None, y):
-        bad = log_prior.isinf().view(-1, log_prior.shape[-1]).any(0)[y]
-        if bad.any():
-            got = f"class {int(y[bad][0])}, whose count is zero"
-            raise ValueError(f"expected labels of classes that class_counts has, got {got}")
 
 
 def _replays(z: Tensor, y: Tensor) -> bool:
@@ -391,29 +382,3 @@ def _labels(y: Tensor, views: int, runs: tuple[int, ...]) -> Tensor:
     first = y.movedim(-1, 0)
     shape = (len(first), views, *runs)
     return first.view(len(first), *(1,) * (len(shape) - y.dim()), *first.shape[1:]).expand(shape)
-
-
-def _numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:
-    """A finite number for each of ``number`` runs."""
-    each = [values] * number if isinstance(values, Real) else list(values)  # type: ignore[arg-type]
-    if len(each) != number:
-        got = f"{len(each)} numbers"
-        raise ValueError(f"expected {name} to be a number, or one a run ({number}), got {got}")
-    for value in each:
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"expected {name} to be finite, got {value!r}")
-    return [float(value) for value in each]
-
-
-def _log_prior(
-    counts: Tensor | Sequence[float], prior: float | Sequence[float], runs: tuple[int, ...]
-) -> Tensor:
-    r""":math:`\gamma\log\pi_c` [*runs, C] in float64; zero where gamma is, whatever the counts."""
-    n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
-    if n.dim() != 1 or not len(n):
-        raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
-    checks.within("class_counts", n, 0.0, rule=">= 0 and finite")
-    checks.within("the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True)
-    gamma = torch.tensor(_numbers("prior", prior, math.prod(runs)), dtype=torch.float64)
-    gamma = gamma.view(*runs, 1)
-    return torch.where(gamma == 0, 0.0, gamma * (n / n.sum()).log())

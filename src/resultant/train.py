@@ -155,7 +155,9 @@ def train_cifar(
     stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
     held_out = data.test_images.to(device), data.test_labels.to(device)
     test = partial(_test, *held_out)
-    return train(job, stacks, (images, labels), test, watch, diagnostic, tick)
+    # Streams and graphs are those of the current device.
+    with device_of(images):
+        return train(job, stacks, (images, labels), test, watch, diagnostic, tick)
 
 
 def train(
@@ -177,20 +179,6 @@ def train(
     is done, at every step that is not part of a graph. A run that diverges is an error, which
     leaves the last checkpoint as it is.
     """
-    # Streams and graphs are those of the current device.
-    with device_of(stacks[0].total):
-        return _train(job, stacks, queries, test, watch, diagnostic, tick)
-
-
-def _train(
-    job: Job,
-    stacks: list[Stack],
-    queries: tuple[Tensor, Tensor] | None,
-    test: Test | None,
-    watch: Callable[[Progress], object] | None,
-    diagnostic: Diagnostic | None,
-    tick: Callable[[float], object] | None,
-) -> Trained:
     config, device = job.config, stacks[0].device
     first = _resume(job, stacks)
     metrics = None

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from resultant import _ranks
+from resultant._kernel_device import device_of
 from resultant.batches import LoadedBatches
 from resultant.data.images import (
     Loader,
@@ -103,7 +104,8 @@ def train_images(
     )
     stack = Stack(config, job.runs, LoadedBatches(batches, device), data.counts, device)
     test = held_out_accuracy(data, config, workers) if config.objective == "joint" else None
-    return train(job, [stack], None, test, watch, tick=tick)
+    with device_of(stack.total):
+        return train(job, [stack], None, test, watch, tick=tick)
 
 
 def batch_of_one(config: TrainConfig) -> int:

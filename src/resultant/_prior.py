@@ -1,0 +1,48 @@
+"""The class prior of a loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+from resultant import _checks as checks
+from resultant._features import shape_of
+
+
+def numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:
+    """A finite number for each of ``number`` runs."""
+    each = [values] * number if isinstance(values, Real) else list(values)  # type: ignore[arg-type]
+    if len(each) != number:
+        got = f"{len(each)} numbers"
+        raise ValueError(f"expected {name} to be a number, or one a run ({number}), got {got}")
+    for value in each:
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"expected {name} to be finite, got {value!r}")
+    return [float(value) for value in each]
+
+
+def log_prior_of(
+    counts: Tensor | Sequence[float], prior: float | Sequence[float], runs: tuple[int, ...]
+) -> Tensor:
+    r""":math:`\gamma\log\pi_c` [*runs, C] in float64; zero where gamma is, whatever the counts."""
+    n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
+    if n.dim() != 1 or not len(n):
+        raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
+    checks.within("class_counts", n, 0.0, rule=">= 0 and finite")
+    checks.within("the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True)
+    gamma = torch.tensor(numbers("prior", prior, math.prod(runs)), dtype=torch.float64)
+    gamma = gamma.view(*runs, 1)
+    return torch.where(gamma == 0, 0.0, gamma * (n / n.sum()).log())
+
+
+def require_counted(y: Tensor, log_prior: Tensor) -> None:
+    """Raise if a label is of a class whose count is zero, and its log prior infinite."""
+    if checks.wanted(None, y):
+        bad = log_prior.isinf().view(-1, log_prior.shape[-1]).any(0)[y]
+        if bad.any():
+            got = f"class {int(y[bad][0])}, whose count is zero"
+            raise ValueError(f"expected labels of classes that class_counts has, got {got}")
