@@ -14,9 +14,10 @@ from safetensors.torch import save_file
 from embedding_files import NAMES, ORDER, D, M, N, Save, T, X, Y, Z, opened, write_parquet
 from resultant.analyze import check, prepare
 from resultant.data import readers, store
+from resultant.data.folder import split_of
 from resultant.data.npz import map_npz
 from resultant.data.pieces import open_store
-from resultant.data.shards import Held, Mapped, split_of
+from resultant.data.shards import Held, Mapped
 from resultant.data.store import FeatureStore
 
 

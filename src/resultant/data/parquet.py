@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.data.shards import Rows, Text, as_rows, split_of
+from resultant.data.folder import split_of
+from resultant.data.shards import Rows, Text, as_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,24 +16,20 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from resultant.data._npy import NotPlainError, as_tensor, map_npy
+from resultant.data.folder import KINDS, SPLIT, Shard, shards, split_of
 from resultant.data.labels import Parts, class_labels
 from resultant.data.npz import map_npz
 from resultant.data.parquet import LABELS, label_name, read_parquet, split_places
 from resultant.data.parquet import SPLIT as COLUMN
 from resultant.data.shards import (
-    KINDS,
-    SPLIT,
     Rows,
     Selected,
-    Shard,
     Text,
     as_floats,
     distinct,
     join,
     map_array,
     map_safetensors,
-    shards,
-    split_of,
 )
 
 FORMAT = "resultant.FeatureStore 1"
