@@ -90,3 +90,20 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_records_that_come_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stand for the usual folder where that is not there, and for no other."""
+    ours = tmp_path / "package" / "resources" / "results"
+    ours.mkdir(parents=True)
+    monkeypatch.setattr(reproduce, "__file__", str(tmp_path / "package" / "reproduce.py"))
+    monkeypatch.chdir(tmp_path)
+    assert reproduce.records_folder(Path("results")) == ours
+    assert reproduce.records_folder(Path("other")) == Path("other")
+    Path("results").mkdir()
+    assert reproduce.records_folder(Path("results")) == Path("results")
+    ours.rmdir()
+    Path("results").rmdir()
+    assert reproduce.records_folder(Path("results")) == Path("results")

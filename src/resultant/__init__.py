@@ -26,11 +26,29 @@ _NAMES = {
     "expansion": [
         "directional_cumulants",
         "fixed_expansion",
+        "fixed_terms",
         "free_energy_expansion",
         "joint_expansion",
+        "joint_terms",
+        "ratio_approximation",
+        "ratio_bound",
     ],
-    "finite_sample": ["cross_fit_temperature", "fold_statistics", "leave_one_out_scores"],
-    "gain": ["Realization", "angular_gain", "class_scores", "realize", "target_gain"],
+    "finite_sample": [
+        "cross_fit_temperature",
+        "expected_square_resultant",
+        "fold_statistics",
+        "leave_one_out_scores",
+        "self_inclusion",
+        "unbiased_square_resultant",
+    ],
+    "gain": [
+        "Realization",
+        "angular_gain",
+        "class_scores",
+        "realize",
+        "target_gain",
+        "target_temperature",
+    ],
     "geometry": [
         "centre_margins",
         "effective_competitors",
@@ -44,7 +62,7 @@ _NAMES = {
     ],
     "losses": ["LogitAdjustedCrossEntropy", "ProCoLoss"],
     "pair_selection": ["select_pairs"],
-    "population": ["BinaryModel"],
+    "population": ["BinaryModel", "projection_variance", "rate_function"],
     "propagation": ["propagate_loss", "propagate_probabilities"],
     "score": [
         "Decomposition",
@@ -91,16 +109,24 @@ if TYPE_CHECKING:
     from resultant.classifier import VMFClassifier as VMFClassifier
     from resultant.expansion import directional_cumulants as directional_cumulants
     from resultant.expansion import fixed_expansion as fixed_expansion
+    from resultant.expansion import fixed_terms as fixed_terms
     from resultant.expansion import free_energy_expansion as free_energy_expansion
     from resultant.expansion import joint_expansion as joint_expansion
+    from resultant.expansion import joint_terms as joint_terms
+    from resultant.expansion import ratio_approximation as ratio_approximation
+    from resultant.expansion import ratio_bound as ratio_bound
     from resultant.finite_sample import cross_fit_temperature as cross_fit_temperature
+    from resultant.finite_sample import expected_square_resultant as expected_square_resultant
     from resultant.finite_sample import fold_statistics as fold_statistics
     from resultant.finite_sample import leave_one_out_scores as leave_one_out_scores
+    from resultant.finite_sample import self_inclusion as self_inclusion
+    from resultant.finite_sample import unbiased_square_resultant as unbiased_square_resultant
     from resultant.gain import Realization as Realization
     from resultant.gain import angular_gain as angular_gain
     from resultant.gain import class_scores as class_scores
     from resultant.gain import realize as realize
     from resultant.gain import target_gain as target_gain
+    from resultant.gain import target_temperature as target_temperature
     from resultant.geometry import centre_margins as centre_margins
     from resultant.geometry import effective_competitors as effective_competitors
     from resultant.geometry import gradient_coordinates as gradient_coordinates
@@ -114,6 +140,8 @@ if TYPE_CHECKING:
     from resultant.losses import ProCoLoss as ProCoLoss
     from resultant.pair_selection import select_pairs as select_pairs
     from resultant.population import BinaryModel as BinaryModel
+    from resultant.population import projection_variance as projection_variance
+    from resultant.population import rate_function as rate_function
     from resultant.propagation import propagate_loss as propagate_loss
     from resultant.propagation import propagate_probabilities as propagate_probabilities
     from resultant.score import Decomposition as Decomposition

@@ -106,7 +106,8 @@ def short_arc_roots(
     validate_args: bool | None = None,
 ) -> ArcRoots:
     r"""The roots of :math:`s_a(\cos u)=s_b(\cos(\theta-u))` on the short arcs of ``pairs`` [P, 2],
-    or of all pairs, for any rule: exact, ``rule.linear()`` or `joint_leading`.
+    or of all pairs (eq:short-arc-margin), for any rule: exact, ``rule.linear()`` or
+    `joint_leading`.
 
     Sign changes between 2,001 uniform locations and zeros at one of them are counted, each once;
     a single one is refined to rounding. Where both scores rise all along, at most one root exists

@@ -274,7 +274,7 @@ def free_energy_expansion(
     validate_args: bool | None = None,
 ) -> Tensor:
     r"""The score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})` up to ``order``, for ``p`` >= 3,
-    uniformly in t, also of the order of nu and beyond.
+    uniformly in t, also of the order of nu and beyond (sec:expansion-range).
 
     :math:`F_0` is `free_energy_limit`, :math:`F_1=-\frac12\log(\tilde S/S)` and
     :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`S=\sqrt{1+\lambda^2}`, :math:`u(w)=(3w-5w^3)/24`

@@ -37,7 +37,8 @@ NAMED = 5
 
 
 def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None = None) -> Tensor:
-    r"""The gains :math:`g_c = A_p(\kappa_c)/\tau` [C], for ``tau`` > 0, a number or [C]."""
+    r"""The gains :math:`g_c = A_p(\kappa_c)/\tau` [C] of thm:centered-gain, for ``tau`` > 0, a
+    number or [C]."""
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
     return (state.resultant / tau).to(state.kappa.dtype)
 

@@ -219,7 +219,8 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
 
 
 def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
-    """The cosines [N] between the rows of two stacks [N, p] in float64, NaN where one is zero."""
+    """The cosines [N] between the rows of two stacks [N, p] in float64, NaN where one is zero
+    (sec:gradient-protocol)."""
     G, other = _alike(G, other)
     # A row is scaled by its largest entry, lest the squares of a small gradient vanish.
     G, other = (a / a.abs().amax(-1, keepdim=True) for a in (G, other))

@@ -15,6 +15,8 @@ from resultant.presets import PRESETS, STACK, WORKERS, Estimator, ProbeConfig, T
 
 # Where the data sets are, unless --data says.
 VARIABLE = "RESULTANT_DATA"
+# Where records of trainings are looked for.
+RESULTS = Path("results")
 
 PRESET_HELP = {
     "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
@@ -161,8 +163,8 @@ class Reproduce:
         "all",
     )
     """list, all, claims, names of artefacts, or run and the name of a plan."""
-    results: Path = Path("results")
-    """Folder of records, one JSON line a run."""
+    results: Path = RESULTS
+    """Folder of records, one JSON line a run; without one, those of the package are read."""
     out: Path = Path("out/reproduce")
     """Folder for the page and the figures."""
     text: Path = Path("REPRODUCTION.md")

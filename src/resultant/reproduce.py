@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant import checkpoint
-from resultant.options import Reproduce
+from resultant.options import RESULTS, Reproduce
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
 from resultant.paper.artefact import STATUSES, VERDICTS
 from resultant.paper.brought import read_brought
@@ -76,28 +76,33 @@ def _run(options: Reproduce) -> int:
     )
 
 
+def records_folder(results: Path) -> Path:
+    """The folder of records; in place of the usual one, where it is not there, that of our own
+    trainings which comes with an installed package."""
+    ours = Path(__file__).parent / "resources" / "results"
+    return ours if results == RESULTS and not results.exists() and ours.is_dir() else results
+
+
 def _write(options: Reproduce) -> None:
     """List, show or write artefacts."""
     from resultant.watch import terminal
 
     console, what, out = terminal(), options.what, options.out
-    names = _names(what)
-    every = [*read_folder(options.results), *read_brought(options.records)]
+    names, results = _names(what), records_folder(options.results)
+    every = [*read_folder(results), *read_brought(options.records)]
     evidence = Evidence(Records(every), _stores(options.store))
     if not len(evidence.records):
-        console.print(
-            f"no records in {options.results}: cells of trainings are empty", highlight=False
-        )
+        console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
-        _list(console, found, options.results)
+        _list(console, found, results)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
-        write_page(out, found, told, evidence, options.results, console)
-        made_from = digest(options.results, [*evidence.stores.values(), *options.records])
+        write_page(out, found, told, evidence, results, console)
+        made_from = digest(results, [*evidence.stores.values(), *options.records])
         number = len(evidence.records)
-        made = markdown(ARTEFACTS, found, told, number, options.results, made_from)
+        made = markdown(ARTEFACTS, found, told, number, results, made_from)
         checkpoint.write_text(options.text, made)
         console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return

@@ -335,7 +335,7 @@ def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
     )
     shifts = a.self_inclusion.exact
     yield judged(
-        "sec:finite-sample",
+        "sec:self-inclusion",
         "CIFAR-100 projection: score that a query gains by being in its own class, over "
         "(1 - A^2) / (tau n)",
         "1 to leading order (no number)",

@@ -209,15 +209,17 @@ def historical_claims(evidence: Evidence) -> Iterator[Claim]:
         ("leading gradient error at epoch 200 (%)", "last.gradient_error", (4.87, 5.34, 4.57)),
     )
     for what, path, numbers in cases:
+        gradient = path.endswith("gradient_error")
+        label = "sec:historical-gradient" if gradient else "sec:historical-power-temperature"
         text, paper = f"Power family: {what}", ", ".join(f"{v:g}" for v in numbers)
         found = values(path)
         if len(found) < len(numbers):
-            yield waiting("sec:historical-power-temperature", text, paper, "power")
+            yield waiting(label, text, paper, "power")
             continue
         near = all(0.8 <= a.mean / b <= 1.25 for a, b in zip(found, numbers, strict=True))
         ours = f"{', '.join(v.said(3) for v in found)}; {counted(v.n for v in found)}"
         rule = "each mean over networks within a quarter of the printed one"
-        yield judged("sec:historical-power-temperature", text, paper, ours, near, rule)
+        yield judged(label, text, paper, ours, near, rule)
     text = "Power family: error of leading gradient increments (%)"
     known = []
     for policy in POLICIES.values():
