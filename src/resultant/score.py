@@ -116,7 +116,7 @@ def tangent_gradient(
     z: Tensor, mu: Tensor, kappa: Number, tau: Number, *, validate_args: bool | None = None
 ) -> Tensor:
     r"""The gradient on the sphere, :math:`\Pi_z\nabla_z q = \partial_\rho q\,(\mu-\rho z)`
-    (eq:exact-class-gradient)."""
+    (eq:exact-class-gradient, projected)."""
     (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
     slope = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
     return (slope.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)).to(dtype)
