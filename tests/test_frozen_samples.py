@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest
+from torch import Tensor
 
 from frozen_data import (
     TAU,
@@ -20,8 +21,9 @@ from frozen_data import (
     small_space,
 )
 from resultant._projection import log_projection_tail
+from resultant.classes import capped_concentration, fit_direction
 from resultant.frozen import FrozenSpace, goodness_of_fit, samples, self_inclusion, support_curve
-from resultant.frozen.fit import _law
+from resultant.frozen.fit import _law, _simulated_law
 from resultant.vmf import VonMisesFisher
 
 F64 = torch.float64
@@ -183,15 +185,83 @@ def test_goodness_of_fit(small: FrozenSpace) -> None:
     assert found.rejected == pytest.approx(float((found.p_value < 0.05).double().mean()))
 
 
-def test_true_vmf_is_not_rejected() -> None:
-    torch.manual_seed(3)
-    mu = torch.nn.functional.normalize(torch.randn(30, 10, dtype=F64), dim=1)
-    law = VonMisesFisher(mu, torch.linspace(5, 60, 30, dtype=F64))
-    train, test = (law.sample((n,)).reshape(-1, 10) for n in (2000, 60))
-    y, w = (torch.arange(30).repeat(n) for n in (2000, 60))
-    found = goodness_of_fit(FrozenSpace.fit(train, y, test, w))
-    assert found.rejected < 0.2
+def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """As many rows of each class as said, of vMFs about the same directions for every seed."""
+    shared = torch.Generator().manual_seed(99)
+    mu = torch.randn(len(counts), p, generator=shared, dtype=F64)
+    y = torch.arange(len(counts)).repeat_interleave(counts)
+    torch.manual_seed(seed)
+    return VonMisesFisher(torch.nn.functional.normalize(mu, dim=1)[y], kappa).sample(), y
+
+
+def test_true_vmf_of_many_rows_is_not_rejected() -> None:
+    rows, few = torch.full((30,), 2000), torch.full((30,), 60)
+    space = FrozenSpace.fit(*vmf_rows(30.0, 10, rows, 3), *vmf_rows(30.0, 10, few, 4))
+    found = goodness_of_fit(space)
+    assert found.rejected < 0.2 and found.expected < 0.1
     assert float(found.anisotropy.mean()) == pytest.approx(1, abs=0.05)
-    counts = found.histogram.double()
     # Within four standard deviations of flat.
-    assert (counts - 90).abs().max() < 4 * math.sqrt(90)
+    assert (found.histogram - 90).abs().max() < 4 * math.sqrt(90)
+    assert (found.expected_histogram - 90).abs().max() < 4 * math.sqrt(90 * 30 / 1000)
+
+
+# Of rows from 5 to 300.
+SIZES = torch.logspace(math.log10(5), math.log10(300), 150).round().long()
+QUERIES = torch.full((150,), 60)
+
+
+@pytest.mark.parametrize(("kappa", "estimator"), [(550.0, "mle"), (15.0, "proco")])
+def test_true_vmf_is_rejected_as_often_as_expected(kappa: float, estimator: str) -> None:
+    """The fit of few rows is rejected although all is vMF, and that is foreseen."""
+    train, test = vmf_rows(kappa, 32, SIZES, 5), vmf_rows(kappa, 32, QUERIES, 6)
+    found = goodness_of_fit(FrozenSpace.fit(*train, *test, estimator=estimator))
+    spread = math.sqrt(found.expected * (1 - found.expected) * (1 / 150 + 1 / 1000))
+    assert abs(found.rejected - found.expected) < 3 * spread
+    assert found.rejected > 0.05 + 5 * math.sqrt(0.05 * 0.95 / 150)
+    # So is how far the histogram is from flat.
+    observed, expected = (h / 9000 * 20 for h in (found.histogram, found.expected_histogram))
+    assert (observed - 1).abs().max() > 1
+    torch.testing.assert_close(observed[0].double(), expected[0], rtol=0.15, atol=0)
+
+
+def test_what_is_not_vmf_is_rejected_more_than_expected() -> None:
+    """Classes of two narrow directions each."""
+    train, test = (vmf_rows(500.0, 16, torch.full((80,), 100), seed) for seed in (7, 8))
+    found = goodness_of_fit(FrozenSpace.fit(train[0], train[1] // 2, test[0], test[1] // 2))
+    assert found.queries.tolist() == [200] * 40
+    assert found.rejected == 1 and found.expected < 0.4
+
+
+@pytest.mark.parametrize(("p", "kappa", "n"), [(3, 4.0, 7), (16, 0.0, 2), (40, 90.0, 6)])
+def test_simulated_law_by_vectors(p: int, kappa: float, n: int) -> None:
+    """Without a vector it has the law that vectors have: sum, fit and queries."""
+    number = 2000
+    torch.manual_seed(11)
+    own, counts = torch.arange(number), torch.full((number,), n)
+    found = _simulated_law(counts, torch.full((number,), kappa, dtype=F64), own, p, "mle")
+    vmf = VonMisesFisher(torch.eye(1, p, dtype=F64)[0], kappa)
+    x, z = vmf.sample((n, number)), vmf.sample((number,))
+    mu, R = fit_direction(x.sum(0), torch.tensor(float(n), dtype=F64).expand(number))
+    expected = _law((z * mu).sum(1), own, capped_concentration(p, R, "mle"), p)
+    assert kstest(found.numpy(), expected.numpy()).pvalue > 1e-3
+
+
+def test_fit_is_simulated_with_a_seed(small: FrozenSpace) -> None:
+    """The same each time, whatever was drawn before; and what is drawn next is left alone."""
+    torch.manual_seed(1)
+    first, after = goodness_of_fit(small, seed=4), torch.rand(3)
+    torch.manual_seed(1)
+    assert torch.equal(after, torch.rand(3))
+    again, other = goodness_of_fit(small, seed=4), goodness_of_fit(small, seed=5)
+    assert first.to_dict() == again.to_dict()
+    assert not torch.equal(first.expected_histogram, other.expected_histogram)
+    assert torch.equal(first.p_value, other.p_value)
+    assert float(first.expected_histogram.sum()) == pytest.approx(float(first.histogram.sum()))
+
+
+def test_fit_of_single_rows() -> None:
+    """A direction of one row is told apart, vMF or not."""
+    few = torch.ones(5, dtype=torch.int64)
+    train, test = vmf_rows(50.0, 8, few, 1), vmf_rows(50.0, 8, 40 * few, 2)
+    found = goodness_of_fit(FrozenSpace.fit(*train, *test))
+    assert found.rejected == 1 and found.expected > 0.9

@@ -18,7 +18,15 @@ import torch
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.report import words
 from resultant.report.content import analysis_page, slugs
-from resultant.report.drawing import Drawing, Panel, log_heights
+from resultant.report.drawing import (
+    COLOURS,
+    GROUP_COLOURS,
+    Drawing,
+    Panel,
+    log_heights,
+    reliability_curves,
+    sparse_bins,
+)
 from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
@@ -172,7 +180,75 @@ def test_the_more_accurate_space_is_recommended(analysis: Analysis) -> None:
     better = analyze_space(FrozenSpace.fit(*(arrays[n] for n in names)), questions)
     both = {"a": analysis, "b": better}
     assert foremost(both) == "b" and foremost({"a": analysis}) == "a"
-    assert "on b features" in summary(both, "file", NAMES)[0][1]
+    said = summary(both, "file", NAMES)[0][1]
+    assert "on b features" in said
+    # The original of the other space is beside it, whatever is used.
+    assert analysis.recommendation is not None
+    assert f"a features {words.percent(analysis.recommendation.accuracy_before)}" in said
+
+
+def test_every_number_has_its_rows(analysis: Analysis) -> None:
+    """The gain is of the half that judges, all else of all held-out rows."""
+    r = analysis.recommendation
+    assert r is not None
+    used = replace(r, realization="angular", candidate="angular", beta=0.0, candidate_beta=0.0)
+    used = replace(used, gain=0.0342, better=3, accuracy_before=0.3971, accuracy_after=0.4271)
+    said = dict(summary({"z": replace(analysis, recommendation=used)}, "file", NAMES))
+    assert "42.71\u00a0% accurate on all 120 held-out rows" in said["use"]
+    assert said["use"].endswith("(Original vMF: 39.71\u00a0%)")
+    assert "+3.42 points over Original vMF of z features" in said["accuracy"]
+    assert said["accuracy"].startswith("judging half (60 rows")
+    assert said["accuracy"].endswith("all rows: +3.00 points")
+    for name in ("calibration", "groups", "rise most", "fall most"):
+        assert said[name].startswith("all rows: ")
+
+
+def test_gains_are_said_with_and_without_the_bias(analysis: Analysis) -> None:
+    g = analysis.gains
+    assert g is not None
+    g = replace(g, rank_correlation=-0.37, corrected_rank_correlation=0.03, uncorrected=(4, 5))
+    a = replace(analysis, gains=replace(g, spread=0.008, corrected_spread=0.006))
+    (drawn,) = (d for d in drawings(a) if d.name == "gains")
+    for said in (drawn.sentence, dict(summary({"z": a}, "file", NAMES))["angular gain"]):
+        for number in ("0.80\u00a0%", "0.60\u00a0%", "-0.37", "+0.03"):
+            assert number in said
+    assert "2 classes of one row cannot be corrected" in drawn.sentence
+    assert "without 2 classes of one row" in said
+    hollow = [x for x in drawn.figure().axes[0].lines if x.get_markerfacecolor() == "none"]
+    assert sum(len(x.get_xdata()) for x in hollow) == 6  # type: ignore[arg-type]
+    none = replace(g, corrected_spread=None, corrected_rank_correlation=None)
+    (bare,) = (d for d in drawings(replace(a, gains=none)) if d.name == "gains")
+    assert "bias" not in bare.sentence
+    assert "bias" not in dict(summary({"z": replace(a, gains=none)}, "f", NAMES))["angular gain"]
+
+
+@pytest.mark.parametrize(("count", "marks"), [([9998, 2, 0], 1), ([30, 19, 20], 2), ([9, 9, 9], 0)])
+def test_bins_of_few_rows_are_not_drawn(count: list[int], marks: int, analysis: Analysis) -> None:
+    from resultant.frozen.decisions import Reliability
+
+    assert analysis.grid is not None
+    at = torch.tensor([0.02, 0.4, 0.9])
+    native = analysis.grid.point("native")
+    point = replace(native, reliability=Reliability(torch.tensor(count), at, at))
+    panel = Panel("c", "C", "S.", "fig:x", lambda ax: reliability_curves(ax, {"n": (point, "red")}))
+    (ax,) = panel.figure().axes
+    assert len(ax.lines[0].get_xdata()) == marks  # type: ignore[arg-type]
+    assert ax.get_xlim()[1] == pytest.approx(1.05 * (0.9 if marks > 1 else 1))
+    said = sparse_bins([point, None])
+    hidden = sum(n for n in count if n < 20)
+    assert f"({hidden:,} rows at most)" in said
+    assert ("a single mark" in said) == (marks == 1)
+    assert ("no curve" in said) == (marks == 0)
+
+
+def test_curves_that_coincide_are_all_seen(analysis: Analysis) -> None:
+    """Each is thinner than those below it, and no group has the colour of a realization."""
+    (drawn,) = (d for d in drawings(analysis) if d.name == "accuracy")
+    curves = [x for x in drawn.figure().axes[0].lines if x.get_marker() == "o"]
+    widths = [x.get_linewidth() for x in curves]
+    assert len(widths) == 3 and widths == sorted(set(widths), reverse=True)
+    assert [x.get_markersize() > x.get_linewidth() for x in curves] == [True] * 3
+    assert not set(GROUP_COLOURS.values()) & set(COLOURS.values())
 
 
 def test_slugs() -> None:
@@ -198,12 +274,13 @@ def test_what_is_kept_is_not_said_to_change(analysis: Analysis) -> None:
     assert "classes" not in found and " to " not in found["calibration"]
     # Another candidate is named in all that it would change, and has no interval without a width.
     other = replace(r, realization="native", candidate="angular", candidate_beta=0.5)
-    for better, ending in ((3, "rows that did not choose it)"), (0, "rows that did not choose it")):
+    for better in (3, 0):
         tried = replace(other, better=better, worse=0)
         said = dict(summary({"z": replace(analysis, recommendation=tried)}, "file", NAMES))
         for name in ("accuracy", "calibration", "groups", "rise most", "fall most"):
-            assert said[name].startswith("Pure Angular at β = 0.5: ")
-        assert said["accuracy"].endswith(ending)
+            assert said[name].startswith("Pure Angular at β = 0.5, ")
+        judged = f"judging half ({r.queries} rows that did not choose it): "
+        assert judged in said["accuracy"]
         assert ("interval" in said["accuracy"]) == bool(better)
 
 

@@ -13,7 +13,7 @@ from resultant import figures
 from resultant.frozen import Analysis, Policy, Result
 from resultant.frozen.measures import NORMAL, paired_gain
 from resultant.report.content import footer, slugs
-from resultant.report.drawing import EDITED, Drawing, Panel, dots, reliability_curves
+from resultant.report.drawing import EDITED, Drawing, Panel, dots, reliability_curves, sparse_bins
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import (
@@ -156,10 +156,12 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
     for group in GROUPS:
         groups = {} if native is None else native.groups or {}
         found[f"{NAMES['native']}, {group}"] = groups.get(group)
-    found["calibration error, Original vMF"] = None if native is None else native.ece
-    found["cross-entropy, Original vMF"] = None if native is None else native.nll
+    found[f"calibration error, {NAMES['native']}"] = None if native is None else native.ece
+    found[f"cross-entropy, {NAMES['native']}"] = None if native is None else native.nll
     found["mean gain"] = None if a.gains is None else a.gains.mean
     found["spread of gains"] = None if a.gains is None else a.gains.spread
+    corrected = None if a.gains is None else a.gains.corrected_spread
+    found["spread of gains without the bias of few rows"] = corrected
     found["agreement with cosine"] = None if a.cosine is None else a.cosine.agreement
     found["certified"] = None if a.cosine is None else a.cosine.coverage
     drift = None if a.intercepts is None else a.intercepts.largest.get("temperature")
@@ -210,7 +212,9 @@ def _gains(pair: Pair) -> Drawing | None:
     return Panel(
         "gains",
         "Gains of the classes",
-        f"The gains spread by {percent(a.spread, 1)} in A and {percent(b.spread, 1)} in B; "
+        f"The gains spread by {percent(a.spread)} in A and {percent(b.spread)} in B, without "
+        f"the bias of few rows by {percent(a.corrected_spread)} and "
+        f"{percent(b.corrected_spread)}; "
         f"{int((b.gain > a.gain).sum())} of {number(len(a.gain))} are higher in B.",
         "fig:gain-discovery",
         draw,
@@ -231,10 +235,10 @@ def _accuracy(pair: Pair) -> Drawing | None:
                 if p.realization == "angular" and p.gamma == 0 and p.accuracy is not None
             ]
             x, y = zip(*sorted(angular), strict=True)
-            ax.plot(x, y, "o-", color=COLOURS[side], label=f"{side}, Pure Angular")
+            ax.plot(x, y, "o-", color=COLOURS[side], label=f"{side}, {NAMES['angular']}")
             native = grid.point("native").accuracy
             if native is not None:
-                at, label = 100 * native, f"{side}, Original vMF"
+                at, label = 100 * native, f"{side}, {NAMES['native']}"
                 ax.axhline(at, color=COLOURS[side], linestyle="--", label=label)
         ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
 
@@ -242,7 +246,7 @@ def _accuracy(pair: Pair) -> Drawing | None:
     return Panel(
         "accuracy",
         "Accuracy",
-        f"The original score is right on {said[0]} of the held-out rows of A and on {said[1]} of "
+        f"{NAMES['native']} is right on {said[0]} of the held-out rows of A and on {said[1]} of "
         "those of B.",
         "tab:frozen-vmf-realizations",
         draw,
@@ -262,8 +266,8 @@ def _calibration(pair: Pair) -> Drawing | None:
     return Panel(
         "calibration",
         "Calibration",
-        f"The expected calibration error of the original score is {errors[0]} for A and "
-        f"{errors[1]} for B.",
-        "sec:frozen-realization-comparison",
+        f"The expected calibration error of {NAMES['native']} is {errors[0]} for A and "
+        f"{errors[1]} for B. {sparse_bins(points)}",
+        "sec:backbone-calibration-extension",
         draw,
     )

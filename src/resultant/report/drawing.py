@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,12 @@ COLOURS = {
     "angular": figures.BLUE,
     "cosine": figures.PURPLE,
 }
-GROUP_COLOURS = dict(zip(GROUPS, (figures.BLUE, figures.ORANGE, figures.GREEN), strict=True))
+# None of a realization; black is the colour of the text in a page, light or dark.
+GROUP_COLOURS = dict(zip(GROUPS, (figures.SKY, "black", figures.RED), strict=True))
 EDITED = ("temperature", "preserve", "angular")
+
+# Bins of fewer rows say nothing of a confidence: one row is a share right of zero or one.
+FEWEST = 20
 
 # More points than these are drawn as an image within the vector file.
 VECTOR_POINTS = 2000
@@ -74,15 +78,28 @@ class Panel(Drawing):
 
 def reliability_curves(ax: Axes, named: Mapping[str, tuple[GridPoint, str]]) -> None:
     """How often predictions of a confidence are right, for points in their colours."""
-    top = 0.0
+    top, drawn = 1.0, []
     for name, (point, colour) in named.items():
         if (r := point.reliability) is None:
             continue
-        kept = (r.count > 0).nonzero()[:, 0]
+        kept = (r.count >= FEWEST).nonzero()[:, 0]
         ax.plot(r.confidence[kept], r.accuracy[kept], "o-", color=colour, label=name)
-        top = max(top, float(r.confidence[kept].max()))
+        drawn += r.confidence[kept].tolist()
+    # A mark by itself is seen against the whole range.
+    if len(drawn) > len(named):
+        top = max(drawn)
     ax.plot([0, top], [0, top], color=figures.GREY, linestyle=":", linewidth=1)
     ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1.05 * top), ylim=(0, 1))
+
+
+def sparse_bins(points: Iterable[GridPoint | None]) -> str:
+    """A sentence on the bins that `reliability_curves` leaves out, and where few are left."""
+    counts = [p.reliability.count for p in points if p is not None and p.reliability is not None]
+    said = f"Of {len(counts[0])} equal bins of confidence those of fewer than {FEWEST} rows are "
+    hidden = max(int(n[n < FEWEST].sum()) for n in counts)
+    said += f"not drawn ({hidden:,} rows at most)"
+    left = max(int((n >= FEWEST).sum()) for n in counts)
+    return said + {0: ": no curve is left.", 1: ": a single mark is left."}.get(left, ".")
 
 
 def dots(
@@ -93,18 +110,25 @@ def dots(
     label: str | None = None,
     marker: str = ".",
     size: float = 5,
+    hollow: bool = False,
 ) -> None:
     """Points, as an image where they are very many."""
     image = len(x) > VECTOR_POINTS
-    style = {"color": colour, "markersize": size, "alpha": 0.75}
+    style = {"color": colour, "markersize": size, "alpha": 0.9}
+    if hollow:
+        style |= {"markerfacecolor": "none", "markeredgewidth": 0.7}
     ax.plot(x, y, marker, label=label, rasterized=image, **style)
 
 
-def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor) -> None:
+def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor, *, hollow: bool = False) -> None:
+    """Points in the colours of the shot groups; hollow ones have no names of their own."""
     for g, (name, colour) in enumerate(GROUP_COLOURS.items()):
         chosen = (group == g) & y.isfinite()
         if chosen.any():
-            dots(ax, x[chosen], y[chosen], colour, name)
+            if hollow:
+                dots(ax, x[chosen], y[chosen], colour, marker="o", size=3.5, hollow=True)
+            else:
+                dots(ax, x[chosen], y[chosen], colour, name)
 
 
 def log_heights(ax: Axes) -> None:

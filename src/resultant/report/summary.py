@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from resultant.frozen import Analysis, ClassEffect, Recommendation
-from resultant.report.words import NAMES, of_features, p_value, percent, points, policy
+from resultant.frozen import Analysis, ClassEffect, GainDistribution, Recommendation
+from resultant.report.words import NAMES, counted, of_features, p_value, percent, points, policy
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
@@ -32,47 +32,79 @@ def summary(
         said = (a.notes or {}).get("recommendation", "not asked")
         return [("use", f"no recommendation: {said}"), *found]
     used = policy(r.realization, r.beta)
-    found.insert(0, ("use", f"{used} on {of_features(chosen)}, {_accuracy(a)} accurate"))
-    found += _kept(r) if r.candidate == "native" else _changes(r, names)
+    reached = f"{_accuracy(a)} accurate on all {s.held_out:,} held-out rows"
+    original = _original(analyses, chosen)
+    found.insert(0, ("use", f"{used} on {of_features(chosen)}, {reached}{original}"))
+    found += _kept(a, r) if r.candidate == "native" else _changes(r, of_features(chosen), names)
     if g is not None:
-        spread = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread, 1)}"
-        found.append(("angular gain", f"{spread}, at temperature {s.tau:g}"))
+        found.append(("angular gain", f"{_gains(g)}, at temperature {s.tau:g}"))
     if c is not None:
-        same = f"decides as Pure Angular at β = 0 on {percent(c.agreement)} of the rows"
+        same = f"decides as Pure Angular at β = 0 on {percent(c.agreement)} of all rows"
         found.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
     return found
 
 
-def _kept(r: Recommendation) -> list[tuple[str, str]]:
+def _original(analyses: Mapping[str, Analysis], chosen: str) -> str:
+    """What native does there, unless it is what is used, and in the other spaces."""
+    before = {
+        name: percent(a.recommendation.accuracy_before)
+        for name, a in analyses.items()
+        if a.recommendation is not None
+    }
+    first = analyses[chosen].recommendation
+    said = [f"{of_features(name)} {at}" for name, at in before.items() if name != chosen]
+    if first is not None and first.realization != "native":
+        said.insert(0, f"{before[chosen]} there" if said else before[chosen])
+    return f" ({NAMES['native']}: {', '.join(said)})" if said else ""
+
+
+def _gains(g: GainDistribution) -> str:
+    said = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread)}"
+    bias = "without the bias of few rows"
+    if g.corrected_spread is not None:
+        said += f" ({percent(g.corrected_spread)} {bias})"
+    if g.rank_correlation is not None:
+        said += f", rank correlation with class size {g.rank_correlation:+.2f}"
+    if g.corrected_rank_correlation is not None:
+        said += f" ({g.corrected_rank_correlation:+.2f} {bias})"
+    if g.uncorrected and g.corrected_spread is not None:
+        single = counted(len(g.uncorrected), "class", "classes")
+        said += f" and without {single} of one row"
+    return said
+
+
+def _kept(a: Analysis, r: Recommendation) -> list[tuple[str, str]]:
     """What native does, where nothing else was better."""
-    nothing = "nothing to gain: no other realization was more accurate"
+    nothing = "nothing to gain: no other realization was more accurate on the half that chooses"
+    error = f"error {percent(r.ece_before)}, cross-entropy {r.nll_before:.3f}"
     return [
-        ("accuracy", f"{nothing} ({r.queries:,} rows)"),
-        ("calibration", f"error {percent(r.ece_before)}, cross-entropy {r.nll_before:.3f}"),
+        ("accuracy", f"{nothing} ({a.space.held_out - r.queries:,} rows)"),
+        ("calibration", f"all rows: {error}"),
         *((name, "no change") for name in ("groups", "rise most", "fall most")),
     ]
 
 
-def _changes(r: Recommendation, names: Sequence[str]) -> list[tuple[str, str]]:
+def _changes(r: Recommendation, features: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """What the best candidate changes, or would change if it were used."""
     tried, kept = policy(r.candidate, r.candidate_beta), r.realization == "native"
-    rows = f"{r.queries:,} rows that did not choose it"
-    gain = f"{points(r.gain)} points over {NAMES['native']}"
+    judged = f"judging half ({r.queries:,} rows that did not choose it)"
+    native = f"{NAMES['native']} of {features}"
     interval = f"95 % interval {points(r.low)} to {points(r.high)}"
-    accuracy = f"{gain}, {interval} ({p_value(r.p_value)}, {rows})"
+    accuracy = f"{points(r.gain)} points over {native}, {interval}, {p_value(r.p_value)}"
     if not r.better + r.worse:
         # An interval of no width would promise more than these rows show.
-        accuracy = f"right on the same of {rows}"
+        accuracy = f"right on the same rows as {native}"
+    change = f"all rows: {points(r.accuracy_after - r.accuracy_before)} points"
     errors = f"error {percent(r.ece_before)} to {percent(r.ece_after)}"
     groups = ", ".join(f"{name} {points(v)}" for name, v in r.groups.items() if v is not None)
     found = {
-        "accuracy": accuracy,
-        "calibration": f"{errors}, cross-entropy {r.nll_before:.3f} to {r.nll_after:.3f}",
-        "groups": f"{groups} points",
-        "rise most": _effects(r.gained, names),
-        "fall most": _effects(r.lost, names),
+        "accuracy": f"{judged}: {accuracy}; {change}",
+        "calibration": f"all rows: {errors}, cross-entropy {r.nll_before:.3f} to {r.nll_after:.3f}",
+        "groups": f"all rows: {groups} points",
+        "rise most": f"all rows: {_effects(r.gained, names)}",
+        "fall most": f"all rows: {_effects(r.lost, names)}",
     }
-    subject = f"{tried}: " if kept else ""
+    subject = f"{tried}, " if kept else ""
     return [(heading, subject + text) for heading, text in found.items()]
 
 

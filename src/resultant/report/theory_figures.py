@@ -102,7 +102,7 @@ def margins(a: Analysis) -> Drawing | None:
         f"The linear term has the sign of the exact change for {percent(r.agreement)} of "
         f"{r.incidences:,} margins; {percent(r.coverage)} are certified, and {r.certified_wrong} "
         "of these are wrong.",
-        "fig:real-margin-app",
+        "sec:margin-change-protocol",
         draw,
     )
 
@@ -127,7 +127,7 @@ def typical(a: Analysis) -> Drawing | None:
         "Margins and errors",
         f"Typical margins of both classes of {int(kept.any(1).sum())} pairs, and how often each "
         f"is taken for the other. {said}",
-        "sec:conditional-margin",
+        "fig:real-margin-app",
         draw,
     )
 
@@ -206,18 +206,24 @@ def fit(a: Analysis) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        share = r.histogram.double() / r.histogram.sum()
-        n = len(share)
+        n = len(r.histogram)
+        observed, expected = (
+            (n * h.double() / h.sum()).tolist() for h in (r.histogram, r.expected_histogram)
+        )
         places = ((torch.arange(n) + 0.5) / n).tolist()
-        ax.bar(places, (n * share).tolist(), 0.94 / n, color=figures.SKY)
-        ax.axhline(1, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.bar(places, observed, 0.94 / n, color=figures.SKY, label="held-out rows")
+        edges = torch.linspace(0, 1, n + 1).tolist()
+        line = ax.stairs(expected, edges, baseline=None, label="if classes were vMF")
+        line.set(color=figures.GREY, linestyle="--")
         ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
 
     return Panel(
         "fit",
         "Whether the classes look like vMF",
-        f"Flat for a perfect fit; {percent(r.rejected, 1)} of the classes are told apart from "
-        "their fitted vMF at the 5 % level.",
+        f"{percent(r.rejected, 1)} of the classes are told apart from their fitted vMF at the 5 % "
+        f"level; of vMF samples of the same sizes it would be about {percent(r.expected, 0)}, "
+        "since few rows fit a vMF badly. The bars follow the dashed line if the classes are vMF; "
+        "that line is flat where all have many rows.",
         "sec:support-fit-protocol",
         draw,
     )

@@ -38,6 +38,10 @@ def number(value: object, digits: int = 4) -> str:
     return f"{value:#.{digits}g}" if isinstance(value, float) else str(value)
 
 
+def counted(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
+
+
 def short(value: float) -> str:
     return f"{value:g}"
 
