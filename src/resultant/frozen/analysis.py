@@ -103,7 +103,7 @@ def analyze_space(
         "same_state": lambda: same_state(space, decisions=shared),
         "support": lambda: support_curve(space, seed=seed, progress=progress),
         "self_inclusion": lambda: self_inclusion(space, seed=seed, progress=progress),
-        "fit": lambda: goodness_of_fit(space, progress=progress),
+        "fit": lambda: goodness_of_fit(space, seed=seed, progress=progress),
     }
     answers, notes = {}, {}
     for name in (q for q in QUESTIONS if q in questions):

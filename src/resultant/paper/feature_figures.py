@@ -200,7 +200,8 @@ def _say_scope(a: Analysis) -> str:
         f"(a) {len(count)} classes of {int(count.min())} to {int(count.max())} images, kappa "
         f"{float(kappa.min()):.0f} to {float(kappa.max()):.0f}, rank correlation of both "
         f"{rank}; (b) one vMF a class is rejected with p < 0.05 for "
-        f"{100 * a.fit.rejected:.0f} % of the classes, by a median distance of "
+        f"{100 * a.fit.rejected:.0f} % of the classes, where of vMF samples of the same sizes it "
+        f"would be {100 * a.fit.expected:.0f} %, by a median distance of "
         f"{float(a.fit.kolmogorov.median()):.2f} (Kolmogorov and Smirnov): held-out queries have a "
         f"mean cosine of {float(a.fit.mean_cosine.mean()):.3f} to their prototype, fitted is "
         f"{float(a.fit.fitted.mean()):.3f}"
@@ -214,10 +215,10 @@ def _draw_scope(found: Shown) -> Figure:
             assert a.gains is not None and a.fit is not None
             style = {"color": COLOURS[title], "label": title}
             axes[0].loglog(a.gains.count.numpy(), a.gains.kappa.numpy(), ".", **style)
-            share = a.fit.histogram.double() / a.fit.histogram.sum() * len(a.fit.histogram)
-            edges = torch.linspace(0, 1, len(share) + 1)
-            axes[1].stairs(share.numpy(), edges.numpy(), color=COLOURS[title])
-        axes[1].axhline(1, color=figures.GREY, ls="--")
+            for counts, line in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
+                share = counts.double() / counts.sum() * len(counts)
+                edges = torch.linspace(0, 1, len(share) + 1)
+                axes[1].stairs(share.numpy(), edges.numpy(), color=COLOURS[title], ls=line)
         axes[0].set(xlabel="training images of the class", ylabel=r"concentration $\kappa_c$")
         axes[1].set(xlabel="value of the fitted law", ylabel="density (dashed: one vMF a class)")
         figures.letter(axes)
