@@ -191,7 +191,8 @@ def test_names_that_a_line_cannot_show(
 def test_a_file_name_that_is_no_text(tmp_path: Path, few_figures: None, capsys: Any) -> None:
     """Its bytes are replaced where it is shown, and the report is written."""
     path = os.fsdecode(os.fsencode(tmp_path) + b"/na\xff\xfeme.npz")
-    np.savez(path, **{n: a.numpy() for n, a in small_features().items()})
+    arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
+    np.savez(path, **arrays)
     out = os.fsdecode(os.fsencode(tmp_path) + b"/o\xff")
     assert cli.main(["analyze", path, "--out", out]) == 0
     assert "features      na\ufffd\ufffdme.npz: 6 classes" in capsys.readouterr().out
