@@ -82,6 +82,12 @@ def means(effects: Effects, digits: int = 2) -> str:
     return span([i.mean for i in effects.values()], digits, sign="+")
 
 
+def across(families: Mapping[float, Effects], place: str) -> str:
+    """The means at one place, over the strengths or priors that they are of."""
+    found = (own.get(place) for own in families.values())
+    return ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in found)
+
+
 def where(seen: Seen, up: str, down: str, none: str) -> str:
     """What is advised of each kind of places, one clause for each that there is."""
     clauses = zip((up, down, none), seen, strict=True)
@@ -183,15 +189,12 @@ def prior(by_gamma: Mapping[float, Effects], missing: str = "") -> Sentence:
     seen, turned, parts = Seen.of(every), [], {}
     for place in by_gamma[0.0]:
         keys = [key for g in by_gamma if (key := f"{g:g} {place}") in every]
-        told = (own.get(place) for own in by_gamma.values())
         if {key in seen.up for key in keys if key not in seen.none} == {True, False}:
             turned.append(place)
-        parts[place] = ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in told)
-    advice = "Choose the prior first: the edit turns with it"
+        parts[place] = across(by_gamma, place)
+    advice = "No turn of the edit by a prior was seen"
     if turned:
-        advice += f" on {places(turned)}"
-    else:
-        advice = "No turn of the edit by a prior was seen"
+        advice = f"Choose the prior first: the edit turns with it on {places(turned)}"
     gammas = ", ".join(f"{gamma:g}" for gamma in by_gamma)
     text = (
         f"{advice}. Pure Angular less native under gamma log prior, gamma {gammas} (points): "
@@ -208,8 +211,7 @@ def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
         known = {b: every[f"{b:g} {place}"].mean for b in by_beta if f"{b:g} {place}" in seen.up}
         if known:
             best.add(max(known, key=known.__getitem__))
-            told = (own.get(place) for own in by_beta.values())
-            parts[place] = ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in told)
+            parts[place] = across(by_beta, place)
     betas = ", ".join(f"{b:g}" for b in by_beta)
     if not parts:
         return Sentence("Strength", f"No beta of {betas} was seen to help.", missing, begun=True)
