@@ -46,12 +46,13 @@ def loss_bar(losses: Row) -> Iterator[list[str]]:
 
 
 def job_bar(jobs: Sequence[Row]) -> Iterator[list[str]]:
-    """The last job of the main kind, of those with most runs."""
+    """The last job of the main kind that had its device alone, of those with most runs."""
     kind = ("cifar10", 100, "contrastive")
     timed = [
         (us, job)
         for job in reversed(jobs)
         if (job["dataset"], job["imbalance"], job["objective"]) == kind
+        and not job["beside"]
         and (us := training_tables.us_a_view(job, "whole")) is not None
     ]
     if timed:

@@ -112,6 +112,7 @@ def jobs(records: Iterable[Row]) -> list[Row]:
                 "views": views,
                 "runs": runs,
                 "device": record["versions"].get("device", "CPU"),
+                "beside": record.get("beside", 0),
                 "epochs": epochs,
                 "fuse": config.get("fuse", False),
                 "all views": images * views,
@@ -147,7 +148,8 @@ def job_table(found: Sequence[Row]) -> str:
             ]
         kernels = "fused" if job["fuse"] else "separate"
         numbers = [str(job[key]) for key in ("views", "runs", "epochs")]
-        body.append([job_name(job), job["objective"], *numbers, job["device"], kernels, *times])
+        place = job["device"] + (f", {job['beside']} jobs beside" if job["beside"] else "")
+        body.append([job_name(job), job["objective"], *numbers, place, kernels, *times])
     head = ["job", "objective", "views", "runs", "epochs", "on", "kernels"]
     return table([*head, "loop, s", "us a view", "all, s", "us a view"], body)
 

@@ -225,9 +225,12 @@ def test_headline_takes_the_last_of_most_runs() -> None:
         record(job_runs=runs, job_seconds=s, whole_seconds=s)
         for runs, s in ((3, 1.0), (4, 2.0), (4, 3.0), (2, 4.0))
     ]
+    given.append(record(job_runs=5, job_seconds=5.0, whole_seconds=5.0, beside=2))
     ((what, measured, _),) = render.job_bar(training_tables.jobs(given))
     assert what.startswith("4 runs of CIFAR-10, IF 100") and measured.endswith(", 3 s")
     assert not list(render.job_bar(training_tables.jobs([record()])))
+    table = training_tables.job_table(training_tables.jobs(given))
+    assert table.count("| CPU, 2 jobs beside |") == 1
 
 
 @pytest.mark.parametrize(

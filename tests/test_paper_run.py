@@ -164,10 +164,11 @@ def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
 def test_seed_by_seed(tmp_path: Path) -> None:
     """What another call left out is trained, and nothing twice."""
     for seeds in ((1,), (0, 1)):
-        left = run.run_plan("power", *places(tmp_path), seeds=seeds, only=("plain",), **QUIET)
+        options = {"seeds": seeds, "only": ("plain",), "beside": len(seeds) - 1}
+        left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
         assert left == 0
     records = read_lines(tmp_path / "power.jsonl")
-    assert [(r["seed"], r["job_runs"]) for r in records] == [(1, 1), (0, 1)]
+    assert [(r["seed"], r["job_runs"], r["beside"]) for r in records] == [(1, 1, 0), (0, 1, 1)]
     plain, part = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
     assert plain == "plain" and part.startswith("plain-")
     jobs = list(make((0, 1)))
@@ -195,6 +196,11 @@ def test_minutes_that_never_end(minutes: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"expected minutes > 0 and finite, got {minutes:g}"):
         run.run_plan("main", tmp_path, minutes=minutes, dry_run=True)
     assert run.main(["main", "--dry-run", "--minutes", str(minutes)]) == 2
+
+
+def test_negative_number_of_calls(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected beside >= 0, got -1"):
+        run.run_plan("main", tmp_path, beside=-1, dry_run=True)
 
 
 TIMES = ("job_seconds", "job_epochs", "us_a_view", "whole_seconds")
@@ -325,6 +331,8 @@ def test_pace() -> None:
         timed(4, 2, 6.0, **gpu),
         # More than a stack has are no faster a view.
         timed(5, 24, 3.5, **gpu, job_seconds=10.0, whole_seconds=70.0),
+        # Jobs that share the device are no measure of it.
+        timed(6, 12, 9.0, **gpu, job_seconds=10.0, whole_seconds=90.0, beside=2),
     ]
     pace = Pace.of(Records([slow, *fast]))
     assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.said().startswith("on GPU: 3 + 6 /")

@@ -183,6 +183,8 @@ class Reproduce:
     """Of "run": the seeds to train."""
     jobs: Annotated[tuple[str, ...], _default("NAME ...", "all of the plan")] = ()
     """Of "run": the jobs to do, by name."""
+    beside: int = 0
+    """Of "run": how many other calls, of other plans, train on the same device at once."""
     minutes: Annotated[float | None, _default("FLOAT", "no limit")] = None
     """Of "run": stop at a checkpoint after so long; the same command goes on from it."""
     dry_run: bool = False

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # Options that say nothing but of a plan.
-OF_RUN = ("seeds", "jobs", "minutes", "dry_run")
+OF_RUN = ("seeds", "jobs", "beside", "minutes", "dry_run")
 
 
 def reproduce(options: Reproduce) -> int:
@@ -72,6 +72,7 @@ def _run(options: Reproduce) -> int:
         seeds=options.seeds or None,
         only=options.jobs,
         minutes=options.minutes,
+        beside=options.beside,
         dry_run=options.dry_run,
     )
 

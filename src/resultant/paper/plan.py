@@ -213,9 +213,11 @@ class Pace(NamedTuple):
 
     @staticmethod
     def of(records: Records) -> Pace:
-        """As measured, on a GPU if any record is of one: a line in 1 / k through the jobs, or the
-        default one scaled where there are not two sizes of jobs."""
-        timed = [(r, us) for r in records if (us := dig(r, "us_a_view")) is not None]
+        """As measured by jobs that had their device alone, on a GPU if any record is of one: a line
+        in 1 / k through the jobs, or the default one scaled where there are not two sizes of them.
+        """
+        alone = (r for r in records if not r.get("beside"))
+        timed = [(r, us) for r in alone if (us := dig(r, "us_a_view")) is not None]
         timed = [(r, us) for r, us in timed if "device" in r.get("versions", {})] or timed
         jobs = {(r.get("job_runs", 1), us): r for r, us in timed}
         spent = [(dig(r, "whole_seconds"), dig(r, "job_seconds")) for r in jobs.values()]

@@ -68,6 +68,7 @@ def run_plan(
     stack: int = STACK,
     checkpoint_every: int = 10,
     minutes: float | None = None,
+    beside: int = 0,
     dry_run: bool = False,
     say: Say = print,
 ) -> int:
@@ -77,11 +78,15 @@ def run_plan(
     was killed, or whose ``minutes`` were over, is taken up by the next one. ``dry_run`` says what
     would be trained and how long it takes, and does not look for images.
 
-    Two calls at once must write neither the same results nor the same ``out``: a file of records
-    is read and written anew, and what another call added in between would be lost.
+    Calls for different plans can share a device, one evaluating while another trains: ``beside``
+    says how many others do, so that the times in these records are not taken for the device's own.
+    Two calls at once must write neither the same file of records nor the same ``out``: a file is
+    read and written anew, and what another call added in between would be lost.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
+    if beside < 0:
+        raise ValueError(f"expected beside >= 0, got {beside}")
     jobs = plan(name).jobs(seeds)
     unknown = set(only) - {job.name for job in jobs}
     if unknown:
@@ -111,7 +116,7 @@ def run_plan(
         except OutOfTimeError:
             say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
             return len(left) - done
-        append(path, [{**record, "plan": name} for record in records])
+        append(path, [{**record, "plan": name, "beside": beside} for record in records])
         seconds = records[0]["whole_seconds"]
         say(f"{job.name}: {len(records)} records in {path} after {seconds:.0f} s")
     return 0
@@ -280,6 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stack", type=int, default=STACK, help="runs trained as one network")
     parser.add_argument("--checkpoint-every", type=int, default=10, help="epochs")
     parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
+    parser.add_argument("--beside", type=int, default=0, help="other calls on the same device")
     parser.add_argument("--dry-run", action="store_true", help="say what there is to do")
     given = vars(parser.parse_args(argv))
     places = [given.pop(key) for key in ("plan", "data", "work", "results", "device")]
