@@ -42,3 +42,8 @@ def seeds(
         found.append(probed(config, "native", seed, own))
         found.append(probed(config, "angular", seed, own + step / 100, beta))
     return found
+
+
+def numbered(differences: Sequence[float]) -> dict[int, float]:
+    """Those of seeds 0, 1 and so on."""
+    return dict(enumerate(differences))

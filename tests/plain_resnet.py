@@ -1,7 +1,8 @@
-"""ResNet-32 written down plainly, with the tensor names and shortcuts of ProCo's authors."""
+"""Networks written down plainly, with the tensor names and shortcuts of ProCo's authors."""
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -47,16 +48,36 @@ class PlainEncoder(nn.Module):
         return x.mean((2, 3))
 
 
-class PlainResNet32(nn.Module):
-    """Images [N, 3, 32, 32] to encoder [N, 64], unit projection [N, p] and logits [N, C]."""
+class PlainCosine(nn.Module):
+    """Logits 30 cos(w_c, x), with the w_c as the columns of a matrix."""
 
-    def __init__(self, dim: int, num_classes: int) -> None:
+    def __init__(self, width: int, num_classes: int) -> None:
         super().__init__()
-        self.encoder = PlainEncoder()
+        self.weight = nn.Parameter(torch.randn(width, num_classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 30 * F.normalize(x, dim=1) @ F.normalize(self.weight, dim=0)
+
+
+class PlainNetwork(nn.Module):
+    """Images to encoder [N, d], unit projection [N, p] and logits [N, C]."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        width: int,
+        hidden: int,
+        dim: int,
+        num_classes: int,
+        *,
+        cosine: bool = False,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
         self.head = nn.Sequential(
-            nn.Linear(64, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, dim)
+            nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, dim)
         )
-        self.fc = nn.Linear(64, num_classes)
+        self.fc = (PlainCosine if cosine else nn.Linear)(width, num_classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h = self.encoder(x)
@@ -71,3 +92,12 @@ class PlainResNet32(nn.Module):
             if not rest.endswith("num_batches_tracked"):
                 found[f"{names[first]}.{rest}"] = a
         return found
+
+
+class PlainResNet32(PlainNetwork):
+    """That of images [N, 3, 32, 32], with d = 64."""
+
+    def __init__(
+        self, dim: int, num_classes: int, hidden: int = 512, *, cosine: bool = False
+    ) -> None:
+        super().__init__(PlainEncoder(), 64, hidden, dim, num_classes, cosine=cosine)

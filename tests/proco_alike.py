@@ -15,7 +15,7 @@ from torch import nn
 
 from resultant.proco_checkpoint import read_proco_checkpoint
 
-C, P = 7, 16
+C, P = 10, 16
 
 
 def loss_modules() -> dict[str, types.ModuleType]:
@@ -84,7 +84,7 @@ class Model(nn.Module):
 
 def small(*, cosine: bool = False) -> Model:
     torch.manual_seed(0)
-    return Model(Small(), 64, 32, cosine=cosine)
+    return Model(Small(), 64, 512, cosine=cosine)
 
 
 def large(name: str) -> Model:

@@ -259,6 +259,7 @@ def test_processes_say_which_they_are(
         raise ValueError("expected more")
 
     told.tell = tell
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.setenv("WORLD_SIZE", world_size)
     monkeypatch.setenv("RANK", "1")
     assert cli.main(["tell"]) == 2
@@ -285,6 +286,69 @@ def test_the_first_speaks_for_all(
     assert bool(shown.out) == (helped and rank == "0")
     assert bool(shown.err) == (not helped and rank == "0")
     assert waited == ([cli.PATIENCE] if rank == "1" and not helped else [])
+
+
+@pytest.mark.parametrize(
+    ("error", "how"),
+    [
+        (ValueError("expected more"), "expected more"),
+        (OSError(28, "No space left"), "No space left"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_the_first_tells_a_mistake_first(
+    told: Any, rank: str, error: BaseException, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another says it too, once the first would have ended it; an interruption is told at once."""
+    order: list[str] = []
+
+    def tell(options: Options) -> None:
+        raise error
+
+    told.tell = tell
+
+    def shown(text: str, **_: Any) -> None:
+        order.extend([text] if text else [])
+
+    monkeypatch.setattr("time.sleep", lambda seconds: order.append(f"waits {seconds}"))
+    monkeypatch.setattr(cli, "print", shown, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+    cli.main(["tell"])
+    waits = [f"waits {cli.PATIENCE}"] if rank == "1" and how != "interrupted" else []
+    assert order == [*waits, f"resultant: rank {rank}: {how}"]
+
+
+# A command that fails, on all processes or on one of them; the first may be busy meanwhile.
+FAILING = """
+import os, sys, time
+from resultant import cli
+
+def run(arguments):
+    if sys.argv[1] not in ("all", os.environ["RANK"]):
+        time.sleep(60)
+    raise ValueError("expected more")
+
+cli.run = run
+cli.PATIENCE = float(sys.argv[2])
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize(("who", "patience", "speaker"), [("all", "50", "0"), ("1", "0.5", "1")])
+def test_mistakes_under_torchrun_appear_once(
+    tmp_path: Path, who: str, patience: str, speaker: str
+) -> None:
+    """By the first if all of them fail, by another if that one does."""
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING)
+    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*call, str(script), who, patience], capture_output=True, text=True, check=False, timeout=60
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("resultant:")]
+    assert lines == [f"resultant: rank {speaker}: expected more"], done.stderr
 
 
 def test_usage_errors_under_torchrun_appear_once() -> None:

@@ -18,7 +18,6 @@ from rich.console import Console
 from launch import small
 from listed import SIZES, write_images
 from listed import options as listed_options
-from plain_resnet import PlainResNet32
 from resultant import checkpoint, cli, commands, options
 from resultant.commands import accuracies, destination, find_device, grid, stopped
 from resultant.data.lists import DATASETS
@@ -93,9 +92,8 @@ def test_train_again_replaces_and_continues(
     runs = [record["run"] for record in records(tmp_path)]
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other
-    assert "probes" not in records(tmp_path)[1]
-    assert [record["job_epochs"] for record in records(tmp_path)[1:]] == [0, 0]
-    assert [record["job_epochs"] for record in records(trained)] == [1, 1]
+    # What was known of the same training is known still.
+    assert records(tmp_path)[1:] == records(trained)
     # Other settings are another job.
     assert train(*call, "--temperature", "0.2") == 2
     shown = capsys.readouterr().err
@@ -245,24 +243,6 @@ def test_extract_and_probe_refuse(tmp_path: Path, root: Path, capsys: Shown) -> 
     write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
     assert cli.main(["probe", str(path)]) == 2
     assert "expected features and labels of train and test" in capsys.readouterr().err
-
-
-def test_import_proco(tmp_path: Path, root: Path, capsys: Shown) -> None:
-    """Converted, told, and extracted from."""
-    torch.manual_seed(0)
-    path, out = tmp_path / "ckpt.pth.tar", tmp_path / "proco.safetensors"
-    state = PlainResNet32(8, 10).state_dict()
-    torch.save({"epoch": 200, "state_dict": state, "best_acc1": 85.93}, path)
-    assert cli.main(["import-proco", str(path), str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert "resnet32, linear classifier" in shown and "85.93 %" in shown
-    store = tmp_path / "x.safetensors"
-    words = ["--data", str(root), "--out", str(store), "--device", "cpu", "--imbalance", "2"]
-    assert cli.main(["extract", str(out), *words]) == 0
-    assert FeatureStore.open(store).metadata["proco"]["best_accuracy"] == 85.93
-    assert cli.main(["import-proco", str(path), str(tmp_path / "x.npz")]) == 2
-    assert cli.main(["import-proco", str(root / "cifar10.npz"), str(out)]) == 2
-    assert "expected one data.pkl, got 0" in capsys.readouterr().err
 
 
 def test_probe_refuses_a_network(trained: Path, capsys: Shown) -> None:

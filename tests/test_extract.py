@@ -12,7 +12,6 @@ from torch import Tensor
 
 from launch import small
 from listed import SIZES, SMALL, write_images
-from plain_resnet import PlainResNet32
 from resultant import checkpoint
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
@@ -24,7 +23,6 @@ from resultant.data.store import FeatureStore
 from resultant.extract import Loaded, extract, load_data, load_network
 from resultant.models import StackedResNet32, patches
 from resultant.presets import Run, preset
-from resultant.proco_checkpoint import convert
 from resultant.stack import Stack
 from resultant.train import outputs, save_run
 from resultant.train_images import load_images
@@ -179,32 +177,6 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
         load_data("cifar100", tmp_path, tmp_path, "val")
 
 
-def authors(path: Path, network: torch.nn.Module) -> Path:
-    """A checkpoint in the form of ProCo's authors, and its conversion."""
-    state = {f"module.{name}": a for name, a in network.state_dict().items()}
-    torch.save({"epoch": 200, "state_dict": state, "best_acc1": 52.84}, path / "ckpt.pth.tar")
-    convert(path / "ckpt.pth.tar", path / "proco.safetensors")
-    return path / "proco.safetensors"
-
-
-def test_a_checkpoint_of_the_authors_comes_back(data: Cifar, tmp_path: Path) -> None:
-    """Beside a plain ResNet-32 of their layout, with moments that matter."""
-    torch.manual_seed(3)
-    plain = PlainResNet32(16, 100)
-    x = normalize(data.train_images.float())
-    plain(x)
-    plain.eval()
-    loaded = load_network(authors(tmp_path, plain))
-    assert (loaded.run, loaded.banks, loaded.num_classes) == (None, {}, 100)
-    config = loaded.config
-    assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
-    with torch.no_grad():
-        expected = plain(x)
-        found = loaded.network(patches(x[None]))
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
-
-
 def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     loaded = load_network(paths[0])
     with pytest.raises(ValueError, match=r"ends in \.safetensors, got x.npz"):
@@ -214,8 +186,6 @@ def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
         extract(loaded, data, tmp_path / "x.safetensors", dtype=wrong)
     with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
         load_network(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"a number of classes in .*got 7 in"):
-        load_network(authors(tmp_path, PlainResNet32(8, 7)))
     path = tmp_path / "a.safetensors"
     tensors, about = checkpoint.load(paths[0])
 

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from listed import image_files
+from resultant import _ranks
 from resultant.data import images
 from resultant.data.lists import ImageList
 
@@ -99,14 +100,12 @@ def test_evaluation_view_is_resize_and_centre(tmp_path: Path) -> None:
     pixels = np.asarray(small.crop((left, top, left + 224, top + 224)), np.float64) / 255
     expected = ((pixels - MEAN) / STD).transpose(2, 0, 1)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
-    raw = images.evaluation_view(None, None)(image)
-    assert raw.dtype == torch.uint8
-    np.testing.assert_array_equal(raw.numpy(), np.rint(pixels * 255).transpose(2, 0, 1))
 
 
 def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
     """Grey with probability .2, flipped with .5, jittered with .8: four deviations of 800 draws."""
-    view = images.contrastive_view(None, None, 8)
+    # Grey levels, but for rounding.
+    view = images.contrastive_view((0, 0, 0), (1 / 255, 1 / 255, 1 / 255), 8)
     ramp = np.zeros((8, 64, 3), np.uint8)
     ramp[..., 0] = 100 + np.arange(64)
     ramp[..., 1], ramp[..., 2] = 60, 200
@@ -114,7 +113,7 @@ def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
     grey = flipped = plain = 0
     for index in range(800):
         with images.item_randomness(0, 0, index):
-            out = view(image).int()
+            out = view(image).round().int()
         grey += bool((out[0] == out[1]).all() and (out[1] == out[2]).all())
         plain += bool((out[1] == 60).all() and (out[2] == 200).all())
         flipped += bool(out[0, 0, 0] > out[0, 0, -1])
@@ -140,8 +139,37 @@ def test_modes_are_converted_and_broken_images_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected the image .*b\.jpg, got no such file"):
         data[3, 1]
     path.write_bytes(b"text")
-    with pytest.raises(ValueError, match="a whole image"):
-        next(iter(images.loader(data, 1, train=False, workers=0)))
+    with pytest.raises(ValueError, match=f"expected {path} to be an image, got no known format$"):
+        data[0]
+    with pytest.raises(ValueError, match=f"expected {tmp_path} to be .*, got: Is a directory$"):
+        images.decode(str(tmp_path))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_broken_images_are_named_alone_by_workers_too(tmp_path: Path, workers: int) -> None:
+    data = dataset(tmp_path, 6)
+    Path(data.images.paths[4]).write_bytes(b"text")
+    batches = iter(images.loader(data, 2, train=False, workers=workers))
+    assert [next(batches)[2].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+    whole = f"^expected {data.images.paths[4]} to be an image, got no known format$"
+    with pytest.raises(images.ImageError, match=whole):
+        next(batches)
+
+
+def test_workers_begin_with_the_epoch(tmp_path: Path) -> None:
+    """Not when the first batch is asked for."""
+    loader = images.loader(dataset(tmp_path, 2), 1, train=False, workers=1)
+    batches = iter(loader)
+    assert loader._iterator is not None
+    assert len(list(batches)) == 2
+
+
+def test_ranks_are_those_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dataset(tmp_path, 6)
+    monkeypatch.setattr(_ranks, "rank", lambda: 1)
+    monkeypatch.setattr(_ranks, "world_size", lambda: 3)
+    rows = [batch[2].tolist() for batch in images.loader(data, 1, train=False, workers=0)]
+    assert rows == [[1], [4]]
 
 
 def test_pipeline_refuses(tmp_path: Path) -> None:
@@ -155,7 +183,5 @@ def test_pipeline_refuses(tmp_path: Path) -> None:
             images.loader(data, **arguments)
     with pytest.raises(ValueError, match="one view or more"):
         images.ViewDataset(data.images, [])
-    with pytest.raises(ValueError, match="both mean and std, or neither"):
-        images.contrastive_view(MEAN, None)
     with pytest.raises(IndexError, match=r"an index in \[0, 3\), got 3"):
         data[0, 3]

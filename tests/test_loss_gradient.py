@@ -20,6 +20,7 @@ from resultant.geometry import (
     gradient_cosines,
     intercept_gradient_difference,
     loss_gradient,
+    mean_relative_error,
     stacked_relative_error,
 )
 from resultant.score import ambient_gradient, vmf_score
@@ -142,6 +143,14 @@ def test_comparison_of_gradients() -> None:
     )
     assert stacked_relative_error(G, H) == pytest.approx(naive, rel=1e-13)
     assert stacked_relative_error(G.float(), G.float()) == 0
+    by_row = [100 * float((g - h).norm() / g.norm()) for g, h in zip(G, H, strict=True)]
+    assert mean_relative_error(G, H) == pytest.approx(sum(by_row) / len(by_row), rel=1e-13)
+    part = G * torch.tensor([0, 1, 1, 1, 1])[:, None]
+    assert mean_relative_error(part, H) == pytest.approx(
+        sum(by_row[1:]) / len(by_row[1:]), rel=1e-13
+    )
+    with pytest.raises(ValueError, match="expected a row of G of positive norm, got none"):
+        mean_relative_error(0 * G, H)
     close(gradient_cosines(G, H), torch.cosine_similarity(G, H))
     close(gradient_cosines(1e-200 * G, H), torch.cosine_similarity(G, H))
     close(gradient_cosines(G, -2 * G), -torch.ones(5))

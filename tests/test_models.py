@@ -112,6 +112,14 @@ def test_start() -> None:
                 assert 0.8 * bound < values.abs().max() <= bound
 
 
+def test_stages_follow_each_other_in_whatever_order_they_are_kept() -> None:
+    encoder = StackedResNet32([0], P).encoder.double()
+    x = patches(torch.randn(1, 2, 3, 32, 32, dtype=torch.float64))
+    expected = encoder(x)
+    encoder._modules["conv1"] = encoder._modules.pop("conv1")
+    assert torch.equal(encoder(x), expected)
+
+
 def test_size_of_resnet32() -> None:
     network = StackedResNet32([0, 1], 128, 10)
     assert sum(p[0].numel() for p in network.encoder.parameters()) == 463_504
@@ -241,3 +249,24 @@ def test_large_start() -> None:
         assert torch.equal(x, b.state_dict()[name])
     name = "encoder.layer1.0.conv1.weight"
     assert not torch.equal(a.state_dict()[name], c.state_dict()[name])
+
+
+def test_large_start_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the global generator would give after the seed; those of the devices go on."""
+    timm = pytest.importorskip("timm")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(7)
+        encoder = timm.create_model("test_resnet", num_classes=0)
+        d = encoder.num_features
+        heads = {"projector.0": nn.Linear(d, d), "projector.3": nn.Linear(d, P)}
+        classifier = torch.empty(C, d)
+        nn.init.xavier_uniform_(classifier)
+    expected = {f"encoder.{n}": a for n, a in encoder.named_parameters()}
+    for name, layer in heads.items():
+        expected |= {f"{name}.{n}": a for n, a in layer.named_parameters()}
+    seeded: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    network = ImageNetwork("test_resnet", P, C, seed=7)
+    assert seeded == []
+    for name, a in (expected | {"classifier.weight": classifier}).items():
+        assert torch.equal(network.get_parameter(name), a), name

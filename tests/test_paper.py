@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paper_evidence import numbered
 from resultant.paper import (
     ARTEFACTS,
     Evidence,
@@ -129,27 +130,29 @@ def test_value() -> None:
 
 def test_change_is_a_paired_t_test() -> None:
     differences = (0.3, 0.5, 0.4, 0.6)
-    change = Change("", "", 0.5, differences)
+    change = Change("", "", 0.5, numbered(differences))
     t = statistics.fmean(differences) / (statistics.stdev(differences) / 2)
     # The tail of Student's t with three degrees of freedom.
     u = t / math.sqrt(3)
     tail = 0.5 - (u / (1 + u * u) + math.atan(u)) / math.pi
     assert change.p_value == pytest.approx(2 * tail, rel=1e-9)
     assert change.verdict == "same sign, p < 0.05 alone"
-    assert Change("", "", -0.5, differences).verdict == "other sign, p < 0.05 alone"
-    assert Change("", "", -0.5, (0.5, -0.4, 0.1)).verdict == "other sign, not significant"
-    assert Change("", "", 0.5, (0.5, -0.4, 0.1)).verdict == "same sign, not significant"
-    assert Change("", "", 0.5, (0.5,)).verdict == "same sign, one seed: not tested"
+    assert Change("", "", -0.5, numbered(differences)).verdict == "other sign, p < 0.05 alone"
+    assert Change("", "", -0.5, numbered((0.5, -0.4, 0.1))).verdict == "other sign, not significant"
+    assert Change("", "", 0.5, numbered((0.5, -0.4, 0.1))).verdict == "same sign, not significant"
+    assert Change("", "", 0.5, numbered((0.5,))).verdict == "same sign, one seed: not tested"
     assert Change("", "", 0.5).verdict == "no record"
     # A change that the paper does not have, and one that it prints as none.
-    assert Change("", "", None, differences).verdict == "significant"
-    assert Change("", "", None, (0.5, -0.4, 0.1)).verdict == "not significant"
-    assert Change("", "", 0.0, differences).verdict == "none printed, ours significant"
+    assert Change("", "", None, numbered(differences)).verdict == "significant"
+    assert Change("", "", None, numbered((0.5, -0.4, 0.1))).verdict == "not significant"
+    assert Change("", "", 0.0, numbered(differences)).verdict == "none printed, ours significant"
     # Differences that are equal but for rounding say nothing of their spread.
     alike = tuple(100 * (a - b) for a, b in ((0.4148, 0.4147), (0.4132, 0.4131), (0.4267, 0.4266)))
     assert len(set(alike)) > 1
-    assert Change("", "", 0.5, alike).verdict == "same sign, 3 equal differences: not tested"
-    assert Change("", "", 0.5, (0.0, 0.0)).verdict.startswith("no change, 2 equal")
+    assert (
+        Change("", "", 0.5, numbered(alike)).verdict == "same sign, 3 equal differences: not tested"
+    )
+    assert Change("", "", 0.5, numbered((0.0, 0.0))).verdict.startswith("no change, 2 equal")
     assert [said_p(p) for p in (None, 0.0004, 0.0006)] == ["–", "< 0.001", "0.001"]
     assert [said_p(p) for p in (0.0497, 0.0502, 0.0506)] == ["0.0497", "0.0502", "0.051"]
 

@@ -15,9 +15,10 @@ from paper_evidence import probed
 from resultant.paper import ARTEFACTS, Evidence, Records, controls, historical, training
 from resultant.paper import baseline as baseline_module
 from resultant.paper.artefact import Cell, Value, printed
-from resultant.paper.baseline import baseline, gap, pooled, twice
+from resultant.paper.baseline import baseline, gap
 from resultant.paper.frozen_tables import frozen_table
-from resultant.paper.plan import controlled
+from resultant.paper.plan import controlled, stronger_views
+from resultant.paper.spread import pooled, tie, twice, welch
 from training_records import record
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -66,6 +67,12 @@ def test_gap_to_a_single_run() -> None:
     assert far is not None and far.verdict == "single printed run, differs"
 
 
+def test_gap_of_equal_seeds() -> None:
+    """They say nothing of a spread, and are not one seed."""
+    equal = gap("tab", cell("72.65", [72.0, 72.0]))
+    assert equal is not None and equal.verdict == "single printed run, equal seeds: not tested"
+
+
 def test_gap_of_one_seed_or_none() -> None:
     one = gap("tab", cell("72.65 ± 0.10", [72.0]))
     assert one is not None and one.verdict == "beyond its spread, one seed: not tested"
@@ -98,9 +105,14 @@ def test_what_is_said() -> None:
     assert rows[row, "ours less paper"] == "-7.24" and rows[row, "times its spread"] == "45.2"
     assert rows[row, "verdict"] == "beyond its spread, differs"
     text = "\n".join(outcome.notes)
-    assert f"Beyond the printed spread: {row} -7.24; " in text
+    # Each table once, with what is in it.
+    assert (
+        "Beyond the printed spread: tab:angular-training (CIFAR-10 / 100, Encoder -7.24; CIFAR-10 "
+        "/ 100, Projection -11.65). Different"
+    ) in text
+    assert "not tested:" not in text
     assert "cifar10 IF 100 native seed 0 65.00 / 65.00, again 60.00 / 60.00." in text
-    for plan in ("beyond", "joint"):
+    for plan in ("beyond", "joint", "official"):
         assert f"resultant reproduce run {plan}." in text
     assert "Other draws: no record yet, resultant reproduce run members." in text
     drawn = [
@@ -110,8 +122,18 @@ def test_what_is_said() -> None:
     ]
     text = "\n".join(baseline(OfProbes(Records(drawn))).notes)
     assert "draw 0 30.00 ± 0.00 / 30.00 ± 0.00 [2]; draw 1 31.00 ± 0.00" in text
+    # A draw of one seed, and one of none.
+    text = "\n".join(baseline(OfProbes(Records(drawn[:3]))).notes)
+    assert "[2]; draw 1 31.00 / 31.00; draw 2 not run yet. Not tried" in text
+    text = "\n".join(baseline(OfProbes(Records(drawn[:1]))).notes)
+    assert "Of one seed, and not tested: 2." in text
+    other = probed(stronger_views(), "native", 0, 0.72)
+    text = "\n".join(baseline(OfProbes(Records([other]))).notes)
+    assert "give 72.00 / 72.00 for 68.24 / 72.65 on" in text and "kept have no record yet." in text
     artefact = ARTEFACTS["baseline"]
-    assert artefact.status(outcome).startswith("partly rerun (")
+    assert artefact.status(outcome) == "partly rerun (2 of 73)"
+    begun = baseline(OfProbes(Records(records[:1])))
+    assert artefact.status(begun) == "partly rerun (2 of 73, 2 with fewer seeds than planned)"
     none = baseline(OfProbes(Records()))
     assert artefact.status(none) == "not run yet" and not none.cells
     assert none.notes[0] == "No native run has a record yet."
@@ -144,7 +166,7 @@ def test_spread_by_hand() -> None:
     text = "\n".join(baseline(evidence).notes)
     # The tail of F(2, 2) beyond x is 1 / (1 + x).
     p, sd = 1 / (1 + ours / paper), math.sqrt(ours)
-    assert 0.001 < p < 0.05 and "the printed one, 0.10 to 0.16 points, is not reached" in text
+    assert 0.001 < p < 0.05 and "printed are 0.10 to 0.16 points. Pooled over 2 cells of" in text
     assert f"{ours / paper:.1f} times the printed one, a standard deviation of {sd:.2f}" in text
     assert (
         f"2 and 2 degrees of freedom, Encoder and Projection of a network counted once, p = {p:.3f}"
@@ -152,7 +174,64 @@ def test_spread_by_hand() -> None:
     )
     within = math.sqrt((2 * 0.6**2 + 2 * 0.2**2) / (2 * 4))
     assert f"Rounding moves a probe by {within:.2f} points" in text
-    assert f"as seeds move it by {sd:.2f}: 2 runs of tab:angular-training" in text
+    assert f"seeds, rounding included, by {sd:.2f}. That is of 2 runs of tab:angular-train" in text
+
+
+def test_what_pairing_gains() -> None:
+    """The variance of paired changes beside that of both columns, and Welch's test on everything
+    that was trained, by its definition."""
+    config = controlled("cifar10", 100)
+    native, angular, again = (60.0, 61.0, 63.0), (60.5, 62.5, 63.0), (61.0, 62.0)
+    made = [probed(config, "native", s, v / 100) for s, v in enumerate((*again, *native))]
+    for each in made[2:]:
+        each["seed"] -= 2
+    made += [probed(config, "angular", s, v / 100) for s, v in enumerate(angular)]
+    evidence = OfProbes(Records(made))
+    gaps = [b - a for a, b in zip(native, angular, strict=True)]
+    both = statistics.variance(native) + statistics.variance(angular)
+    share = statistics.variance(gaps) / both
+    assert tie(evidence) == (pytest.approx(share), 2) and share < 1
+    text = "\n".join(baseline(evidence).notes)
+    assert (
+        f"over 2 changes of tab:angular-training the variance of paired differences is {share:.2f} "
+        f"times the sum of both variances, so that pairing takes {100 * (1 - share):.0f} % off it."
+    ) in text
+    every = (*native, *again)
+    d = statistics.fmean(angular) - statistics.fmean(every)
+    a, b = statistics.variance(angular) / 3, statistics.variance(every) / 5
+    degrees = (a + b) ** 2 / (a * a / 2 + b * b / 4)
+    p = 2 * tail(d / math.sqrt(a + b), degrees)
+    assert welch(angular, every) == pytest.approx(p, rel=1e-6)
+    t = statistics.fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(3))
+    alone = 2 * tail(t, 2)
+    assert (
+        f"unpaired (Welch's t test, each by itself): CIFAR-10 / 100, Encoder {d:+.2f} (n = 3 and "
+        f"5, p = {p:.3f}; paired {statistics.fmean(gaps):+.2f}, n = 3, p = {alone:.3f}); CIFAR-10 "
+    ) in text
+    # Seeds that work against each other, a change of one seed, and spreads that are not known.
+    for each in made[-3:]:
+        each["seed"] = 2 - each["seed"]
+    assert tie(OfProbes(Records(made)))[0] > 1
+    assert "so that pairing gains nothing." in "\n".join(baseline(OfProbes(Records(made))).notes)
+    assert tie(OfProbes(Records(made[:6]))) == (1.0, 0)
+    assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
+    assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
+
+
+def test_all_trainings_of_the_records() -> None:
+    """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
+    found: dict[str, list[float]] = {"native": [], "angular": []}
+    for path in (RESULTS / "main.jsonl", RESULTS / "cifar-controlled.jsonl"):
+        for line in path.read_text().splitlines():
+            r = json.loads(line)
+            kind = (r["config"]["dataset"], r["config"]["imbalance"], r["config"]["prior"])
+            if kind == ("cifar100", 100, 1) and r["realization"] in found and not r["beta"]:
+                probe = r["probes"]["long_tail"]["projection"]["accuracy"]
+                found[r["realization"]].append(100 * probe)
+    d = statistics.fmean(found["angular"]) - statistics.fmean(found["native"])
+    n = f"n = {len(found['angular'])} and {len(found['native'])}"
+    text = "\n".join(baseline(Evidence(Records.read(RESULTS))).notes)
+    assert len(found["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text
 
 
 def test_spread_of_the_records() -> None:

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from frozen_data import TAU, C, fitted, ratio, rows, score, small_space
-from paper_evidence import OfSpaces, seeds
+from paper_evidence import OfSpaces, numbered, seeds
 from resultant.data.store import write_store
 from resultant.frozen import FrozenSpace, Policy, decide
 from resultant.frozen.measures import paired_gain
@@ -36,7 +36,7 @@ def test_interval_over_queries_is_the_paired_one() -> None:
 
 @pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
 def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> None:
-    found, p = over_seeds(steps), Change("", "", 0.0, steps).p_value
+    found, p = over_seeds(steps), Change("", "", 0.0, numbered(steps)).p_value
     assert found is not None and p is not None
     assert (found.sign != 0) == (p < 0.05)
     # Student's quantiles of one and two degrees of freedom have a closed form.

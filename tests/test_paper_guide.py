@@ -18,13 +18,37 @@ E10, P10, E100, P100 = (f"CIFAR-{n} {s}" for n in (10, 100) for s in ("encoder",
 
 
 def test_seen_after_correction() -> None:
-    """Of two p values of .03 none is left, of one it is; an interval that is none is not seen."""
+    """Of two p values of .03 none is left, of one it is; what has no interval is not tested."""
     edge = Interval(1, 0.1, 1.9, 9, True, 0.03)
-    assert Seen.of({"a": edge}) == (["a"], [], [])
-    assert Seen.of({"a": edge, "b": edge}) == ([], [], ["a", "b"])
-    assert Seen.of({"a": edge, "b": ONE}) == (["a"], [], ["b"])
-    assert Seen.of({"a": UP, "b": DOWN, "c": FLAT}) == (["a"], ["b"], ["c"])
+    assert Seen.of({"a": edge}) == (["a"], [], [], [])
+    assert Seen.of({"a": edge, "b": edge}) == ([], [], ["a", "b"], [])
+    assert Seen.of({"a": edge, "b": ONE}) == (["a"], [], [], ["b"])
+    assert Seen.of({"a": UP, "b": DOWN, "c": FLAT}) == (["a"], ["b"], ["c"], [])
     assert not Seen.of({"a": FLAT}).any() and Seen.of({"a": DOWN}).any()
+    assert Seen.of({"a": FLAT}).tested() and not Seen.of({"a": ONE}).tested()
+    # Decisions that are all the same are known to be so.
+    assert Seen.of({"a": Interval(0, 0, 0, 99)}).none == ["a"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        advice.equalize({E10: ONE, P10: ONE}),
+        advice.training({"temperature": ONE, "angular": ONE}),
+        advice.trained("t", "Doing it", {"encoder": ONE, "projection": ONE}, "tab:x"),
+        advice.avoid("t", "do it", {"encoder": ONE, "projection": ONE}, "another", "tab:x"),
+        advice.realized({"temperature": {E10: ONE}, "preserve": {E10: ONE}}),
+        advice.prior({0.0: {E10: ONE}, 1.0: {E10: ONE}}),
+        advice.strength({0.0: {E10: ONE}, 0.5: {E10: ONE}}),
+        advice.confidence({E10: ONE}),
+    ],
+)
+def test_what_is_not_tested_has_no_verdict(said: Sentence) -> None:
+    """One seed is neither an effect nor the lack of one."""
+    text = said.text.lower()
+    assert any(words in text for words in ("not tested", "was tested", "no difference was tested"))
+    for words in ("no effect", "none of them", "was seen", "expect little", "as you like"):
+        assert words not in text
 
 
 def test_places_and_numbers() -> None:
@@ -70,16 +94,44 @@ def test_training(found: dict[str, Interval], words: str) -> None:
 def test_trained() -> None:
     text = advice.trained("t", "Doing it", {"encoder": FLAT, "projection": ONE}, "tab:x").text
     assert text == (
-        "Doing it: no effect was seen, means +1.00 to +1.50 points (encoder +1.00 [-1.00, +3.00], "
-        "projection +1.50) (tab:x)."
+        "Doing it: no effect was seen, means +1.00 points (encoder +1.00 [-1.00, +3.00]); not "
+        "tested, of one seed each: projection +1.50 points (tab:x)."
     )
-    text = advice.trained("t", "Doing it", {"a": FLAT, "b": FLAT, "c": ONE}, "tab:x").text
-    assert "means +1.00 to +1.50 points over 3 comparisons (tab:x)." in text
+    text = advice.trained("t", "Doing it", {"a": FLAT, "b": FLAT, "c": FLAT}, "tab:x").text
+    assert "means +1.00 points over 3 comparisons (tab:x)." in text
     text = advice.trained("t", "Doing it", {"a": UP, "b": FLAT, "c": DOWN}, "tab:x").text
     assert text == (
         "Doing it: seen are a +2.00 [+1.00, +3.00], c -2.00 [-3.00, -1.00] points, of 3 "
         "comparisons (tab:x)."
     )
+    text = advice.trained("t", "Doing it", {"a": ONE, "b": ONE._replace(n=3)}, "tab:x").text
+    assert text == "Doing it: not tested: a +1.50, b +1.50 points (tab:x)."
+
+
+def test_avoid() -> None:
+    """Advised by what is seen; of a single seed, by how much more spread it might have."""
+    far = Interval(-8, -9, -7, 1, True, 1e-6)
+
+    def text(**found: Interval) -> str:
+        return advice.avoid("t", "do it", found, "another prior", "tab:x").text
+
+    assert text(a=far, b=far._replace(mean=-4, low=-5, high=-3)) == (
+        "Do not do it: less ProCo on long-tail probes (points), a -8.00 [-9.00, -7.00], b -4.00 "
+        "[-5.00, -3.00]; all of one seed, with intervals by the sd over seeds under another prior: "
+        "they leave zero out unless that sd is 4.0 times as large (tab:x)."
+    )
+    some = text(a=DOWN, b=far, c=ONE, d=FLAT)
+    assert some.startswith("Do not do it: ") and "; no effect was seen on d; 1 of one" in some
+    assert some.endswith("; not tested, of one seed each: c +1.50 points (tab:x).")
+    assert text(a=DOWN).endswith("a -2.00 [-3.00, -1.00] (tab:x).")
+    assert text(a=UP).startswith("Do do it: ") and text(a=UP, b=DOWN).startswith("See first")
+    assert text(a=FLAT).startswith("To do it: no effect was seen")
+    # The interval of one seed may leave zero out, and shows no lack of an effect if it does not.
+    assert text(a=FLAT._replace(n=1)) == (
+        "To do it: not tested, of one seed each: a +1.00 points (tab:x)."
+    )
+    assert text(a=far, b=FLAT._replace(n=1)).endswith("seed each: b +1.00 points (tab:x).")
+    assert advice.avoid("t", "do it", {}, "p", "tab:x", "controls").missing == "controls"
 
 
 def test_cosine() -> None:
@@ -147,14 +199,15 @@ def test_choice_is_that_of_the_recommendation() -> None:
 
 
 def test_failure() -> None:
-    assert advice.failure(None, {}).missing == "failure"
-    native, spared = Training(86.0, 1.53, None), Training(53.0, 2.05, None)
-    probes = {"encoder": {"temperature": 47.7, "native": 52.7}}
-    failed = advice.failure(Trainings([spared, Training(7.4, 21.8, None)], [native]), probes).text
+    assert advice.failure(None).missing == "failure"
+    native = Training(86.0, 1.53, None, 0, {"encoder": 0.527, "projection": 0.518})
+    spared = Training(53.0, 2.05, None, 0, {"encoder": 0.478})
+    lost = [Training(7.4, 21.8, None, seed, {"encoder": 0.48 + seed / 100}) for seed in (0, 1)]
+    failed = advice.failure(Trainings([spared, *lost], [native])).text
     assert failed.startswith("Do not train by direct temperature under a uniform prior: on CIFAR")
-    assert "in 1 of 2 trainings (last loss 2.05, 21.8, native 1.53)" in failed
-    assert "encoder 47.7 %, native 52.7 % (fig:realization)." in failed
-    kept = advice.failure(Trainings([spared], [native]), probes, "failure")
+    assert "in 2 of 3 trainings of seeds 0, 1 (last loss 2.05, 21.8, 21.8, native 1.53)" in failed
+    assert "encoder collapsed 48.5 %, not 47.8 %, native 52.7 %; projection native 51.8 %" in failed
+    kept = advice.failure(Trainings([spared], [native]), "failure")
     assert kept.text.startswith("No class was lost by direct temperature") and kept.begun
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import norm, ttest_ind
+from scipy.stats import t as student
 
 from frozen_data import PER_CLASS, C, log_softmax, scores, small_space
 from paper_evidence import OfSpaces, probed, seeds
@@ -122,7 +123,8 @@ def test_guide_with_all_records() -> None:
     assert text.startswith("Under the frequency prior train with temperature, preserve, angular: ")
     assert "angular +0.27 [+0.23, +0.32]" in text
     text = sentences["Pure Angular under a uniform prior"].text
-    assert "seen are CIFAR-10 IF 50 encoder -11.50 [" in text and "of 4 comparisons" in text
+    assert text.startswith("Do not train with Pure Angular under a uniform prior: less ProCo on")
+    assert "CIFAR-10 IF50 encoder -11.50 [" in text and "one seed" not in text
     text = sentences["Pure Angular on stronger views"].text
     assert "no effect was seen, means +0.07 points (encoder +0.07 [" in text
     text = sentences["Strength in training"].text
@@ -141,6 +143,29 @@ def test_training_is_judged_by_realization() -> None:
     text = texts(evidence)["Training with an edited gain"].text
     assert text.startswith("Under the frequency prior train with temperature: less ProCo")
     assert "preserve -1.10 [" in text
+
+
+def test_uniform_prior_of_one_seed() -> None:
+    """A fall far beyond the spread of main is a warning; without main it is not tested."""
+    own = [
+        r
+        for imbalance in (50, 100)
+        for r in seeds(control_config(f"c10-if{imbalance}-u", "contrastive"), (-8.0,))
+    ]
+    topic = "Pure Angular under a uniform prior"
+    alone = texts(of_space(own))[topic].said()
+    assert alone.startswith("To train with Pure Angular under a uniform prior: not tested, of one ")
+    assert "CIFAR-10 IF50 encoder -8.00, projection -8.00; CIFAR-10 IF100 encoder -8.00" in alone
+    main = [
+        r for imbalance in (50, 100) for r in seeds(controlled("cifar10", imbalance), (0.1, 0.5))
+    ]
+    text = texts(of_space(own + main))[topic].said()
+    # Two degrees of freedom, sd 0.4 / sqrt(2).
+    reach = float(student.ppf(0.975, 2)) * 0.4 / math.sqrt(2)
+    assert text.startswith("Do not train with Pure Angular under a uniform prior: less ProCo on")
+    assert f"IF50 encoder {interval(-8.0, reach, 2)}, projection" in text
+    assert "; all of one seed, with intervals by the sd over seeds under the freq" in text
+    assert f"unless that sd is {8 / reach:.1f} times as large" in text and "no effect" not in text
 
 
 def row(outcome: Outcome, name: str) -> dict[str, str]:

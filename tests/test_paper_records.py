@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +43,9 @@ def test_the_fuller_record_counts() -> None:
     for both in ([full, bare], [bare, full]):
         records = Records(both)
         assert records.seeds(config)[0]["plan"] == "main" and records.set_aside == [bare]
+    followed = {**full, "trajectory": {}, "plan": "power"}
+    for both in ([full, followed], [followed, full]):
+        assert Records(both).seeds(config)[0]["plan"] == "power"
     twice = Records([bare, {**bare, "plan": "again"}])
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 
@@ -48,7 +55,66 @@ def test_append_replaces_and_refuses(tmp_path: Path) -> None:
     append(path, [record(config, "native", 0.0, seed, loss=1.0) for seed in (0, 1)])
     append(path, [record(config, "native", 0.0, 1, loss=2.0)])
     assert [r["loss"] for r in read_lines(path)] == [1.0, 2.0]
+    config_of = json.loads(path.read_text().splitlines()[0])["config"]
+    assert identity({**config_of, "imbalance": 100}, "native", 0) == identity(config, "native", 0.0)
+    # The same training told of twice, and another one of the same run.
+    append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.5, probes={})])
+    append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.5)])
+    assert "probes" in read_lines(path)[1]
+    append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.6)])
+    assert "probes" not in read_lines(path)[1]
     assert os.listdir(tmp_path) == ["main.jsonl"]
     path.write_text(path.read_text() + '{"run": 1}\n')
     with pytest.raises(ValueError, match=r"expected a record at .*main.jsonl:3, got"):
         Records.read(tmp_path)
+
+
+def spaces(value: object) -> dict[str, Any]:
+    return {"long_tail": {"encoder": {"accuracy": value}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"seed": "7"}, r"expected an integer as seed at {}:2, got '7'"),
+        ({"seed": 7.0}, r"expected an integer as seed at {}:2, got 7.0"),
+        ({"seed": True}, r"expected an integer as seed at {}:2, got True"),
+        ({"seed": -1}, r"expected seed >= 0, got -1 at {}:2"),
+        ({"realization": "angulr"}, r"expected realization to be one of .*, got 'angulr' at {}:2"),
+        ({"beta": "a"}, r"expected a record at {}:2, got "),
+        (
+            {"probes": spaces(68.76)},
+            r"expected probes.long_tail.encoder.accuracy in \[0, 1\] at {}:2, got 68.76",
+        ),
+        ({"probes": spaces(math.nan)}, r"encoder.accuracy in \[0, 1\] at {}:2, got nan"),
+        ({"probes": spaces(math.inf)}, r"encoder.accuracy in \[0, 1\] at {}:2, got inf"),
+        ({"probes": spaces("0.6876")}, r"encoder.accuracy in \[0, 1\] at {}:2, got '0.6876'"),
+        ({"probes": spaces(True)}, r"encoder.accuracy in \[0, 1\] at {}:2, got True"),
+        ({"last": {"best_accuracy": -0.1}}, r"last.best_accuracy in \[0, 1\] at {}:2, got -0.1"),
+        ({"frozen": {"encoder": {"mle": {"native": 51.0}}}}, r"encoder.mle.native in .*, got 51.0"),
+        (
+            {"analysis": {"encoder": {"mle": {"grid": {"angular 0 1": 2}}}}},
+            r"expected analysis.encoder.mle.grid.angular 0 1 in \[0, 1\] at {}:2, got 2",
+        ),
+    ],
+)
+def test_bad_records_are_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    """With the place, what was expected there, and what arrived."""
+    path = tmp_path / "main.jsonl"
+    good = record(controlled("cifar10", 100), "native", 0.0, 0, probes=spaces(0.6876))
+    path.write_text(f"{json.dumps(good)}\n{json.dumps({**good, 'seed': 1} | more)}\n")
+    with pytest.raises(ValueError, match=message.format(re.escape(str(path)))):
+        Records.read(tmp_path)
+
+
+def test_numbers_at_the_edge_are_read(tmp_path: Path) -> None:
+    """Accuracies of 0 and 1 and unknown ones, and other numbers of any size."""
+    config, path = controlled("cifar10", 100), tmp_path / "main.jsonl"
+    last = {"accuracy": 0, "best_accuracy": 1.0, "loss": 71.5, "kappa_max": math.inf}
+    append(path, [record(config, "native", 0.0, 0, last=last, probes=spaces(None))])
+    records = Records.read(tmp_path)
+    assert records.values(config, "native", 0.0, "last.best_accuracy") == {0: 100.0}
+    assert records.values(config, "native", 0.0, "last.accuracy") == {0: 0.0}
+    assert records.values(config, "native", 0.0, "probes.long_tail.encoder.accuracy") == {}
+    # What is not finite has no mean and no spread.
+    assert records.values(config, "native", 0.0, "last.kappa_max") == {}

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.stats import t as student
 from scipy.stats import ttest_1samp, ttest_ind
 
 from frozen_data import small_space
-from paper_evidence import OfSpaces
+from paper_evidence import OfSpaces, numbered
 from resultant.paper import Evidence, Records, claims
 from resultant.paper.artefact import Change, Claim
 from resultant.paper.claims import boundary_claims, frozen_claims, prior_claims, theory_claims
-from resultant.paper.intervals import over_settings
+from resultant.paper.intervals import over_alike, over_settings
 from resultant.paper.plan import controlled, official
+from resultant.paper.records import paired
 from resultant.paper.rules import (
     alike,
     borne_out,
@@ -88,13 +90,53 @@ def test_mean_over_settings_by_welch() -> None:
 
 def test_readouts_of_a_network_count_once() -> None:
     changes = [
-        Change("A / 1, Encoder", "", 1.0, (1.0, 2.0)),
-        Change("A / 1, Projection", "", 1.0, (3.0, 6.0)),
-        Change("B", "", 1.0, (5.0,)),
-        Change("C, Encoder", "", 1.0, (5.0,)),
+        Change("A / 1, Encoder", "", 1.0, numbered((1.0, 2.0))),
+        Change("A / 1, Projection", "", 1.0, numbered((3.0, 6.0))),
+        Change("B", "", 1.0, numbered((5.0,))),
+        Change("C, Encoder", "", 1.0, numbered((5.0,))),
         Change("C, Projection", "", 1.0),
     ]
     assert by_network(changes) == [[2.0, 4.0], [5.0]]
+
+
+def test_readouts_are_paired_by_seed() -> None:
+    """Over the seeds in common, in whichever order they come."""
+    gaps = paired({0: 2.0, 1: 4.0, 2: 9.0}, {2: 1.0, 1: 1.0, 0: 1.0, 5: 0})
+    one, two = (
+        Change(f"A, {space}", "", 1.0, found)
+        for space, found in (("Encoder", gaps), ("Projection", {2: 6.0, 1: 5.0}))
+    )
+    assert one.differences == (1.0, 3.0, 8.0)
+    found = by_network([one, two])
+    assert found == [[4.0, 7.0]] and sorted(by_network([two, one])[0]) == [4.0, 7.0]
+    assert by_network([one, Change("A, Projection", "", 1.0, {7: 6.0})]) == []
+
+
+def test_mean_of_one_seed_by_the_spread_of_others() -> None:
+    """The pooled variance of all, by least squares on the means of the groups."""
+    own, others = [-8.0], [[0.1, 0.5, 0.9], [1.0, 2.0]]
+    found = over_alike(own, others)
+    assert found is not None and (found.mean, found.n, found.seeds) == (-8.0, 1, True)
+    # Deviations 0.4, 0, 0.4 and 0.5, 0.5; 2 + 1 degrees of freedom.
+    error = math.sqrt((0.32 + 0.5) / 3)
+    reach = float(student.ppf(0.975, 3)) * error
+    assert found[1:3] == (pytest.approx(-8 - reach), pytest.approx(-8 + reach))
+    assert found.p == pytest.approx(2 * student.sf(8 / error, 3)) and found.sign == -1
+    assert found.times == pytest.approx(8 / reach)
+    wide = over_alike(own, others, 0.05 / 4)
+    assert wide is not None and wide.low is not None and found.low is not None
+    assert wide.low < found.low and wide.p == found.p
+    # Without others it is Student's, and its own seeds are part of the spread.
+    alone: Any = over_alike([1.0, 2.0, 4.0], [])
+    assert alone == pytest.approx(over_settings([[1.0, 2.0, 4.0]]))
+    more = over_alike([-8.0, -9.0], others)
+    assert more is not None and more.high is not None
+    error = math.sqrt((0.32 + 0.5 + 0.5) / 4 / 2)
+    assert more.high == pytest.approx(-8.5 + float(student.ppf(0.975, 4)) * error)
+    assert over_alike([], others) is None
+    for known in ([], [[1.0]], [[1.0, 1.0]]):
+        one = over_alike(own, known)
+        assert one is not None and one.low is one.p is one.times is None
 
 
 def test_borne_out() -> None:
@@ -102,7 +144,7 @@ def test_borne_out() -> None:
     near, far = (0.5, 0.52, 0.54), (0.2, -0.1, 0.15)
 
     def found(*changes: tuple[float, tuple[float, ...]]) -> bool | None:
-        return borne_out([Change(f"{i}", "", p, d) for i, (p, d) in enumerate(changes)])
+        return borne_out([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
 
     def turned(d: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(-v for v in d)
@@ -115,10 +157,15 @@ def test_borne_out() -> None:
     assert found((1.0, turned(near)), (1.0, far)) is False
     assert found((1.0, far), (1.0, far)) is None
     assert found((1.0, (0.5,)), (1.0, (0.5,))) is None
-    assert seen([Change("", "", None, near), Change("", "", None, turned(near))]) == (1, 1)
+    assert seen(
+        [Change("", "", None, numbered(near)), Change("", "", None, numbered(turned(near)))]
+    ) == (1, 1)
     # Alone it would be seen, of twelve it is not.
-    some = Change("", "", None, (0.5, 0.7, 0.9))
-    assert seen([some]) == (1, 0) and seen([some] + [Change("", "", None, far)] * 11) == (0, 0)
+    some = Change("", "", None, numbered((0.5, 0.7, 0.9)))
+    assert seen([some]) == (1, 0) and seen([some] + [Change("", "", None, numbered(far))] * 11) == (
+        0,
+        0,
+    )
 
 
 def of_records(records: list[dict[str, Any]]) -> OfSpaces:
@@ -153,23 +200,28 @@ def contrastive(seed: int) -> dict[str, Any]:
 
 
 def test_network_that_is_not_named() -> None:
-    """On a recipe that is guessed the other sign decides, and no size does."""
+    """On a recipe that is guessed the other sign decides, if it is seen, and no size does."""
     own = [record(controlled("cifar100", 100), "native", 0.0, 0, analysis=contrastive(0))]
     key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
     for change, verdict, found in (
         (1.75, "not settled", "sign and order of size agree"),
         (0.7, "not settled", "the sign agrees, the size does not"),
         (-2.0, "does not hold", "the sign does not agree"),
+        (-0.01, "not settled", "the sign does not agree, but is not seen"),
     ):
-        every = told(prior_claims(of_records([*own, public(change, 1), public(change, 2)])))
+        both = public(change - 0.02, 1), public(change + 0.02, 2)
+        every = told(prior_claims(of_records([*own, *both])))
         claim = every[key.format(0)]
         assert claim.why.startswith(f"{found}; ")
-        assert claim.verdict == verdict and f"recipe {change:+.2f} ± 0.00, n = 2" in claim.ours
+        assert claim.verdict == verdict and f"recipe {change:+.2f} ± 0.03, n = 2" in claim.ours
         assert claim.ours.endswith("contrastive-only +0.70, n = 1")
         other = every[key.format(-1)]
         assert (other.verdict, other.ours) == ("not settled", "contrastive-only -2.00, n = 1")
         assert "no record" in other.why and "reproduced" not in other.why
     assert told(prior_claims(of_records(own)))[key.format(0)].verdict == "not settled"
+    for change in (-0.01, -5.0):
+        claim = told(prior_claims(of_records([*own, public(change, 1)])))[key.format(0)]
+        assert claim.verdict == "not settled" and "but is not tested; " in claim.why
 
 
 def test_the_sign_that_turns() -> None:

@@ -8,17 +8,27 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import training_records
 from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.paper import run
-from resultant.paper.plan import PLANS, Pace, Plan, PlannedJob, estimate, missing, standing
+from resultant.paper.plan import (
+    PLANS,
+    Pace,
+    Plan,
+    PlannedJob,
+    estimate,
+    missing,
+    standing,
+    unfinished,
+)
 from resultant.paper.records import Records
 from resultant.presets import Run
 from resultant.records import append, read_lines
@@ -203,7 +213,7 @@ def test_negative_number_of_calls(tmp_path: Path) -> None:
         run.run_plan("main", tmp_path, beside=-1, dry_run=True)
 
 
-TIMES = ("job_seconds", "job_epochs", "us_a_view", "whole_seconds")
+TIMES = ("job_seconds", "us_a_view", "whole_seconds")
 
 
 def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -257,7 +267,7 @@ for moment in sys.argv[2:]:
         call(name, int(left))
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, moment
-    print(len(run.read_lines(folder / "power.jsonl")))
+    print(len(test_paper_run.read_lines(folder / "power.jsonl")))
 """
 
 
@@ -353,13 +363,75 @@ def test_standing(tmp_path: Path) -> None:
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
     assert rows["failure"][2].startswith("1 job, 6 runs, 47 million views: 4 minutes")
     job = PLANS["official"].jobs()[0]
-    made = [
-        {"realization": r.realization, "beta": r.beta, "seed": r.seed, "config": asdict(job.config)}
-        for r in job.runs
-    ]
-    append(tmp_path / "official.jsonl", made[:1])
+    append(tmp_path / "official.jsonl", left_by(job, "official")[:1])
     rows = {name: row for name, *row in standing(tmp_path)}
     assert rows["official"][1] == "1 of 6" and rows["official"][2].startswith("2 jobs, 5 runs")
+    # The same run is one of power, which asks for its trajectory too.
+    assert rows["power"][1] == "0 of 36, 1 in part"
+    append(tmp_path / "official.jsonl", left_by(job, "official"))
+    for other in PLANS["official"].jobs((1, 2))[1:]:
+        append(tmp_path / "official.jsonl", left_by(other, "official"))
+    rows = {name: row for name, *row in standing(tmp_path)}
+    assert rows["official"][2].startswith("1 job, 1 run, 6 million views")
+
+
+def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:
+    """Records with the parts that a job leaves, all of them empty."""
+    pools = {"long_tail": {}, "balanced": {}}
+    return [
+        training_records.record(job.config, *astuple(run), plan=plan, probes=pools)
+        | ({"analysis": {}} if run.realization in job.analyzed else {})
+        | ({"ended": {}} if run.realization in job.ended else {})
+        | ({"trajectory": {}} if job.gradient_epochs else {})
+        for run in job.runs
+    ]
+
+
+def test_records_of_other_plans_count(tmp_path: Path) -> None:
+    """What power trained is not left to official; what official trained lacks what power asks."""
+    for job in PLANS["power"].jobs():
+        append(tmp_path / "power.jsonl", left_by(job, "power"))
+    rows = {name: row for name, *row in standing(tmp_path)}
+    assert rows["power"][1:] == ["36 of 36", "nothing"]
+    assert rows["official"][1:] == ["6 of 6", "nothing"]
+    assert unfinished(tmp_path) == set(PLANS) - {"power", "official"}
+    said: list[str] = []
+    for dry_run in (True, False):
+        options = {"dry_run": dry_run, "say": said.append}
+        assert run.run_plan("official", *places(tmp_path), **options) == 0
+    assert said == [
+        *("official: 2 of 2 jobs have their records", "cifar10-if100: 3 of 3 records, done"),
+        *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
+    ]
+    assert [p.name for p in tmp_path.iterdir()] == ["power.jsonl"]
+    (tmp_path / "power.jsonl").unlink()
+    for job in PLANS["official"].jobs():
+        append(tmp_path / "official.jsonl", left_by(job, "official"))
+    assert "power" in unfinished(tmp_path) and "official" not in unfinished(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["analysis", "ended", "trajectory", "probes"])
+def test_a_record_that_lacks_a_part_is_missing(part: str) -> None:
+    both = (Run("native", 0.0, 0), Run("temperature", 0.0, 0))
+    job = PlannedJob("one", tiny_config(), both, (1,), ended=("native",))
+    whole, other = left_by(job, "main")
+    assert missing([job], Records([whole, other])) == []
+    del whole[part]
+    (left,) = missing([job], Records([whole, other]))
+    assert left.runs == both[:1]
+    # Nothing that was not asked for is missed.
+    plain = PlannedJob("one", tiny_config(), both, analyzed=())
+    assert bool(missing([plain], Records([whole, other]))) == (part == "probes")
+
+
+def test_probes_of_the_balanced_set() -> None:
+    """A plan has them where it has the images; of a training beside the plans they are asked."""
+    job = PlannedJob("one", tiny_config(), (Run(),))
+    (made,) = left_by(job, "main")
+    del made["probes"]["balanced"]
+    assert missing([job], Records([made])) == []
+    del made["plan"]
+    assert missing([job], Records([made])) == [job]
 
 
 def test_parts_of_a_job_have_folders_of_their_own() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
-from resultant.paper import ARTEFACTS, Evidence, Records, controls, training
+from resultant.paper import ARTEFACTS, Evidence, Records, training
 from resultant.paper.artefact import rows
 from resultant.paper.evidence import trained_as
 from resultant.paper.plan import PLANS, controlled, official, wanted
@@ -60,6 +61,23 @@ def test_main_table_and_its_claims() -> None:
     assert warm.paper.endswith("Direct temperature less ProCo positive in 7 of 12")
     against = list(training_claims(Evidence(main_records({"cifar100-if50": -0.5}))))
     assert [c.verdict for c in against[:3:2]] == ["holds", "does not hold"]
+
+
+def test_readouts_of_different_seeds_are_not_paired() -> None:
+    """A setting whose readouts are of other seeds each counts by those that both have."""
+    config, kept = controlled("cifar10", 100), {}
+    steps = {"encoder": {0: 1.0, 1: 3.0}, "projection": {1: 5.0, 2: 9.0}}
+    for space, own in steps.items():
+        for (seed, step), r in product(own.items(), ("native", "angular")):
+            value = 0.5 + (r == "angular") * step / 100
+            kept.setdefault((r, seed), {})[space] = {"accuracy": value}
+    made = [
+        record(config, r, 0.0, seed, probes={"long_tail": spaces})
+        for (r, seed), spaces in kept.items()
+    ]
+    *_, pooled, sized = list(training_claims(Evidence(Records(made))))[:6]
+    assert pooled.ours == "+4.00, n = 1 (1 of 6)" and pooled.verdict == "not settled"
+    assert sized.ours == pooled.ours
 
 
 def test_settings_count_alike() -> None:
@@ -160,76 +178,48 @@ def test_other_realizations_are_tested(step: float, noise: float, verdict: str, 
     assert alone.verdict == "not settled" and "+0.56 not tested" in alone.ours
 
 
-def test_uniform_prior_on_both_pools() -> None:
-    """The long-tailed subset and all images have their own numbers."""
-    printed = {"long_tail": (-11.47, -15.98), "balanced": (-5.06, -8.10)}
-    records = []
-    for i, name in enumerate(("c10-if50-u", "c10-if100-u")):
-        config = controls.control_config(name, "contrastive")
-        for r in ("native", "angular"):
-            probes = {
-                pool: {
-                    space: {"accuracy": 0.7 + (r == "angular") * own[i] / 100}
-                    for space in ("encoder", "projection")
-                }
-                for pool, own in printed.items()
-            }
-            records.append(record(config, r, 0.0, 0, probes=probes))
-    found = {
-        c.text: c for c in training_claims(Evidence(Records(records))) if "uniform prior" in c.text
-    }
-    key = "CIFAR-10, uniform prior: Pure Angular less ProCo, {} E / P at IF50; IF100 (points)"
-    tail, balanced = (found[key.format(pool)] for pool in ("long-tail", "balanced"))
-    assert tail.label == "sec:prior-support-extension" and tail.verdict == "holds"
-    assert balanced.label == "sec:cifar10-cross-setting"
-    assert balanced.paper == "-5.06 / -10.91; -8.10 / -19.84"
-    assert balanced.ours == "-5.06, -5.06, -8.10, -8.10; n = 1"
-    # A half of -10.91 is more than -5.06 has.
-    assert balanced.verdict == "does not hold"
-
-
-def test_intercepts_that_are_kept() -> None:
-    """At the ends of all runs, and along those whose trajectory is kept."""
-    config = controlled("cifar10", 100)
-
-    def made(name: str, drift: float, **more: Any) -> dict[str, Any]:
-        return record(config, name, 0.0, 0, last={"intercept_drift": drift}, **more)
-
-    def claim(*records: dict[str, Any]) -> Any:
-        found = training_claims(Evidence(Records(records)))
-        return next(c for c in found if c.label == "sec:cifar10-local-mechanism")
-
-    kept = made("preserve", 0.0), made("angular", 0.0)
-    assert claim().verdict == claim(kept[0]).verdict == claim(kept[1]).verdict == "not run yet"
-    found = claim(*kept, made("temperature", 0.02), made("native", 5.0))
-    assert found.verdict == "holds where tested"
-    assert (
-        found.ours == "0 at the ends of 1 and 1 runs; direct temperature 0.02 to 0.02 in 1 (1 of 2)"
-    )
-    assert claim(kept[0], made("angular", 1e-3)).verdict == "does not hold"
-    states = [{"intercept_drift": [0.0, drift]} for drift in (0.0, 1e-3)]
-    verdicts = [claim(kept[0], made("angular", 0.0, trajectory=t)).verdict for t in states]
-    assert verdicts == ["holds", "does not hold"]
-
-
-def test_signs_need_more_than_a_seed() -> None:
-    """Six joint trainings of one seed may bear signs out, the readouts of one network may not."""
-    printed = [float(texts[-1]) for _, *texts in rows(training.JOINT)[:6]]
+def joint_heads(steps: list[float], seeds: tuple[int, ...] = (1,) * 6) -> list[dict[str, Any]]:
+    """Classifiers of joint training: native and Pure Angular so many points apart in each setting,
+    with so many seeds and a little noise."""
     found = []
-    for (name, *_), step in zip(rows(training.JOINT), printed, strict=False):
+    for (name, *_), step, n in zip(rows(training.JOINT), steps, seeds, strict=False):
         config = trained_as(name, objective="joint")
-        for r, value in (("native", 0.6), ("angular", 0.6 + step / 100)):
-            found.append(record(config, r, 0.0, 0, last={"accuracy": value}))
-            spaces = {space: {"accuracy": value} for space in ("encoder", "projection")}
-            found[-1]["probes"] = {"balanced": spaces}
+        for seed in range(n):
+            own = 0.6 + (step + 2.0 * (seed - (n - 1) / 2)) / 100
+            for r, value in (("native", 0.6), ("angular", own)):
+                found.append(record(config, r, 0.0, seed, last={"accuracy": value}))
+    return found
 
-    def verdicts(records: list[dict[str, Any]]) -> dict[str, str]:
-        claims = training_claims(Evidence(Records(records)))
-        return {c.text.split(":")[0]: c.verdict for c in claims if "oint" in c.text}
 
-    assert verdicts(found)["Joint classifiers"] == "holds"
-    assert verdicts(found[:8])["Joint classifiers"] == "not settled"
-    assert verdicts(found)["CIFAR-10 joint, frequency prior, IF100"] == "not settled"
+def mixed(records: list[dict[str, Any]]) -> Any:
+    found = training_claims(Evidence(Records(records)))
+    return next(c for c in found if c.label == "sec:joint-head-results")
+
+
+PRINTED = [float(texts[-1]) for _, *texts in rows(training.JOINT)[:6]]
+
+
+@pytest.mark.parametrize(
+    "seeds", [(1,) * 6, (2, 1, 1, 1, 1, 1), (3, 3, 1, 1, 2, 1), (2,) * 6, (3,) * 6]
+)
+def test_signs_of_six_settings(seeds: tuple[int, ...]) -> None:
+    """Six signs decide, whichever way and over however many seeds their means are."""
+    assert mixed(joint_heads(PRINTED, seeds)).verdict == "holds"
+    assert mixed(joint_heads([-v for v in PRINTED], seeds)).verdict == "does not hold"
+    # One of them decides nothing, nor do five without their seeds.
+    for turned in (PRINTED[:5] + [1.0], [-v for v in PRINTED[:5]] + [-1.0]):
+        assert mixed(joint_heads(turned, seeds)).verdict == "not settled"
+    claim = mixed(joint_heads(PRINTED[:5], seeds))
+    assert claim.verdict == "not settled" and claim.ours.endswith("(5 of 6)")
+    assert "two-sided" in claim.why
+
+
+def test_signs_of_fewer_settings_need_seeds() -> None:
+    """Four settings are borne out by differences that are larger than their noise."""
+    large = [40 * v for v in PRINTED[:4]]
+    assert mixed(joint_heads(large, (1,) * 4)).verdict == "not settled"
+    assert mixed(joint_heads(large, (3,) * 4)).verdict == "holds where tested"
+    assert mixed(joint_heads([-v for v in large], (3,) * 4)).verdict == "does not hold"
 
 
 def test_fewer_and_more_seeds_than_planned() -> None:
@@ -254,31 +244,6 @@ def test_fewer_and_more_seeds_than_planned() -> None:
     # Power has seed 0 of ProCo's public recipe, official the others.
     assert wanted(official("cifar10", 100)) == wanted(official("cifar10", 100, family="power")) == 3
     assert wanted(config, "angular") == 3 and not wanted(controlled("cifar10", 30))
-
-
-def test_maps_pair_seeds() -> None:
-    """A policy of one seed is compared with the native run of that seed, not with all of them."""
-    config = controls.control_config("c10-if100-f", "contrastive")
-    values = [("native", 0.0, 0, 0.80), ("native", 0.0, 1, 0.90), ("angular", 0.5, 0, 0.81)]
-    made = []
-    for name, beta, seed, value in values:
-        spaces = {space: {"accuracy": value} for space in ("encoder", "projection")}
-        made.append(record(config, name, beta, seed, probes={"balanced": spaces}))
-    evidence = Evidence(Records(made))
-    assert ARTEFACTS["c10-pure-complete"].compute(evidence).notes == [
-        "2 of 84 changes have records, 2 of these the printed sign; their mean is +1.00 points, "
-        "+0.26 printed."
-    ]
-    assert ARTEFACTS["c10-pure-complete"].compute(Evidence(Records())).notes == []
-    changes = controls.control_changes("c10-if100-f", evidence)
-    known = {(c.row, c.what): c for c in changes}
-    assert known["Pure Angular 0.5", "contrastive E"].differences == pytest.approx((1.0,))
-    parts = ARTEFACTS["c10-pure-complete"].compute(evidence).parts
-    assert len(parts) == 84
-    assert [name for name, known in parts.items() if known] == [
-        "IF100-F E, Pure Angular 0.5",
-        "IF100-F P, Pure Angular 0.5",
-    ]
 
 
 def test_without_records_nothing_is_claimed() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from resultant.gain import FAMILIES
-from resultant.presets import CIFAR, PRESETS, Run, TrainConfig, preset
+from resultant.presets import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
 from resultant.vmf import ESTIMATORS
 
 # tab:training-hyperparameters.
@@ -69,6 +69,7 @@ def test_recipe_of_the_authors() -> None:
     same = {f.name for f in fields(TrainConfig)} - {"dataset", "learning_rate", "weight_decay"}
     assert all(getattr(nature, name) == getattr(images, name) for name in same)
     assert (images.size, images.schedule, images.objective) == (224, "cosine", "joint")
+    assert (images.warmup, images.clip, config.clip) == (0, 1.0, None)
 
 
 def test_cosine() -> None:
@@ -106,18 +107,53 @@ def test_steps() -> None:
     ("changes", "message"),
     [
         ({"epochs": 0}, "epochs >= 1, got 0"),
+        ({"epochs": 2.5}, "epochs to be an integer >= 1, got 2.5"),
         ({"batch_size": 0}, "batch_size >= 1, got 0"),
-        ({"temperature": 0.0}, "temperature > 0 and finite, got 0"),
-        ({"learning_rate": math.nan}, "learning_rate > 0 and finite, got nan"),
-        ({"weight_decay": -1.0}, "weight_decay >= 0 and finite, got -1"),
-        ({"contrastive_weight": -1.0}, "contrastive_weight >= 0 and finite, got -1"),
-        ({"prior": math.nan}, "prior to be finite, got nan"),
-        ({"classifier_prior": math.inf}, "classifier_prior to be finite, got inf"),
+        ({"batch_size": True}, "batch_size to be an integer >= 1, got True"),
+        ({"dim": 1}, "dim >= 2, got 1"),
+        ({"size": "32"}, "size to be an integer >= 1, got '32'"),
+        ({"temperature": 0.0}, "temperature >= 1e-08, got 0"),
+        ({"temperature": 1e-12}, "temperature >= 1e-08, got 1e-12"),
+        ({"temperature": math.inf}, "temperature to be a finite number, got inf"),
+        ({"learning_rate": 0.0}, "learning_rate > 0, got 0"),
+        ({"learning_rate": math.nan}, "learning_rate to be a finite number, got nan"),
+        ({"momentum": 1.5}, r"momentum in \[0, 1\), got 1.5"),
+        ({"momentum": 1.0}, r"momentum in \[0, 1\), got 1.0"),
+        ({"momentum": -0.1}, r"momentum in \[0, 1\), got -0.1"),
+        ({"weight_decay": -1.0}, "weight_decay >= 0, got -1"),
+        ({"weight_decay": math.inf}, "weight_decay to be a finite number, got inf"),
+        ({"alpha": "1"}, "alpha to be a finite number, got '1'"),
+        ({"contrastive_weight": -1.0}, "contrastive_weight >= 0, got -1"),
+        (
+            {"contrastive_weight": 0.0},
+            "expected contrastive_weight > 0 for the contrastive objective, got 0",
+        ),
+        (
+            {"contrastive_weight": 0.0, "alpha": 0.0, "objective": "joint"},
+            "expected contrastive_weight or alpha > 0 for the joint objective, got 0",
+        ),
+        ({"prior": math.nan}, "prior to be a finite number, got nan"),
+        ({"prior": None}, "prior to be a finite number, got None"),
+        ({"classifier_prior": math.inf}, "classifier_prior to be a finite number, got inf"),
         ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
         ({"size": 24}, "size 32 for cifar10, got 24"),
-        ({"imbalance": math.nan}, "imbalance >= 1, got nan"),
-        ({"subset": -1}, r"subset in \[0, 2\^32\), got -1"),
+        ({"imbalance": math.nan}, "imbalance to be a finite number, got nan"),
+        ({"imbalance": math.inf}, "imbalance to be a finite number, got inf"),
+        ({"subset": -1}, "subset >= 0, got -1"),
+        ({"subset": 2**32}, r"subset < 2\^32, got 4294967296"),
         ({"warmup": 200}, r"warmup in \[0, 200\), fewer than epochs, got 200"),
+        ({"warmup": -1}, "warmup >= 0, got -1"),
+        ({"milestones": (2.0, -1.0)}, r"shares in \(0, 1\), got \(2.0, -1.0\)"),
+        ({"milestones": (0.5, 1.0)}, r"shares in \(0, 1\), got \(0.5, 1.0\)"),
+        ({"milestones": (0.0, 0.5)}, r"shares in \(0, 1\), got \(0.0, 0.5\)"),
+        ({"milestones": (0.5, math.nan)}, r"shares in \(0, 1\), got \(0.5, nan\)"),
+        ({"milestones": [0.5]}, r"milestones to be a tuple of shares .* got \[0.5\]"),
+        ({"milestones": (0.9, 0.8)}, r"milestones to ascend, got \(0.9, 0.8\)"),
+        ({"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
+        ({"leave_out": 1}, "leave_out to be True or False, got 1"),
+        ({"classification_view": "no"}, "classification_view to be True or False, got 'no'"),
+        ({"fuse": None}, "fuse to be True or False, got None"),
+        ({"architecture": 32}, "architecture to be a name, got 32"),
         ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
         ({"dataset": "places-lt"}, "got resnet32 for places-lt"),
         ({"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
@@ -132,6 +168,23 @@ def test_steps() -> None:
 def test_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         preset("cifar-controlled", **changes)
+
+
+def test_taken() -> None:
+    """The ends of what is allowed."""
+    ends: dict[str, Any] = {"temperature": 1e-8, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
+    ends |= {"subset": 2**32 - 1, "imbalance": 1, "milestones": (), "prior": -1, "warmup": 199}
+    config = preset("cifar-controlled", **ends)
+    assert {name: getattr(config, name) for name in ends} == ends
+    # Either loss alone can be learned in joint training.
+    for name in ("alpha", "contrastive_weight"):
+        assert getattr(preset("cifar-official", **{name: 0.0}), name) == 0
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, "1", True])
+def test_clip(clip: Any) -> None:
+    with pytest.raises(ValueError, match=f"clip > 0 and finite.* got {clip!r} for imagenet-lt"):
+        preset("imagenet-lt", clip=clip)
 
 
 def test_views_of_listed_images() -> None:
@@ -159,11 +212,27 @@ def test_choices_are_those_of_the_layers_below() -> None:
 def test_runs() -> None:
     assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
     assert Run("native", 0.5).name == "native-seed0"
+    assert Run(seed=2**32 - 1).seed == 2**32 - 1
     refused: list[tuple[dict[str, Any], str]] = [
         ({"realization": "exact"}, "realization to be one of .* got 'exact'"),
         ({"seed": -1}, "seed >= 0, got -1"),
-        ({"beta": math.inf}, "beta to be finite, got inf"),
+        ({"seed": 1.0}, "seed to be an integer >= 0, got 1.0"),
+        ({"seed": 2**32}, r"seed < 2\^32, got 4294967296"),
+        ({"seed": 99999999999999999999}, r"seed < 2\^32, got 99999999999999999999"),
+        ({"beta": math.inf}, "beta to be a finite number, got inf"),
     ]
     for bad, message in refused:
         with pytest.raises(ValueError, match=message):
             Run(**bad)
+
+
+def test_probes() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"seed": 2**32}, r"seed < 2\^32, got 4294967296"),
+        ({"seed": True}, "seed to be an integer >= 0, got True"),
+        ({"learning_rate": math.inf}, "learning_rate to be a finite number, got inf"),
+        ({"momentum": "0.9"}, "momentum to be a finite number, got '0.9'"),
+    ]
+    for bad, message in refused:
+        with pytest.raises(ValueError, match=message):
+            ProbeConfig(**bad)

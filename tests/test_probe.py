@@ -266,7 +266,7 @@ def test_bad_input_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epochs": 0}, "epochs to be an integer >= 1, got 0"),
+        ({"epochs": 0}, "epochs >= 1, got 0"),
         ({"batch_size": 2.5}, "batch_size to be an integer >= 1, got 2.5"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
         ({"momentum": 1.0}, r"momentum in \[0, 1\), got 1.0"),

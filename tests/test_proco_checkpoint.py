@@ -15,10 +15,12 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from plain_resnet import PlainResNet32
 from proco_alike import C, Model, P, checkpoint, large, loss_modules, refused, small
 from resultant import proco_checkpoint
 from resultant.bank import ProCoBank
-from resultant.proco_checkpoint import convert, read_proco_checkpoint
+from resultant.data.longtail import long_tail_counts
+from resultant.proco_checkpoint import convert, imbalance_of, read_proco_checkpoint, recipe
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +121,7 @@ def test_half_precision_and_views(path: Path, model: Model) -> None:
     state = {f"module.{n}": a for n, a in model.state_dict().items()}
     name = "module.head.0.weight"
     state[name] = state[name].half()
-    whole = torch.randn(32, 20)
+    whole = torch.randn(512, 20)
     state["module.head.3.weight"] = whole[:, 2:18].T
     torch.save(checkpoint(model, state_dict=state), path)
     weights = read_proco_checkpoint(path).weights
@@ -222,7 +224,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a wrong shape": (
         lambda s: changed_state(s, "module.fc.bias", torch.zeros(C + 1)),
-        r"'fc.bias' of resnet32 to be \(7,\), got \(8,\)",
+        r"'fc.bias' of resnet32 to be \(10,\), got \(11,\)",
     ),
     "another network": (
         lambda s: changed_state(s, "module.encoder.conv1.weight", torch.zeros(8, 3, 3, 3)),
@@ -256,7 +258,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "bank shape": (
         lambda s: changed_bank(s, "Ave", torch.zeros(C, P + 1)),
-        r"Ave of estimator_old to be a tensor \(7, 16\), got \(7, 17\)",
+        r"Ave of estimator_old to be a tensor \(10, 16\), got \(10, 17\)",
     ),
     "bank without count": (
         lambda s: changed_bank(s, "Amount", None),
@@ -283,6 +285,75 @@ def test_wrong_content_is_refused(path: Path, model: Model, case: str) -> None:
     change, message = WRONG[case]
     torch.save(change(checkpoint(model)), path)
     refused(path, message)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "hidden", "message"),
+    [
+        (7, 512, r"classes among 10 \(cifar10\), 100 .*\), got 7 in "),
+        (1000, 512, "resnet50 or resnext50 for the 1000 classes of imagenet-lt, got resnet32 in "),
+        (10, 256, "a projector of hidden width 512 for resnet32, got 256 in "),
+    ],
+)
+def test_what_no_network_here_fits_is_not_converted(
+    path: Path, tmp_path: Path, num_classes: int, hidden: int, message: str
+) -> None:
+    model = PlainResNet32(8, num_classes, hidden)
+    torch.save({"state_dict": model.state_dict()}, path)
+    assert read_proco_checkpoint(path).num_classes == num_classes
+    with pytest.raises(ValueError, match=message) as caught:
+        convert(path, tmp_path / "out.safetensors")
+    assert str(path) in str(caught.value)
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_recipes() -> None:
+    for arch, num_classes, dataset in (
+        *(("resnet32", 10, "cifar10"), ("resnet32", 100, "cifar100")),
+        *(("resnet50", 1000, "imagenet-lt"), ("resnext50", 8142, "inaturalist18")),
+        ("resnext50", 365, "places-lt"),
+    ):
+        config = recipe(arch, 12, num_classes, "x")
+        assert (config.dataset, config.dim) == (dataset, 12)
+    assert recipe("resnet32", 8, 10, "x", 50.0).imbalance == 50.0
+    with pytest.raises(ValueError, match="resnet32 for the 100 classes of cifar100, got resnet50"):
+        recipe("resnet50", 8, 100, "x")
+
+
+# Images of the long-tailed subsets, as they are usually told.
+SIZES = {
+    10: {1.0: 50_000, 10.0: 20_431, 50.0: 13_996, 100.0: 12_406},
+    100: {1.0: 50_000, 10.0: 19_573, 50.0: 12_608, 100.0: 10_847},
+}
+
+
+@pytest.mark.parametrize("num_classes", SIZES)
+@pytest.mark.parametrize("views", [1, 2, 4])
+def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None:
+    """Batches of 256 in random order, each image seen a number of times."""
+    generator = torch.Generator().manual_seed(views)
+    for imbalance in proco_checkpoint.IMBALANCES:
+        sizes = long_tail_counts(50_000 // num_classes, num_classes, imbalance)
+        number = SIZES[num_classes].get(imbalance, int(sizes.sum()))
+        labels = torch.arange(num_classes).repeat_interleave(sizes)
+        assert len(labels) == number
+        seen = labels[torch.randperm(number, generator=generator)][: number // 256 * 256]
+        count = views * torch.bincount(seen, minlength=num_classes)
+        assert imbalance_of(count) == imbalance
+        assert imbalance_of(views * sizes) == imbalance
+        # Other sizes, another order, and one image more than there is.
+        assert imbalance_of(count // 3) is None
+        if imbalance > 1:
+            assert imbalance_of(count.flip(0)) is None
+        assert imbalance_of(views * sizes + (torch.arange(num_classes) == 3)) is None
+
+
+def test_counts_that_tell_no_imbalance() -> None:
+    for imbalance in (5.0, 30.0, 80.0, 150.0):
+        assert imbalance_of(2 * long_tail_counts(5000, 10, imbalance)) is None
+    for number in (7, 10, 1000):
+        assert imbalance_of(torch.zeros(number, dtype=torch.int64)) is None
+        assert imbalance_of(torch.full((number,), 500)) is None
 
 
 def test_failed_conversion_leaves_no_file(path: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,12 +250,6 @@ def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:
     assert ["accuracy" in row for row in metrics(tmp_path)] == [False, True, True]
 
 
-def test_divergence_is_an_error(tmp_path: Path) -> None:
-    job = Job(config(learning_rate=1e30, epochs=3), (Run(),), tmp_path)
-    with pytest.raises(ValueError, match=r"expected .* got nan"):
-        train_cifar(job, DATA)
-
-
 def test_divergence_inside_a_graph_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +270,37 @@ def test_divergence_inside_a_graph_is_an_error(
     tensors, about = checkpoint.load(tmp_path / "checkpoint.safetensors")
     assert about["epoch"] == 2 and all(a.isfinite().all() for a in tensors.values())
     assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
+
+
+def test_divergence_is_an_error(tmp_path: Path) -> None:
+    message = r"expected finite features \(a lower learning_rate may help\), got others of "
+    with pytest.raises(ValueError, match=message + r"\S+-seed\d in epoch 1$"):
+        train_cifar(Job(config(epochs=4, learning_rate=1e30), TWO, tmp_path), DATA)
+
+
+def test_checkpoint_of_other_images_is_refused(whole: Path) -> None:
+    turned = replace(DATA, held_images=255 - DATA.held_images)
+    setting = config(objective="joint", classification_view=True, epochs=5)
+    with pytest.raises(
+        ValueError, match=r"expected the checkpoint of this job, images \w{64}, got"
+    ):
+        train_cifar(Job(setting, TWO, whole, checkpoint_every=2), turned)
+
+
+def test_seconds_of_all_calls(tmp_path: Path) -> None:
+    """What an earlier call took is counted once, and a call that trains nothing adds nothing."""
+    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1)
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, watch=stop)
+    first = checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["seconds"]
+    rest = train_cifar(job, DATA)
+    assert 0 < rest.earlier == first < rest.seconds
+    again = train_cifar(job, DATA)
+    assert again.earlier == again.seconds == rest.seconds
 
 
 def test_divergence_in_the_last_step_is_not_saved(

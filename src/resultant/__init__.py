@@ -58,6 +58,7 @@ _NAMES = {
         "joint_leading",
         "loss_gradient",
         "pairwise_margins",
+        "mean_relative_error",
         "stacked_relative_error",
     ],
     "losses": ["LogitAdjustedCrossEntropy", "ProCoLoss"],
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from resultant.geometry import intercept_gradient_difference as intercept_gradient_difference
     from resultant.geometry import joint_leading as joint_leading
     from resultant.geometry import loss_gradient as loss_gradient
+    from resultant.geometry import mean_relative_error as mean_relative_error
     from resultant.geometry import pairwise_margins as pairwise_margins
     from resultant.geometry import stacked_relative_error as stacked_relative_error
     from resultant.losses import LogitAdjustedCrossEntropy as LogitAdjustedCrossEntropy

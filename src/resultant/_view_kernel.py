@@ -194,8 +194,8 @@ class PatchedViews:
         with device_of(images):
             if number:
                 _view[(groups, number)](
-                    images, rows, parameters.contiguous(), levels, number, levels.stride(0),
-                    len(self.view.columns), size, bool(self.view.hue),
+                    images, rows.contiguous(), parameters.contiguous(), levels, number,
+                    levels.stride(0), len(self.view.columns), size, bool(self.view.hue),
                     # A fused product and sum is rounded once, and now and then cut off lower.
                     enable_fp_fusion=False,
                 )  # fmt: skip

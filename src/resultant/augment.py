@@ -266,9 +266,15 @@ class ClassificationView:
 
     As torchvision's RandomCrop(size, ``padding``) and RandomHorizontalFlip; then one of the 25
     pairs of `POLICY`, each step with its probability; then a black square of side ``cutout``
-    about a random pixel. The columns of the parameters: the place of the crop in the padded image;
-    whether to flip; the two steps, as indices into `NAMES` or -1 for none, and their magnitudes;
-    the middle of the square.
+    about a random pixel. The pairs are those of torchvision's AutoAugment; what a step does is as
+    in ProCo's public code, whose results this view is for, and there it differs: rotations go one
+    way, not either; the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at
+    level 2); shears are cubic, not nearest; translations keep their fraction of a pixel; and what
+    lies outside an image is grey, not black.
+
+    The columns of the parameters: the place of the crop in the padded image; whether to flip; the
+    two steps, as indices into `NAMES` or -1 for none, and their magnitudes; the middle of the
+    square.
 
     The call groups the images by operation, for which it takes the parameters on the CPU.
     """

@@ -6,16 +6,18 @@ be resumed at any epoch, sees the same on every device, and runs of one seed see
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 
 from resultant.augment import ClassificationView, ContrastiveView, normalize
-from resultant.data.images import Loader
+from resultant.data.images import Loader, ViewDataset
 from resultant.models import patches
 from resultant.norm import fused
 
@@ -27,6 +29,10 @@ class Batches(Protocol):
     """The batches of every epoch; `draw` may run ahead of the device, `load` follows it."""
 
     steps: int
+
+    def digest(self) -> str:
+        """Of the images and labels, in their order: the same for the same ones."""
+        ...
 
     def draw(self, epoch: int) -> list[Tensor]:
         """What is random about an epoch, on the CPU."""
@@ -92,6 +98,12 @@ class CifarBatches:
             shape = (self.steps, groups, self.ahead * batch_size, *images.shape[1:])
             self.made = torch.zeros(shape, dtype=torch.uint8, device=device)
 
+    def digest(self) -> str:
+        content = hashlib.sha256()
+        for part in (self.images, self.labels):
+            content.update(part.cpu().contiguous().numpy().data)
+        return content.hexdigest()
+
     def draw(self, epoch: int) -> list[Tensor]:
         orders, parameters, ahead = [], [], []
         number = self.steps * self.batch_size
@@ -153,6 +165,16 @@ class LoadedBatches:
     def __init__(self, loader: Loader, device: torch.device) -> None:
         self.loader, self.device, self.steps = loader, device, len(loader)
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
+
+    def digest(self) -> str:
+        """Of the labels and of the paths below the folder that all images are in, which may lie
+        elsewhere when a job is continued."""
+        listed = cast(ViewDataset, self.loader.dataset).images
+        folder = os.path.commonpath(list(map(os.path.dirname, listed.paths)))
+        content = hashlib.sha256(listed.labels.numpy().data)
+        for path in listed.paths:
+            content.update(path.removeprefix(folder).encode() + b"\0")
+        return content.hexdigest()
 
     def draw(self, epoch: int) -> list[Tensor]:
         return [torch.tensor(epoch)]

@@ -84,8 +84,8 @@ MISTAKES = (
     *(ValueError, FileNotFoundError, FileExistsError),
     *(IsADirectoryError, NotADirectoryError, PermissionError),
 )
-# Seconds for which a process that says nothing lets the first one speak: torchrun ends all of them
-# with the first that fails.
+# Seconds for which a process lets the first one speak: torchrun ends all of them with the first
+# that fails.
 PATIENCE = 5.0
 # How tyro's own options begin: those that print or write what a shell completes.
 COMPLETION = "--tyro-"
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(one_line(error))
         return FAILED
     except KeyboardInterrupt:
-        complain("interrupted")
+        complain("interrupted", at_once=True)
         return INTERRUPTED
 
 
@@ -194,7 +194,7 @@ class Page(io.TextIOWrapper):
 
 def say(text: str = "", complaint: str = "") -> int:
     """Print, as the first of several processes, what all of them would; the exit status."""
-    if not several() or os.environ.get("RANK", "0") == "0":
+    if speaks_first():
         print(text, end="", flush=True)
         print(complaint, end="", file=sys.stderr)
     elif complaint:
@@ -236,10 +236,21 @@ def usage() -> str:
     )
 
 
-def complain(message: str) -> None:
-    """One line to the user; of several processes of torchrun each says which it is."""
+def complain(message: str, at_once: bool = False) -> None:
+    """One line to the user; of several processes of torchrun each says which it is.
+
+    A mistake that all of them meet is told by the first, which ends the others while they wait
+    here; one that another meets alone is told after that.
+    """
+    if not at_once and not speaks_first():
+        time.sleep(PATIENCE)
     speaker = f"rank {os.environ.get('RANK')}: " if several() else ""
     print(f"resultant: {speaker}{message}", file=sys.stderr)
+
+
+def speaks_first() -> bool:
+    """Whether this is the only process, or the first of several."""
+    return not several() or os.environ.get("RANK", "0") == "0"
 
 
 def several() -> bool:

@@ -25,7 +25,7 @@ from resultant.extract import extract as write_features
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
 from resultant.presets import CIFAR, WITHOUT_BETA, Run
 from resultant.probe import linear_probes, main_encoder
-from resultant.proco_checkpoint import convert
+from resultant.proco_checkpoint import RECIPES, convert
 from resultant.records import append, read_lines
 from resultant.train import Job, train_cifar
 from resultant.train_images import load_images, train_images
@@ -196,7 +196,12 @@ def import_proco(options: ImportProco) -> None:
     out = options.out
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
+    destination(out, options.path)
     read = convert(options.path, out)
+    _, dataset = RECIPES[read.num_classes]
+    imbalance = "unknown: to extract, give --imbalance or --balanced"
+    if read.imbalance is not None:
+        imbalance = f"{read.imbalance:g}, by the counts of a bank"
     shown = Table(title=str(out), title_justify="left", show_header=False)
     number = sum(a.numel() for name, a in read.weights.items() if "num_batches" not in name)
     best = "unknown" if read.best_accuracy is None else f"{read.best_accuracy:.2f} %"
@@ -204,6 +209,8 @@ def import_proco(options: ImportProco) -> None:
     for name, value in {
         "network": f"{read.arch}, {read.classifier} classifier",
         "classes": read.num_classes,
+        "data set": dataset,
+        **({"imbalance": imbalance} if dataset in CIFAR else {}),
         "dimension": read.dim,
         "weights": f"{number:,}",
         "epoch": "unknown" if read.epoch is None else read.epoch,

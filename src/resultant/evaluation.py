@@ -133,7 +133,6 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
             "versions": versions(stack.device),
             "job_runs": len(trained.job.runs),
             "job_seconds": trained.seconds,
-            "job_epochs": trained.epochs,
             "last": trained.metrics.get(run.name, {}),
         }
         for run, stack, _ in trained.networks()

@@ -11,14 +11,15 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from resultant import checkpoint
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.store import write_store
-from resultant.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision
-from resultant.presets import CIFAR, Run, TrainConfig, preset
+from resultant.presets import CIFAR, Run, TrainConfig
+from resultant.proco_checkpoint import imbalance_of, recipe
 from resultant.stack import build
 from resultant.train import PIECE, outputs
 from resultant.train_images import (
@@ -31,16 +32,6 @@ from resultant.train_images import (
 
 Location = str | os.PathLike[str]
 
-# The authors' checkpoints do not say what they were trained on; their number of classes does.
-BY_CLASSES = {
-    10: ("cifar-official", "cifar10"),
-    100: ("cifar-official", "cifar100"),
-    1000: ("imagenet-lt", "imagenet-lt"),
-    8142: ("inaturalist18", "inaturalist18"),
-    365: ("imagenet-lt", "places-lt"),
-}
-TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
-
 FEATURES = ("encoder", "projection")
 
 # What a job that is not done leaves; it has all its runs.
@@ -51,14 +42,16 @@ UNFINISHED = "checkpoint.safetensors"
 class Loaded:
     """A network from a file, with ``banks`` ``old`` and ``new`` [C, p + 1] where there are any.
 
-    ``run`` is None for a checkpoint of ProCo's authors, whose ``config`` is the preset that fits;
-    ``about`` is the JSON of the file.
+    ``run`` is None for a checkpoint of ProCo's authors, whose ``config`` is the preset that fits.
+    ``imbalance`` is that of the CIFAR subset it was trained on, None if such a checkpoint does not
+    tell; ``about`` is the JSON of the file.
     """
 
     network: StackedResNet32 | ImageNetwork
     config: TrainConfig
     run: Run | None
     num_classes: int
+    imbalance: float | None
     banks: dict[str, Tensor]
     about: dict[str, Any]
 
@@ -115,7 +108,10 @@ def load_network(path: Location) -> Loaded:
             rule = "expected the file of a run or a converted checkpoint of ProCo"
             raise ValueError(f"{rule}, got {where} with {', '.join(about) or 'nothing'}")
         if "proco" in about:
-            run, config = None, _config_of_proco(about["proco"], num_classes, where)
+            facts, bank = about["proco"], tensors.get("bank.new")
+            imbalance = None if bank is None else imbalance_of(bank[:, -1].round().long())
+            run, classifier = None, facts["classifier"]
+            config = recipe(facts["arch"], facts["dim"], num_classes, where, imbalance)
         else:
             settings = dict(about["config"])
             odd = settings.keys() - {f.name for f in fields(TrainConfig)}
@@ -123,6 +119,8 @@ def load_network(path: Location) -> Loaded:
                 raise ValueError(f"expected fields of TrainConfig in {where}, got {min(odd)}")
             settings["milestones"] = tuple(settings.get("milestones", ()))
             run, config = Run(**about["run"]), TrainConfig(**settings)
+            imbalance = config.imbalance if config.dataset in CIFAR else None
+            classifier = None
     except (KeyError, TypeError, IndexError) as error:
         rule = f"expected the facts of a run in {where}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
@@ -130,17 +128,28 @@ def load_network(path: Location) -> Loaded:
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
     classes = num_classes if any(k.startswith("classifier.") for k in weights) else None
     network = build(config, [run or Run()], classes)
-    if isinstance(network, StackedResNet32):
-        # A stack of one; its norms do not count their batches.
+    stacked = isinstance(network, StackedResNet32)
+    # The authors' networks may have the kind of classifier that is for the others here.
+    other = classifier == ("cosine" if stacked else "linear")
+    if other and network.classifier is not None:
+        width, kind = (
+            network.classifier.weight.shape[-1],
+            CosineClassifier if stacked else nn.Linear,
+        )
+        network.add_module("classifier", kind(width, num_classes))
+    if stacked:
+        # A stack of one, but for such a classifier; its norms do not count their batches.
         weights = {
-            k: a.unsqueeze(0) for k, a in weights.items() if not k.endswith("num_batches_tracked")
+            k: a if other and k.startswith("classifier.") else a.unsqueeze(0)
+            for k, a in weights.items()
+            if not k.endswith("num_batches_tracked")
         }
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
         rule = f"expected the tensors of {config.architecture} in {where}"
         raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
-    return Loaded(network.eval(), config, run, num_classes, banks, about)
+    return Loaded(network.eval(), config, run, num_classes, imbalance, banks, about)
 
 
 def _named(path: Location) -> tuple[Path, str | None]:
@@ -173,15 +182,6 @@ def _one_run(
     return found, facts | {"run": runs[wanted], "num_classes": len(found["bank.old"])}
 
 
-def _config_of_proco(facts: dict[str, Any], num_classes: int, where: str) -> TrainConfig:
-    if num_classes not in BY_CLASSES:
-        rule = f"expected a number of classes in {tuple(BY_CLASSES)}"
-        raise ValueError(f"{rule}, got {num_classes} in {where}")
-    name, dataset = BY_CLASSES[num_classes]
-    architecture = TIMM[facts["arch"]]
-    return preset(name, dataset=dataset, architecture=architecture, dim=facts["dim"])
-
-
 def load_data(
     dataset: str, lists: Location, images: Location, held_out: str | None = None
 ) -> Cifar | ListedImages:
@@ -194,8 +194,14 @@ def load_data(
     return load_cifar(dataset, lists)
 
 
-def require_images(loaded: Loaded, data: Cifar | ListedImages) -> None:
-    """Raise unless the images are of the data set and the classes of the network."""
+def require_images(
+    loaded: Loaded,
+    data: Cifar | ListedImages,
+    balanced: bool = False,
+    imbalance: float | None = None,
+) -> None:
+    """Raise unless the images are of the data set and the classes of the network, and it is known
+    which of them are for training, as `extract` is told by ``balanced`` and ``imbalance``."""
     config = loaded.config
     if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
         isinstance(data, ListedImages) and data.dataset != config.dataset
@@ -205,6 +211,10 @@ def require_images(loaded: Loaded, data: Cifar | ListedImages) -> None:
     if number != loaded.num_classes:
         rule = f"expected images of {loaded.num_classes} classes, as the network knows"
         raise ValueError(f"{rule}, got {number} in {config.dataset}")
+    if isinstance(data, Cifar) and not balanced and imbalance is None and loaded.imbalance is None:
+        rule = f"expected the imbalance of the training images of {config.dataset}"
+        told = "resultant extract takes --imbalance, or --balanced for all images"
+        raise ValueError(f"{rule}, got a checkpoint that does not tell; {told}")
 
 
 def extract(
@@ -222,22 +232,23 @@ def extract(
     """Write Encoder and Projection of the training and the held-out images as a `FeatureStore`.
 
     ``train/*`` are of the long-tailed subset of CIFAR (of imbalance ``imbalance``, that of the run
-    unless given), with ``balanced`` of the whole training set; of listed images all. ``identities``
-    are positions in the official order or in the list. ``test/*`` are of the held-out images, of
-    whichever split they are; the metadata have its name as ``held_out``. No image is augmented, and
-    features are computed in float32 and stored as ``dtype``. ``progress`` gets the images done and
-    their number.
+    unless given, and to be given where that is unknown), with ``balanced`` of the whole training
+    set; of listed images all. ``identities`` are positions in the official order or in the list.
+    ``test/*`` are of the held-out images, of whichever split they are; the metadata have its name
+    as ``held_out``. No image is augmented, and features are computed in float32 and stored as
+    ``dtype``. ``progress`` gets the images done and their number.
     """
     if Path(out).suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {os.fspath(out)}")
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     config = loaded.config
-    require_images(loaded, data)
+    require_images(loaded, data, balanced, imbalance)
     if not isinstance(data, Cifar) and (balanced or imbalance is not None):
         raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {config.dataset}")
     if imbalance is not None:
         config = replace(config, imbalance=imbalance)
+    known = loaded.imbalance if imbalance is None else imbalance
     device = torch.device(device)
     network = loaded.network.to(device)
     if isinstance(data, Cifar):
@@ -278,13 +289,14 @@ def extract(
                 progress(done + top, total)
         done += top
     listed = isinstance(data, ListedImages)
+    settings = asdict(config) | ({} if listed else {"imbalance": known})
     about = {
         "num_classes": loaded.num_classes,
         "dataset": config.dataset,
         "imbalance": None if listed else 1.0 if balanced else config.imbalance,
         "held_out": data.held_out if listed else "test",
         "dtype": dtype,
-        "config": asdict(config),
+        "config": settings,
         "run": None if loaded.run is None else asdict(loaded.run),
     }
     about |= {key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about}

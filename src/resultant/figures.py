@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 # One colour a meaning, told apart also by those who do not see red and green (Okabe and Ito).
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#1A1A1A", "#8A8A8A"
+PURPLE, SKY, GREY = "#CC79A7", "#56B4E9", "#8A8A8A"
+# The colour of text: in a page this black, and no other, follows light and dark.
+BLACK = "#000000"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 
 # A sequence of orders or dimensions, light to dark.
@@ -94,10 +96,10 @@ def panels(
 
 
 def shades(n: int) -> list[Any]:
-    """n colours of a sequence, none too light to see."""
+    """n colours of a sequence, none too light or too dark to see on a light or a dark page."""
     import matplotlib as mpl
 
-    return [mpl.colormaps[SEQUENCE](0.15 + 0.8 * i / max(1, n - 1)) for i in range(n)]
+    return [mpl.colormaps[SEQUENCE](0.15 + 0.6 * i / max(1, n - 1)) for i in range(n)]
 
 
 def legend_below(figure: Figure, axes: Axes, *, columns: int = 3) -> None:

@@ -218,6 +218,18 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
     return 100 * float(torch.linalg.vector_norm(G - other)) / size
 
 
+def mean_relative_error(G: Tensor, other: Tensor) -> float:
+    r"""The mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|` in percent, of gradients [N, p];
+    rows of G that are zero are left out."""
+    G, other = _alike(G, other)
+    size = torch.linalg.vector_norm(G, dim=-1)
+    some = size > 0
+    if not some.any():
+        raise ValueError("expected a row of G of positive norm, got none")
+    errors = torch.linalg.vector_norm(G - other, dim=-1)
+    return 100 * float((errors[some] / size[some]).mean())
+
+
 def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
     """The cosines [N] between the rows of two stacks [N, p] in float64, NaN where one is zero
     (sec:gradient-protocol)."""

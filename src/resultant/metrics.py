@@ -35,6 +35,15 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
     }
 
 
+def _values(line: str) -> dict[str, Any] | None:
+    """Those of a run and epoch; None if the job was killed while it wrote the line."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) and {"run", "epoch"} <= values.keys() else None
+
+
 class Metrics:
     """metrics.jsonl, a line for each run and epoch; on resuming, lines past the checkpoint go."""
 
@@ -46,13 +55,9 @@ class Metrics:
         out.mkdir(parents=True, exist_ok=True)
         kept = []
         if self.path.exists():
-            # The end of a line that was being written when the job was killed is not JSON.
             for line in self.path.read_text().splitlines():
-                try:
-                    values = json.loads(line)
-                except ValueError:
-                    continue
-                if values["epoch"] <= first:
+                values = _values(line)
+                if values is not None and values["epoch"] <= first:
                     kept.append(line + "\n")
                     self.last[values["run"]] = values
         checkpoint.write_text(self.path, "".join(kept))

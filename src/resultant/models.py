@@ -170,7 +170,7 @@ class Encoder(nn.Module):
         self.runs = runs
         self.conv1 = Stem(runs, 3, WIDTHS[0])
         self.bn1 = NormRelu(runs, WIDTHS[0])
-        i = WIDTHS[0]
+        i, layers = WIDTHS[0], []
         for stage, o in enumerate(WIDTHS):
             layer = nn.ModuleList()
             for k in range(BLOCKS):
@@ -179,13 +179,13 @@ class Encoder(nn.Module):
                 stride = 1 if i == o else 2
                 layer.append(Block(runs, i, o, stride, blocks[stage], following, fuse))
                 i = o
-            self.add_module(f"layer{stage + 1}", layer)
+            layers.append(layer)
+        self.layer1, self.layer2, self.layer3 = layers
 
     def forward(self, x: Tensor) -> Tensor:
         x, shortcut = self.bn1(self.conv1(x), None, WIDTHS[0])
-        for layer in list(self.children())[2:]:
-            for block in layer.children():
-                x, shortcut = block(x, shortcut)
+        for block in (*self.layer1, *self.layer2, *self.layer3):
+            x, shortcut = block(x, shortcut)
         x = x.mean((2, 3), dtype=torch.promote_types(x.dtype, torch.float32))
         return x.unflatten(1, (self.runs, -1)).transpose(0, 1)
 
@@ -291,7 +291,8 @@ class ImageNetwork(nn.Module):
             rule = "expected an architecture that timm has, such as resnet50"
             raise ValueError(f"{rule}, got {architecture!r}")
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            # Not torch.manual_seed, which would seed the devices too.
+            torch.default_generator.manual_seed(seed)
             self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)
             d: int = self.encoder.num_features  # type: ignore[assignment]
             self.projector = nn.Sequential(

@@ -1,12 +1,14 @@
 """Training settings: a small typed configuration and the recipes that have a name.
 
 The fields are those of tab:training-hyperparameters. Where the paper is silent the value is that
-of ProCo's public recipe.
+of ProCo's public recipe: what its scripts pass, else the default of its programs, or what these do
+whatever their options. `precision` and `fuse` are this library's own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -37,6 +39,10 @@ WITHOUT_BETA = ("native", "cosine")
 STACK = 12
 # Processes that read image files.
 WORKERS = 8
+# Scores in float32 are made for temperatures from here on.
+LEAST_TEMPERATURE = 1e-8
+# Seeds stay below: a generator takes 64 bits, and an epoch is mixed in.
+SEEDS = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,36 +111,51 @@ class TrainConfig:
             if getattr(self, name) not in known:
                 got = getattr(self, name)
                 raise ValueError(f"expected {name} to be one of {known}, got {got!r}")
+        for name in ("leave_out", "classification_view", "fuse"):
+            if not isinstance(got := getattr(self, name), bool):
+                raise ValueError(f"expected {name} to be True or False, got {got!r}")
+        if not isinstance(self.architecture, str):
+            raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
             rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
-        for name in ("epochs", "batch_size", "dim", "size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
-        for name in ("temperature", "learning_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"expected {name} > 0 and finite, got {getattr(self, name)}")
-        for name in ("alpha", "contrastive_weight", "momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"expected {name} >= 0 and finite, got {getattr(self, name)}")
-        for name in ("prior", "classifier_prior"):
-            if not math.isfinite(getattr(self, name) or 0.0):
-                raise ValueError(f"expected {name} to be finite, got {getattr(self, name)}")
-        if self.clip is not None and (self.dataset in CIFAR or not 0 < self.clip < math.inf):
+        _require_whole(self, ("epochs", "batch_size", "size"), 1)
+        _require_whole(self, ("dim",), 2)
+        _require_whole(self, ("subset", "warmup"), 0)
+        _require_number(self, ("prior",))
+        if self.classifier_prior is not None:
+            _require_number(self, ("classifier_prior",))
+        weights = "contrastive_weight", "alpha"
+        _require_number(self, (*weights, "weight_decay"), ">= 0", lambda a: a >= 0)
+        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
+        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
+        _require_number(self, ("imbalance",), ">= 1", lambda a: a >= 1)
+        least = f">= {LEAST_TEMPERATURE:g}"
+        _require_number(self, ("temperature",), least, lambda a: a >= LEAST_TEMPERATURE)
+        weights = weights if self.objective == "joint" else weights[:1]
+        if not any(getattr(self, name) for name in weights):
+            rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
+            raise ValueError(f"{rule}, got 0")
+        if self.clip is not None and (
+            self.dataset in CIFAR or not _is_number(self.clip) or self.clip <= 0
+        ):
             rule = "expected clip > 0 and finite, and None for CIFAR"
-            raise ValueError(f"{rule}, got {self.clip} for {self.dataset}")
+            raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
         for name in () if self.dataset in CIFAR else ("imbalance", "subset", "contrastive_view"):
             if (got := getattr(self, name)) != getattr(TrainConfig, name):
                 raise ValueError(f"expected {name} for CIFAR alone, got {got} for {self.dataset}")
-        if not self.imbalance >= 1:
-            raise ValueError(f"expected imbalance >= 1, got {self.imbalance}")
-        if not 0 <= self.subset < 2**32:
-            raise ValueError(f"expected subset in [0, 2^32), got {self.subset}")
+        if self.subset >= SEEDS:
+            raise ValueError(f"expected subset < 2^32, got {self.subset}")
         if self.dataset in CIFAR and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
-        if not 0 <= self.warmup < self.epochs:
+        if self.warmup >= self.epochs:
             rule = f"expected warmup in [0, {self.epochs}), fewer than epochs"
             raise ValueError(f"{rule}, got {self.warmup}")
+        shares = self.milestones
+        if not isinstance(shares, tuple) or not all(_is_number(a) and 0 < a < 1 for a in shares):
+            raise ValueError(f"expected milestones to be a tuple of shares in (0, 1), got {shares}")
+        if list(shares) != sorted(set(shares)):
+            raise ValueError(f"expected milestones to ascend, got {shares}")
 
     @property
     def views(self) -> int:
@@ -169,10 +190,8 @@ class Run:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
-        if not math.isfinite(self.beta):
-            raise ValueError(f"expected beta to be finite, got {self.beta}")
-        if self.seed < 0:
-            raise ValueError(f"expected seed >= 0, got {self.seed}")
+        _require_number(self, ("beta",))
+        _require_seed(self)
 
     @property
     def name(self) -> str:
@@ -198,20 +217,52 @@ class ProbeConfig:
     """Of the order of the features."""
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"expected learning_rate > 0 and finite, got {self.learning_rate}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"expected momentum in [0, 1), got {self.momentum}")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"expected weight_decay >= 0 and finite, got {self.weight_decay}")
+        _require_whole(self, ("epochs", "batch_size"), 1)
+        _require_seed(self)
+        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
+        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
+        _require_number(self, ("weight_decay",), ">= 0", lambda a: a >= 0)
 
     def rate(self, epoch: int) -> float:
         r"""The cosine schedule :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`, constant over an epoch."""
         return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
+
+
+def _require_whole(settings: object, names: Sequence[str], least: int) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
+        if value < least:
+            raise ValueError(f"expected {name} >= {least}, got {value}")
+
+
+def _require_seed(settings: Run | ProbeConfig) -> None:
+    _require_whole(settings, ("seed",), 0)
+    if settings.seed >= SEEDS:
+        raise ValueError(f"expected seed < 2^32, got {settings.seed}")
+
+
+def _require_number(
+    settings: object,
+    names: Sequence[str],
+    rule: str = "",
+    holds: Callable[[float], bool] = lambda a: True,
+) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not _is_number(value):
+            raise ValueError(f"expected {name} to be a finite number, got {value!r}")
+        if not holds(value):
+            raise ValueError(f"expected {name} {rule}, got {value}")
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number, which True is not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # Not math.isfinite, which knows no integers beyond floats.
+    return abs(value) < math.inf
 
 
 _IMAGES: dict[str, Any] = {
@@ -222,6 +273,7 @@ _IMAGES: dict[str, Any] = {
     "temperature": 0.07,
     "objective": "joint",
     "epochs": 90,
+    # ProCo's program for these does so at every step; the one for CIFAR does not.
     "clip": 1.0,
 }
 

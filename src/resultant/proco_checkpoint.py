@@ -12,6 +12,9 @@ What the authors' networks call their tensors, and what they are called here:
 - ``[module.]head.{0,1,3}.*`` -> ``projector.{0,1,3}.*``: linear, batch norm, linear;
 - ``[module.]fc.weight``, ``.bias`` -> ``classifier.weight`` [C, d], ``.bias`` [C]. A classifier
   without bias is the cosine one, which they keep as [d, C].
+
+What such a network was trained on the file does not say: the number of classes tells the data set,
+and the counts of a bank the imbalance of CIFAR.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ from torch import Tensor
 from resultant import checkpoint
 from resultant._torch_archive import Archive, Machine, RefusedError, StandIn, TensorRecord, kind_of
 from resultant.bank import START_WEIGHT
+from resultant.data.longtail import long_tail_counts
+from resultant.models import HIDDEN
+from resultant.presets import CIFAR, TrainConfig, preset
 
 # The scale of the authors' cosine classifier, which they keep in code.
 COSINE_SCALE = 30.0
@@ -41,6 +47,24 @@ RENAMED = {"head": "projector", "fc": "classifier"}
 
 # How wide the blocks of the first stage are inside.
 BOTTLENECKS = {"resnet50": 64, "resnext50": 128}
+
+# The preset and the data set of each number of classes.
+RECIPES = {
+    10: ("cifar-official", "cifar10"),
+    100: ("cifar-official", "cifar100"),
+    1000: ("imagenet-lt", "imagenet-lt"),
+    8142: ("inaturalist18", "inaturalist18"),
+    365: ("imagenet-lt", "places-lt"),
+}
+# What timm calls the architectures, and how wide the projectors of such networks are inside.
+TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
+WIDTHS = {"resnet32": HIDDEN, "resnet50": 2048, "resnext50": 2048}
+
+# Imbalances of CIFAR in use, the images of its training set, and how many of a subset an epoch
+# leaves out at most: fewer than a batch.
+IMBALANCES = (1.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+CIFAR_IMAGES = 50_000
+BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +106,11 @@ class ProCoCheckpoint:
     old: BankState | None
     new: BankState | None
 
+    @property
+    def imbalance(self) -> float | None:
+        """That of the CIFAR subset it was trained on, None where the bank does not tell."""
+        return None if self.new is None else imbalance_of(self.new.count)
+
 
 def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
     """Read a checkpoint of the authors; any other file is a ValueError that names it.
@@ -117,9 +146,11 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
 
     The file is as `resultant.train.save_run` writes them: weights under their names here, banks as
     ``bank.old`` and ``bank.new`` [C, p + 1]. What else is known is JSON in its header, under
-    ``proco``. A file of that name is replaced only by a whole one.
+    ``proco``. A file of that name is replaced only by a whole one. Refused is what
+    `resultant.extract.load_network` would not take: another number of classes or projector.
     """
     read = read_proco_checkpoint(path)
+    _require_network(read, os.fspath(path))
     tensors = dict(read.weights)
     for name, bank in (("old", read.old), ("new", read.new)):
         if bank is not None:
@@ -130,6 +161,49 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
         facts["classifier_scale"] = COSINE_SCALE
     checkpoint.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
     return read
+
+
+def _require_network(read: ProCoCheckpoint, where: str) -> None:
+    """Raise unless there is such a network here, of these shapes and this number of classes."""
+    recipe(read.arch, read.dim, read.num_classes, where)
+    hidden, wanted = len(read.weights["projector.0.bias"]), WIDTHS[read.arch]
+    if hidden != wanted:
+        rule = f"expected a projector of hidden width {wanted} for {read.arch}"
+        raise ValueError(f"{rule}, got {hidden} in {where}")
+
+
+def recipe(
+    arch: str, dim: int, num_classes: int, where: str, imbalance: float | None = None
+) -> TrainConfig:
+    """The preset that fits the checkpoint ``where``, of its own imbalance if that is known."""
+    if num_classes not in RECIPES:
+        known = ", ".join(f"{number} ({name})" for number, (_, name) in RECIPES.items())
+        rule = f"expected a number of classes among {known}"
+        raise ValueError(f"{rule}, got {num_classes} in {where}")
+    name, dataset = RECIPES[num_classes]
+    if (arch == "resnet32") != (dataset in CIFAR):
+        wanted = "resnet32" if dataset in CIFAR else "resnet50 or resnext50"
+        rule = f"expected {wanted} for the {num_classes} classes of {dataset}"
+        raise ValueError(f"{rule}, got {arch} in {where}")
+    changes: dict[str, Any] = {} if imbalance is None else {"imbalance": imbalance}
+    return preset(name, dataset=dataset, architecture=TIMM[arch], dim=dim, **changes)
+
+
+def imbalance_of(count: Tensor) -> float | None:
+    """The imbalance whose subset of CIFAR the counts [C] of a bank are of, None if of none.
+
+    A bank counts every view of an image, and an epoch leaves out what does not fill a batch.
+    """
+    num_classes = len(count)
+    if RECIPES.get(num_classes, ("", ""))[1] not in CIFAR:
+        return None
+    for imbalance in IMBALANCES:
+        sizes = long_tail_counts(CIFAR_IMAGES // num_classes, num_classes, imbalance)
+        views = math.ceil(int(count.sum()) / int(sizes.sum()))
+        left_out = views * sizes - count
+        if views > 0 and left_out.min() >= 0 and left_out.sum() < views * BATCH:
+            return imbalance
+    return None
 
 
 def _read(archive: Archive) -> ProCoCheckpoint:

@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resultant.checkpoint import write_text
-from resultant.presets import WITHOUT_BETA, TrainConfig
+from resultant.presets import WITHOUT_BETA, Run, TrainConfig
 
 # What does not change what is trained, but for rounding.
 IGNORED = ("precision", "fuse")
+
+# What holds accuracies, at any depth of a record.
+ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
 
 Record = dict[str, Any]
 
@@ -21,6 +24,10 @@ def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: fl
     """What the runs of all seeds of one kind have in common."""
     own = asdict(config) if isinstance(config, TrainConfig) else config
     settings = {f.name: own.get(f.name, f.default) for f in fields(TrainConfig)}
+    # An imbalance of 100 is one of 100.0.
+    for f in fields(TrainConfig):
+        if "float" in str(f.type) and type(settings[f.name]) is int:
+            settings[f.name] = float(settings[f.name])
     for name in IGNORED:
         del settings[name]
     if realization in WITHOUT_BETA:
@@ -45,18 +52,65 @@ def read_lines(path: Path) -> list[Record]:
     """The records of a file; a line that is none is an error that names it."""
     found = []
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+        where = f"at {path}:{number}"
         try:
             record = json.loads(line)
-            of_record(record)
-            int(record["seed"])
+            of_record(record), record["seed"], float(record["beta"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"expected a record at {path}:{number}, got {line[:80]!r}") from None
+            raise ValueError(f"expected a record {where}, got {line[:80]!r}") from None
+        require_values(record, where)
         found.append(record)
     return found
 
 
+def require_values(record: Record, where: str) -> None:
+    """Raise unless it is of a run that there can be, with accuracies in [0, 1]."""
+    seed = record["seed"]
+    if type(seed) is not int:
+        raise ValueError(f"expected an integer as seed {where}, got {seed!r}")
+    try:
+        Run(record["realization"], float(record["beta"]), seed)
+    except ValueError as error:
+        raise ValueError(f"{error} {where}") from None
+    wrong = _wrong_accuracy(record)
+    if wrong:
+        raise ValueError(f"expected {wrong.path} in [0, 1] {where}, got {wrong.value!r}")
+
+
+class _Entry(NamedTuple):
+    path: str
+    value: object
+
+
+def _wrong_accuracy(part: Mapping[str, Any], within: bool = False) -> _Entry | None:
+    """The first accuracy of a record that is no fraction; None stands for one that is unknown."""
+    for name, value in part.items():
+        accuracy = within or name in ACCURACIES
+        if isinstance(value, dict):
+            if found := _wrong_accuracy(value, accuracy):
+                return found._replace(path=f"{name}.{found.path}")
+        elif accuracy and value is not None and not _fraction(value):
+            return _Entry(name, value)
+    return None
+
+
+def _fraction(value: Any) -> bool:
+    """Whether it is a number in [0, 1], which neither NaN is nor true."""
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
 def append(path: Path, records: Sequence[Record]) -> None:
-    """Add records to a file, those of the same runs replaced; the file is whole at any time."""
-    new = {(of_record(r), r["seed"]) for r in records}
-    kept = [r for r in read_lines(path) if (of_record(r), r["seed"]) not in new]
-    write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *records]))
+    """Add records to a file, those of the same runs replaced; the file is whole at any time.
+
+    What was known of the same training, by the seconds it took, stays where a new record is silent:
+    a job that is found done is not evaluated again by every call.
+    """
+    lines = {(of_record(r), r["seed"]): r for r in records}
+    kept = []
+    for old in read_lines(path):
+        new = lines.get(run := (of_record(old), old["seed"]))
+        if new is None:
+            kept.append(old)
+        elif "job_seconds" in new and new["job_seconds"] == old.get("job_seconds"):
+            lines[run] = {**old, **new}
+    write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *lines.values()]))

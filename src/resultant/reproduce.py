@@ -153,7 +153,9 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
 def _list(console: Console, found: Mapping[str, Outcome], results: Path) -> None:
     """What there is, how far it is rerun, and what would add to it."""
     headings = ("name", "label", "status", "what would add to it")
-    rows = [tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found)]
+    rows = [
+        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, results)
+    ]
     console.print(_rich("artefacts", headings, rows))
     console.print(_rich("plans", PLAN_HEADINGS, standing(results)))
     console.print(plans_note(results).replace("`", ""), highlight=False, soft_wrap=True)

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from resultant import _ranks
+from resultant import _checks, _ranks
 from resultant.batches import Batches
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.models import ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import timed_convolutions
 from resultant.presets import Run, TrainConfig
+
+LOWER = "a lower learning_rate may help"
 
 
 class Stack:
@@ -72,6 +74,7 @@ class Stack:
         for p in parameters:
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
         self.total = torch.zeros(len(runs), device=device)
+        self.epoch = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.stream: torch.cuda.Stream | None = None
 
@@ -91,13 +94,23 @@ class Stack:
         """One batch: views, loss, gradients, statistics, optimizer."""
         views, labels = self.batches.batch()
         with self.autocast():
-            loss = self.objective(self.model(views), labels)
+            outputs = self.model(views)
+            self._require_finite(outputs.projection)
+            loss = self.objective(outputs, labels)
         self.optimizer.zero_grad()
         loss.sum().backward()
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
         self.optimizer.step()
         self.total += loss.detach()
+
+    def _require_finite(self, z: Tensor) -> None:
+        """Raise if runs have diverged, where looking costs nothing; see also `train`."""
+        if _checks.wanted(None, z):
+            for run, features in zip(self.runs, z, strict=True):
+                if not features.isfinite().all():
+                    got = f"others of {run.name} in epoch {self.epoch}"
+                    raise ValueError(f"expected finite features ({LOWER}), got {got}")
 
     def autocast(self) -> AbstractContextManager:
         """The precision of the network; the stacked one is fed in that which it works in."""
@@ -107,6 +120,7 @@ class Stack:
         return torch.autocast("cuda", getattr(torch, self.config.precision))
 
     def start_epoch(self, epoch: int) -> None:
+        self.epoch = epoch + 1
         self.optimizer.param_groups[0]["lr"].fill_(self.config.rate(epoch))
         self.total.zero_()
         self.proco.start_epoch()

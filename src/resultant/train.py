@@ -28,12 +28,12 @@ from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
 from resultant.gain import realize
-from resultant.geometry import loss_gradient, stacked_relative_error
+from resultant.geometry import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.metrics import Metrics
 from resultant.models import Outputs, StackedResNet32, patches
 from resultant.precision import full_precision
 from resultant.presets import STACK, Run, TrainConfig
-from resultant.stack import Stack
+from resultant.stack import LOWER, Stack
 
 # Images that pass through a network at a time when it is not trained.
 PIECE = 2500
@@ -108,14 +108,15 @@ class Progress:
 class Trained:
     """The end of a job: the stacks with their networks, and the metrics of the last epoch.
 
-    ``seconds`` are those of ``epochs``, fewer than all if an earlier job was continued.
+    ``seconds`` are those of all epochs, ``earlier`` ones of them those of calls that this one
+    continued.
     """
 
     job: Job
     stacks: list[Stack]
     metrics: dict[str, dict[str, Any]]
     seconds: float
-    epochs: int
+    earlier: float
 
     def networks(self) -> Iterator[tuple[Run, Stack, int]]:
         """Every run with the stack it is in and its place there."""
@@ -180,7 +181,8 @@ def train(
     leaves the last checkpoint as it is.
     """
     config, device = job.config, stacks[0].device
-    first = _resume(job, stacks)
+    identity = {**job.identity, "images": stacks[0].batches.digest()}
+    first, earlier = _resume(job.out, identity, stacks)
     metrics = None
     if _ranks.rank() == 0:
         metrics = Metrics(config, job.out, first, job.tensorboard)
@@ -190,7 +192,7 @@ def train(
             stack.capture()
         torch.cuda.synchronize()
     streams = [stack.stream for stack in stacks]
-    began = time.perf_counter()
+    began, seconds = time.perf_counter(), earlier
     drawn = [stack.batches.draw(first) for stack in stacks]
     finished: tuple[int, list[dict[str, Any]]] | None = None
     for epoch in range(first, config.epochs):
@@ -226,14 +228,15 @@ def train(
         if queries is not None and epoch + 1 in job.gradient_epochs:
             _compare_gradients(stacks, queries, seen, diagnostic)
         finished = epoch, seen
+        seconds = earlier + time.perf_counter() - began
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
-            _save(job, stacks, epoch + 1)
+            about = {**identity, "epoch": epoch + 1, "seconds": seconds}
+            _save(job.out, about, stacks)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
-    seconds, found = time.perf_counter() - began, metrics.last if metrics else {}
-    trained = Trained(job, stacks, found, seconds, config.epochs - first)
+    trained = Trained(job, stacks, metrics.last if metrics else {}, seconds, earlier)
     if metrics is not None:
         for run, stack, place in trained.networks():
             save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
@@ -255,7 +258,7 @@ def _require_finite(seen: list[dict[str, Any]], epoch: int) -> None:
     """Raise if runs have diverged: inside a CUDA graph nothing looks at the values of a step."""
     lost = [f"{v['loss']} of {v['run'].name}" for v in seen if not math.isfinite(v["loss"])]
     if lost:
-        rule = "expected a finite loss (a lower learning_rate may help)"
+        rule = f"expected a finite loss ({LOWER})"
         raise ValueError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
 
 
@@ -321,24 +324,28 @@ def _compare_gradients(
             )
             exact, leading = (loss_gradient(z[place], y, r) for r in (rule, rule.linear()))
             values["gradient_error"] = stacked_relative_error(exact, leading)
+            values["mean_gradient_error"] = mean_relative_error(exact, leading)
 
 
-def _resume(job: Job, stacks: list[Stack]) -> int:
-    """Load the job's checkpoint, if there is one; the number of epochs that are done.
+def _resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float]:
+    """Load the job's checkpoint, if there is one; the epochs that are done, and their seconds.
 
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
-    epoch = torch.tensor(_load(job, stacks) if _ranks.rank() == 0 else 0, device=stacks[0].device)
-    _ranks.from_first(epoch, *(a for stack in stacks for a in stack.tensors().values()))
-    return int(epoch)
+    found = (
+        _load(out / "checkpoint.safetensors", identity, stacks) if _ranks.rank() == 0 else (0, 0)
+    )
+    done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
+    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
+    epochs, seconds = done.tolist()
+    return int(epochs), seconds
 
 
-def _load(job: Job, stacks: list[Stack]) -> int:
-    path = job.out / "checkpoint.safetensors"
+def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float]:
     if not path.exists():
-        return 0
+        return 0, 0.0
     tensors, about = checkpoint.load(path)
-    mine = json.loads(json.dumps(job.identity))
+    mine = json.loads(json.dumps(identity))
     for part, value in mine.items():
         if about.get(part) != value:
             got = about.get(part)
@@ -350,17 +357,17 @@ def _load(job: Job, stacks: list[Stack]) -> int:
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return int(about["epoch"])
+    return int(about["epoch"]), float(about["seconds"])
 
 
-def _save(job: Job, stacks: list[Stack], epoch: int) -> None:
+def _save(out: Path, about: dict[str, Any], stacks: list[Stack]) -> None:
     tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
     for name, a in tensors.items():
         # The last step may be the one that diverged, after a loss that was finite.
         if not a.isfinite().all():
-            rule = "expected finite values (a lower learning_rate may help)"
-            raise ValueError(f"{rule}, got others in {name} after epoch {epoch}")
-    checkpoint.save(job.out / "checkpoint.safetensors", tensors, {"epoch": epoch, **job.identity})
+            rule = f"expected finite values ({LOWER})"
+            raise ValueError(f"{rule}, got others in {name} after epoch {about['epoch']}")
+    checkpoint.save(out / "checkpoint.safetensors", tensors, about)
 
 
 def save_run(

@@ -166,7 +166,8 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
     groups = group_masks(data.counts)
 
     def test(stack: Stack) -> list[dict[str, float]]:
-        # Each process has the running moments of its own batches; those of the first are saved.
+        # DDP hands round the running moments of the first process before every forward pass; since
+        # the last one each process has added its share of a batch. Those of the first are saved.
         _ranks.from_first(*stack.network.buffers())
         tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
         for found, labels in evaluated(stack.network, images, stack.device, stack.autocast):

@@ -15,22 +15,28 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, default_collate
 
+from resultant import _ranks
 from resultant.data._torchvision import torchvision_module
 from resultant.data.lists import ImageList
 
 Channels = tuple[float, float, float]
 View = Callable[[Any], Tensor]
+Item = tuple[Tensor, int, int]
 
 # The jitter of the contrastive views and that of the classification view.
 JITTER, CLASS_JITTER = (0.4, 0.4, 0.4, 0.1), (0.4, 0.4, 0.4, 0.0)
 
 
-def contrastive_view(mean: Channels | None, std: Channels | None, size: int = 224) -> View:
+class ImageError(ValueError):
+    """A file that is missing, or no whole image."""
+
+
+def contrastive_view(mean: Channels, std: Channels, size: int = 224) -> View:
     """Random resized crop, flip, colour jitter with probability .8, grey with .2; no blur.
 
-    A view is [3, size, size], normalized float32; without a ``mean`` uint8, a quarter to move.
+    A view is [3, size, size], normalized float32.
     """
     v2 = torchvision_module("transforms.v2")
 
@@ -38,7 +44,7 @@ def contrastive_view(mean: Channels | None, std: Channels | None, size: int = 22
     return _view(_crop(size) + [jitter, v2.RandomGrayscale(p=0.2)], mean, std)
 
 
-def classification_view(mean: Channels | None, std: Channels | None, size: int = 224) -> View:
+def classification_view(mean: Channels, std: Channels, size: int = 224) -> View:
     """Random resized crop, flip, colour jitter, and RandAugment with n = 2, m = 10, mstd = .5.
 
     The RandAugment is timm's: mstd, the noise of the magnitude, and the half chance of each of
@@ -47,16 +53,15 @@ def classification_view(mean: Channels | None, std: Channels | None, size: int =
     v2 = torchvision_module("transforms.v2")
     from timm.data.auto_augment import rand_augment_transform
 
-    fill = (0.5, 0.5, 0.5) if mean is None else mean
     settings = {
         "translate_const": int(size * 0.45),
-        "img_mean": tuple(min(255, round(255 * m)) for m in fill),
+        "img_mean": tuple(min(255, round(255 * m)) for m in mean),
     }
     augment = rand_augment_transform("rand-m10-n2-mstd0.5", settings)
     return _view(_crop(size) + [v2.ColorJitter(*CLASS_JITTER), augment], mean, std)
 
 
-def evaluation_view(mean: Channels | None, std: Channels | None, size: int = 224) -> View:
+def evaluation_view(mean: Channels, std: Channels, size: int = 224) -> View:
     """Shorter side to 256 (for size 224, in proportion otherwise), then the centre."""
     v2 = torchvision_module("transforms.v2")
 
@@ -69,28 +74,28 @@ def _crop(size: int) -> list[Any]:
     return [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]
 
 
-def _view(steps: list[Any], mean: Channels | None, std: Channels | None) -> View:
+def _view(steps: list[Any], mean: Channels, std: Channels) -> View:
     v2 = torchvision_module("transforms.v2")
 
-    if (mean is None) != (std is None):
-        raise ValueError(f"expected both mean and std, or neither, got {mean} and {std}")
-    steps = steps + [v2.ToImage(), v2.ToPureTensor()]
-    if mean is not None and std is not None:
-        steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(list(mean), list(std))]
-    return v2.Compose(steps)
+    steps = steps + [v2.ToImage(), v2.ToPureTensor(), v2.ToDtype(torch.float32, scale=True)]
+    return v2.Compose([*steps, v2.Normalize(list(mean), list(std))])
 
 
 def decode(path: str) -> Any:
-    """The image as an RGB PIL image; a broken or missing file is a ValueError that names it."""
-    from PIL import Image
+    """The image as an RGB PIL image; a broken or missing file is an `ImageError` that names it."""
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(path) as image:
             return image.convert("RGB")
     except FileNotFoundError:
-        raise ValueError(f"expected the image {path}, got no such file") from None
+        raise ImageError(f"expected the image {path}, got no such file") from None
+    except UnidentifiedImageError:
+        raise ImageError(f"expected {path} to be an image, got no known format") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"expected {path} to be a whole image, got: {error}") from None
+        # What the system says names the file once more.
+        why = getattr(error, "strerror", None) or error
+        raise ImageError(f"expected {path} to be a whole image, got: {why}") from None
 
 
 @contextmanager
@@ -113,7 +118,7 @@ def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
         np.random.set_state(states[2])  # noqa: NPY002
 
 
-class ViewDataset(Dataset[tuple[Tensor, int, int]]):
+class ViewDataset(Dataset[Item]):
     """Views of listed images: (views [V, 3, S, S], label, index) for each (epoch, index).
 
     The image is decoded once for all its views. A plain index stands for epoch 0.
@@ -129,7 +134,7 @@ class ViewDataset(Dataset[tuple[Tensor, int, int]]):
     def __len__(self) -> int:
         return len(self.images)
 
-    def __getitem__(self, key: int | tuple[int, int]) -> tuple[Tensor, int, int]:
+    def __getitem__(self, key: int | tuple[int, int]) -> Item:
         epoch, index = key if isinstance(key, tuple) else (0, key)
         if not 0 <= index < len(self):
             raise IndexError(f"expected an index in [0, {len(self)}), got {index}")
@@ -137,6 +142,14 @@ class ViewDataset(Dataset[tuple[Tensor, int, int]]):
         with item_randomness(self.seed, epoch, index):
             views = torch.stack([view(image) for view in self.views])
         return views, int(self.images.labels[index]), index
+
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[Item] | ImageError:
+        """The items of a batch, for a `Loader`, which raises what this returns: of an error that a
+        worker raises the message is the worker's whole traceback."""
+        try:
+            return [self[key] for key in keys]
+        except ImageError as error:
+            return error
 
 
 class EpochSampler(DistributedSampler):
@@ -152,6 +165,22 @@ class Loader(DataLoader):
     def set_epoch(self, epoch: int) -> None:
         """What the next iteration draws; a run resumed at this epoch sees what it would have."""
         cast(EpochSampler, self.sampler).set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # Not a generator: the workers begin here, and not with the first batch that is asked for.
+        return map(_whole, super().__iter__())
+
+
+def _collate(items: list[Item] | ImageError) -> Any:
+    return items if isinstance(items, ImageError) else default_collate(items)
+
+
+def _whole(batch: Any) -> Any:
+    if isinstance(batch, ImageError):
+        # Another one: this would hold its own traceback, and the loader with it, until garbage is
+        # collected, when workers take seconds to end.
+        raise ImageError(str(batch))
+    return batch
 
 
 def loader(
@@ -178,9 +207,7 @@ def loader(
     if (rank is None) != (world_size is None):
         raise ValueError(f"expected both rank and world_size, or neither, got {rank}, {world_size}")
     if rank is None or world_size is None:
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        rank = torch.distributed.get_rank() if distributed else 0
-        world_size = torch.distributed.get_world_size() if distributed else 1
+        rank, world_size = _ranks.rank(), _ranks.world_size()
     if train and len(dataset) // world_size < batch_size:
         rule = f"expected at least one batch of {batch_size} for each of {world_size} ranks"
         raise ValueError(f"{rule}, got {len(dataset)} images")
@@ -194,6 +221,7 @@ def loader(
         sampler=sampler,
         num_workers=workers,
         drop_last=train,
+        collate_fn=_collate,
         pin_memory=torch.cuda.is_available(),
         persistent_workers=workers > 0,
         prefetch_factor=prefetch if workers else None,

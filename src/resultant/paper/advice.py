@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 from resultant.frozen import Recommendation
+from resultant.paper.courses import said_seeds
 from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval
-from resultant.paper.rules import holm, span
+from resultant.paper.rules import holm, span, spared
+from resultant.paper.summary import SPACES
 
 # Differences by place: a data set and a space, or whatever else they are of.
 Effects = Mapping[str, Interval]
@@ -40,11 +43,12 @@ def untold(topic: str, plan: str) -> Sentence:
 
 class Seen(NamedTuple):
     """The places of differences that are positive, negative, and of no sign that was seen, by
-    Holm's correction for all of them; those without an interval are among the last."""
+    Holm's correction for all of them; and those without an interval, which say nothing of it."""
 
     up: list[str]
     down: list[str]
     none: list[str]
+    untested: list[str]
 
     @staticmethod
     def of(effects: Effects) -> Seen:
@@ -53,10 +57,15 @@ class Seen(NamedTuple):
         left = {place for place, keep in zip(tested, kept, strict=True) if keep}
         up = [place for place in effects if place in left and effects[place].mean > 0]
         down = [place for place in effects if place in left and effects[place].mean < 0]
-        return Seen(up, down, [place for place in effects if place not in (*up, *down)])
+        untested = [place for place, i in effects.items() if i.low is None]
+        none = [place for place in effects if place not in (*up, *down, *untested)]
+        return Seen(up, down, none, untested)
 
     def any(self) -> bool:
         return bool(self.up or self.down)
+
+    def tested(self) -> bool:
+        return self.any() or bool(self.none)
 
 
 def listed(told: Mapping[str, str], between: str = "; ") -> str:
@@ -90,7 +99,7 @@ def across(families: Mapping[float, Effects], place: str) -> str:
 
 def where(seen: Seen, up: str, down: str, none: str) -> str:
     """What is advised of each kind of places, one clause for each that there is."""
-    clauses = zip((up, down, none), seen, strict=True)
+    clauses = zip((up, down, none, "not tested on"), seen, strict=True)
     text = "; ".join(f"{word} {places(found)}" for word, found in clauses if found)
     return f"{text[0].upper()}{text[1:]}."
 
@@ -132,11 +141,13 @@ def training(found: Effects, missing: str = "") -> Sentence:
         return untold(topic, missing)
     seen = Seen.of(found)
     advice = "Under the frequency prior expect little of training with an edited gain"
-    if seen.up:
+    tail = "" if seen.any() else "; none of them is seen"
+    if not seen.tested():
+        advice, tail = "Training with an edited gain under the frequency prior", "; not tested"
+    elif seen.up:
         advice = f"Under the frequency prior train with {', '.join(seen.up)}"
     elif seen.down:
         advice = f"Do not train with {', '.join(seen.down)} under the frequency prior"
-    tail = "" if seen.any() else "; none of them is seen"
     text = (
         f"{advice}: less ProCo on long-tail probes, mean over settings (points), {numbers(found)}"
         f"{tail} (tab:angular-training)."
@@ -144,18 +155,61 @@ def training(found: Effects, missing: str = "") -> Sentence:
     return Sentence(topic, text, missing, begun=True)
 
 
+def _open(found: Effects, seen: Seen) -> str:
+    """The differences that were not tested."""
+    own = {place: found[place] for place in seen.untested}
+    seeds = ", of one seed each" if all(i.n == 1 for i in own.values()) else ""
+    return f"not tested{seeds}: {numbers(own)} points"
+
+
 def trained(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
     """What some change of the training does to long-tail probes."""
     if not found:
         return untold(topic, missing)
-    seen = Seen.of(found)
-    if not seen.any():
-        of = f" over {len(found)} comparisons" if len(found) > 2 else f" ({numbers(found)})"
-        said = f"no effect was seen, means {means(found)} points{of}"
-    else:
+    seen, parts = Seen.of(found), []
+    if seen.any():
         told = {place: found[place] for place in (*seen.up, *seen.down)}
-        said = f"seen are {numbers(told)} points, of {len(found)} comparisons"
-    return Sentence(topic, f"{what}: {said} ({source}).", missing, begun=True)
+        parts.append(f"seen are {numbers(told)} points, of {len(found)} comparisons")
+    elif seen.none:
+        flat = {place: found[place] for place in seen.none}
+        of = f" over {len(flat)} comparisons" if len(flat) > 2 else f" ({numbers(flat)})"
+        parts.append(f"no effect was seen, means {means(flat)} points{of}")
+    if seen.untested:
+        parts.append(_open(found, seen))
+    return Sentence(topic, f"{what}: {'; '.join(parts)} ({source}).", missing, begun=True)
+
+
+def avoid(
+    topic: str, what: str, found: Effects, prior: str, source: str, missing: str = ""
+) -> Sentence:
+    """Whether to train in a way that may do harm. Differences of a single seed have intervals by
+    the sd over seeds under another ``prior``: how much larger it might be is said."""
+    if not found:
+        return untold(topic, missing)
+    # One seed may show an effect, if a large one, but never that there is none.
+    seen = Seen.of(found)
+    lone = [place for place in seen.none if found[place].n == 1]
+    none = [place for place in seen.none if place not in lone]
+    seen = seen._replace(none=none, untested=[*seen.untested, *lone])
+    found = {
+        place: i._replace(low=None, high=None, p=None) if place in lone else i
+        for place, i in found.items()
+    }
+    if not seen.any():
+        return trained(topic, f"To {what}", found, source, missing)
+    advice = "Do not" if not seen.up else "Do" if not seen.down else "See first whether to"
+    told = {place: i for place, i in found.items() if place not in seen.untested}
+    text = f"{advice} {what}: less ProCo on long-tail probes (points), {numbers(told)}"
+    text += f"; no effect was seen on {places(seen.none)}" if seen.none else ""
+    one = [i for i in told.values() if i.n == 1]
+    if one:
+        times = min(i.times or 0.0 for i in one)
+        text += (
+            f"; {'all' if len(one) == len(found) else len(one)} of one seed, with intervals by the "
+            f"sd over seeds under {prior}: {spared(times)}"
+        )
+    text += f"; {_open(found, seen)}" if seen.untested else ""
+    return Sentence(topic, f"{text} ({source}).", missing, begun=True)
 
 
 def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
@@ -176,7 +230,9 @@ def realized(found: Mapping[str, Effects], missing: str = "") -> Sentence:
     every = {f"{rule}, {place}": i for rule, own in found.items() for place, i in own.items()}
     seen = Seen.of(every)
     advice = "Realize an edit of frozen features as you like"
-    if seen.any():
+    if not seen.tested():
+        advice = "Compare realizations: no difference was tested"
+    elif seen.any():
         advice = f"Compare realizations: a difference is seen of {places((*seen.up, *seen.down))}"
     rules = " and ".join(found)
     text = f"{advice}. {rules.capitalize()} less Pure Angular: {means(every)} points."
@@ -189,10 +245,10 @@ def prior(by_gamma: Mapping[float, Effects], missing: str = "") -> Sentence:
     seen, turned, parts = Seen.of(every), [], {}
     for place in by_gamma[0.0]:
         keys = [key for g in by_gamma if (key := f"{g:g} {place}") in every]
-        if {key in seen.up for key in keys if key not in seen.none} == {True, False}:
+        if {key in seen.up for key in keys if key in (*seen.up, *seen.down)} == {True, False}:
             turned.append(place)
         parts[place] = across(by_gamma, place)
-    advice = "No turn of the edit by a prior was seen"
+    advice = f"No turn of the edit by a prior was {'seen' if seen.tested() else 'tested'}"
     if turned:
         advice = f"Choose the prior first: the edit turns with it on {places(turned)}"
     gammas = ", ".join(f"{gamma:g}" for gamma in by_gamma)
@@ -214,7 +270,8 @@ def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
             parts[place] = across(by_beta, place)
     betas = ", ".join(f"{b:g}" for b in by_beta)
     if not parts:
-        return Sentence("Strength", f"No beta of {betas} was seen to help.", missing, begun=True)
+        found = "seen to help" if seen.tested() else "tested"
+        return Sentence("Strength", f"No beta of {betas} was {found}.", missing, begun=True)
     take = " or ".join(f"{b:g}" for b in sorted(best))
     text = f"Take beta {take}. Less native where one of beta {betas} helps (points): "
     return Sentence("Strength", f"{text}{listed(parts)}.", missing, begun=True)
@@ -243,27 +300,30 @@ def confidence(nll: Effects, missing: str = "") -> Sentence:
     return Sentence("Probabilities", f"{clauses} Changes: {numbers(nll, 4)}.", missing, begun=True)
 
 
-def failure(
-    trainings: Trainings | None, probes: Mapping[str, Mapping[str, float]], missing: str = ""
-) -> Sentence:
+def failure(trainings: Trainings | None, missing: str = "") -> Sentence:
     """What became of trainings by direct temperature under a uniform prior
-    (sec:same-state-diagnostic), with mean accuracies of probes by realization and space."""
+    (sec:same-state-diagnostic)."""
     topic = "Direct temperature under a uniform prior"
     if trainings is None:
         return untold(topic, "failure")
-    lost = sum(map(trainings.lost, trainings.edited))
+    lost = [t for t in trainings.edited if trainings.lost(t)]
+    kept = [t for t in trainings.edited if not trainings.lost(t)]
     advice = "Do not train by" if lost else "No class was lost by"
     edited, native = (", ".join(f"{t.loss:.3g}" for t in each) for each in trainings)
-    told = "; ".join(
-        f"{space} {own['temperature']:.1f} %, native {own['native']:.1f} %"
-        for space, own in probes.items()
-    )
     text = (
         f"{advice} direct temperature under a uniform prior: on CIFAR-100 IF 10 a class collapsed "
-        f"in {lost} of {len(trainings.edited)} trainings (last loss {edited}, native {native}). "
-        f"Long-tail probes: {told} (fig:realization)."
+        f"in {len(lost)} of {len(trainings.edited)} trainings of {said_seeds(trainings.seeds)} "
+        f"(last loss {edited}, native {native}). Long-tail probes: "
     )
-    return Sentence(topic, text, missing, begun=True)
+    told = []
+    for space in SPACES:
+        kinds = {"collapsed": lost, "not": kept, "native": trainings.native}
+        own = {
+            kind: [t.probes[space] for t in ts if space in t.probes] for kind, ts in kinds.items()
+        }
+        means = (f"{kind} {100 * fmean(v):.1f} %" for kind, v in own.items() if v)
+        told.append(f"{space} {', '.join(means)}")
+    return Sentence(topic, f"{text}{'; '.join(told)} (fig:realization).", missing, begun=True)
 
 
 class Reach(NamedTuple):

@@ -140,7 +140,11 @@ class Change:
     row: str
     what: str
     paper: float | None
-    differences: tuple[float, ...] = ()
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        return tuple(self.by_seed.values())
 
     @property
     def ours(self) -> Value | None:
@@ -223,15 +227,22 @@ class Artefact:
     foreign: str = ""
     commands: tuple[str, ...] = ()
 
-    def status(self, outcome: Outcome) -> str:
+    def lacking(self, outcome: Outcome) -> tuple[int, int]:
+        """How many cells and parts ask for trainings, or for more seeds, and how many for data that
+        are not shipped."""
         done, of = outcome.done
-        lacking = outcome.foreign if self.plans else of - done
+        foreign = outcome.foreign if self.plans else of - done
+        return of - done - foreign + outcome.begun, foreign
+
+    def status(self, outcome: Outcome) -> str:
+        (done, of), (_, foreign) = outcome.done, self.lacking(outcome)
         if done == of and not outcome.begun:
             return RERUN
         if not done:
             return WAITING if self.plans else FOREIGN
         rest = f", {outcome.begun} with fewer seeds than planned" if outcome.begun else ""
-        rest += f"; {lacking} {FOREIGN.replace('needs', 'need')}" if lacking else ""
+        need = FOREIGN if foreign == 1 else FOREIGN.replace("needs", "need")
+        rest += f"; {foreign} {need}" if foreign else ""
         return f"{PARTLY} ({done} of {of}{rest})"
 
 

@@ -3,26 +3,22 @@ what the paper and the records say of the settings that could be why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from resultant.paper.artefact import SIGNIFICANCE, Artefact, Cell, Outcome, Value, said_p
 from resultant.paper.beyond import recipe
 from resultant.paper.controls import TABLES, control_table
-from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
+from resultant.paper.evidence import Evidence
 from resultant.paper.frozen_tables import frozen_table
 from resultant.paper.historical import heads
-from resultant.paper.plan import REALIZATIONS, controlled, official, stronger_views
-from resultant.paper.records import dig
-from resultant.paper.rules import span
+from resultant.paper.plan import controlled, official, stronger_views
+from resultant.paper.spread import PRINTED_SEEDS, path_of, spread
 from resultant.paper.summary import SPACES
 from resultant.paper.training import angular_training, joint_fc
 from resultant.presets import TrainConfig
-from resultant.records import identity, of_record
 
-# tab:angular-training.
-PRINTED_SEEDS = 3
 LOGS = "public logs"
 
 
@@ -30,7 +26,7 @@ LOGS = "public logs"
 class Gap:
     """A native number of the paper, ours less that, and the probability of so large a difference
     by chance: Welch's t test where the paper prints a spread, else that its single run is one
-    more draw of ours. None for a single seed."""
+    more draw of ours. None for a single seed, or for equal ones."""
 
     where: str
     cell: Cell
@@ -39,11 +35,20 @@ class Gap:
     p_value: float | None
 
     @property
-    def place(self) -> str:
-        """Where it is printed."""
+    def within(self) -> str:
+        """Where in its table it is printed."""
         cell = self.cell
         own = f"{cell.row}, {cell.column}" if self.where == LOGS else cell.row
-        return f"{self.where}: {cell.column if cell.row == 'ProCo' else own}"
+        return cell.column if cell.row == "ProCo" else own
+
+    @property
+    def place(self) -> str:
+        """Where it is printed."""
+        return f"{self.where}: {self.within}"
+
+    @property
+    def seeds(self) -> int:
+        return self.cell.ours.n if self.cell.ours else 0
 
     @property
     def verdict(self) -> str:
@@ -51,7 +56,7 @@ class Gap:
         if self.times is not None:
             beyond = f"{'beyond' if self.times > 1 else 'within'} its spread"
         if self.p_value is None:
-            return f"{beyond}, one seed: not tested"
+            return f"{beyond}, {'equal seeds' if self.seeds > 1 else 'one seed'}: not tested"
         return f"{beyond}, {'differs' if self.p_value < SIGNIFICANCE else 'could be chance'}"
 
 
@@ -94,19 +99,28 @@ def baseline(evidence: Evidence) -> Outcome:
     cells = []
     for g in gaps:
         row = g.place
-        cells.append(Cell(row, "paper / ours", None, text=g.cell.said()))
+        both = replace(g.cell, row=row, column="paper / ours", paper=None, text=g.cell.said())
+        cells.append(both)
         cells.append(Cell(row, "ours less paper", None, text=f"{g.difference:+.2f}"))
         times = "–" if g.times is None else f"{g.times:.1f}"
         cells.append(Cell(row, "times its spread", None, text=times))
         cells.append(Cell(row, "p", None, text=said_p(g.p_value)))
         cells.append(Cell(row, "verdict", None, text=g.verdict))
     parts = {f"{where}: {c.row}, {c.column}": c.ours is not None for where, c in every}
-    notes = [*_summary(gaps, len(every)), *_spread(evidence, gaps), *_protocol(evidence)]
+    notes = [
+        *_summary(gaps, len(every)),
+        *spread(evidence, [g.cell for g in gaps]),
+        *_protocol(evidence),
+    ]
     return Outcome(cells, parts=parts, notes=notes)
 
 
 def _names(gaps: list[Gap]) -> str:
-    return "; ".join(f"{g.place} {g.difference:+.2f}" for g in gaps)
+    """Table by table, or none."""
+    tables: dict[str, list[str]] = {}
+    for g in gaps:
+        tables.setdefault(g.where, []).append(f"{g.within} {g.difference:+.2f}")
+    return ", ".join(f"{where} ({'; '.join(own)})" for where, own in tables.items()) or "none"
 
 
 def _summary(gaps: list[Gap], of: int) -> Iterator[str]:
@@ -115,103 +129,35 @@ def _summary(gaps: list[Gap], of: int) -> Iterator[str]:
         return
     wide = [g for g in gaps if g.times is not None and g.times > 1]
     apart = [g for g in gaps if g.p_value is not None and g.p_value < SIGNIFICANCE]
+    alone = sum(g.seeds == 1 for g in gaps)
+    untested = f" Of one seed, and not tested: {alone}." if alone else ""
     yield (
         f"Native ProCo has records for {len(gaps)} of the {of} numbers printed. Beyond the printed "
-        f"spread: {_names(wide) or 'none'}. Different with p < 0.05, each taken by itself: "
-        f"{_names(apart) or 'none'}. The p is of Welch's t test against the {PRINTED_SEEDS} seeds "
-        "of the paper where it prints a spread; else it asks whether the single printed run could "
-        "be one more draw of ours."
+        f"spread: {_names(wide)}. Different with p < 0.05, each taken by itself: {_names(apart)}."
+        f"{untested} The p is of Welch's t test against the {PRINTED_SEEDS} seeds of the paper "
+        "where it prints a spread; else it asks whether the single printed run could be one more "
+        "draw of ours."
     )
-
-
-def pooled(values: Sequence[Value]) -> tuple[float, float]:
-    """The variance within cells and its degrees of freedom; half of these, for Encoder and
-    Projection are of one network."""
-    known = [(v.sd * v.sd, v.n - 1) for v in values if v.sd is not None]
-    freedom = sum(n for _, n in known)
-    return sum(n * variance for variance, n in known) / freedom, freedom / 2
-
-
-def _spread(evidence: Evidence, gaps: list[Gap]) -> Iterator[str]:
-    """Our variance over seeds beside the printed one, and that of runs of one seed."""
-    from scipy.stats import f
-
-    cells = [
-        (g.cell.ours, g.cell.paper.value._replace(n=PRINTED_SEEDS))
-        for g in gaps
-        if g.cell.ours and g.cell.ours.sd and g.cell.paper and g.cell.paper.value.sd
-    ]
-    if not cells:
-        return
-    (ours, freedom), (paper, other) = (pooled(column) for column in zip(*cells, strict=True))
-    p = said_p(float(f.sf(ours / paper, freedom, other)))
-    printed = [v.sd for _, v in cells if v.sd is not None]
-    each = ", ".join(f"{v.sd:.2f} for {sd:.2f}" for (v, _), sd in zip(cells, printed, strict=True))
-    yield (
-        f"Spread itself: the printed one, {span(printed, 2)} points, is not reached by ours. "
-        f"Pooled over {len(cells)} cells of tab:angular-training our variance over seeds is "
-        f"{ours / paper:.1f} times the printed one, a standard deviation of {sqrt(ours):.2f} "
-        f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
-        f"freedom, Encoder and Projection of a network counted once, p "
-        f"{p if p.startswith('<') else f'= {p}'}); cell by cell {each}. In ours a seed changes the "
-        "initial network, the order of images and the views; what it changes in the paper is not "
-        "said."
-    )
-    again = twice(evidence)
-    if again:
-        moved = [100 * (b - a) for pairs in again.values() for a, b in pairs]
-        alone = sqrt(sum(d * d for d in moved) / (2 * len(moved)))
-        told = "; ".join(
-            f"{name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
-            for name, pairs in again.items()
-            for runs in (zip(*pairs, strict=True),)
-        )
-        yield (
-            f"Rounding moves a probe by {alone:.2f} points (standard deviation within a seed), as "
-            f"seeds move it by {sqrt(ours):.2f}: {len(again)} runs of tab:angular-training were "
-            "trained twice with one recipe and seed, the second time with other fused kernels or "
-            "more runs side by side, which are to change rounding alone. Encoder / Projection, the "
-            f"first record set aside above: {told}."
-        )
-
-
-def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
-    """The runs of tab:angular-training of which there are two records, by name: the probes of both,
-    first those of the record that was set aside, in each space."""
-    known = {
-        identity(trained_as(condition), realization, 0.0)
-        for condition in CONDITIONS
-        for realization in REALIZATIONS
-    }
-    found: dict[str, list[tuple[float, float]]] = {}
-    for old in evidence.records.set_aside:
-        kind, config = of_record(old), old["config"]
-        new = evidence.records.by_kind[kind][old["seed"]]
-        name = f"{config['dataset']} IF {config['imbalance']:g} {old['realization']}"
-        for path in (f"probes.long_tail.{space}.accuracy" for space in SPACES):
-            a, b = dig(old, path), dig(new, path)
-            if kind in known and a is not None and b is not None:
-                found.setdefault(f"{name} seed {old['seed']}", []).append((a, b))
-    return found
 
 
 def _said(values: list[Value | None]) -> str:
     known = [v for v in values if v is not None]
-    return f"{' / '.join(v.said(2) for v in known)} [{known[0].n}]" if known else ""
+    seeds = f" [{known[0].n}]" if known and known[0].n > 1 else ""
+    return " / ".join(v.said(2) for v in known) + seeds
 
 
 def _probes(evidence: Evidence, config: TrainConfig, pool: str = "long_tail") -> str:
     """What probes of native networks reach, Encoder / Projection."""
-    paths = [f"probes.{pool}.{space}.accuracy" for space in ("encoder", "projection")]
+    paths = [path_of(space, pool) for space in SPACES]
     return _said([evidence.records.value(config, "native", 0.0, path) for path in paths])
 
 
 def _members(evidence: Evidence) -> str:
     """Native ProCo on each draw of the members of CIFAR-100, IF 100."""
     found = {i: _probes(evidence, controlled("cifar100", 100, subset=i)) for i in range(3)}
-    if not found[1] or not found[2]:
+    if not found[1] and not found[2]:
         return "Other draws: no record yet, resultant reproduce run members."
-    said = "; ".join(f"draw {i} {probes}" for i, probes in found.items())
+    said = "; ".join(f"draw {i} {probes or 'not run yet'}" for i, probes in found.items())
     return f"IF 100 by the draw of the members, long-tail probes: {said}."
 
 
@@ -250,12 +196,13 @@ def _protocol(evidence: Evidence) -> Iterator[str]:
         )
     yield (
         "Schedule: the paper says cosine, and that is what is kept; of a warm-up it says nothing. "
-        "Steps and warm-up were tried only together with the third view."
+        "Steps and warm-up are tried only together with the third view"
+        f"{'' if other else ': no record yet, resultant reproduce run official'}."
     )
     stronger = _probes(evidence, stronger_views())
     yield "Kind of views: the paper says two strong ones, not of which augmentations. " + (
         f"AutoAugment and Cutout give {stronger} for 68.24 / 72.65 on CIFAR-10 IF 100, ours as "
-        f"kept {long_tail}."
+        f"kept {long_tail or 'have no record yet'}."
         if stronger
         else "AutoAugment and Cutout: no record yet, resultant reproduce run beyond."
     )

@@ -129,7 +129,8 @@ def views(evidence: Evidence) -> Outcome:
         for r, title in TITLES.items():
             differences = paired(found["AutoAugment", r], found["SimCLR", r])
             changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", None, differences))
-            parts[f"{title}, {space}"] = bool(found["AutoAugment", r])
+            known, seeds = found["AutoAugment", r], wanted(configs["AutoAugment"], r)
+            parts[f"{title}, {space}"] = len(known) >= seeds
         said = [
             f"{title} on {kind} views {value.said(2)} [{value.n}]"
             for kind in configs

@@ -11,7 +11,7 @@ from typing import Any
 
 from resultant.data.lists import DATASETS
 from resultant.probe import ProbeConfig, main_encoder
-from resultant.records import Record, of_record, read_lines
+from resultant.records import Record, of_record, read_lines, require_values
 
 
 def read_brought(paths: Sequence[Path]) -> list[Record]:
@@ -39,12 +39,12 @@ def read_probes(path: Path) -> Record:
         whole = about["imbalance"] == 1 != about["config"]["imbalance"]
         pool = {"balanced" if whole else "long_tail": probes}
         record = {**about["run"], "config": about["config"], "probes": pool}
-        of_record(record)
-        int(record["seed"])
+        of_record(record), record["seed"]
         protocol = _protocol(told)
     except (ValueError, KeyError, TypeError, AttributeError):
         rule = "expected what resultant probe --out writes of the features of a run"
         raise ValueError(f"{rule}, got {path}") from None
+    require_values(record, f"in {path}")
     for name, wanted, got in protocol:
         if got != wanted:
             rule = f"expected probes of {about['dataset']} with {name} {wanted}"

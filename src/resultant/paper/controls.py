@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
-from resultant.paper.artefact import Artefact, Cell, Change, Outcome, printed, rows
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
+from resultant.paper.courses import Course, seeds_of, unprinted
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import controlled, wanted
 from resultant.paper.records import paired
+from resultant.paper.rules import counted
 from resultant.presets import TrainConfig
 
 if TYPE_CHECKING:
@@ -144,42 +146,53 @@ def _table(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:
 
 def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Outcome:
     """Changes from ProCo in all settings, ours over paired seeds: the paper's beside ours."""
-    changes: dict[str, dict[str, tuple[float, float | None]]] = {}
+    cells = []
     for name in names:
-        for change in control_changes(name, evidence):
+        values, changes = _table(name, evidence)
+        planned = {(cell.row, cell.column): cell.wanted for cell in values}
+        for change in changes:
             kind, _, column = change.what.partition(" ")
             if kind == objective:
-                ours = change.ours
-                row = changes.setdefault(f"{name[4:].upper()} {column}", {})
-                row[change.row] = (change.paper or 0.0, None if ours is None else ours.mean)
-    parts = {
-        f"{setting}, {policy}": ours is not None
-        for setting, row in changes.items()
-        for policy, (_, ours) in row.items()
+                seeds = min(planned[row, change.what] for row in (change.row, "ProCo"))
+                place, paper = f"{name[4:].upper()} {column}", printed(f"{change.paper:+.2f}")
+                cells.append(Cell(place, change.row, paper, change.ours, wanted=seeds))
+    drawings = {"changes": lambda: _draw_map(cells)}
+    return Outcome(cells, drawings=drawings, notes=_signs(cells))
+
+
+def _signs(cells: Sequence[Cell]) -> list[str]:
+    """How many changes have the printed sign, where one is printed, and the means of both."""
+    known = [(c.paper.value.mean, c.ours) for c in cells if c.paper and c.ours]
+    if not known:
+        return []
+    pairs = [(paper, ours.mean) for paper, ours in known]
+    signed = [pair for pair in pairs if pair[0]]
+    alike = sum(paper * ours > 0 for paper, ours in signed)
+    theirs, means = (Value.of(list(own)) for own in zip(*pairs, strict=True))
+    assert theirs is not None and means is not None
+    none = len(known) - len(signed)
+    left_out = f" ({none} printed as 0.00 left out)" if none else ""
+    return [
+        f"{len(known)} of {len(cells)} changes have records, {counted(v.n for _, v in known)} "
+        f"seeds each; {alike} of {len(signed)} have the printed sign{left_out}. Mean and sd over "
+        f"these {len(known)} changes, which share their ProCo networks: {means.said(2, sign=True)} "
+        f"points, {theirs.said(2, sign=True)} printed."
+    ]
+
+
+def _draw_map(cells: Sequence[Cell]) -> Figure:
+    known = {
+        (c.row, c.column): (c.paper and c.paper.value.mean, c.ours and c.ours.mean) for c in cells
     }
-    pairs = [pair for row in changes.values() for pair in row.values()]
-    known = [(paper, ours) for paper, ours in pairs if ours is not None]
-    notes = []
-    if known:
-        means = [sum(column) / len(known) for column in zip(*known, strict=True)]
-        alike = sum(paper * ours > 0 for paper, ours in known)
-        notes.append(
-            f"{len(known)} of {len(pairs)} changes have records, {alike} of these the printed "
-            f"sign; their mean is {means[1]:+.2f} points, {means[0]:+.2f} printed."
-        )
-    return Outcome(drawings={"changes": lambda: _draw_map(changes)}, parts=parts, notes=notes)
-
-
-def _draw_map(changes: dict[str, dict[str, tuple[float, float | None]]]) -> Figure:
-    policies = list(next(iter(changes.values())))
+    places, policies = (list(dict.fromkeys(names)) for names in zip(*known, strict=True))
     with figures.style():
-        figure, axes = figures.panels(2, width=4.2, height=1.5 + 0.27 * len(changes))
+        figure, axes = figures.panels(2, width=4.2, height=1.5 + 0.27 * len(places))
         mesh = None
         for which, (ax, title) in enumerate(zip(axes, ("paper", "ours"), strict=True)):
-            cells = [[row[policy][which] for policy in policies] for row in changes.values()]
-            shade: Any = [[float("nan") if v is None else v for v in row] for row in cells]
+            values = [[known[at, policy][which] for policy in policies] for at in places]
+            shade: Any = [[float("nan") if v is None else v for v in row] for row in values]
             mesh = ax.imshow(shade, cmap=figures.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
-            for y, row in enumerate(cells):
+            for y, row in enumerate(values):
                 for x, v in enumerate(row):
                     said = "–" if v is None else f"{v:+.1f}"
                     strong = v is not None and abs(v) > 0.6 * SHADE
@@ -187,47 +200,76 @@ def _draw_map(changes: dict[str, dict[str, tuple[float, float | None]]]) -> Figu
                     ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)
             ax.set_title(title, loc="left")
             ax.set_xticks(range(len(policies)), policies, rotation=40, ha="right")
-            ax.set_yticks(range(len(changes)), list(changes) if not which else [])
+            ax.set_yticks(range(len(places)), places if not which else [])
             ax.grid(False)
         assert mesh is not None
         figure.colorbar(mesh, ax=axes, extend="both", label="percentage points from ProCo")
     return figure
 
 
-POLICIES = (
-    ("native", 0.0),
-    *((name, beta) for name in ("temperature", "preserve", "angular") for beta in (0.0, 0.5)),
-)
+OBJECTIVES = ("contrastive", "joint")
+# By realization, the colours of reports; dashed at beta = 0.5.
+COLOURS = {
+    "native": figures.GREY,
+    "temperature": figures.ORANGE,
+    "preserve": figures.GREEN,
+    "angular": figures.BLUE,
+}
+POLICIES = {
+    "native": ("native", 0.0),
+    **{f"{name} {beta:g}": (name, beta) for name in list(COLOURS)[1:] for beta in (0.0, 0.5)},
+}
+FOLLOWED = {"intercept_drift": "mean |intercept drift|", "gradient_error": "gradient error (%)"}
 
 
 def trajectory(evidence: Evidence) -> Outcome:
     """fig:c10-trajectory: intercept drift and leading-gradient error, IF 50, uniform prior."""
-    lines: dict[str, dict[str, list[float]]] = {}
-    for realization, beta in POLICIES:
-        config = control_config("c10-if50-u", "contrastive")
-        known = evidence.records.seeds(config, realization, beta)
-        found = next((r["trajectory"] for r in known.values() if "trajectory" in r), None)
-        if found is not None:
-            lines[realization if realization == "native" else f"{realization} {beta:g}"] = found
+    cells, parts = [], {}
+    shown: dict[str, dict[str, dict[str, Course]]] = {objective: {} for objective in OBJECTIVES}
+    for name, policy in POLICIES.items():
+        for objective, lines in shown.items():
+            config = control_config("c10-if50-u", objective)
+            known = evidence.records.seeds(config, *policy)
+            found = {key: course for key in FOLLOWED if (course := Course.of(known, key))}
+            parts[f"{objective}, {name}"] = len(found) == len(FOLLOWED)
+            if found:
+                lines[name] = found
+            for key, what in FOLLOWED.items():
+                ours = found[key].at(config.epochs) if key in found else None
+                column = f"{objective}, {what}"
+                cells.append(unprinted(name, column, ours, 3, wanted(config, *policy)))
+    lines = {objective: own for objective, own in shown.items() if own}
+    notes = [
+        "The paper does not say of which training objective its trajectories are: ours are of "
+        "both. Numbers in the table are of the last epoch."
+    ]
+    for objective, own in lines.items():
+        drifts = {name: own.get(name, {}).get("intercept_drift") for name in POLICIES}
+        notes.append(f"{objective.capitalize()}: {seeds_of(drifts)}.")
+    drawings: dict[str, Callable[[], Figure]] = {}
+    if lines:
+        drawings["trajectory"] = lambda: _draw_courses(lines)
+    return Outcome(cells, drawings=drawings, parts=parts, notes=notes)
 
-    def draw() -> Figure:
-        with figures.style():
-            figure, axes = figures.panels(2)
-            for name, found in lines.items():
-                dash = "--" if name.endswith("0.5") else "-"
-                for ax, key in zip(axes, ("intercept_drift", "gradient_error"), strict=True):
-                    ax.plot(found["epoch"], found[key], dash, label=name)
-            axes[0].set_ylabel("mean |intercept drift|")
-            axes[0].set_yscale("symlog", linthresh=1e-3)
-            axes[1].set_ylabel("leading gradient error (%)")
-            for ax in axes:
+
+def _draw_courses(shown: Mapping[str, Mapping[str, Mapping[str, Course]]]) -> Figure:
+    """A row of panels an objective."""
+    with figures.style():
+        figure, axes = figures.panels(2, len(shown))
+        for i, (objective, lines) in enumerate(shown.items()):
+            for ax, (key, what) in zip(axes[2 * i :], FOLLOWED.items(), strict=False):
+                for name, own in lines.items():
+                    dash = "--" if name.endswith("0.5") else "-"
+                    if key in own:
+                        own[key].draw(ax, dash, COLOURS[POLICIES[name][0]], name)
+                ax.set_ylabel(what)
                 ax.set_xlabel("epoch")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0], columns=4)
-        return figure
-
-    drawings: dict[str, Callable[[], Figure]] = {"trajectory": draw} if lines else {}
-    return Outcome(drawings=drawings, parts={"trajectories": bool(lines)})
+                ax.set_title(objective, loc="left")
+            axes[2 * i].set_yscale("symlog", linthresh=1e-3)
+        figures.letter(axes)
+        fullest = max(range(len(shown)), key=lambda i: len(axes[2 * i].lines))
+        figures.legend_below(figure, axes[2 * fullest], columns=4)
+    return figure
 
 
 UNIFORM = tuple(name for name in TABLES if name.endswith("u"))
@@ -239,9 +281,10 @@ MAPS = {
 }
 
 
-def _plans(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Native and beta = 0 under the frequency prior are in main and joint."""
-    return ("main", "joint", "controls") if set(names) & set(FREQUENCY) else ("controls",)
+def _plans(names: tuple[str, ...], objectives: Sequence[str] = OBJECTIVES) -> tuple[str, ...]:
+    """Native and beta = 0 under the frequency prior are in main and joint, by objective."""
+    others = {"contrastive": "main", "joint": "joint"} if set(names) & set(FREQUENCY) else {}
+    return (*(others[objective] for objective in objectives if others), "controls")
 
 
 def _title(name: str) -> str:
@@ -255,7 +298,10 @@ ARTEFACTS = (
         for name in TABLES
     ),
     *(
-        Artefact(name, f"fig:{name}", title, partial(change_map, names, objective), _plans(names))
+        Artefact(
+            *(name, f"fig:{name}", title, partial(change_map, names, objective)),
+            _plans(names, (objective,)),
+        )
         for name, (names, objective, title) in MAPS.items()
     ),
     Artefact(

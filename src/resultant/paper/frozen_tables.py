@@ -152,12 +152,14 @@ def frozen_table(name: str, evidence: Evidence) -> Outcome:
             seeds = wanted(trained_as(condition))
         for (column, read), shown in zip(columns.items(), texts, strict=True):
             own, others = (
-                [v for s in by_seed.values() if (v := read(s)) is not None] for by_seed in found
+                {seed: v for seed, s in by_seed.items() if (v := read(s)) is not None}
+                for by_seed in found
             )
-            ours, other, paper = Value.of(own), Value.of(others), printed(shown)
+            ours, other = (Value.of([*by_seed.values()]) for by_seed in (own, others))
+            paper = printed(shown)
             cells.append(Cell(row, column, paper, ours, foreign(condition), wanted=seeds))
             if read is CHANGE and own:
-                changes.append(Change(row, "Pure Angular - native", float(shown), tuple(own)))
+                changes.append(Change(row, "Pure Angular - native", float(shown), own))
             if ours is not None and other is not None:
                 apart[column] = max(apart[column], abs(ours.mean - other.mean))
     said = ", ".join(f"{column} {gap:.2g}" for column, gap in apart.items())

@@ -15,17 +15,18 @@ from resultant.frozen import Decisions, FrozenSpace, Policy
 from resultant.paper import advice
 from resultant.paper.advice import Effects, Reach, Sentence
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
-from resultant.paper.controls import control_config
+from resultant.paper.control_claims import uniform_changes
 from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence, foreign
 from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval, over_queries, over_seeds, over_settings
 from resultant.paper.networks import Reader, at_path, by_place, less, on_grid, pooled
 from resultant.paper.plan import EDITED, controlled, missing, plan, stronger_views
-from resultant.paper.records import dig, paired
+from resultant.paper.records import paired
 from resultant.paper.rules import by_network
 from resultant.paper.summary import BETAS, SPACES
-from resultant.paper.training import CHANGES, angular_training, of_cifar
+from resultant.paper.training import COLUMNS, angular_training
+from resultant.paper.training_claims import columns_less
 from resultant.presets import TrainConfig
 
 GAMMAS = (-1.0, 0.0, 1.0)
@@ -148,20 +149,8 @@ def _added(
                 for kind in (("angular", beta), ("native", 0.0))
             )
             which = name.format(beta=beta)
-            found[f"{which}{space}"] = over_seeds(paired(after, native))
+            found[f"{which}{space}"] = over_seeds([*paired(after, native).values()])
     return {place: i for place, i in found.items() if i is not None}
-
-
-def _probes(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """Mean accuracies (%) of direct temperature and native where the paper's failed."""
-    config, found = controlled("cifar100", 10, prior=0.0), {}
-    for space in SPACES:
-        path = f"probes.long_tail.{space}.accuracy"
-        for name in ("temperature", "native"):
-            known = [dig(r, path) for r in evidence.records.trainings(config, name)]
-            if values := [100 * v for v in known if v is not None]:
-                found.setdefault(space, {})[name] = fmean(values)
-    return {space: own for space, own in found.items() if len(own) == 2}
 
 
 def _failures(evidence: Evidence) -> str:
@@ -180,19 +169,19 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
     here = [condition for condition in CONDITIONS if not foreign(condition)]
     frozen = "" if all(evidence.frozen(c, s) for c in here for s in SPACES) else "main"
     native, changes = networks["PA - native"], angular_training(evidence)
-    by_realization = {
-        name: i
-        for name, what in zip(EDITED, CHANGES, strict=True)
-        if (i := over_settings(by_network(of_cifar(changes, what)))) is not None
+    by_column = {
+        name: over_settings(by_network(columns_less(column, COLUMNS[0], evidence, changes)))
+        for name, column in zip(EDITED, COLUMNS[1:], strict=True)
     }
+    by_realization = {name: i for name, i in by_column.items() if i is not None}
     main = "" if all(c.differences for c in changes.changes if "CIFAR" in c.row) else "main"
     swept = [beta for beta in BETAS if beta != 1]
     by_beta = _added(evidence, controlled("cifar100", 100), swept, "beta {beta:g} ")
     views = _added(evidence, stronger_views())
-    uniform: dict[str, Interval] = {}
-    for imbalance in (50, 100):
-        config = control_config(f"c10-if{imbalance}-u", "contrastive")
-        uniform |= _added(evidence, config, name=f"CIFAR-10 IF {imbalance} ")
+    uniform = {
+        f"CIFAR-10 {imbalance} {space}": i
+        for (imbalance, space), i in uniform_changes(evidence, "long_tail").items()
+    }
     statistics = [c for c in trained(evidence) if c.what.endswith("ProCo's")]
     estimated = _tested(statistics)
     kappas = {
@@ -245,14 +234,15 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
             ),
         ],
         "When not to": [
-            advice.trained(
+            advice.avoid(
                 "Pure Angular under a uniform prior",
-                "Training with Pure Angular under a uniform prior",
+                "train with Pure Angular under a uniform prior",
                 uniform,
+                "the frequency prior",
                 "tab:c10-if50-u, tab:c10-if100-u",
                 "" if len(uniform) == 2 * len(SPACES) else "controls",
             ),
-            advice.failure(Trainings.of(evidence), _probes(evidence), _failures(evidence)),
+            advice.failure(Trainings.of(evidence), _failures(evidence)),
             advice.confidence(networks[NLL], frozen),
             advice.restraint(reaches),
         ],

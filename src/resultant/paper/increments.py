@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant.classes import ClassState
 from resultant.gain import realize
-from resultant.geometry import loss_gradient, stacked_relative_error
+from resultant.geometry import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.stack import Stack
 
 # sec:historical-power-temperature: the strengths beside native.
@@ -35,12 +35,14 @@ def gradient_increments(
     r"""What fig:training-gain shows of one state: how the gradients of queries ``z`` [n, p] change
     from the native policy to each strength of `POWERS`, exactly and by leading scores.
 
-    An increment is that of all tangent gradients stacked, a vector of n p numbers, and
-    ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength. The paper
-    does not say on which plane it projects them: ``increment_plane`` is the one through zero that
-    is nearest to all four in least squares. It has the ``share`` of their squared lengths that is
-    in it, and by strength the points ``exact`` and ``leading`` in its principal axes, so turned
-    that the exact one has x >= 0 for the increased strength, and y >= 0 for the reduced one.
+    An increment is that of all tangent gradients stacked, a vector of n p numbers.
+    ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, and
+    ``mean_increment_error`` the mean over queries of the same for one query: the paper's "mean
+    relative error" may be either. It does not say on which plane it projects increments:
+    ``increment_plane`` is the one through zero that is nearest to all four in least squares. It has
+    the ``share`` of their squared lengths that is in it, and by strength the points ``exact`` and
+    ``leading`` in its principal axes, so turned that the exact one has x >= 0 for the increased
+    strength, and y >= 0 for the reduced one.
     Empty where a class has gain zero, of which there is no power, or all have the same.
     """
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
@@ -62,6 +64,7 @@ def gradient_increments(
     points = points * torch.where(fixed < 0, -1.0, 1.0)
     return {
         "increment_error": {n: stacked_relative_error(*change) for n, change in changes.items()},
+        "mean_increment_error": {n: mean_relative_error(*change) for n, change in changes.items()},
         "increment_plane": {
             "share": float(size[:2].sum() / size.sum()),
             **{

@@ -34,6 +34,13 @@ class Interval(NamedTuple):
             return None
         return int(self.low > 0) - int(self.high < 0)
 
+    @property
+    def times(self) -> float | None:
+        """How many times as wide it might be and still leave zero out, None without one."""
+        if self.low is None or self.high is None or self.high == self.low:
+            return None
+        return 2 * abs(self.mean) / (self.high - self.low)
+
     def said(self, digits: int = 2, sign: bool = True) -> str:
         """The mean and, in brackets, the ends."""
         form = f"{'+' if sign else ''},.{digits}f"
@@ -92,6 +99,29 @@ def over_settings(differences: Sequence[Sequence[float]]) -> Interval | None:
     reach = float(t.ppf(1 - SIGNIFICANCE / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
     return Interval(mean, mean - reach, mean + reach, n, True, p)
+
+
+def over_alike(
+    differences: Sequence[float],
+    others: Sequence[Sequence[float]],
+    level: float = SIGNIFICANCE,
+) -> Interval | None:
+    """The mean of paired differences over seeds, of a single one too: the variance over seeds is
+    taken to be one with that of the same difference in ``others``, and is pooled over all of them.
+    No interval where none of them has two seeds, or nothing varies."""
+    from scipy.stats import t
+
+    if not differences:
+        return None
+    mean, known = statistics.fmean(differences), [d for d in (differences, *others) if len(d) > 1]
+    if all(map(equal, known)):
+        return Interval(mean, None, None, len(differences), True)
+    freedom = sum(len(d) - 1 for d in known)
+    variance = sum((len(d) - 1) * statistics.variance(d) for d in known) / freedom
+    error = math.sqrt(variance / len(differences))
+    reach = float(t.ppf(1 - level / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(mean) / error, freedom))
+    return Interval(mean, mean - reach, mean + reach, len(differences), True, p)
 
 
 def resampled(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from resultant.data.longtail import long_tail_counts
 from resultant.paper.records import Records, dig
 from resultant.presets import Run, TrainConfig, preset
-from resultant.records import identity, read_lines
+from resultant.records import Record, identity
 from resultant.train import STACK
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular")
@@ -127,8 +127,10 @@ def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 
 
 def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # The same runs are in power, with their analysis.
     for dataset in SETS:
-        yield PlannedJob(f"{dataset}-if100", official(dataset, 100), _runs(("native",), seeds))
+        runs = _runs(("native",), seeds)
+        yield PlannedJob(f"{dataset}-if100", official(dataset, 100), runs, analyzed=())
 
 
 def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -189,12 +191,26 @@ def plan(name: str) -> Plan:
     return PLANS[name]
 
 
+def _whole(record: Record, job: PlannedJob, run: Run) -> bool:
+    """Whether a record has what a job asks of a run."""
+    asked = {
+        "analysis": run.realization in job.analyzed,
+        "ended": run.realization in job.ended,
+        "trajectory": bool(job.gradient_epochs),
+    }
+    # A plan leaves out the probes of the balanced set where it has not all of its images.
+    pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
+    there = all(part in record for part, needed in asked.items() if needed)
+    return there and pools <= record.get("probes", {}).keys()
+
+
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
-    """The jobs of which a run has no record, or not all of it, with such runs alone."""
+    """The jobs of which a run has no record, or not all of it, with such runs alone. Whichever
+    plan left a record, it counts."""
 
     def known(job: PlannedJob, run: Run) -> bool:
         record = records.seeds(job.config, run.realization, run.beta).get(run.seed)
-        return record is not None and (run.realization not in job.ended or "ended" in record)
+        return record is not None and _whole(record, job, run)
 
     left = (
         replace(job, runs=tuple(run for run in job.runs if not known(job, run))) for job in jobs
@@ -256,7 +272,8 @@ def said(minutes: float) -> str:
 def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
     """What jobs cost, in a line."""
     views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
-    jobs_and_runs = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}, {runs} runs"
+    both = ((len(jobs), "job"), (runs, "run"))
+    jobs_and_runs = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in both)
     return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {said(pace.minutes(jobs))}"
 
 
@@ -271,14 +288,26 @@ def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[st
     return lines
 
 
+def unfinished(results: Path) -> set[str]:
+    """The plans that have something left, by the records of a folder."""
+    records = Records.read(results)
+    return {name for name, plan in PLANS.items() if missing(plan.jobs(), records)}
+
+
 def standing(results: Path) -> list[tuple[str, str, str, str]]:
     """Where plans stand, by the records of a folder: name, what it is for, how many of its runs
-    have records, and what is left with the time that takes."""
-    pace, rows = Pace.of(Records.read(results)), []
+    have their records, whole or in part, and what is left with the time that takes."""
+    records, rows = Records.read(results), []
+    pace = Pace.of(records)
     for plan in PLANS.values():
         jobs = plan.jobs()
-        left = missing(jobs, Records(read_lines(results / f"{plan.name}.jsonl")))
+        left = missing(jobs, records)
         runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
-        cost = estimate(left, pace) if left else "nothing"
-        rows.append((plan.name, plan.title, f"{runs - lacking} of {runs}", cost))
+        in_part = sum(
+            run.seed in records.seeds(job.config, run.realization, run.beta)
+            for job in left
+            for run in job.runs
+        )
+        done = f"{runs - lacking} of {runs}" + (f", {in_part} in part" if in_part else "")
+        rows.append((plan.name, plan.title, done, estimate(left, pace) if left else "nothing"))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +75,17 @@ class Records:
 
 
 def dig(record: Any, path: str) -> float | None:
-    """The number at the end of a dotted path, None where there is none."""
+    """The finite number at the end of a dotted path, None where there is none."""
     for part in path.split("."):
         record = record.get(part) if isinstance(record, Mapping) else None
-    return float(record) if isinstance(record, (int, float)) else None
+    return float(record) if isinstance(record, (int, float)) and isfinite(record) else None
 
 
-def paired(after: Mapping[int, float], before: Mapping[int, float]) -> tuple[float, ...]:
-    """The differences over the seeds that both have."""
-    return tuple(after[seed] - before[seed] for seed in after if seed in before)
+def paired(after: Mapping[int, float], before: Mapping[int, float]) -> dict[int, float]:
+    """The differences by seed, of the seeds that both have."""
+    return {seed: after[seed] - before[seed] for seed in after if seed in before}
 
 
-def _fullness(record: Record) -> tuple[bool, bool, int]:
-    return "ended" in record, "analysis" in record, len(record.get("probes", {}))
+def _fullness(record: Record) -> tuple[bool | int, ...]:
+    whole = ("ended", "analysis", "trajectory")
+    return *(part in record for part in whole), len(record.get("probes", {}))

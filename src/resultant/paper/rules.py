@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from resultant.paper.artefact import SIGNIFICANCE, Change, Value, said_p
 from resultant.paper.intervals import over_settings
@@ -47,6 +48,13 @@ def reaching(
     single = span([v for values in places for v in values], digits, scale, sign)
     said = f"{span(means, digits, scale, sign)}; {counted(map(len, places))}"
     return f"{said}, single networks {single}"
+
+
+def spared(times: float) -> str:
+    """That intervals leave zero out unless their sd is so many times what it is taken for."""
+    if times <= 1:
+        return "not all leave zero out"
+    return f"they leave zero out unless that sd is {times:.1f} times as large"
 
 
 def within(
@@ -96,16 +104,16 @@ def seen(changes: Sequence[Change]) -> tuple[int, int]:
 
 
 def by_network(changes: Sequence[Change]) -> list[list[float]]:
-    """The differences of each setting, one a network: readouts of the same networks averaged.
-    Settings some of whose readouts lack are left out."""
-    settings: dict[str, list[Change]] = {}
-    for change in changes:
-        settings.setdefault(change.row.rpartition(", ")[0] or change.row, []).append(change)
-    return [
-        [statistics.fmean(pair) for pair in zip(*(c.differences for c in own), strict=True)]
+    """The differences of each setting, one a network: readouts of the same networks averaged, over
+    the seeds that all readouts of the setting have. Settings without one in common are left out."""
+    settings: dict[str, list[Mapping[int, float]]] = {}
+    for c in changes:
+        settings.setdefault(c.row.rpartition(", ")[0] or c.row, []).append(c.by_seed)
+    found = [
+        [statistics.fmean(d[seed] for d in own) for seed in own[0] if all(seed in d for d in own)]
         for own in settings.values()
-        if len({len(c.differences) for c in own}) == 1 and own[0].differences
     ]
+    return [differences for differences in found if differences]
 
 
 def whole(changes: Sequence[Change]) -> str:
@@ -120,12 +128,10 @@ def whole(changes: Sequence[Change]) -> str:
 
 def borne_out(changes: Sequence[Change]) -> bool | None:
     """Whether changes have the signs that are printed; `BORNE_OUT` is the rule."""
-    toward = [
-        Change(
-            c.row, "", None, tuple(math.copysign(1.0, c.paper or 0.0) * d for d in c.differences)
-        )
-        for c in changes
-    ]
+    toward = []
+    for c in changes:
+        sign = math.copysign(1.0, c.paper or 0.0)
+        toward.append(replace(c, by_seed={seed: sign * d for seed, d in c.by_seed.items()}))
     pooled = over_settings(by_network(toward))
     sure = pooled is not None and pooled.p is not None and pooled.p < SIGNIFICANCE
     mean = pooled.mean if pooled is not None and sure else 0.0

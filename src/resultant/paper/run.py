@@ -34,7 +34,7 @@ from resultant.paper.plan import (
 )
 from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summaries, summarize_state
-from resultant.records import Record, append, read_lines
+from resultant.records import Record, append
 from resultant.train import STACK, Job, Progress, Trained, train_cifar
 
 Say = Callable[[str], object]
@@ -47,7 +47,9 @@ TRAJECTORY = (
     "applied_gain_sd",
     "intercept_drift",
     "gradient_error",
+    "mean_gradient_error",
     "increment_error",
+    "mean_increment_error",
     "increment_plane",
 )
 
@@ -72,11 +74,13 @@ def run_plan(
     dry_run: bool = False,
     say: Say = print,
 ) -> int:
-    """Train the runs of a plan that have no record in ``results/NAME.jsonl``; how many jobs remain.
+    """Train the runs of a plan that lack a record, or a part of it, in the folder ``results``, and
+    add theirs to ``results/NAME.jsonl``; how many jobs remain.
 
-    ``only`` names jobs of the plan; networks and checkpoints go to ``out/NAME/JOB``. A call that
-    was killed, or whose ``minutes`` were over, is taken up by the next one. ``dry_run`` says what
-    would be trained and how long it takes, and does not look for images.
+    Records of other plans count: no run is trained twice. ``only`` names jobs of the plan; networks
+    and checkpoints go to ``out/NAME/JOB``. A call that was killed, or whose ``minutes`` were over,
+    is taken up by the next one. ``dry_run`` says what would be trained and how long it takes, and
+    does not look for images.
 
     Calls for different plans can share a device, one evaluating while another trains: ``beside``
     says how many others do, so that the times in these records are not taken for the device's own.
@@ -94,13 +98,13 @@ def run_plan(
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     wanted = [job for job in jobs if not only or job.name in only]
     path = Path(results) / f"{name}.jsonl"
-    own, pace = Records(read_lines(path)), Pace.of(Records.read(Path(results)))
-    left = missing(wanted, own)
+    records = Records.read(Path(results))
+    left, pace = missing(wanted, records), Pace.of(records)
     say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records")
     if left:
         say(f"left: {estimate(left, pace)} ({pace.said()})")
     if dry_run:
-        for line in outlook(wanted, own, pace):
+        for line in outlook(wanted, records, pace):
             say(line)
         return len(left)
     data = _images(left, data_root, say)
@@ -112,13 +116,13 @@ def run_plan(
         try:
             if done and time.monotonic() > end:
                 raise OutOfTimeError
-            records = run_job(job, data[job.config.dataset], folder, device, say=say, **options)
+            made = run_job(job, data[job.config.dataset], folder, device, say=say, **options)
         except OutOfTimeError:
             say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
             return len(left) - done
-        append(path, [{**record, "plan": name, "beside": beside} for record in records])
-        seconds = records[0]["whole_seconds"]
-        say(f"{job.name}: {len(records)} records in {path} after {seconds:.0f} s")
+        append(path, [{**record, "plan": name, "beside": beside} for record in made])
+        seconds = made[0]["whole_seconds"]
+        say(f"{job.name}: {len(made)} records in {path} after {seconds:.0f} s")
     return 0
 
 
@@ -162,7 +166,8 @@ def run_job(
 ) -> list[Record]:
     """Train a job and evaluate it: one record a run, with a frozen summary where one is read.
 
-    ``job_seconds`` of a record are those of the training loop, ``whole_seconds`` of all, here.
+    ``job_seconds`` of a record are those of the training loop, ``whole_seconds`` of all; of calls
+    that this one continues, those of epochs that were not lost.
     After the ``end``, of the monotonic clock, it stops at the next checkpoint.
     """
     began, said = time.monotonic(), [0.0]
@@ -192,11 +197,8 @@ def run_job(
     features = cifar_features(trained, data)
     records: list[Record] = evaluate_cifar(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
-    if trained.epochs:
-        share = trained.epochs / planned.config.epochs
-        for record in records:
-            views = _views(record, trained)
-            record["us_a_view"] = 1e6 * trained.seconds / (views * share)
+    for record in records:
+        record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
     for name, found in frozen_summaries(features, planned).items():
         by_run[name]["analysis"] = found
     for name, found in last_states(features, trained, planned).items():
@@ -205,7 +207,7 @@ def run_job(
         for name, found in trajectories(out / "metrics.jsonl", job.gradient_epochs).items():
             by_run[name]["trajectory"] = found
     for record in records:
-        record["whole_seconds"] = time.monotonic() - began
+        record["whole_seconds"] = trained.earlier + time.monotonic() - began
     return records
 
 

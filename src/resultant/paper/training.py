@@ -70,7 +70,7 @@ def _row(
     seeds = [0 if foreign(name) else wanted(config, r) for r in REALIZATIONS]
     shown = [printed(text) for text in texts]
     differences = [paired(after, values[0]) for after in values[1:]]
-    ours = [*(Value.of(list(v.values())) for v in values), Value.of(differences[-1])]
+    ours = [*(Value.of(list(v.values())) for v in values), Value.of([*differences[-1].values()])]
     cells = [
         Cell(title, column, paper, value, foreign(name), wanted=n)
         for column, paper, value, n in zip(

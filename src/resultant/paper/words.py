@@ -9,7 +9,7 @@ from typing import Any
 from resultant.paper.artefact import Artefact, Cell, Change, Claim, Outcome, Value, said_p
 from resultant.paper.inputs import MARK
 from resultant.paper.intervals import over_seeds
-from resultant.paper.plan import Pace, standing
+from resultant.paper.plan import Pace, standing, unfinished
 from resultant.paper.records import Records
 
 Rows = list[tuple[str, ...]]
@@ -30,9 +30,11 @@ number of ours without brackets is of one network. All seeds count, also where t
 planned. In claims n is the number of networks. The rules of the claims are ours, for the paper
 states none: they were set, and some of them changed, when numbers of ours were known. Changes are
 tested by a two-sided paired t test over seeds; in tables each by itself, with Student's interval
-beside it, in claims and in the guide with Holm's correction for their number.
+beside it, in claims and in the guide with Holm's correction for their number. Where a rule or the
+guide says so, differences of a single seed have the spread over seeds of the same ones under
+another prior, and signs in six settings a sign test.
 """
-PLAN_HEADINGS = ("plan", "what it trains", "runs with records", "left, and how long it takes")
+PLAN_HEADINGS = ("plan", "what it trains", "runs done", "left, and how long it takes")
 
 
 def read_as() -> str:
@@ -82,16 +84,17 @@ def _table(headings: Sequence[str], rows: Rows) -> str:
     return "\n".join("| " + " | ".join(c.replace("|", r"\|") for c in row) + " |" for row in lines)
 
 
-def listing(artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome]) -> Rows:
-    """Name, label and status of artefacts, and what would add to them."""
-    rows = []
+def listing(artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome], results: Path) -> Rows:
+    """Name, label and status of artefacts, and what would add to them: of their plans those that
+    have something left, by the records of a folder."""
+    rows, left = [], unfinished(results)
     for name, outcome in found.items():
         artefact = artefacts[name]
-        status, how = artefact.status(outcome), []
-        if status != "rerun":
-            how = [f"`resultant reproduce run {plan}`" for plan in artefact.plans]
-            how += [f"{artefact.foreign}, see below"] if artefact.foreign else []
-        rows.append((name, artefact.label, status, ", ".join(how)))
+        trainings, foreign = artefact.lacking(outcome)
+        plans = [plan for plan in artefact.plans if trainings and plan in left]
+        how = [f"`resultant reproduce run {plan}`" for plan in plans]
+        how += [f"{artefact.foreign}, see below"] if foreign and artefact.foreign else []
+        rows.append((name, artefact.label, artefact.status(outcome), ", ".join(how)))
     return rows
 
 
@@ -120,8 +123,9 @@ def plans_note(results: Path) -> str:
     """How what is left is run, and where the times come from."""
     pace = Pace.of(Records.read(results)).said()
     return (
-        "`resultant reproduce run PLAN` trains what has no record yet, and `--seeds 3 4 5` other "
-        "seeds than planned; a call that was stopped is taken up by the next one. Times are as "
+        "`resultant reproduce run PLAN` trains what has no record yet, or not all that the plan "
+        "keeps of a run, and `--seeds 3 4 5` other seeds than planned; records of other plans "
+        "count, and a call that was stopped is taken up by the next one. Times are as "
         f"{pace}."
     )
 
@@ -152,7 +156,8 @@ def markdown(
     ``results`` the folder of records."""
     parts = [HEAD.format(records=records), "## Artefacts\n"]
     headings = ("name", "label", "status", "what would add to it")
-    parts += [_table(headings, listing(artefacts, found)), plans_section(results), "## Claims\n"]
+    listed = listing(artefacts, found, results)
+    parts += [_table(headings, listed), plans_section(results), "## Claims\n"]
     parts.append(_table(HEADINGS, [claim_row(claim) for claim in told]))
     parts += [section(artefacts[name], outcome) for name, outcome in found.items()]
     parts += [foreign_section(artefacts), f"{MARK.format(made_from)}\n"]

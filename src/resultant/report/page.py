@@ -179,10 +179,12 @@ def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> st
     # The size is that of the page; the box keeps the proportions.
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    # matplotlib leaves a fill out where it is black, which is what is drawn without one.
+    svg = svg.replace("<svg", '<svg fill="currentColor"', 1)
     if enlarged is not None:
         widest = enlarged * 72 * figure.get_figwidth()
         svg = svg.replace("<svg", f'<svg style="max-width: {widest:.0f}px"', 1)
-    svg = svg.replace("#000000", "currentColor").replace("#e4e4e4", "var(--grid)")
+    svg = svg.replace(figures.BLACK, "currentColor").replace("#e4e4e4", "var(--grid)")
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", rf"\1{FONTS}", svg)
     own = re.sub(r"[^A-Za-z0-9-]", "-", prefix)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)

@@ -1,0 +1,169 @@
+"""What moves a probe: seeds, and rounding alone; and what pairing by seeds gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import sqrt
+from statistics import fmean, variance
+
+from resultant.paper.artefact import Cell, Change, Value, equal, said_p
+from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
+from resultant.paper.plan import EDITED, REALIZATIONS
+from resultant.paper.records import dig, paired
+from resultant.paper.rules import span
+from resultant.paper.summary import SPACES
+from resultant.records import identity, of_record
+
+# tab:angular-training.
+PRINTED_SEEDS = 3
+
+
+def pooled(values: Sequence[Value]) -> tuple[float, float]:
+    """The variance within cells and its degrees of freedom; half of these, for Encoder and
+    Projection are of one network."""
+    known = [(v.sd * v.sd, v.n - 1) for v in values if v.sd is not None]
+    freedom = sum(n for _, n in known)
+    return sum(n * variance for variance, n in known) / freedom, freedom / 2
+
+
+def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
+    """Our variance over seeds beside the printed one of ``cells`` of tab:angular-training, and that
+    of runs of one seed."""
+    from scipy.stats import f
+
+    known = [
+        (cell.ours, cell.paper.value._replace(n=PRINTED_SEEDS))
+        for cell in cells
+        if cell.ours and cell.ours.sd and cell.paper and cell.paper.value.sd
+    ]
+    if not known:
+        return
+    (ours, freedom), (paper, other) = (pooled(column) for column in zip(*known, strict=True))
+    p = _p(float(f.sf(ours / paper, freedom, other)))
+    printed = [v.sd for _, v in known if v.sd is not None]
+    each = ", ".join(f"{v.sd:.2f} for {sd:.2f}" for (v, _), sd in zip(known, printed, strict=True))
+    yield (
+        f"Spread itself: printed are {span(printed, 2)} points. Pooled over "
+        f"{_number(len(known), 'cell')} of tab:angular-training our variance over seeds is "
+        f"{ours / paper:.1f} times the printed one, a standard deviation of {sqrt(ours):.2f} "
+        f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
+        f"freedom, Encoder and Projection of a network counted once, p {p}); cell by cell {each}. "
+        "In ours a seed changes the initial network, the order of images and the views; what it "
+        "changes in the paper is not said."
+    )
+    again = twice(evidence)
+    if again:
+        moved = [100 * (b - a) for pairs in again.values() for a, b in pairs]
+        alone = sqrt(sum(d * d for d in moved) / (2 * len(moved)))
+        told = "; ".join(
+            f"{name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
+            for name, pairs in again.items()
+            for runs in (zip(*pairs, strict=True),)
+        )
+        yield (
+            f"Rounding moves a probe by {alone:.2f} points (standard deviation within a seed), and "
+            f"seeds, rounding included, by {sqrt(ours):.2f}. That is of "
+            f"{_number(len(again), 'run')} of tab:angular-training trained twice with one recipe "
+            "and seed, the second time with other fused kernels or more runs side by side, which "
+            "are to change rounding alone. Encoder / Projection, first of the record that was set "
+            f"aside: {told}."
+        )
+        yield from _unpaired(evidence)
+
+
+def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
+    """The runs of tab:angular-training of which there are two records, by name: the probes of both,
+    first those of the record that was set aside, in each space."""
+    known = {
+        identity(trained_as(condition), realization, 0.0)
+        for condition in CONDITIONS
+        for realization in REALIZATIONS
+    }
+    found: dict[str, list[tuple[float, float]]] = {}
+    for old in evidence.records.set_aside:
+        kind, config = of_record(old), old["config"]
+        new = evidence.records.by_kind[kind][old["seed"]]
+        name = f"{config['dataset']} IF {config['imbalance']:g} {old['realization']}"
+        for path in map(path_of, SPACES):
+            a, b = dig(old, path), dig(new, path)
+            if kind in known and a is not None and b is not None:
+                found.setdefault(f"{name} seed {old['seed']}", []).append((a, b))
+    return found
+
+
+def tie(evidence: Evidence) -> tuple[float, int]:
+    """The variance of paired changes of tab:angular-training, pooled, as a share of the sum of both
+    variances: 1 where a seed does not tie runs together. And how many changes have two seeds."""
+    apart, together, number = 0.0, 0.0, 0
+    for condition, space, edited in product(CONDITIONS, SPACES, EDITED):
+        after, before = (
+            evidence.records.values(trained_as(condition), name, 0.0, path_of(space))
+            for name in (edited, "native")
+        )
+        both = [seed for seed in after if seed in before]
+        if len(both) > 1:
+            freedom, number = len(both) - 1, number + 1
+            together += freedom * variance(paired(after, before).values())
+            apart += freedom * sum(variance(v[s] for s in both) for v in (after, before))
+    return (together / apart if apart else 1.0), number
+
+
+def _unpaired(evidence: Evidence) -> Iterator[str]:
+    """What pairing by seeds gains, and what all trainings say without it."""
+    found = []
+    for condition, space in product(CONDITIONS, SPACES):
+        config, path = trained_as(condition), path_of(space)
+        every = [
+            [100 * v for v in known if v is not None]
+            for name in ("angular", "native")
+            for known in ([dig(r, path) for r in evidence.records.trainings(config, name)],)
+        ]
+        after, before = (
+            evidence.records.values(config, name, 0.0, path) for name in ("angular", "native")
+        )
+        change = Change("", "", None, paired(after, before))
+        if all(every) and change.ours and [*map(len, every)] != [len(after), len(before)]:
+            n, d = " and ".join(str(len(v)) for v in every), fmean(every[0]) - fmean(every[1])
+            found.append(
+                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, p {_p(welch(*every))}; "
+                f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, p {_p(change.p_value)})"
+            )
+    share, number = tie(evidence)
+    if number:
+        gains = f"takes {100 * (1 - share):.0f} % off it" if share < 1 else "gains nothing"
+        yield (
+            f"Pairing by seeds: over {_number(number, 'change')} of tab:angular-training the "
+            f"variance of paired differences is {share:.2f} times the sum of both variances, so "
+            f"that pairing {gains}. Paired tests stay valid; but where rounding moves a probe as "
+            "much as seeds do, a seed hardly makes a pair of two runs, and records that were set "
+            "aside are draws as good as those that count."
+        )
+    if found:
+        yield (
+            "Pure Angular less ProCo on all trainings, those set aside too, unpaired (Welch's t "
+            f"test, each by itself): {'; '.join(found)}."
+        )
+
+
+def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """The two-sided p value, None where a spread is not known."""
+    from scipy.stats import ttest_ind
+
+    if min(len(a), len(b)) < 2 or (equal(a) and equal(b)):
+        return None
+    return float(ttest_ind(a, b, equal_var=False).pvalue)  # type: ignore[attr-defined]
+
+
+def _p(p: float | None) -> str:
+    said = said_p(p)
+    return said if p is None or said.startswith("<") else f"= {said}"
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}{'s' if n > 1 else ''}"
+
+
+def path_of(space: str, pool: str = "long_tail") -> str:
+    """Where a record has the accuracy of a probe."""
+    return f"probes.{pool}.{space}.accuracy"

@@ -1,0 +1,85 @@
+"""What is said of artefacts: how far they are rerun, and what would add to them."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import pytest
+
+from resultant.paper import ARTEFACTS, Evidence, Records, plan
+from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed
+from resultant.paper.plan import Plan, PlannedJob, controlled, standing, unfinished
+from resultant.paper.words import listing
+from resultant.presets import Run
+from resultant.records import append
+from training_records import record
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def test_status() -> None:
+    """What is there, what asks for trainings and what for data, in the number that it has."""
+    paper, ours = printed("86.28"), Value(86.0)
+    have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
+    away, begun = Cell("a", "b", paper, foreign=True), Cell("a", "b", paper, ours, wanted=3)
+    table = Artefact("t", "tab:t", "", lambda evidence: Outcome(), ("main",), "images")
+    figure = replace(table, plans=())
+    for artefact, cells, status, lacking in (
+        (table, [have], "rerun", (0, 0)),
+        (table, [have, away], "partly rerun (1 of 2; 1 needs data we may not ship)", (0, 1)),
+        (table, [have, away, away], "partly rerun (1 of 3; 2 need data we may not ship)", (0, 2)),
+        (table, [have, begun], "partly rerun (2 of 2, 1 with fewer seeds than planned)", (1, 0)),
+        (table, [have, none], "partly rerun (1 of 2)", (1, 0)),
+        (table, [none, away], "not run yet", (1, 1)),
+        (figure, [have, none], "partly rerun (1 of 2; 1 needs data we may not ship)", (0, 1)),
+        (figure, [none], "needs data we may not ship", (0, 1)),
+    ):
+        outcome = Outcome(cells)
+        assert artefact.status(outcome) == status and artefact.lacking(outcome) == lacking
+
+
+def test_listing_names_plans_that_have_something_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = (Run(), Run("angular"))
+    small = {
+        name: Plan(name, "", (0,), lambda seeds, own=own: iter([PlannedJob("job", *own)]))
+        for name, own in (
+            ("main", (controlled("cifar10", 100), runs)),
+            ("joint", (controlled("cifar10", 100, objective="joint"), runs)),
+        )
+    }
+    monkeypatch.setattr(plan, "PLANS", small)
+    paper = printed("86.28")
+    have, none = Cell("a", "b", paper, Value(86.0)), Cell("a", "b", paper)
+    away = replace(none, foreign=True)
+    table = Artefact("t", "tab:t", "", lambda evidence: Outcome(), ("main", "joint"), "images")
+
+    def named(*cells: Cell) -> str:
+        ((*_, how),) = listing({"t": table}, {"t": Outcome(cells)}, tmp_path)
+        return how
+
+    both = "`resultant reproduce run main`, `resultant reproduce run joint`"
+    assert named(have, none) == both
+    probes = {"long_tail": {}, "balanced": {}}
+    config = controlled("cifar10", 100)
+    made = [record(config, *astuple(run), probes=probes, analysis={}) for run in runs]
+    append(tmp_path / "any.jsonl", made[:1])
+    assert named(have, none) == both
+    append(tmp_path / "any.jsonl", made)
+    assert named(have, none) == "`resultant reproduce run joint`"
+    assert named(have, none, away) == "`resultant reproduce run joint`, images, see below"
+    # No training adds to what lacks nothing but data, and nothing to what is there.
+    assert named(have, away) == "images, see below"
+    assert named(have) == ""
+
+
+def test_listing_of_the_records() -> None:
+    """Nothing that is complete in results/ is to be run again."""
+    left = {row[0] for row in standing(RESULTS) if row[3] != "nothing"}
+    assert left == unfinished(RESULTS) and "main" not in left
+    records = Evidence(Records.read(RESULTS))
+    made = {name: ARTEFACTS[name].compute(records) for name in ("angular-training", "c10-if10-f")}
+    for *_, how in listing(ARTEFACTS, made, RESULTS):
+        assert "run main" not in how
