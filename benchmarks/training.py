@@ -171,6 +171,9 @@ class Synthetic:
         self.labels = torch.randint(DATASETS[config.dataset].num_classes, (1, config.batch_size))
         self.labels = self.labels.to(device)
 
+    def digest(self) -> str:
+        return "synthetic"
+
     def draw(self, epoch: int) -> list[torch.Tensor]:
         return []
 

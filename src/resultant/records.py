@@ -43,6 +43,11 @@ def of_record(record: Mapping[str, Any]) -> str:
     return identity(record["config"], record["realization"], record["beta"])
 
 
+def run_of(record: Mapping[str, Any]) -> tuple[str, int]:
+    """What records of the same run, and of no other, have in common."""
+    return of_record(record), record["seed"]
+
+
 def read_folder(folder: Path) -> list[Record]:
     """The records of all ``*.jsonl`` of a folder; none if it is not there."""
     return [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
@@ -55,7 +60,8 @@ def read_lines(path: Path) -> list[Record]:
         where = f"at {path}:{number}"
         try:
             record = json.loads(line)
-            of_record(record), record["seed"], float(record["beta"])
+            run_of(record)
+            float(record["beta"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"expected a record {where}, got {line[:80]!r}") from None
         require_values(record, where)
@@ -105,10 +111,10 @@ def append(path: Path, records: Sequence[Record]) -> None:
     What was known of the same training, by the seconds it took, stays where a new record is silent:
     a job that is found done is not evaluated again by every call.
     """
-    lines = {(of_record(r), r["seed"]): r for r in records}
+    lines = {run_of(r): r for r in records}
     kept = []
     for old in read_lines(path):
-        new = lines.get(run := (of_record(old), old["seed"]))
+        new = lines.get(run := run_of(old))
         if new is None:
             kept.append(old)
         elif "job_seconds" in new and new["job_seconds"] == old.get("job_seconds"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from resultant.data.lists import DATASETS
 from resultant.probe import ProbeConfig, main_encoder
-from resultant.records import Record, of_record, read_lines, require_values
+from resultant.records import Record, read_lines, require_values, run_of
 
 
 def read_brought(paths: Sequence[Path]) -> list[Record]:
@@ -20,11 +20,11 @@ def read_brought(paths: Sequence[Path]) -> list[Record]:
         if not path.is_file():
             raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
     trained = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
-    found = {(of_record(record), record["seed"]): record for record in trained}
+    found = {run_of(record): record for record in trained}
     for path in paths:
         if path.suffix != ".jsonl":
             record = read_probes(path)
-            known = found.setdefault((of_record(record), record["seed"]), record)
+            known = found.setdefault(run_of(record), record)
             known["probes"] = known.get("probes", {}) | record["probes"]
     return list(found.values())
 
@@ -39,7 +39,7 @@ def read_probes(path: Path) -> Record:
         whole = about["imbalance"] == 1 != about["config"]["imbalance"]
         pool = {"balanced" if whole else "long_tail": probes}
         record = {**about["run"], "config": about["config"], "probes": pool}
-        of_record(record), record["seed"]
+        run_of(record)
         protocol = _protocol(told)
     except (ValueError, KeyError, TypeError, AttributeError):
         rule = "expected what resultant probe --out writes of the features of a run"
