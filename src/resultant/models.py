@@ -263,12 +263,15 @@ class StackedResNet32(nn.Module):
 
 
 class CosineClassifier(nn.Module):
-    """Logits ``scale * cos(w_c, x)``, without bias."""
+    """Logits ``scale * cos(w_c, x)``, without bias.
+
+    Class vectors begin with length one, as in ProCo's public code: the length is no part of the
+    logits, but says how far a step turns them.
+    """
 
     def __init__(self, i: int, num_classes: int, scale: float = 30.0) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_classes, i))
-        nn.init.xavier_uniform_(self.weight)
+        self.weight = nn.Parameter(F.normalize(torch.empty(num_classes, i).uniform_(-1, 1), dim=-1))
         self.scale = scale
 
     def forward(self, x: Tensor) -> Tensor:
