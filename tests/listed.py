@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor
+
+from resultant.data.lists import ListedDataset
 
 SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
 
@@ -38,6 +42,14 @@ def write_images(root: Path) -> None:
                 Image.fromarray((colours[label] + noise).astype(np.uint8)).save(path)
                 lines.append(f"{path.relative_to(root)} {label}\n")
         (root / f"ImageNet_LT_{split}.txt").write_text("".join(lines))
+
+
+def scaled(views: Tensor, about: ListedDataset) -> Tensor:
+    """What a network reads of uint8 views [..., 3, S, S], as torchvision makes it."""
+    from torchvision.transforms.v2 import Compose, Normalize, ToDtype
+
+    steps = [ToDtype(torch.float32, scale=True), Normalize(list(about.mean), list(about.std))]
+    return Compose(steps)(views)
 
 
 def options(**changes: object) -> list[str]:

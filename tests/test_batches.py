@@ -10,8 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from listed import scaled
 from resultant.augment import MEAN, STD, ClassificationView, ContrastiveView
-from resultant.batches import CifarBatches, LoadedBatches
+from resultant.batches import CifarBatches, LoadedBatches, normalized
+from resultant.data.lists import DATASETS
 from resultant.presets import Run
 from resultant.train import Job, train_cifar
 from tiny_cifar import tiny_cifar, tiny_config
@@ -160,7 +162,7 @@ def test_refused(images: Tensor) -> None:
 
 
 class OneLoader:
-    """A loader of views [N, V, 3, S, S] that tell image, view and epoch."""
+    """A loader of views uint8 [N, V, 3, S, S] that tell image, view and epoch."""
 
     epoch = -1
 
@@ -173,21 +175,34 @@ class OneLoader:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for step in range(2):
             index = torch.arange(4) + 4 * step
-            told = 100 * self.epoch + 10 * torch.arange(3) + index[:, None]
-            views = told[:, :, None, None, None].expand(4, 3, 3, 2, 2).float()
+            told = 50 * self.epoch + 10 * torch.arange(3) + index[:, None]
+            views = told[:, :, None, None, None].expand(4, 3, 3, 2, 2).to(torch.uint8)
             yield views, index % 3, index
 
 
 def test_loaded() -> None:
     """View by view, with a run axis for the labels."""
-    made = LoadedBatches(OneLoader(), torch.device("cpu"))  # type: ignore[arg-type]
+    about, loader = DATASETS["inaturalist18"], OneLoader()
+    made = LoadedBatches(loader, about, torch.device("cpu"))  # type: ignore[arg-type]
     assert made.steps == 2
-    for epoch in (5, 2):
+    for epoch in (4, 1):
         made.load(made.draw(epoch))
         for step in range(2):
             views, labels = made.batch()
             index = torch.arange(4) + 4 * step
-            expected = 100 * epoch + torch.cat([index, index + 10, index + 20])
-            assert views.shape == (12, 3, 2, 2)
-            assert torch.equal(views[:, 0, 0, 0], expected.float())
+            told = 50 * epoch + torch.cat([index, index + 10, index + 20])
+            expected = told.to(torch.uint8)[:, None, None, None].expand(12, 3, 2, 2)
+            torch.testing.assert_close(views, scaled(expected, about), rtol=0, atol=2e-6)
             assert torch.equal(labels, (index % 3)[None])
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_normalized(name: str) -> None:
+    """Every grey level of every channel is what torchvision makes of it, and float32 as the
+    network reads it."""
+    about = DATASETS[name]
+    levels = torch.arange(256, dtype=torch.uint8).view(2, 2, 1, 8, 8).expand(2, 2, 3, 8, 8)
+    found = normalized(levels, about, torch.device("cpu"))
+    expected = scaled(levels, about).transpose(0, 1).flatten(0, 1)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from PIL import Image
 
 from listed import image_files
 from resultant import _ranks
+from resultant.batches import normalized
 from resultant.data import images
-from resultant.data.lists import ImageList
+from resultant.data.lists import DATASETS, ImageList
 
-MEAN, STD, SIZE = (0.466, 0.471, 0.380), (0.195, 0.194, 0.192), 24
+MEAN, SIZE = (0.466, 0.471, 0.380), 24
 
 
 def dataset(folder: Path, number: int = 13, seed: int = 4) -> images.ViewDataset:
@@ -24,8 +26,8 @@ def dataset(folder: Path, number: int = 13, seed: int = 4) -> images.ViewDataset
     listed = ImageList(
         tuple(str(folder / n) for n in names), torch.arange(number) % 3, num_classes=3
     )
-    contrastive = images.contrastive_view(MEAN, STD, SIZE)
-    views = [contrastive, contrastive, images.classification_view(MEAN, STD, SIZE)]
+    contrastive = images.contrastive_view(SIZE)
+    views = [contrastive, contrastive, images.classification_view(MEAN, SIZE)]
     return images.ViewDataset(listed, views, seed)
 
 
@@ -50,7 +52,7 @@ def test_any_number_of_workers_gives_the_same_images(tmp_path: Path) -> None:
     resumed = images.loader(data, 4, train=True, epoch=1, workers=0)
     assert equal([list(batch) for batch in resumed], first[1])
     views, labels, indices = first[0][0]
-    assert views.shape == (4, 3, 3, SIZE, SIZE) and views.dtype == torch.float32
+    assert views.shape == (4, 3, 3, SIZE, SIZE) and views.dtype == torch.uint8
     assert (labels == indices % 3).all() and len(first[0]) == 3
     # Views, epochs, images and seeds all differ.
     assert not torch.equal(views[:, 0], views[:, 1])
@@ -94,18 +96,39 @@ def test_the_global_generators_go_on(tmp_path: Path) -> None:
 def test_evaluation_view_is_resize_and_centre(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     image = Image.fromarray(rng.integers(0, 256, (300, 400, 3), dtype=np.uint8))
-    found = images.evaluation_view(MEAN, STD)(image)
+    found = images.evaluation_view()(image)
     small = image.resize((341, 256), Image.Resampling.BILINEAR)
     left, top = round((341 - 224) / 2), (256 - 224) // 2
-    pixels = np.asarray(small.crop((left, top, left + 224, top + 224)), np.float64) / 255
-    expected = ((pixels - MEAN) / STD).transpose(2, 0, 1)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    expected = np.asarray(small.crop((left, top, left + 224, top + 224)))
+    assert np.array_equal(found.numpy(), expected.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_no_view_is_made_of_more_than_levels(name: str) -> None:
+    """Every augmentation is of PIL's images: uint8 views lose nothing before they are scaled."""
+    about = DATASETS[name]
+    views: list[Any] = [
+        images.contrastive_view(SIZE),
+        images.classification_view(about.mean, SIZE),
+        images.evaluation_view(SIZE),
+    ]
+    rng = np.random.default_rng(1)
+    image = Image.fromarray(rng.integers(0, 256, (40, 30, 3), dtype=np.uint8))
+    for index, view in enumerate(views * 8):
+        with images.item_randomness(0, 0, index):
+            made = image
+            for step in view.transforms[:-2]:
+                made = step(made)
+                assert isinstance(made, Image.Image) and made.mode == "RGB"
+        with images.item_randomness(0, 0, index):
+            found = normalized(view(image)[None, None], about, torch.device("cpu"))[0]
+        exact = (np.asarray(made, np.float64) / 255 - about.mean) / about.std
+        np.testing.assert_allclose(found.permute(1, 2, 0), exact, rtol=0, atol=2e-6)
 
 
 def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
     """Grey with probability .2, flipped with .5, jittered with .8: four deviations of 800 draws."""
-    # Grey levels, but for rounding.
-    view = images.contrastive_view((0, 0, 0), (1 / 255, 1 / 255, 1 / 255), 8)
+    view = images.contrastive_view(8)
     ramp = np.zeros((8, 64, 3), np.uint8)
     ramp[..., 0] = 100 + np.arange(64)
     ramp[..., 1], ramp[..., 2] = 60, 200
@@ -113,7 +136,7 @@ def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
     grey = flipped = plain = 0
     for index in range(800):
         with images.item_randomness(0, 0, index):
-            out = view(image).round().int()
+            out = view(image)
         grey += bool((out[0] == out[1]).all() and (out[1] == out[2]).all())
         plain += bool((out[1] == 60).all() and (out[2] == 200).all())
         flipped += bool(out[0, 0, 0] > out[0, 0, -1])
@@ -133,7 +156,7 @@ def test_modes_are_converted_and_broken_images_named(tmp_path: Path) -> None:
     Image.fromarray(noise).save(path)
     path.write_bytes(path.read_bytes()[:-900])
     listed = ImageList((str(path), str(tmp_path / "b.jpg")), torch.tensor([0, 1]), 2)
-    data = images.ViewDataset(listed, [images.evaluation_view(MEAN, STD, SIZE)])
+    data = images.ViewDataset(listed, [images.evaluation_view(SIZE)])
     with pytest.raises(ValueError, match=rf"expected {path} to be a whole image, got: .*truncated"):
         data[0]
     with pytest.raises(ValueError, match=r"expected the image .*b\.jpg, got no such file"):

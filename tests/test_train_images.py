@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from launch import NUM_CLASSES, small
-from listed import SIZES, SMALL, options, write_images
+from listed import SIZES, SMALL, options, scaled, write_images
 from resultant import _ranks
 from resultant.checkpoint import load
 from resultant.data.images import (
@@ -78,9 +78,8 @@ class Expected:
 def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expected:
     """A plain loop on one process: each rank's images pass the network by themselves, as batch
     norm asks, and losses, statistics and gradients are those of all of them together."""
-    about = DATASETS["imagenet-lt"]
-    channels = about.mean, about.std, settings.size
-    views = [contrastive_view(*channels)] * 2 + [classification_view(*channels)]
+    weak = classification_view(DATASETS["imagenet-lt"].mean, settings.size)
+    views = [contrastive_view(settings.size)] * 2 + [weak]
     counts = torch.tensor(SIZES["train"])
     network = ImageNetwork(settings.architecture, settings.dim, NUM_CLASSES, RUN.seed)
     proco = ProCoLoss(
@@ -113,7 +112,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
             # The moments that go on are those of the first process.
             moments = {name: a.clone() for name, a in network.named_buffers()}
             for rank, (images, labels, _) in enumerate(batches):
-                flat = images.transpose(0, 1).flatten(0, 1)
+                flat = scaled(images, DATASETS["imagenet-lt"]).transpose(0, 1).flatten(0, 1)
                 out = functional_call(network, moments, flat) if rank else network(flat)
                 z.append(out.projection[0].unflatten(0, (3, -1)))
                 logits.append(out.logits[0].unflatten(0, (3, -1))[2])
@@ -141,12 +140,12 @@ def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[
     network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
     network.eval()
-    about = DATASETS["imagenet-lt"]
-    dataset = ViewDataset(data.test, [evaluation_view(about.mean, about.std, size)])
+    dataset = ViewDataset(data.test, [evaluation_view(size)])
     right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
     for i in range(len(dataset)):
         views, label, _ = dataset[i]
-        right[label] += int(network(views).logits[0].argmax()) == label
+        logits = network(scaled(views, DATASETS["imagenet-lt"])).logits
+        right[label] += int(logits[0].argmax()) == label
     sizes = torch.tensor(SIZES["test"])
     # Every class has fewer than 20 training images.
     each = right / sizes

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from resultant.augment import ClassificationView, ContrastiveView, normalize
 from resultant.data.images import Loader, ViewDataset
+from resultant.data.lists import ListedDataset
 from resultant.models import patches
 from resultant.norm import fused
 
@@ -162,8 +163,8 @@ class CifarBatches:
 class LoadedBatches:
     """Batches of image files, for one run; see `resultant.data.images.loader`."""
 
-    def __init__(self, loader: Loader, device: torch.device) -> None:
-        self.loader, self.device, self.steps = loader, device, len(loader)
+    def __init__(self, loader: Loader, about: ListedDataset, device: torch.device) -> None:
+        self.loader, self.about, self.device, self.steps = loader, about, device, len(loader)
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
 
     def digest(self) -> str:
@@ -185,9 +186,15 @@ class LoadedBatches:
 
     def batch(self) -> tuple[Tensor, Tensor]:
         views, labels, _ = next(self.iterator)
-        views = views.to(self.device, non_blocking=True).transpose(0, 1).flatten(0, 1)
-        views = views.contiguous(memory_format=torch.channels_last)
-        return views, labels.to(self.device, non_blocking=True)[None]
+        labels = labels.to(self.device, non_blocking=True)[None]
+        return normalized(views, self.about, self.device), labels
+
+
+def normalized(views: Tensor, about: ListedDataset, device: torch.device) -> Tensor:
+    """Of a loader's views uint8 [N, V, 3, S, S] what the network reads, view by view: float32
+    [V * N, 3, S, S] on the device, channels last."""
+    x = views.to(device, non_blocking=True).transpose(0, 1).flatten(0, 1)
+    return normalize(x, about.mean, about.std).contiguous(memory_format=torch.channels_last)
 
 
 def _mixed(seed: int, epoch: int) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from resultant import checkpoint
 from resultant.data.cifar import Cifar, load_cifar
+from resultant.data.lists import DATASETS
 from resultant.data.store import write_store
 from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision
@@ -272,9 +273,9 @@ def extract(
             assert isinstance(network, StackedResNet32)
             pieces = _of_tensor(network, images, device)
         else:
-            read = evaluation_loader(images, config, workers)
+            read, of = evaluation_loader(images, config, workers), DATASETS[config.dataset]
             wide = partial(full_precision, device)
-            pieces = (found for found, _ in evaluated(network, read, device, wide))
+            pieces = (found for found, _ in evaluated(network, read, of, device, wide))
         top = 0
         for found in pieces:
             rows = slice(top, top + found.encoder.shape[1])

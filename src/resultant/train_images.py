@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from resultant import _ranks
 from resultant._kernel_device import device_of
-from resultant.batches import LoadedBatches
+from resultant.batches import LoadedBatches, normalized
 from resultant.data.images import (
     Loader,
     ViewDataset,
@@ -25,7 +25,7 @@ from resultant.data.images import (
     evaluation_view,
     loader,
 )
-from resultant.data.lists import DATASETS, ImageList, load_lists
+from resultant.data.lists import DATASETS, ImageList, ListedDataset, load_lists
 from resultant.models import Outputs
 from resultant.presets import WORKERS, TrainConfig
 from resultant.shots import group_masks
@@ -34,7 +34,7 @@ from resultant.train import Job, Progress, Test, Trained, train
 
 # Files of a list that are looked for beforehand; all would take minutes on a network disk.
 LOOKED_FOR = 1000
-# Batches that each worker is ahead; one of 256 images is half a gigabyte.
+# Batches that each worker is ahead; three views of 256 images of size 224 are 116 MB.
 PREFETCH = 2
 
 
@@ -102,7 +102,8 @@ def train_images(
         workers=workers,
         prefetch=PREFETCH,
     )
-    stack = Stack(config, job.runs, LoadedBatches(batches, device), data.counts, device)
+    loaded = LoadedBatches(batches, DATASETS[config.dataset], device)
+    stack = Stack(config, job.runs, loaded, data.counts, device)
     test = held_out_accuracy(data, config, workers) if config.objective == "joint" else None
     with device_of(stack.total):
         return train(job, [stack], None, test, watch, tick=tick)
@@ -118,18 +119,15 @@ def batch_of_one(config: TrainConfig) -> int:
 
 
 def _views(config: TrainConfig) -> list[Callable]:
-    about = DATASETS[config.dataset]
-    channels = about.mean, about.std, config.size
-    views = [contrastive_view(*channels), contrastive_view(*channels)]
-    return views + [classification_view(*channels)] * config.classification_view
+    views = [contrastive_view(config.size), contrastive_view(config.size)]
+    weak = classification_view(DATASETS[config.dataset].mean, config.size)
+    return views + [weak] * config.classification_view
 
 
 def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> Loader:
     """The images in the order of the list, without augmentation, all for this process."""
-    about = DATASETS[config.dataset]
-    view = evaluation_view(about.mean, about.std, config.size)
     return loader(
-        ViewDataset(images, [view]),
+        ViewDataset(images, [evaluation_view(config.size)]),
         batch_of_one(config),
         train=False,
         workers=workers,
@@ -143,16 +141,17 @@ def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> L
 def evaluated(
     network: nn.Module,
     images: Loader,
+    about: ListedDataset,
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
 ) -> Iterator[tuple[Outputs, Tensor]]:
-    """What the network, not in training, makes of each batch, and the labels there."""
+    """What the network, not in training, makes of each batch of one view, and the labels there."""
     training = network.training
     network.eval()
     for views, labels, _ in images:
-        x = views[:, 0].to(device, non_blocking=True)
+        x = normalized(views, about, device)
         with autocast():
-            found = network(x.contiguous(memory_format=torch.channels_last))
+            found = network(x)
         yield found, labels.to(device, non_blocking=True)
     network.train(training)
 
@@ -163,14 +162,15 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
     share = slice(_ranks.rank(), None, _ranks.world_size())
     mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
     images = evaluation_loader(mine, config, workers)
-    groups = group_masks(data.counts)
+    about, groups = DATASETS[config.dataset], group_masks(data.counts)
 
     def test(stack: Stack) -> list[dict[str, float]]:
         # DDP hands round the running moments of the first process before every forward pass; since
         # the last one each process has added its share of a batch. Those of the first are saved.
         _ranks.from_first(*stack.network.buffers())
         tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
-        for found, labels in evaluated(stack.network, images, stack.device, stack.autocast):
+        read = evaluated(stack.network, images, about, stack.device, stack.autocast)
+        for found, labels in read:
             assert found.logits is not None
             right = (found.logits[0].argmax(-1) == labels).double()
             tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))

@@ -3,6 +3,9 @@
 An image's views depend on (seed, epoch, index) alone: not on the number of workers, nor on the
 ranks, nor on the epochs before. Epochs travel to the workers with the indices, so that workers
 that live on need not be told of a new one.
+
+Views are uint8, a quarter of what the network reads: `resultant.batches.normalized` makes that on
+the device.
 """
 
 from __future__ import annotations
@@ -33,22 +36,23 @@ class ImageError(ValueError):
     """A file that is missing, or no whole image."""
 
 
-def contrastive_view(mean: Channels, std: Channels, size: int = 224) -> View:
+def contrastive_view(size: int = 224) -> View:
     """Random resized crop, flip, colour jitter with probability .8, grey with .2; no blur.
 
-    A view is [3, size, size], normalized float32.
+    A view is [3, size, size], uint8.
     """
     v2 = torchvision_module("transforms.v2")
 
     jitter = v2.RandomApply([v2.ColorJitter(*JITTER)], p=0.8)
-    return _view(_crop(size) + [jitter, v2.RandomGrayscale(p=0.2)], mean, std)
+    return _view(_crop(size) + [jitter, v2.RandomGrayscale(p=0.2)])
 
 
-def classification_view(mean: Channels, std: Channels, size: int = 224) -> View:
+def classification_view(mean: Channels, size: int = 224) -> View:
     """Random resized crop, flip, colour jitter, and RandAugment with n = 2, m = 10, mstd = .5.
 
     The RandAugment is timm's: mstd, the noise of the magnitude, and the half chance of each of
-    its operations are not in torchvision's, whose magnitudes have another scale as well.
+    its operations are not in torchvision's, whose magnitudes have another scale as well. What it
+    moves into the image has the colour ``mean``.
     """
     v2 = torchvision_module("transforms.v2")
     from timm.data.auto_augment import rand_augment_transform
@@ -58,14 +62,14 @@ def classification_view(mean: Channels, std: Channels, size: int = 224) -> View:
         "img_mean": tuple(min(255, round(255 * m)) for m in mean),
     }
     augment = rand_augment_transform("rand-m10-n2-mstd0.5", settings)
-    return _view(_crop(size) + [v2.ColorJitter(*CLASS_JITTER), augment], mean, std)
+    return _view(_crop(size) + [v2.ColorJitter(*CLASS_JITTER), augment])
 
 
-def evaluation_view(mean: Channels, std: Channels, size: int = 224) -> View:
+def evaluation_view(size: int = 224) -> View:
     """Shorter side to 256 (for size 224, in proportion otherwise), then the centre."""
     v2 = torchvision_module("transforms.v2")
 
-    return _view([v2.Resize(size * 256 // 224), v2.CenterCrop(size)], mean, std)
+    return _view([v2.Resize(size * 256 // 224), v2.CenterCrop(size)])
 
 
 def _crop(size: int) -> list[Any]:
@@ -74,11 +78,10 @@ def _crop(size: int) -> list[Any]:
     return [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]
 
 
-def _view(steps: list[Any], mean: Channels, std: Channels) -> View:
+def _view(steps: list[Any]) -> View:
     v2 = torchvision_module("transforms.v2")
 
-    steps = steps + [v2.ToImage(), v2.ToPureTensor(), v2.ToDtype(torch.float32, scale=True)]
-    return v2.Compose([*steps, v2.Normalize(list(mean), list(std))])
+    return v2.Compose([*steps, v2.ToImage(), v2.ToPureTensor()])
 
 
 def decode(path: str) -> Any:
@@ -119,7 +122,7 @@ def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
 
 
 class ViewDataset(Dataset[Item]):
-    """Views of listed images: (views [V, 3, S, S], label, index) for each (epoch, index).
+    """Views of listed images: (views uint8 [V, 3, S, S], label, index) for each (epoch, index).
 
     The image is decoded once for all its views. A plain index stands for epoch 0.
     """
@@ -194,7 +197,7 @@ def loader(
     world_size: int | None = None,
     prefetch: int = 4,
 ) -> Loader:
-    """Batches of (views [B, V, 3, S, S], labels [B], indices [B]) of this rank.
+    """Batches of (views uint8 [B, V, 3, S, S], labels [B], indices [B]) of this rank.
 
     ``train`` shuffles by (seed, epoch) and drops the last incomplete batch. Otherwise the order
     is that of the list, and with several ranks the last few images may repeat: the indices tell.
