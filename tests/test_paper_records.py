@@ -58,9 +58,13 @@ def test_append_replaces_and_refuses(tmp_path: Path) -> None:
     config_of = json.loads(path.read_text().splitlines()[0])["config"]
     assert identity({**config_of, "imbalance": 100}, "native", 0) == identity(config, "native", 0.0)
     # The same training told of twice, and another one of the same run.
-    append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.5, probes={})])
-    append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.5)])
-    assert "probes" in read_lines(path)[1]
+    told = {"loss": 2.0, "job_seconds": 7.5}
+    append(path, [record(config, "native", 0.0, 1, **told, probes=spaces(0.5))])
+    append(path, [record(config, "native", 0.0, 1, **told)])
+    assert read_lines(path)[1]["probes"] == spaces(0.5)
+    more = {"balanced": spaces(0.6)["long_tail"]}
+    append(path, [record(config, "native", 0.0, 1, **told, probes=more)])
+    assert read_lines(path)[1]["probes"] == spaces(0.5) | more
     append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.6)])
     assert "probes" not in read_lines(path)[1]
     assert os.listdir(tmp_path) == ["main.jsonl"]
@@ -76,12 +80,12 @@ def spaces(value: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"seed": "7"}, r"expected an integer as seed at {}:2, got '7'"),
-        ({"seed": 7.0}, r"expected an integer as seed at {}:2, got 7.0"),
-        ({"seed": True}, r"expected an integer as seed at {}:2, got True"),
+        ({"seed": "7"}, r"expected seed to be an integer >= 0, got '7' at {}:2"),
+        ({"seed": 7.0}, r"expected seed to be an integer >= 0, got 7.0 at {}:2"),
+        ({"seed": True}, r"expected seed to be an integer >= 0, got True at {}:2"),
         ({"seed": -1}, r"expected seed >= 0, got -1 at {}:2"),
         ({"realization": "angulr"}, r"expected realization to be one of .*, got 'angulr' at {}:2"),
-        ({"beta": "a"}, r"expected a record at {}:2, got "),
+        ({"beta": "0.5"}, r"expected beta to be a finite number, got '0.5' at {}:2"),
         (
             {"probes": spaces(68.76)},
             r"expected probes.long_tail.encoder.accuracy in \[0, 1\] at {}:2, got 68.76",

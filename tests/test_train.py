@@ -288,8 +288,8 @@ def test_checkpoint_of_other_images_is_refused(whole: Path) -> None:
 
 
 def test_seconds_of_all_calls(tmp_path: Path) -> None:
-    """What an earlier call took is counted once, and a call that trains nothing adds nothing."""
-    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1)
+    """What an earlier call took is counted once, and one that trains nothing adds nothing."""
+    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1, beside=2)
 
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
@@ -297,10 +297,12 @@ def test_seconds_of_all_calls(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_cifar(job, DATA, watch=stop)
     first = checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["seconds"]
-    rest = train_cifar(job, DATA)
+    rest = train_cifar(replace(job, beside=1), DATA)
     assert 0 < rest.earlier == first < rest.seconds
-    again = train_cifar(job, DATA)
+    again = train_cifar(replace(job, beside=3), DATA)
     assert again.earlier == again.seconds == rest.seconds
+    # Where seconds were added, others were beside it.
+    assert again.beside == rest.beside == 2
 
 
 def test_divergence_in_the_last_step_is_not_saved(

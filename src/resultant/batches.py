@@ -32,7 +32,7 @@ class Batches(Protocol):
     steps: int
 
     def digest(self) -> str:
-        """Of the images and labels, in their order: the same for the same ones."""
+        """Of the images, or their names, and of the labels, in their order."""
         ...
 
     def draw(self, epoch: int) -> list[Tensor]:
@@ -171,9 +171,10 @@ class LoadedBatches:
         """Of the labels and of the paths below the folder that all images are in, which may lie
         elsewhere when a job is continued."""
         listed = cast(ViewDataset, self.loader.dataset).images
-        folder = os.path.commonpath(list(map(os.path.dirname, listed.paths)))
+        paths = list(map(os.path.normpath, listed.paths))
+        folder = os.path.commonpath(list(map(os.path.dirname, paths)))
         content = hashlib.sha256(listed.labels.numpy().data)
-        for path in listed.paths:
+        for path in paths:
             content.update(path.removeprefix(folder).encode() + b"\0")
         return content.hexdigest()
 

@@ -133,6 +133,7 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
             "versions": versions(stack.device),
             "job_runs": len(trained.job.runs),
             "job_seconds": trained.seconds,
+            "beside": trained.beside,
             "last": trained.metrics.get(run.name, {}),
         }
         for run, stack, _ in trained.networks()

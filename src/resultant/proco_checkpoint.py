@@ -60,8 +60,7 @@ RECIPES = {
 TIMM = {"resnet32": "resnet32", "resnet50": "resnet50", "resnext50": "resnext50_32x4d"}
 WIDTHS = {"resnet32": HIDDEN, "resnet50": 2048, "resnext50": 2048}
 
-# Imbalances of CIFAR in use, the images of its training set, and how many of a subset an epoch
-# leaves out at most: fewer than a batch.
+# Imbalances of CIFAR in use, the images of its training set, and those of a batch.
 IMBALANCES = (1.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 CIFAR_IMAGES = 50_000
 BATCH = 256
@@ -192,17 +191,18 @@ def recipe(
 def imbalance_of(count: Tensor) -> float | None:
     """The imbalance whose subset of CIFAR the counts [C] of a bank are of, None if of none.
 
-    A bank counts every view of an image, and an epoch leaves out what does not fill a batch.
+    A bank counts every view of an image, of all of a subset or of what fills whole batches.
     """
-    num_classes = len(count)
+    num_classes, total = len(count), int(count.sum())
     if RECIPES.get(num_classes, ("", ""))[1] not in CIFAR:
         return None
     for imbalance in IMBALANCES:
         sizes = long_tail_counts(CIFAR_IMAGES // num_classes, num_classes, imbalance)
-        views = math.ceil(int(count.sum()) / int(sizes.sum()))
-        left_out = views * sizes - count
-        if views > 0 and left_out.min() >= 0 and left_out.sum() < views * BATCH:
-            return imbalance
+        number = int(sizes.sum())
+        for seen in (number, number // BATCH * BATCH):
+            views, rest = divmod(total, seen)
+            if views and not rest and (count <= views * sizes).all():
+                return imbalance
     return None
 
 

@@ -61,7 +61,6 @@ def read_lines(path: Path) -> list[Record]:
         try:
             record = json.loads(line)
             run_of(record)
-            float(record["beta"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"expected a record {where}, got {line[:80]!r}") from None
         require_values(record, where)
@@ -71,11 +70,8 @@ def read_lines(path: Path) -> list[Record]:
 
 def require_values(record: Record, where: str) -> None:
     """Raise unless it is of a run that there can be, with accuracies in [0, 1]."""
-    seed = record["seed"]
-    if type(seed) is not int:
-        raise ValueError(f"expected an integer as seed {where}, got {seed!r}")
     try:
-        Run(record["realization"], float(record["beta"]), seed)
+        Run(record["realization"], record["beta"], record["seed"])
     except ValueError as error:
         raise ValueError(f"{error} {where}") from None
     wrong = _wrong_accuracy(record)
@@ -108,8 +104,9 @@ def _fraction(value: Any) -> bool:
 def append(path: Path, records: Sequence[Record]) -> None:
     """Add records to a file, those of the same runs replaced; the file is whole at any time.
 
-    What was known of the same training, by the seconds it took, stays where a new record is silent:
-    a job that is found done is not evaluated again by every call.
+    What was known of the same training, by the seconds it took, stays where a new record is silent,
+    probes by the images they were fitted to: a job that is found done is not evaluated again by
+    every call.
     """
     lines = {run_of(r): r for r in records}
     kept = []
@@ -118,5 +115,6 @@ def append(path: Path, records: Sequence[Record]) -> None:
         if new is None:
             kept.append(old)
         elif "job_seconds" in new and new["job_seconds"] == old.get("job_seconds"):
-            lines[run] = {**old, **new}
+            probes = {**old.get("probes", {}), **new.get("probes", {})}
+            lines[run] = {**old, **new, **({"probes": probes} if probes else {})}
     write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *lines.values()]))

@@ -52,7 +52,8 @@ class Job:
     """Runs of one configuration that are trained together, and where their files go.
 
     ``gradient_epochs`` are those after which leading and exact gradients are compared;
-    ``test_every`` epochs a classifier is tested, and always after the last.
+    ``test_every`` epochs a classifier is tested, and always after the last. So many other jobs are
+    ``beside`` it on the device: its seconds are not what the device takes for it alone.
     """
 
     config: TrainConfig
@@ -62,6 +63,7 @@ class Job:
     test_every: int = 1
     gradient_epochs: tuple[int, ...] = ()
     stack: int = STACK
+    beside: int = 0
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class Trained:
     """The end of a job: the stacks with their networks, and the metrics of the last epoch.
 
     ``seconds`` are those of all epochs, ``earlier`` ones of them those of calls that this one
-    continued.
+    continued; ``beside`` are the most jobs that were so in any of them.
     """
 
     job: Job
@@ -117,6 +119,7 @@ class Trained:
     metrics: dict[str, dict[str, Any]]
     seconds: float
     earlier: float
+    beside: int
 
     def networks(self) -> Iterator[tuple[Run, Stack, int]]:
         """Every run with the stack it is in and its place there."""
@@ -182,7 +185,8 @@ def train(
     """
     config, device = job.config, stacks[0].device
     identity = {**job.identity, "images": stacks[0].batches.digest()}
-    first, earlier = _resume(job.out, identity, stacks)
+    first, earlier, beside = _resume(job.out, identity, stacks)
+    beside = max(beside, job.beside if first < config.epochs else 0)
     metrics = None
     if _ranks.rank() == 0:
         metrics = Metrics(config, job.out, first, job.tensorboard)
@@ -232,11 +236,11 @@ def train(
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
-            about = {**identity, "epoch": epoch + 1, "seconds": seconds}
+            about = {**identity, "epoch": epoch + 1, "seconds": seconds, "beside": beside}
             _save(job.out, about, stacks)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
-    trained = Trained(job, stacks, metrics.last if metrics else {}, seconds, earlier)
+    trained = Trained(job, stacks, metrics.last if metrics else {}, seconds, earlier, beside)
     if metrics is not None:
         for run, stack, place in trained.networks():
             save_run(job.out / f"{run.name}.safetensors", config, run, stack, place)
@@ -327,23 +331,24 @@ def _compare_gradients(
             values["mean_gradient_error"] = mean_relative_error(exact, leading)
 
 
-def _resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float]:
-    """Load the job's checkpoint, if there is one; the epochs that are done, and their seconds.
+def _resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float, int]:
+    """Load the job's checkpoint, if there is one; the epochs that are done, their seconds, and how
+    many jobs were beside.
 
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
-    found = (
-        _load(out / "checkpoint.safetensors", identity, stacks) if _ranks.rank() == 0 else (0, 0)
-    )
+    found = (0, 0.0, 0)
+    if _ranks.rank() == 0:
+        found = _load(out / "checkpoint.safetensors", identity, stacks)
     done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
     _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
-    epochs, seconds = done.tolist()
-    return int(epochs), seconds
+    epochs, seconds, beside = done.tolist()
+    return int(epochs), seconds, int(beside)
 
 
-def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float]:
+def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float, int]:
     if not path.exists():
-        return 0, 0.0
+        return 0, 0.0, 0
     tensors, about = checkpoint.load(path)
     mine = json.loads(json.dumps(identity))
     for part, value in mine.items():
@@ -357,7 +362,7 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[in
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return int(about["epoch"]), float(about["seconds"])
+    return int(about["epoch"]), float(about["seconds"]), int(about["beside"])
 
 
 def _save(out: Path, about: dict[str, Any], stacks: list[Stack]) -> None:

@@ -77,10 +77,10 @@ def run_plan(
     """Train the runs of a plan that lack a record, or a part of it, in the folder ``results``, and
     add theirs to ``results/NAME.jsonl``; how many jobs remain.
 
-    Records of other plans count: no run is trained twice. ``only`` names jobs of the plan; networks
-    and checkpoints go to ``out/NAME/JOB``. A call that was killed, or whose ``minutes`` were over,
-    is taken up by the next one. ``dry_run`` says what would be trained and how long it takes, and
-    does not look for images.
+    Records of other plans count: no run that has a whole one is trained again. ``only`` names jobs
+    of the plan; networks and checkpoints go to ``out/NAME/JOB``. A call that was killed, or whose
+    ``minutes`` were over, is taken up by the next one. ``dry_run`` says what would be trained and
+    how long it takes, and does not look for images.
 
     Calls for different plans can share a device, one evaluating while another trains: ``beside``
     says how many others do, so that the times in these records are not taken for the device's own.
@@ -110,7 +110,7 @@ def run_plan(
     data = _images(left, data_root, say)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
-    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end}
+    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end, "beside": beside}
     for done, job in enumerate(left):
         folder = Path(out) / name / _folder(job, whole[job.name])
         try:
@@ -120,7 +120,7 @@ def run_plan(
         except OutOfTimeError:
             say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
             return len(left) - done
-        append(path, [{**record, "plan": name, "beside": beside} for record in made])
+        append(path, [{**record, "plan": name} for record in made])
         seconds = made[0]["whole_seconds"]
         say(f"{job.name}: {len(made)} records in {path} after {seconds:.0f} s")
     return 0
@@ -161,6 +161,7 @@ def run_job(
     *,
     stack: int = STACK,
     checkpoint_every: int = 10,
+    beside: int = 0,
     end: float = math.inf,
     say: Say = print,
 ) -> list[Record]:
@@ -191,6 +192,7 @@ def run_job(
         checkpoint_every=checkpoint_every,
         gradient_epochs=tuple(e for e in planned.gradient_epochs if e <= planned.config.epochs),
         stack=stack,
+        beside=beside,
     )
     diagnostic = power_diagnostic if planned.config.family == "power" else None
     trained = train_cifar(job, data, device, watch, diagnostic)
