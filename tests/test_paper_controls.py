@@ -23,7 +23,7 @@ def test_maps_pair_seeds() -> None:
     evidence = Evidence(Records([probed(name, *value) for value in values]))
     outcome = artefact.compute(evidence)
     assert outcome.notes == [
-        "2 of 84 changes have records, n = 1 seeds each; 2 of 2 have the printed sign. Mean and sd "
+        "2 of 84 changes have records, of 1 seed each; 2 of 2 have the printed sign. Mean and sd "
         "over these 2 changes, which share their ProCo networks: +1.00 ± 0.00 points, +0.26 ± 0.16 "
         "printed."
     ]
@@ -44,6 +44,7 @@ def test_maps_of_fewer_seeds_than_planned() -> None:
     outcome = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made)))
     status = ARTEFACTS["c10-pure-complete"].status(outcome)
     assert status == "partly rerun (2 of 84, 2 with fewer seeds than planned)"
+    assert outcome.notes[0].startswith("2 of 84 changes have records, of 2 seeds each;")
     assert [c.said() for c in outcome.cells if c.ours] == [
         "+0.19 / +0.00 ± 0.00 [2 of 3]",
         "+0.35 / +0.00 ± 0.00 [2 of 3]",
@@ -60,6 +61,23 @@ def test_no_sign_is_printed_of_zero() -> None:
         (note,) = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made))).notes
         told = f"{alike} of 1 have the printed sign (1 printed as 0.00 left out)"
         assert told in note and note.startswith("2 of 84 changes have records")
+
+
+def test_numbers_in_maps() -> None:
+    """Two decimals, within their cells, and zero has no sign."""
+    name = "c10-if100-u"
+    made = [probed(name, "native", 0.0, 0, 0.80), probed(name, "temperature", 0.0, 0, 0.799999)]
+    made += [probed(name, "angular", 0.0, 0, 0.80001), probed(name, "preserve", 0.0, 0, 0.6016)]
+    figure = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made))).drawings["changes"]()
+    figure.draw_without_rendering()
+    paper, ours = figure.axes[:2]
+    said = [[text.get_text() for text in ax.texts] for ax in (paper, ours)]
+    assert sorted(set(said[1])) == ["-19.84", "0.00", "–"] and said[1].count("0.00") == 4
+    assert {"0.00", "-19.84", "+0.02"} <= set(said[0])
+    assert not {"+0.00", "-0.00", "+0.0", "-0.0"} & {text for own in said for text in own}
+    for ax in (paper, ours):
+        wide = ax.get_window_extent().width / 6
+        assert max(text.get_window_extent().width for text in ax.texts) < 0.8 * wide
 
 
 def test_plans_that_are_read() -> None:

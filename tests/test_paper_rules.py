@@ -126,17 +126,25 @@ def test_mean_of_one_seed_by_the_spread_of_others() -> None:
     wide = over_alike(own, others, 0.05 / 4)
     assert wide is not None and wide.low is not None and found.low is not None
     assert wide.low < found.low and wide.p == found.p
-    # Without others it is Student's, and its own seeds are part of the spread.
-    alone: Any = over_alike([1.0, 2.0, 4.0], [])
-    assert alone == pytest.approx(over_settings([[1.0, 2.0, 4.0]]))
-    more = over_alike([-8.0, -9.0], others)
-    assert more is not None and more.high is not None
-    error = math.sqrt((0.32 + 0.5 + 0.5) / 4 / 2)
-    assert more.high == pytest.approx(-8.5 + float(student.ppf(0.975, 4)) * error)
     assert over_alike([], others) is None
     for known in ([], [[1.0]], [[1.0, 1.0]]):
         one = over_alike(own, known)
         assert one is not None and one.low is one.p is one.times is None
+
+
+@pytest.mark.parametrize("own", [(-8.0, -9.0), (-1.2, -5.8, 0.2)])
+def test_seeds_of_its_own_are_judged_by_their_own_spread(own: tuple[float, ...]) -> None:
+    """Others that are quiet do not make it so: Student's test, at whichever level."""
+    quiet = [[0.1, 0.2, 0.3], [1.0, 1.1, 1.2]]
+    found: Any = over_alike(own, quiet)
+    assert found == pytest.approx(over_settings([own]))
+    assert found.p == pytest.approx(Change("", "", 0.0, numbered(own)).p_value) and found.p > 0.03
+    wide = over_alike(own, quiet, 0.05 / 4)
+    error = statistics.stdev(own) / math.sqrt(len(own))
+    reach = float(student.ppf(1 - 0.05 / 8, len(own) - 1)) * error
+    assert wide is not None and wide.high == pytest.approx(statistics.fmean(own) + reach)
+    same = over_alike([-1.0, -1.0], quiet)
+    assert same is not None and same.low is same.p is None
 
 
 def test_borne_out() -> None:

@@ -26,10 +26,9 @@ from resultant.paper.plan import (
     PlannedJob,
     estimate,
     missing,
-    standing,
-    unfinished,
 )
 from resultant.paper.records import Records
+from resultant.paper.words import standing, unfinished
 from resultant.presets import Run
 from resultant.records import append, read_lines
 from tiny_cifar import tiny_cifar, tiny_config
@@ -359,19 +358,19 @@ def test_pace() -> None:
 
 
 def test_standing(tmp_path: Path) -> None:
-    rows = {name: row for name, *row in standing(tmp_path)}
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
     assert rows["failure"][2].startswith("1 job, 6 runs, 47 million views: 4 minutes")
     job = PLANS["official"].jobs()[0]
     append(tmp_path / "official.jsonl", left_by(job, "official")[:1])
-    rows = {name: row for name, *row in standing(tmp_path)}
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
     assert rows["official"][1] == "1 of 6" and rows["official"][2].startswith("2 jobs, 5 runs")
     # The same run is one of power, which asks for its trajectory too.
     assert rows["power"][1] == "0 of 36, 1 in part"
     append(tmp_path / "official.jsonl", left_by(job, "official"))
     for other in PLANS["official"].jobs((1, 2))[1:]:
         append(tmp_path / "official.jsonl", left_by(other, "official"))
-    rows = {name: row for name, *row in standing(tmp_path)}
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
     assert rows["official"][2].startswith("1 job, 1 run, 6 million views")
 
 
@@ -391,10 +390,10 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
     """What power trained is not left to official; what official trained lacks what power asks."""
     for job in PLANS["power"].jobs():
         append(tmp_path / "power.jsonl", left_by(job, "power"))
-    rows = {name: row for name, *row in standing(tmp_path)}
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
     assert rows["power"][1:] == ["36 of 36", "nothing"]
     assert rows["official"][1:] == ["6 of 6", "nothing"]
-    assert unfinished(tmp_path) == set(PLANS) - {"power", "official"}
+    assert unfinished(Records.read(tmp_path)) == set(PLANS) - {"power", "official"}
     said: list[str] = []
     for dry_run in (True, False):
         options = {"dry_run": dry_run, "say": said.append}
@@ -407,7 +406,8 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
     (tmp_path / "power.jsonl").unlink()
     for job in PLANS["official"].jobs():
         append(tmp_path / "official.jsonl", left_by(job, "official"))
-    assert "power" in unfinished(tmp_path) and "official" not in unfinished(tmp_path)
+    left = unfinished(Records.read(tmp_path))
+    assert "power" in left and "official" not in left
 
 
 @pytest.mark.parametrize("part", ["analysis", "ended", "trajectory", "probes"])

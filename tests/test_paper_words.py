@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from resultant.paper import ARTEFACTS, Evidence, Records, plan
+from resultant.paper import ARTEFACTS, Evidence, Records, words
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed
-from resultant.paper.plan import Plan, PlannedJob, controlled, standing, unfinished
-from resultant.paper.words import listing
+from resultant.paper.plan import Plan, PlannedJob, controlled
+from resultant.paper.words import listing, standing, unfinished
 from resultant.presets import Run
 from resultant.records import append
 from training_records import record
@@ -50,14 +50,14 @@ def test_listing_names_plans_that_have_something_left(
             ("joint", (controlled("cifar10", 100, objective="joint"), runs)),
         )
     }
-    monkeypatch.setattr(plan, "PLANS", small)
+    monkeypatch.setattr(words, "PLANS", small)
     paper = printed("86.28")
     have, none = Cell("a", "b", paper, Value(86.0)), Cell("a", "b", paper)
     away = replace(none, foreign=True)
     table = Artefact("t", "tab:t", "", lambda evidence: Outcome(), ("main", "joint"), "images")
 
     def named(*cells: Cell) -> str:
-        ((*_, how),) = listing({"t": table}, {"t": Outcome(cells)}, tmp_path)
+        ((*_, how),) = listing({"t": table}, {"t": Outcome(cells)}, Records.read(tmp_path))
         return how
 
     both = "`resultant reproduce run main`, `resultant reproduce run joint`"
@@ -77,9 +77,10 @@ def test_listing_names_plans_that_have_something_left(
 
 def test_listing_of_the_records() -> None:
     """Nothing that is complete in results/ is to be run again."""
-    left = {row[0] for row in standing(RESULTS) if row[3] != "nothing"}
-    assert left == unfinished(RESULTS) and "main" not in left
-    records = Evidence(Records.read(RESULTS))
-    made = {name: ARTEFACTS[name].compute(records) for name in ("angular-training", "c10-if10-f")}
-    for *_, how in listing(ARTEFACTS, made, RESULTS):
+    records = Records.read(RESULTS)
+    left = {row[0] for row in standing(records) if row[3] != "nothing"}
+    assert left == unfinished(records) and "main" not in left
+    evidence = Evidence(records)
+    made = {name: ARTEFACTS[name].compute(evidence) for name in ("angular-training", "c10-if10-f")}
+    for *_, how in listing(ARTEFACTS, made, records):
         assert "run main" not in how

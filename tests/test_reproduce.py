@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from resultant import cli, reproduce
+from resultant import cli, records, reproduce
 from resultant.paper import ARTEFACTS
+from resultant.paper.plan import controlled
+from training_records import record
 
 FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
 
@@ -36,6 +38,37 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     results = json.loads((out / "results.json").read_text())
     assert set(results["artefacts"]) == set(FEW)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
+
+
+def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever says something of plans or of numbers has them from there; those that are brought
+    are in numbers, and not among what plans have done."""
+    few = {name: ARTEFACTS[name] for name in FEW[:2]}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    asked, read = [], records.read_lines
+
+    def reading(path: Path) -> list[records.Record]:
+        asked.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(records, "read_lines", reading)
+    trainings = [record(controlled("cifar10", 100), "native", 0.0, seed) for seed in (0, 1)]
+    probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
+    ours, brought = ([made | {"probes": probes, "analysis": {}}] for made in trainings)
+    records.append(tmp_path / "results" / "main.jsonl", ours)
+    records.append(tmp_path / "brought.jsonl", brought)
+    where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page")]
+    more = ["--records", str(tmp_path / "brought.jsonl"), "--text", str(tmp_path / "R.md")]
+    asked.clear()
+    assert cli.main(["reproduce", "all", *where, *more]) == 0
+    assert asked.count("main.jsonl") == 1
+    written = (tmp_path / "R.md").read_text()
+    assert "from 1 records" in written and "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in written
+    assert "| main | tab:angular-training and the frozen tables | 1 of 72 |" in written
+    asked.clear()
+    assert cli.main(["reproduce", "list", *where]) == 0
+    assert asked == ["main.jsonl"]
 
 
 def test_one_and_list(

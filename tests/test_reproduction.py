@@ -51,10 +51,10 @@ def test_what_records_say() -> None:
         assert section(artefact, made[name]) in text, f"{name}; {AGAIN}"
     assert {"angular-training", "joint-fc", "c10-if50-u", "stronger-views", "baseline"} <= set(made)
     assert not {"beta-sweep", "synthetic-transition", "estimator", "guide"} & set(made)
-    for row in listing(ARTEFACTS, made, RESULTS):
+    for row in listing(ARTEFACTS, made, records):
         assert f"| {' | '.join(row)} |" in text, AGAIN
     assert foreign_section(ARTEFACTS) in text, AGAIN
-    assert plans_section(RESULTS) in text, AGAIN
+    assert plans_section(records) in text, AGAIN
 
 
 def test_digest_tells_changes(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def shades(n: int) -> list[Any]:
     """n colours of a sequence, none too light or too dark to see on a light or a dark page."""
     import matplotlib as mpl
 
-    return [mpl.colormaps[SEQUENCE](0.15 + 0.6 * i / max(1, n - 1)) for i in range(n)]
+    return [mpl.colormaps[SEQUENCE](0.27 + 0.48 * i / max(1, n - 1)) for i in range(n)]
 
 
 def legend_below(figure: Figure, axes: Axes, *, columns: int = 3) -> None:

@@ -13,7 +13,7 @@ from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Recor
 from resultant.paper.artefact import STATUSES, VERDICTS
 from resultant.paper.brought import read_brought
 from resultant.paper.inputs import digest
-from resultant.paper.plan import PLANS, standing
+from resultant.paper.plan import PLANS
 from resultant.paper.words import (
     HEADINGS,
     PLAN_HEADINGS,
@@ -26,6 +26,7 @@ from resultant.paper.words import (
     plans_note,
     read_as,
     said_change,
+    standing,
 )
 from resultant.records import read_folder
 from resultant.report import page
@@ -90,21 +91,21 @@ def _write(options: Reproduce) -> None:
 
     console, what, out = terminal(), options.what, options.out
     names, results = _names(what), records_folder(options.results)
-    every = [*read_folder(results), *read_brought(options.records)]
-    evidence = Evidence(Records(every), _stores(options.store))
+    kept = read_folder(results)
+    # What plans have left is told by the folder that they write to.
+    records = Records(kept)
+    evidence = Evidence(Records([*kept, *read_brought(options.records)]), _stores(options.store))
     if not len(evidence.records):
         console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
-        _list(console, found, results)
+        _list(console, found, records)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
-        write_page(out, found, told, evidence, results, console)
+        write_page(out, found, told, evidence, records, console)
         made_from = digest(results, [*evidence.stores.values(), *options.records])
-        number = len(evidence.records)
-        made = markdown(ARTEFACTS, found, told, number, results, made_from)
-        checkpoint.write_text(options.text, made)
+        checkpoint.write_text(options.text, markdown(ARTEFACTS, found, told, records, made_from))
         console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return
     for name, outcome in found.items():
@@ -150,15 +151,15 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
     return found
 
 
-def _list(console: Console, found: Mapping[str, Outcome], results: Path) -> None:
+def _list(console: Console, found: Mapping[str, Outcome], records: Records) -> None:
     """What there is, how far it is rerun, and what would add to it."""
     headings = ("name", "label", "status", "what would add to it")
     rows = [
-        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, results)
+        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, records)
     ]
     console.print(_rich("artefacts", headings, rows))
-    console.print(_rich("plans", PLAN_HEADINGS, standing(results)))
-    console.print(plans_note(results).replace("`", ""), highlight=False, soft_wrap=True)
+    console.print(_rich("plans", PLAN_HEADINGS, standing(records)))
+    console.print(plans_note(records).replace("`", ""), highlight=False, soft_wrap=True)
     for what, commands in foreign_commands(ARTEFACTS):
         console.print(f"\n{what}:", highlight=False)
         for command in commands:
@@ -249,10 +250,11 @@ def write_page(
     found: Mapping[str, Outcome],
     told: Sequence[Claim],
     evidence: Evidence,
-    results: Path,
+    records: Records,
     console: Console,
 ) -> None:
-    """The page with every figure and table, which needs nothing else."""
+    """The page with every figure and table, which needs nothing else; ``records`` are those of the
+    folder that plans add to."""
     from resultant.evaluation import versions
 
     page.require()
@@ -270,8 +272,8 @@ def write_page(
         ),
         *(_section(ARTEFACTS[name], outcome) for name, outcome in found.items()),
         page.Section(
-            *("plans", "Left to run", plans_note(results).replace("`", "")),
-            tables=[_table("plans", "Plans", PLAN_HEADINGS, standing(results), "")],
+            *("plans", "Left to run", plans_note(records).replace("`", "")),
+            tables=[_table("plans", "Plans", PLAN_HEADINGS, standing(records), "")],
         ),
         page.Section("foreign", "With data that may not be shipped", _foreign()),
     ]

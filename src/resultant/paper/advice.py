@@ -3,14 +3,14 @@ how many of them a sentence has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
 from resultant.frozen import Recommendation
 from resultant.paper.courses import said_seeds
-from resultant.paper.failure import Trainings
+from resultant.paper.failure import Training, Trainings
 from resultant.paper.intervals import Interval
 from resultant.paper.rules import holm, span, spared
 from resultant.paper.summary import SPACES
@@ -180,10 +180,10 @@ def trained(topic: str, what: str, found: Effects, source: str, missing: str = "
 
 
 def avoid(
-    topic: str, what: str, found: Effects, prior: str, source: str, missing: str = ""
+    topic: str, what: str, found: Effects, source: str, missing: str = "", *, elsewhere: str = ""
 ) -> Sentence:
-    """Whether to train in a way that may do harm. Differences of a single seed have intervals by
-    the sd over seeds under another ``prior``: how much larger it might be is said."""
+    """Whether to train in a way that may do harm. Where differences of a single seed have intervals
+    by the sd over seeds ``elsewhere``, it is said how much larger that might be."""
     if not found:
         return untold(topic, missing)
     # One seed may show an effect, if a large one, but never that there is none.
@@ -206,7 +206,7 @@ def avoid(
         times = min(i.times or 0.0 for i in one)
         text += (
             f"; {'all' if len(one) == len(found) else len(one)} of one seed, with intervals by the "
-            f"sd over seeds under {prior}: {spared(times)}"
+            f"sd over seeds {elsewhere}: {spared(times)}"
         )
     text += f"; {_open(found, seen)}" if seen.untested else ""
     return Sentence(topic, f"{text} ({source}).", missing, begun=True)
@@ -301,29 +301,33 @@ def confidence(nll: Effects, missing: str = "") -> Sentence:
 
 
 def failure(trainings: Trainings | None, missing: str = "") -> Sentence:
-    """What became of trainings by direct temperature under a uniform prior
-    (sec:same-state-diagnostic)."""
+    """Whether to train by direct temperature under a uniform prior (sec:same-state-diagnostic):
+    advised by accuracy, whichever classes collapsed."""
     topic = "Direct temperature under a uniform prior"
     if trainings is None:
         return untold(topic, "failure")
+    found = {f"CIFAR-100 IF 10 {space}": i for space, i in trainings.changes().items()}
+    text = f"{topic}: no probes to compare."
+    if found:
+        what = "train by direct temperature under a uniform prior"
+        text = avoid(topic, what, found, "fig:realization").text
     lost = [t for t in trainings.edited if trainings.lost(t)]
     kept = [t for t in trainings.edited if not trainings.lost(t)]
-    advice = "Do not train by" if lost else "No class was lost by"
-    edited, native = (", ".join(f"{t.loss:.3g}" for t in each) for each in trainings)
-    text = (
-        f"{advice} direct temperature under a uniform prior: on CIFAR-100 IF 10 a class collapsed "
-        f"in {len(lost)} of {len(trainings.edited)} trainings of {said_seeds(trainings.seeds)} "
-        f"(last loss {edited}, native {native}). Long-tail probes: "
-    )
-    told = []
-    for space in SPACES:
-        kinds = {"collapsed": lost, "not": kept, "native": trainings.native}
-        own = {
-            kind: [t.probes[space] for t in ts if space in t.probes] for kind, ts in kinds.items()
-        }
-        means = (f"{kind} {100 * fmean(v):.1f} %" for kind, v in own.items() if v)
-        told.append(f"{space} {', '.join(means)}")
-    return Sentence(topic, f"{text}{'; '.join(told)} (fig:realization).", missing, begun=True)
+    of = f"of {len(trainings.edited)} trainings of {said_seeds(trainings.seeds)}"
+    text += f" A class collapsed in {len(lost) or 'none'} {of}"
+    if len(trainings.edited) > len(trainings.seeds):
+        text += " (a seed counts once, by its mean)"
+    if lost and kept:
+        kinds = {"where it did": _probed(lost), "where it did not": _probed(kept)}
+        told = "; ".join(f"{kind}: {said}" for kind, said in kinds.items() if said)
+        text += f"; probes {told}" if told else ""
+    return Sentence(topic, f"{text}.", missing, begun=True)
+
+
+def _probed(trainings: Sequence[Training]) -> str:
+    """The mean accuracies of probes, by space."""
+    own = {s: [t.probes[s] for t in trainings if s in t.probes] for s in SPACES}
+    return ", ".join(f"{space} {100 * fmean(v):.1f} %" for space, v in own.items() if v)
 
 
 class Reach(NamedTuple):

@@ -14,7 +14,8 @@ from resultant.paper.evidence import Evidence
 from resultant.paper.frozen_tables import frozen_table
 from resultant.paper.historical import heads
 from resultant.paper.plan import controlled, official, stronger_views
-from resultant.paper.spread import PRINTED_SEEDS, path_of, spread
+from resultant.paper.records import path_of
+from resultant.paper.spread import PRINTED_SEEDS, spread
 from resultant.paper.summary import SPACES
 from resultant.paper.training import angular_training, joint_fc
 from resultant.presets import TrainConfig

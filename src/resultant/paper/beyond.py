@@ -12,7 +12,7 @@ from resultant.paper.evidence import PACKAGED, Evidence
 from resultant.paper.intervals import over_queries, over_settings
 from resultant.paper.networks import by_place, on_grid
 from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
-from resultant.paper.records import paired
+from resultant.paper.records import paired, path_of
 from resultant.paper.summary import BETAS, SPACES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def sweep(evidence: Evidence) -> Outcome:
     training; beta = 1 is native."""
     config, found, native = controlled("cifar100", 100), {}, {}
     for space in SPACES:
-        path = f"probes.long_tail.{space}.accuracy"
+        path = path_of(space)
         for beta in BETAS:
             kind = ("native", 0.0) if beta == 1 else ("angular", beta)
             found[space, beta] = evidence.records.values(config, *kind, path)
@@ -115,7 +115,7 @@ def views(evidence: Evidence) -> Outcome:
     configs = {"SimCLR": controlled("cifar10", 100), "AutoAugment": stronger_views()}
     changes, notes, parts = [], [], {}
     for space in SPACES:
-        path = f"probes.long_tail.{space}.accuracy"
+        path = path_of(space)
         found = {
             (kind, r): evidence.records.values(config, r, 0.0, path)
             for kind, config in configs.items()

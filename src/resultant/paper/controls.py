@@ -12,8 +12,8 @@ from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, pri
 from resultant.paper.courses import Course, seeds_of, unprinted
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import controlled, wanted
-from resultant.paper.records import paired
-from resultant.paper.rules import counted
+from resultant.paper.records import paired, path_of
+from resultant.paper.rules import span
 from resultant.presets import TrainConfig
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ REALIZATION = {
     "Pure Angular": "angular",
 }
 COLUMNS = (
-    ("contrastive", "E", "probes.balanced.encoder.accuracy"),
-    ("contrastive", "P", "probes.balanced.projection.accuracy"),
-    ("joint", "E", "probes.balanced.encoder.accuracy"),
-    ("joint", "P", "probes.balanced.projection.accuracy"),
+    ("contrastive", "E", path_of("encoder", "balanced")),
+    ("contrastive", "P", path_of("projection", "balanced")),
+    ("joint", "E", path_of("encoder", "balanced")),
+    ("joint", "P", path_of("projection", "balanced")),
     ("joint", "FC", "last.accuracy"),
 )
 # Changes beyond this are not told apart by colour.
@@ -172,12 +172,20 @@ def _signs(cells: Sequence[Cell]) -> list[str]:
     assert theirs is not None and means is not None
     none = len(known) - len(signed)
     left_out = f" ({none} printed as 0.00 left out)" if none else ""
+    most = max(v.n for _, v in known)
+    seeds = f"{span([float(v.n) for _, v in known], 0)} seed{'s' if most > 1 else ''}"
     return [
-        f"{len(known)} of {len(cells)} changes have records, {counted(v.n for _, v in known)} "
-        f"seeds each; {alike} of {len(signed)} have the printed sign{left_out}. Mean and sd over "
-        f"these {len(known)} changes, which share their ProCo networks: {means.said(2, sign=True)} "
-        f"points, {theirs.said(2, sign=True)} printed."
+        f"{len(known)} of {len(cells)} changes have records, of {seeds} each; {alike} of "
+        f"{len(signed)} have the printed sign{left_out}. Mean and sd over these {len(known)} "
+        f"changes, which share their ProCo networks: {means.said(2, sign=True)} points, "
+        f"{theirs.said(2, sign=True)} printed."
     ]
+
+
+def with_sign(value: float, digits: int) -> str:
+    """A number with its sign; what is rounded to zero has none."""
+    said = f"{value:+.{digits}f}"
+    return said if float(said) else said[1:]
 
 
 def _draw_map(cells: Sequence[Cell]) -> Figure:
@@ -194,7 +202,7 @@ def _draw_map(cells: Sequence[Cell]) -> Figure:
             mesh = ax.imshow(shade, cmap=figures.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
             for y, row in enumerate(values):
                 for x, v in enumerate(row):
-                    said = "–" if v is None else f"{v:+.1f}"
+                    said = "–" if v is None else with_sign(v, 2)
                     strong = v is not None and abs(v) > 0.6 * SHADE
                     colour = figures.GREY if v is None else "white" if strong else INK
                     ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)

@@ -26,7 +26,7 @@ from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
 from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import Interval, over_queries, resampled
 from resultant.paper.plan import BOTH, controlled
-from resultant.paper.records import paired
+from resultant.paper.records import paired, path_of
 from resultant.paper.summary import SPACES
 
 KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
@@ -338,7 +338,7 @@ def trained(evidence: Evidence) -> list[Change]:
     IF 100, and what Pure Angular adds under each."""
     changes, before = [], controlled("cifar100", 100)
     for space in SPACES:
-        path = f"probes.long_tail.{space}.accuracy"
+        path = path_of(space)
         own = {r: evidence.records.values(before, r, 0.0, path) for r in BOTH}
         for name, settings in TRAINED.items():
             config = controlled("cifar100", 100, **settings)

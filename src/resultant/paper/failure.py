@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant import figures
 from resultant.paper.artefact import Artefact, Claim, Outcome, judged, waiting
 from resultant.paper.courses import said_seeds
 from resultant.paper.evidence import CONDITIONS, Evidence
+from resultant.paper.intervals import Interval, over_seeds
 from resultant.paper.plan import controlled, wanted
-from resultant.paper.records import dig
+from resultant.paper.records import dig, paired, path_of
 from resultant.paper.summary import SPACES
 from resultant.presets import TrainConfig
 from resultant.records import Record
@@ -26,15 +27,14 @@ FEW = 10
 
 
 class Training(NamedTuple):
-    """The least kappa of a class when a training ended, the loss of its last epoch, the rules at
-    its last state (`resultant.paper.summary.summarize_state`) where they were kept, its seed, and
-    accuracies of long-tail probes by space."""
+    """The least kappa of a class when a training ended, the rules at its last state
+    (`resultant.paper.summary.summarize_state`) where they were kept, its seed, and accuracies of
+    long-tail probes by space."""
 
     kappa: float
-    loss: float
     state: dict[str, Any] | None
-    seed: int = 0
-    probes: Mapping[str, float] = MappingProxyType({})
+    seed: int
+    probes: Mapping[str, float]
 
 
 class Trainings(NamedTuple):
@@ -49,10 +49,9 @@ class Trainings(NamedTuple):
         """None until there are both kinds; records that do not say how they ended are left out."""
         edited, native = (
             [
-                Training(kappa, loss, record.get("ended"), record["seed"], _probes(record))
+                Training(kappa, record.get("ended"), record["seed"], _probes(record))
                 for record in evidence.records.trainings(_config(), name)
                 if (kappa := dig(record, "last.kappa_min")) is not None
-                and (loss := dig(record, "last.loss")) is not None
             ]
             for name in ("temperature", "native")
         )
@@ -63,8 +62,8 @@ class Trainings(NamedTuple):
         return training.kappa < min(t.kappa for t in self.native) / 10
 
     def lost(self, training: Training) -> bool:
-        """Whether a class collapsed: its kappa is so low, or direct temperature predicts `FEW`
-        classes at the last state."""
+        """Whether a class collapsed: its kappa is so low, or direct temperature predicts fewer than
+        `FEW` classes at the last state."""
         distinct = dig(training.state, "same_state.temperature.distinct")
         return self.low(training) or (distinct is not None and distinct < FEW)
 
@@ -75,6 +74,15 @@ class Trainings(NamedTuple):
         lost = [end for end in kept if self.lost(end[0])]
         return sorted(lost or kept, key=lambda end: end[0].kappa)
 
+    def changes(self) -> dict[str, Interval]:
+        """What direct temperature changes from native, long-tail probes by space (points), over the
+        seeds that have both. A seed that was trained twice counts once, by its mean."""
+        found = {}
+        for space in SPACES:
+            after, before = (_by_seed(trainings, space) for trainings in self)
+            found[space] = over_seeds([*paired(after, before).values()])
+        return {space: i for space, i in found.items() if i is not None}
+
     @property
     def seeds(self) -> list[int]:
         """Of the edited ones, which may be fewer than these."""
@@ -82,8 +90,17 @@ class Trainings(NamedTuple):
 
 
 def _probes(record: Record) -> dict[str, float]:
-    found = {space: dig(record, f"probes.long_tail.{space}.accuracy") for space in SPACES}
+    found = {space: dig(record, path_of(space)) for space in SPACES}
     return {space: v for space, v in found.items() if v is not None}
+
+
+def _by_seed(trainings: Sequence[Training], space: str) -> dict[int, float]:
+    """Accuracies of a space (%), the mean of each seed."""
+    values: dict[int, list[float]] = {}
+    for training in trainings:
+        if space in training.probes:
+            values.setdefault(training.seed, []).append(100 * training.probes[space])
+    return {seed: fmean(own) for seed, own in values.items()}
 
 
 def _config() -> TrainConfig:
@@ -124,21 +141,35 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
         for text, paper in asked.items():
             yield waiting(LABEL, f"The same network at its end: {text}", paper, "failure")
         return
-    (training, state), *others = ends
-    told = [(other, _outcomes(own)) for other, own in others]
-    for i, (ours, holds, rule) in enumerate(_outcomes(state)):
-        text, paper = list(asked.items())[i]
-        ours = f"{ours}; n = 1, seed {training.seed}"
-        if not trainings.lost(training):
-            # The paper's network lost a class: what one that did not does says nothing of it.
-            some = any(map(trainings.lost, trainings.edited))
-            why = "none that lost one has its end" if some else "none lost one"
-            holds, rule = None, f"{rule}; it kept its classes, and {why}"
-        elif told:
-            rule += "; judged at the state of the least kappa"
-            more = ((f"seed {t.seed}, kappa {t.kappa:.3g}", own[i]) for t, own in told)
-            ours += "".join(f"; {at}: {o}{'' if met else ', not so'}" for at, (o, met, _) in more)
-        yield judged(LABEL, f"The same network at its end: {text}", paper, ours, holds, rule)
+    lost, why = sum(map(trainings.lost, trainings.edited)), ""
+    if not trainings.lost(ends[0][0]):
+        # The paper's network lost a class: what one that did not does says nothing of it.
+        why = "none that lost one has its end" if lost else "none lost one"
+        why, ends, lost = f"; it kept its classes, and {why}", ends[:1], 1
+    found = zip(*(_outcomes(state) for _, state in ends), strict=True)
+    for (text, paper), each in zip(asked.items(), found, strict=True):
+        ours, holds, rule = _together([training for training, _ in ends], each)
+        about = (LABEL, f"The same network at its end: {text}", paper, ours)
+        holds = None if why else holds
+        yield judged(*about, holds, f"{rule}{why}", tested=len(ends), of=lost)
+
+
+def _together(
+    trainings: Sequence[Training], outcomes: Sequence[tuple[str, bool, str]]
+) -> tuple[str, bool | None, str]:
+    """What is said of the last states of some trainings together, each with its outcome: it holds
+    if it does at all of them, and is left open if it does at some."""
+    rule = f"{outcomes[0][2]}; asked at the end of every training that lost a class"
+    if len(trainings) == 1:
+        ours, met, _ = outcomes[0]
+        return f"{ours}; n = 1, seed {trainings[0].seed}", met, rule
+    names = [f"seed {t.seed}, kappa {t.kappa:.3g}" for t in trainings]
+    told = [(name, *outcome[:2]) for name, outcome in zip(names, outcomes, strict=True)]
+    said = "; ".join(f"{name}: {ours}" for name, ours, _ in told)
+    against = [name for name, _, met in told if not met]
+    some = 0 < len(against) < len(told)
+    rule += f", not met at {'; '.join(against)}" if some else ""
+    return f"{said}; n = {len(told)}", None if some else not against, rule
 
 
 def _outcomes(state: dict[str, Any]) -> tuple[tuple[str, bool, str], ...]:

@@ -15,14 +15,14 @@ from resultant.frozen import Decisions, FrozenSpace, Policy
 from resultant.paper import advice
 from resultant.paper.advice import Effects, Reach, Sentence
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
-from resultant.paper.control_claims import uniform_changes
+from resultant.paper.control_claims import ELSEWHERE, uniform_changes
 from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence, foreign
 from resultant.paper.failure import Trainings
 from resultant.paper.intervals import Interval, over_queries, over_seeds, over_settings
 from resultant.paper.networks import Reader, at_path, by_place, less, on_grid, pooled
 from resultant.paper.plan import EDITED, controlled, missing, plan, stronger_views
-from resultant.paper.records import paired
+from resultant.paper.records import paired, path_of
 from resultant.paper.rules import by_network
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import COLUMNS, angular_training
@@ -143,7 +143,7 @@ def _added(
     found = {}
     for beta in betas:
         for space in SPACES:
-            path = f"probes.long_tail.{space}.accuracy"
+            path = path_of(space)
             after, native = (
                 evidence.records.values(config, *kind, path)
                 for kind in (("angular", beta), ("native", 0.0))
@@ -238,9 +238,9 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
                 "Pure Angular under a uniform prior",
                 "train with Pure Angular under a uniform prior",
                 uniform,
-                "the frequency prior",
                 "tab:c10-if50-u, tab:c10-if100-u",
                 "" if len(uniform) == 2 * len(SPACES) else "controls",
+                elsewhere=ELSEWHERE,
             ),
             advice.failure(Trainings.of(evidence), _failures(evidence)),
             advice.confidence(networks[NLL], frozen),

@@ -3,31 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
-from resultant.paper.artefact import (
-    HOLDS,
-    SO_FAR,
-    Artefact,
-    Cell,
-    Change,
-    Claim,
-    Outcome,
-    Value,
-    judged,
-    printed,
-    rows,
-    waiting,
-)
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.courses import Course, seeds_of, unprinted
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import official, wanted
-from resultant.paper.records import paired
-from resultant.paper.rules import counted, significant, span, within
+from resultant.paper.records import paired, path_of
 from resultant.presets import TrainConfig
 from resultant.records import Record
 
@@ -72,12 +56,24 @@ ENDS = (
 )
 
 
-def _planned(policy: str) -> int:
+# sec:historical-gradient does not say whether its relative errors are of the gradients of all
+# queries stacked or means over queries: what these are called, and begin with in records.
+MEASURES = {"stacked": "", "mean over queries": "mean_"}
+
+
+def measures(key: str) -> dict[str, str]:
+    """Under which names records have a number, by the ways to measure it: of an error both, of
+    others one, which needs no name."""
+    error = key.endswith("_error")
+    return {name: f"{begin}{key}" for name, begin in MEASURES.items()} if error else {"": key}
+
+
+def planned(policy: str) -> int:
     """How many seeds of a policy the plans have; as many in every setting."""
-    return wanted(_shown(), *POLICIES[policy])
+    return wanted(shown(), *POLICIES[policy])
 
 
-def _shown() -> TrainConfig:
+def shown() -> TrainConfig:
     """The setting of fig:training-gain and fig:common-readouts."""
     return official("cifar100", 100, family="power")
 
@@ -108,9 +104,12 @@ def heads(evidence: Evidence) -> Outcome:
     return Outcome(cells, changes, notes=notes)
 
 
-def increment_errors(records: Mapping[int, Record]) -> dict[str, Course]:
-    """Errors of leading gradient increments over the epochs, by strength."""
-    found = {s: Course.of(records, f"increment_error.{s}") for s in STRENGTHS}
+def increment_errors(
+    records: Mapping[int, Record], key: str = "increment_error"
+) -> dict[str, Course]:
+    """Errors of leading gradient increments over the epochs, by strength; ``key`` is their name in
+    records, one of `measures`."""
+    found = {s: Course.of(records, f"{key}.{s}") for s in STRENGTHS}
     return {s: course for s, course in found.items() if course is not None}
 
 
@@ -127,7 +126,7 @@ def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, 
 def training_gain(evidence: Evidence) -> Outcome:
     """fig:training-gain: gain dispersion, the error of leading gradient increments, and these on a
     plane, CIFAR-100 IF 100."""
-    config, cells = _shown(), []
+    config, cells = shown(), []
     known = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
     applied, native = (
         {name: c for name, own in known.items() if (c := Course.of(own, key))}
@@ -136,14 +135,18 @@ def training_gain(evidence: Evidence) -> Outcome:
     errors = {name: found for name, own in known.items() if (found := increment_errors(own))}
     planes = {name: plane for name, own in known.items() if (plane := increment_plane(own))}
     for i, (name, policy) in enumerate(POLICIES.items()):
-        for _, what, key, texts in ENDS:
-            ours = evidence.records.value(config, *policy, f"last.{key}", 1.0)
-            cells.append(Cell(name, what, printed(texts[i]), ours, wanted=_planned(name)))
-        for strength in STRENGTHS:
-            course = errors.get(name, {}).get(strength)
-            ours = course and course.at(config.epochs)
-            what = f"error of the {strength} increment (%)"
-            cells.append(unprinted(name, what, ours, 2, _planned(name)))
+        for _, what, number, texts in ENDS:
+            for measure, key in measures(number).items():
+                ours = evidence.records.value(config, *policy, f"last.{key}", 1.0)
+                column, seeds = _measured(what, measure, planned(name))
+                cells.append(Cell(name, column, printed(texts[i]), ours, wanted=seeds))
+        for measure, key in measures("increment_error").items():
+            found = increment_errors(known[name], key)
+            for strength in STRENGTHS:
+                ours = found[strength].at(config.epochs) if strength in found else None
+                what = f"error of the {strength} increment (%)"
+                column, seeds = _measured(what, measure, planned(name))
+                cells.append(unprinted(name, column, ours, 2, seeds))
 
     def draw() -> Figure:
         with figures.style():
@@ -157,10 +160,12 @@ def training_gain(evidence: Evidence) -> Outcome:
                     course.draw(axes[1], STYLES[state], COLOURS[STRENGTHS[strength]])
             for state, (seed, epoch, plane) in list(planes.items())[:1]:
                 _draw_plane(axes[2], plane)
-                axes[2].set_xlabel(f"{state}, seed {seed}, epoch {epoch}")
+                axes[2].set_xlabel(f"first axis; {state}, seed {seed}, epoch {epoch}")
+            if errors:
+                _looks(axes[1], {f"state: {s.split()[0]}": {"ls": STYLES[s]} for s in errors})
             axes[0].set_ylabel("sd of gain (dotted: native)")
             axes[1].set_ylabel("leading increment error (%)")
-            axes[2].set_ylabel("increments (dashed: leading)")
+            axes[2].set_ylabel("second axis (other scale)")
             for ax, there in zip(axes, (applied, errors, planes), strict=True):
                 if not there:
                     ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
@@ -178,8 +183,10 @@ def training_gain(evidence: Evidence) -> Outcome:
     }
     parts["projected increments"] = bool(planes)
     notes = [
-        f"In the table, numbers of epoch {config.epochs}. (b) Colours are of the intervention, "
-        "line styles of the state: solid ProCo, dashed reduced, dotted increased. (c) Tangent "
+        f"In the table, numbers of epoch {config.epochs}. Errors are of the gradients of all "
+        "queries stacked, as drawn, or means over queries: the paper does not say which, and the "
+        "older records have the first alone. (b) Colours are of the intervention, line styles of "
+        "the state. (c) Tangent "
         "gradients of all queries are stacked to a vector; the paper does not say which plane it "
         "takes, ours is the one through zero that is nearest to the exact and leading increments "
         "of both interventions at the state that is named."
@@ -200,24 +207,44 @@ def training_gain(evidence: Evidence) -> Outcome:
     return Outcome(cells, drawings=drawings, parts=parts, notes=notes)
 
 
+def _measured(what: str, measure: str, seeds: int) -> tuple[str, int]:
+    """The column of a number by one measure, and how many seeds are planned. The second measure of
+    errors is of those records that have it, and no plan asks for it again."""
+    return (f"{what}, {measure}", 0) if measure == list(MEASURES)[1] else (what, seeds)
+
+
+def _looks(ax: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
+    """A legend of lines whose colours say something else."""
+    from matplotlib.lines import Line2D
+
+    own = [Line2D([], [], color=figures.GREY, label=name, **look) for name, look in looks.items()]
+    ax.legend(handles=own)
+
+
 def _draw_plane(ax: Axes, plane: dict[str, Any]) -> None:
+    """Leading increments over the exact ones, which they all but hide. Axes of one scale would lay
+    both arms on a line."""
+    looks: dict[str, dict[str, Any]] = {
+        "exact": {"ls": "-", "lw": 1, "marker": "o"},
+        "leading": {"ls": "--", "lw": 2.2, "marker": "o", "ms": 8, "mfc": "none", "zorder": 3},
+    }
+    _looks(ax, looks)
     for strength, name in STRENGTHS.items():
-        for kind, dash in (("exact", "-"), ("leading", "--")):
+        for kind, look in looks.items():
             x, y = plane[strength][kind]
-            ax.plot([0, x], [0, y], dash, marker="o", markevery=[1], color=COLOURS[name])
-    ax.set_aspect("equal", adjustable="datalim")
+            ax.plot([0, x], [0, y], markevery=[1], color=COLOURS[name], **look)
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
     """fig:common-readouts: linear probes of the historical models against those of ProCo."""
-    config, cells, changes = _shown(), [], []
+    config, cells, changes = shown(), [], []
     for pool in ("long_tail", "balanced"):
         for space in ("encoder", "projection"):
-            path, at = f"probes.{pool}.{space}.accuracy", f"{pool.replace('_', '-')} {space}"
+            path, at = path_of(space, pool), f"{pool.replace('_', '-')} {space}"
             found = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
             for name, own in found.items():
                 ours = Value.of(list(own.values()))
-                cells.append(unprinted(name, at, ours, 2, _planned(name)))
+                cells.append(unprinted(name, at, ours, 2, planned(name)))
             for name in INTERVENTIONS:
                 differences = paired(found[name], found["ProCo"])
                 changes.append(Change(at, f"{name} - ProCo", None, differences))
@@ -250,134 +277,15 @@ def _draw_readouts(changes: Sequence[Change]) -> Figure:
                 if ours is None:
                     ax.text(x, 0, "–", ha="center", va="bottom", color=COLOURS[name])
                     continue
-                ax.bar(x, ours.mean, 0.38, yerr=ours.sd, color=COLOURS[name], alpha=0.7)
+                # Points and their sd are seen on the face, and the edge on any page.
+                face, edge = (COLOURS[name], 0.3), COLOURS[name]
+                ax.bar(x, ours.mean, 0.38, yerr=ours.sd, color=[face], edgecolor=edge, lw=1.5)
                 ax.plot([x] * ours.n, change.differences, ".", color=figures.BLACK)
         ax.axhline(0, color=figures.GREY, lw=1)
         ax.set_xticks(range(len(places)), [place.replace(" ", "\n") for place in places])
         ax.set_ylabel("points from ProCo")
         figures.legend_below(figure, ax)
     return figure
-
-
-def historical_claims(evidence: Evidence) -> Iterator[Claim]:
-    """sec:historical-power-temperature, sec:historical-gradient, CIFAR-100 IF100, and the
-    classifiers of sec:historical-classification."""
-    yield _orders(evidence)
-    config = _shown()
-    for label, what, key, texts in ENDS:
-        text = f"Power family: {what} at epoch {config.epochs}, ProCo, reduced, increased"
-        every = zip(POLICIES.items(), texts, strict=True)
-        found = [
-            (name.split()[0], ours, float(number))
-            for (name, policy), number in every
-            if (ours := evidence.records.value(config, *policy, f"last.{key}", 1.0)) is not None
-        ]
-        if not found:
-            yield waiting(label, text, ", ".join(texts), "power")
-            continue
-        near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
-        said = ", ".join(f"{name} {ours.said(3)}" for name, ours, _ in found)
-        rule = "each mean over networks within a quarter of the printed one"
-        about, values = (label, text, ", ".join(texts)), [ours for _, ours, _ in found]
-        yield _by_seeds(*about, said, values, near, rule, of=len(texts))
-    text = f"Power family: error of leading gradient increments at epoch {config.epochs} (%)"
-    about = ("sec:historical-gradient", text, "8.82 to 10.18")
-    courses = [
-        course
-        for policy in POLICIES.values()
-        for course in increment_errors(evidence.records.seeds(config, *policy)).values()
-    ]
-    known = [v for course in courses if (v := course.at(config.epochs)) is not None]
-    if not known:
-        yield waiting(*about, "power")
-        return
-    means, deviations = [v.mean for v in known], [v.sd for v in known if v.sd is not None]
-    said = span(means, 2) + (f", sd up to {max(deviations):.2f}" if deviations else "")
-    of = len(POLICIES) * len(STRENGTHS)
-    yield _by_seeds(*about, said, known, *within(means, 8.82, 10.18), of=of)
-
-
-def _by_seeds(
-    label: str,
-    text: str,
-    paper: str,
-    ours: str,
-    values: Sequence[Value],
-    holds: bool | None,
-    rule: str,
-    *,
-    of: int,
-) -> Claim:
-    """A claim about ``of`` numbers, each a mean over networks: one of a kind leaves it open, and
-    fewer than planned do not settle that it holds."""
-    least, planned = min(v.n for v in values), _planned("ProCo")
-    if least < 2:
-        holds, rule = None, f"{rule}; one network of a kind leaves it open"
-    seeds = _counted(values)
-    claim = judged(
-        *(label, text, paper, f"{ours}; {seeds}", holds, rule), tested=len(values), of=of
-    )
-    early = claim.verdict == HOLDS and least < planned
-    return replace(claim, verdict=SO_FAR) if early else claim
-
-
-def _counted(values: Sequence[Value]) -> str:
-    """Over how many networks values are, and of how many where more are planned."""
-    planned, told = _planned("ProCo"), counted(v.n for v in values)
-    return f"{told} of {planned}" if min(v.n for v in values) < planned else told
-
-
-def _orders(evidence: Evidence) -> Claim:
-    """sec:historical-classification: no policy is the better one in every setting."""
-    label = "sec:historical-classification"
-    text = "Power family: the order of the classifiers changes across settings"
-    values = {
-        (policy, column): evidence.records.values(
-            official(*setting, family="power"), *POLICIES[policy], "last.accuracy"
-        )
-        for policy in POLICIES
-        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
-    }
-    paper = _ordered(
-        {(c.row, c.column): c.paper.value.mean for c in heads(evidence).cells if c.paper}
-    )
-    if not all(values.values()):
-        return waiting(label, text, paper, "power")
-    known = {at: v for at, own in values.items() if (v := Value.of(list(own.values())))}
-    means = {at: v.mean for at, v in known.items()}
-    changes = [
-        Change(f"{after} less {before}", column, None, paired(values[after, column], own))
-        for before, after in combinations(POLICIES, 2)
-        for column in COLUMNS
-        for own in (values[before, column],)
-    ]
-    signs: dict[str, set[int]] = {}
-    for change in significant(changes):
-        assert change.ours is not None
-        signs.setdefault(change.row, set()).add(1 if change.ours.mean > 0 else -1)
-    both = [row for row, own in signs.items() if len(own) == 2]
-    said = _ordered(means) + (f"; both signs of {', '.join(both)}" if both else "")
-    same = len({tuple(_order(means, column)) for column in COLUMNS}) == 1
-    return _by_seeds(
-        *(label, text, paper, said, list(known.values())),
-        True if both else False if same else None,
-        "one difference of two policies is seen with both signs by Holm's correction; the same "
-        "order of the means in all settings is against it",
-        of=len(values),
-    )
-
-
-def _order(means: Mapping[tuple[str, str], float], column: str) -> list[str]:
-    """The policies from the best to the worst one."""
-    return sorted(POLICIES, key=lambda policy: -means[policy, column])
-
-
-def _ordered(means: Mapping[tuple[str, str], float]) -> str:
-    short = {policy: policy.split()[0] for policy in POLICIES}
-    return "; ".join(
-        f"{column}: {' > '.join(short[policy] for policy in _order(means, column))}"
-        for column in COLUMNS
-    )
 
 
 ARTEFACTS = (

@@ -106,14 +106,16 @@ def over_alike(
     others: Sequence[Sequence[float]],
     level: float = SIGNIFICANCE,
 ) -> Interval | None:
-    """The mean of paired differences over seeds, of a single one too: the variance over seeds is
-    taken to be one with that of the same difference in ``others``, and is pooled over all of them.
-    No interval where none of them has two seeds, or nothing varies."""
+    """The mean of paired differences over seeds, of a single one too: Student's interval of two or
+    more, while the variance of a single one is taken to be that of the same difference in
+    ``others``, pooled over them. No interval where there is no such variance, or nothing varies."""
     from scipy.stats import t
 
     if not differences:
         return None
-    mean, known = statistics.fmean(differences), [d for d in (differences, *others) if len(d) > 1]
+    # Seeds of its own are not pooled with others: they alone know whether they vary alike.
+    mean, alone = statistics.fmean(differences), len(differences) > 1
+    known = [differences] if alone else [d for d in others if len(d) > 1]
     if all(map(equal, known)):
         return Interval(mean, None, None, len(differences), True)
     freedom = sum(len(d) - 1 for d in known)

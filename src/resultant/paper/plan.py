@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from statistics import linear_regression, median
 from typing import NamedTuple
 
@@ -286,28 +285,3 @@ def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[st
         stands = said(pace.minutes(left)) if left else "done"
         lines.append(f"{job.name}: {known} of {len(job.runs)} records, {stands}")
     return lines
-
-
-def unfinished(results: Path) -> set[str]:
-    """The plans that have something left, by the records of a folder."""
-    records = Records.read(results)
-    return {name for name, plan in PLANS.items() if missing(plan.jobs(), records)}
-
-
-def standing(results: Path) -> list[tuple[str, str, str, str]]:
-    """Where plans stand, by the records of a folder: name, what it is for, how many of its runs
-    have their records, whole or in part, and what is left with the time that takes."""
-    records, rows = Records.read(results), []
-    pace = Pace.of(records)
-    for plan in PLANS.values():
-        jobs = plan.jobs()
-        left = missing(jobs, records)
-        runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
-        in_part = sum(
-            run.seed in records.seeds(job.config, run.realization, run.beta)
-            for job in left
-            for run in job.runs
-        )
-        done = f"{runs - lacking} of {runs}" + (f", {in_part} in part" if in_part else "")
-        rows.append((plan.name, plan.title, done, estimate(left, pace) if left else "nothing"))
-    return rows

@@ -81,6 +81,11 @@ def dig(record: Any, path: str) -> float | None:
     return float(record) if isinstance(record, (int, float)) and isfinite(record) else None
 
 
+def path_of(space: str, pool: str = "long_tail") -> str:
+    """Where a record has the accuracy of a probe."""
+    return f"probes.{pool}.{space}.accuracy"
+
+
 def paired(after: Mapping[int, float], before: Mapping[int, float]) -> dict[int, float]:
     """The differences by seed, of the seeds that both have."""
     return {seed: after[seed] - before[seed] for seed in after if seed in before}

@@ -33,7 +33,7 @@ def counted(numbers: Iterable[int]) -> str:
     return f"n = {span([float(n) for n in numbers], 0)}"
 
 
-def spread(values: Sequence[Value], digits: int, scale: float = 1.0, sign: str = "") -> str:
+def spanned(values: Sequence[Value], digits: int, scale: float = 1.0, sign: str = "") -> str:
     """Least and largest of means, over how many seeds they are, and their largest deviation."""
     said = f"{span([v.mean for v in values], digits, scale, sign)}; {counted(v.n for v in values)}"
     known = [v.sd for v in values if v.sd is not None]

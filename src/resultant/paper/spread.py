@@ -10,7 +10,7 @@ from statistics import fmean, variance
 from resultant.paper.artefact import Cell, Change, Value, equal, said_p
 from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
 from resultant.paper.plan import EDITED, REALIZATIONS
-from resultant.paper.records import dig, paired
+from resultant.paper.records import dig, paired, path_of
 from resultant.paper.rules import span
 from resultant.paper.summary import SPACES
 from resultant.records import identity, of_record
@@ -162,8 +162,3 @@ def _p(p: float | None) -> str:
 
 def _number(n: int, what: str) -> str:
     return f"{n} {what}{'s' if n > 1 else ''}"
-
-
-def path_of(space: str, pool: str = "long_tail") -> str:
-    """Where a record has the accuracy of a probe."""
-    return f"probes.{pool}.{space}.accuracy"

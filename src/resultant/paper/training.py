@@ -8,7 +8,7 @@ from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
 from resultant.paper.plan import REALIZATIONS, wanted
-from resultant.paper.records import paired
+from resultant.paper.records import paired, path_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ def angular_training(evidence: Evidence) -> Outcome:
     """tab:angular-training: long-tail probes after contrastive training, frequency prior."""
     cells, changes = [], []
     for name, space, *texts in rows(TRAINING):
-        path = f"probes.long_tail.{space.lower()}.accuracy"
+        path = path_of(space.lower())
         more, tested = _row(evidence, name, f"{name}, {space}", texts, path)
         cells += more
         changes += tested

@@ -16,10 +16,10 @@ from resultant.paper.artefact import (
 )
 from resultant.paper.control_claims import intercept_claim, joint_claims, uniform_claims
 from resultant.paper.evidence import Evidence, trained_as
-from resultant.paper.historical import historical_claims
+from resultant.paper.historical_claims import historical_claims
 from resultant.paper.intervals import Interval, over_settings
 from resultant.paper.plan import REALIZATIONS
-from resultant.paper.records import paired
+from resultant.paper.records import paired, path_of
 from resultant.paper.rules import (
     BORNE_OUT,
     FOREIGN,
@@ -27,7 +27,7 @@ from resultant.paper.rules import (
     by_network,
     counted,
     seen,
-    spread,
+    spanned,
     whole,
 )
 from resultant.paper.summary import SPACES
@@ -68,7 +68,7 @@ def training_claims(evidence: Evidence) -> Iterator[Claim]:
 def _imagenet(evidence: Evidence, trained: Sequence[Change]) -> Iterator[Claim]:
     """sec:new-learning and sec:imagenet-strength-extension: Encoder and Projection."""
     label, config = "sec:new-learning", trained_as("ImageNet-LT")
-    paths = [f"probes.long_tail.{space}.accuracy" for space in SPACES]
+    paths = [path_of(space) for space in SPACES]
     for name, kind, printed in (
         ("ProCo", ("native", 0.0), (23.05, 36.86)),
         ("Pure Angular", ("angular", 0.0), (23.22, 37.07)),
@@ -119,7 +119,7 @@ def _readouts(changes: list[Change]) -> Iterator[Claim]:
 
 
 def _told(changes: list[Change]) -> str:
-    return spread([c.ours for c in changes if c.ours is not None], 2, sign="+")
+    return spanned([c.ours for c in changes if c.ours is not None], 2, sign="+")
 
 
 def _signs(changes: list[Change]) -> str:
@@ -173,7 +173,7 @@ def columns_less(after: str, before: str, evidence: Evidence, trained: Outcome) 
         values = [
             evidence.records.values(
                 *(trained_as(name), REALIZATIONS[COLUMNS.index(column)], 0.0),
-                f"probes.long_tail.{space.lower()}.accuracy",
+                path_of(space.lower()),
             )
             for column in (after, before)
         ]

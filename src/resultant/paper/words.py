@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from resultant.paper.artefact import Artefact, Cell, Change, Claim, Outcome, Value, said_p
 from resultant.paper.inputs import MARK
 from resultant.paper.intervals import over_seeds
-from resultant.paper.plan import Pace, standing, unfinished
+from resultant.paper.plan import PLANS, Pace, estimate, missing
 from resultant.paper.records import Records
 
 Rows = list[tuple[str, ...]]
@@ -84,10 +83,12 @@ def _table(headings: Sequence[str], rows: Rows) -> str:
     return "\n".join("| " + " | ".join(c.replace("|", r"\|") for c in row) + " |" for row in lines)
 
 
-def listing(artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome], results: Path) -> Rows:
+def listing(
+    artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome], records: Records
+) -> Rows:
     """Name, label and status of artefacts, and what would add to them: of their plans those that
-    have something left, by the records of a folder."""
-    rows, left = [], unfinished(results)
+    have something left."""
+    rows, left = [], unfinished(records)
     for name, outcome in found.items():
         artefact = artefacts[name]
         trainings, foreign = artefact.lacking(outcome)
@@ -119,21 +120,44 @@ def section(artefact: Artefact, outcome: Outcome) -> str:
     return "\n".join([*parts, *(f"{note}\n" for note in outcome.notes)])
 
 
-def plans_note(results: Path) -> str:
+def unfinished(records: Records) -> set[str]:
+    """The plans that have something left."""
+    return {name for name, plan in PLANS.items() if missing(plan.jobs(), records)}
+
+
+def standing(records: Records) -> Rows:
+    """Where plans stand: name, what it is for, how many of its runs have their records, whole or in
+    part, and what is left with the time that takes."""
+    rows: Rows = []
+    pace = Pace.of(records)
+    for plan in PLANS.values():
+        jobs = plan.jobs()
+        left = missing(jobs, records)
+        runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
+        in_part = sum(
+            run.seed in records.seeds(job.config, run.realization, run.beta)
+            for job in left
+            for run in job.runs
+        )
+        done = f"{runs - lacking} of {runs}" + (f", {in_part} in part" if in_part else "")
+        rows.append((plan.name, plan.title, done, estimate(left, pace) if left else "nothing"))
+    return rows
+
+
+def plans_note(records: Records) -> str:
     """How what is left is run, and where the times come from."""
-    pace = Pace.of(Records.read(results)).said()
     return (
         "`resultant reproduce run PLAN` trains what has no record yet, or not all that the plan "
         "keeps of a run, and `--seeds 3 4 5` other seeds than planned; records of other plans "
         "count, and a call that was stopped is taken up by the next one. Times are as "
-        f"{pace}."
+        f"{Pace.of(records).said()}."
     )
 
 
-def plans_section(results: Path) -> str:
+def plans_section(records: Records) -> str:
     """Where the plans stand as Markdown."""
-    table = _table(PLAN_HEADINGS, list(standing(results)))
-    return f"\n## Left to run\n\n{plans_note(results)}\n\n{table}\n"
+    table = _table(PLAN_HEADINGS, standing(records))
+    return f"\n## Left to run\n\n{plans_note(records)}\n\n{table}\n"
 
 
 def foreign_section(artefacts: Mapping[str, Artefact]) -> str:
@@ -148,16 +172,15 @@ def markdown(
     artefacts: Mapping[str, Artefact],
     found: Mapping[str, Outcome],
     told: Sequence[Claim],
-    records: int,
-    results: Path,
+    records: Records,
     made_from: str,
 ) -> str:
-    """The whole as Markdown; ``made_from`` is the `resultant.paper.inputs.digest` of its inputs,
-    ``results`` the folder of records."""
-    parts = [HEAD.format(records=records), "## Artefacts\n"]
+    """The whole as Markdown; ``records`` are those of a folder, which plans add to, and
+    ``made_from`` is the `resultant.paper.inputs.digest` of all inputs."""
+    parts = [HEAD.format(records=len(records)), "## Artefacts\n"]
     headings = ("name", "label", "status", "what would add to it")
-    listed = listing(artefacts, found, results)
-    parts += [_table(headings, listed), plans_section(results), "## Claims\n"]
+    listed = listing(artefacts, found, records)
+    parts += [_table(headings, listed), plans_section(records), "## Claims\n"]
     parts.append(_table(HEADINGS, [claim_row(claim) for claim in told]))
     parts += [section(artefacts[name], outcome) for name, outcome in found.items()]
     parts += [foreign_section(artefacts), f"{MARK.format(made_from)}\n"]

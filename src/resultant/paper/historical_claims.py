@@ -1,0 +1,198 @@
+"""Claims about the historical power-temperature family (sec:historical-power-temperature)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+from resultant.paper.artefact import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SO_FAR,
+    VERDICTS,
+    Change,
+    Claim,
+    Value,
+    judged,
+    waiting,
+)
+from resultant.paper.evidence import Evidence
+from resultant.paper.historical import (
+    COLUMNS,
+    ENDS,
+    POLICIES,
+    SETTINGS,
+    STRENGTHS,
+    heads,
+    increment_errors,
+    measures,
+    planned,
+    shown,
+)
+from resultant.paper.plan import official
+from resultant.paper.records import paired
+from resultant.paper.rules import counted, significant, span, within
+
+
+class Measured(NamedTuple):
+    """The numbers of a claim by one of `measures`: each a mean over networks, all in words, and
+    whether they meet a rule."""
+
+    measure: str
+    values: Sequence[Value]
+    said: str
+    holds: bool | None
+    rule: str
+
+
+def historical_claims(evidence: Evidence) -> Iterator[Claim]:
+    """sec:historical-power-temperature, sec:historical-gradient, CIFAR-100 IF100, and the
+    classifiers of sec:historical-classification."""
+    yield _orders(evidence)
+    epochs = shown().epochs
+    for label, what, key, texts in ENDS:
+        text = f"Power family: {what} at epoch {epochs}, ProCo, reduced, increased"
+        about = (label, text, ", ".join(texts))
+        found = [_end(evidence, measure, name, texts) for measure, name in measures(key).items()]
+        yield _by_seeds(*about, found, of=len(texts))
+    text = f"Power family: error of leading gradient increments at epoch {epochs} (%)"
+    found = [
+        _increments(evidence, measure, name)
+        for measure, name in measures("increment_error").items()
+    ]
+    of = len(POLICIES) * len(STRENGTHS)
+    yield _by_seeds("sec:historical-gradient", text, "8.82 to 10.18", found, of=of)
+
+
+def _end(evidence: Evidence, measure: str, key: str, texts: Sequence[str]) -> Measured:
+    """A number of the last epoch, policy by policy, beside the printed ones."""
+    found = [
+        (name.split()[0], ours, float(number))
+        for (name, policy), number in zip(POLICIES.items(), texts, strict=True)
+        if (ours := evidence.records.value(shown(), *policy, f"last.{key}", 1.0)) is not None
+    ]
+    said = ", ".join(f"{name} {ours.said(3)}" for name, ours, _ in found)
+    near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
+    rule = "each mean over networks within a quarter of the printed one"
+    return Measured(measure, [ours for _, ours, _ in found], said, near, rule)
+
+
+def _increments(evidence: Evidence, measure: str, key: str) -> Measured:
+    """Errors of leading gradient increments of both strengths at all policies, last epoch."""
+    courses = [
+        course
+        for policy in POLICIES.values()
+        for course in increment_errors(evidence.records.seeds(shown(), *policy), key).values()
+    ]
+    known = [v for course in courses if (v := course.at(shown().epochs)) is not None]
+    if not known:
+        return Measured(measure, [], "", None, "")
+    means, deviations = [v.mean for v in known], [v.sd for v in known if v.sd is not None]
+    said = span(means, 2) + (f", sd up to {max(deviations):.2f}" if deviations else "")
+    return Measured(measure, known, said, *within(means, 8.82, 10.18))
+
+
+def _by_seeds(label: str, text: str, paper: str, found: Sequence[Measured], *, of: int) -> Claim:
+    """A claim about ``of`` numbers, each a mean over networks: one of a kind leaves it open, and
+    fewer than planned do not settle that it holds. Of several measures one is enough for it, and
+    all that there are have to be against it."""
+    known = [m for m in found if m.values]
+    if not known:
+        return waiting(label, text, paper, "power")
+    told = [_by_measure(label, text, paper, m, of) for m in found]
+    verdicts = [claim.verdict for claim in told]
+    verdict = min(verdicts, key=VERDICTS.index)
+    decided = [m for m, own in zip(found, verdicts, strict=True) if own == verdict]
+    why = next((m.rule for m in decided if m.values), known[0].rule)
+    if len(found) > 1:
+        names = " or ".join(m.measure for m in found)
+        why += (
+            f", by either measure, for the paper does not say which is its own ({names}); only "
+            "both can be against it"
+        )
+    if verdict == OPEN and any(_least(m) < 2 for m in known):
+        why += "; one network of a kind leaves it open"
+    if verdict == OPEN and FAILS in verdicts:
+        why += "; one measure alone that does not meet it leaves it open"
+    return Claim(label, text, paper, "; ".join(claim.ours for claim in told), verdict, why)
+
+
+def _by_measure(label: str, text: str, paper: str, found: Measured, of: int) -> Claim:
+    name = f"{found.measure}: " if found.measure else ""
+    if not found.values:
+        return Claim(label, text, paper, f"{name}no record", OPEN, "")
+    claim = judged(
+        *(label, text, paper, f"{name}{found.said}; {_counted(found.values)}"),
+        *(found.holds if _least(found) > 1 else None, found.rule),
+        tested=len(found.values),
+        of=of,
+    )
+    early = claim.verdict == HOLDS and _least(found) < planned("ProCo")
+    return replace(claim, verdict=SO_FAR) if early else claim
+
+
+def _least(found: Measured) -> int:
+    """The fewest networks that a number is of."""
+    return min(v.n for v in found.values)
+
+
+def _counted(values: Sequence[Value]) -> str:
+    """Over how many networks values are, and of how many where more are planned."""
+    told = counted(v.n for v in values)
+    return f"{told} of {planned('ProCo')}" if min(v.n for v in values) < planned("ProCo") else told
+
+
+def _orders(evidence: Evidence) -> Claim:
+    """sec:historical-classification: no policy is the better one in every setting."""
+    label = "sec:historical-classification"
+    text = "Power family: the order of the classifiers changes across settings"
+    values = {
+        (policy, column): evidence.records.values(
+            official(*setting, family="power"), *POLICIES[policy], "last.accuracy"
+        )
+        for policy in POLICIES
+        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
+    }
+    paper = _ordered(
+        {(c.row, c.column): c.paper.value.mean for c in heads(evidence).cells if c.paper}
+    )
+    if not all(values.values()):
+        return waiting(label, text, paper, "power")
+    known = {at: v for at, own in values.items() if (v := Value.of(list(own.values())))}
+    means = {at: v.mean for at, v in known.items()}
+    changes = [
+        Change(f"{after} less {before}", column, None, paired(values[after, column], own))
+        for before, after in combinations(POLICIES, 2)
+        for column in COLUMNS
+        for own in (values[before, column],)
+    ]
+    signs: dict[str, set[int]] = {}
+    for change in significant(changes):
+        assert change.ours is not None
+        signs.setdefault(change.row, set()).add(1 if change.ours.mean > 0 else -1)
+    both = [row for row, own in signs.items() if len(own) == 2]
+    said = _ordered(means) + (f"; both signs of {', '.join(both)}" if both else "")
+    same = len({tuple(_order(means, column)) for column in COLUMNS}) == 1
+    rule = (
+        "one difference of two policies is seen with both signs by Holm's correction; the same "
+        "order of the means in all settings is against it"
+    )
+    holds = True if both else False if same else None
+    found = Measured("", list(known.values()), said, holds, rule)
+    return _by_seeds(label, text, paper, [found], of=len(values))
+
+
+def _order(means: Mapping[tuple[str, str], float], column: str) -> list[str]:
+    """The policies from the best to the worst one."""
+    return sorted(POLICIES, key=lambda policy: -means[policy, column])
+
+
+def _ordered(means: Mapping[tuple[str, str], float]) -> str:
+    short = {policy: policy.split()[0] for policy in POLICIES}
+    return "; ".join(
+        f"{column}: {' > '.join(short[policy] for policy in _order(means, column))}"
+        for column in COLUMNS
+    )
