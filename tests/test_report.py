@@ -59,7 +59,7 @@ def folder(made: Page, tmp_path_factory: Any) -> Path:
 
 
 def test_every_question_has_its_figure(analysis: Analysis) -> None:
-    found = {d.name: d for d in drawings(analysis)}
+    found = {d.name: d for d in drawings(analysis, NAMES)}
     assert set(found) == {
         *("gains", "accuracy", "groups", "classes", "calibration", "prior", "cosine"),
         *("certificate", "boundaries", "margins", "typical", "intercepts", "self-inclusion"),
@@ -74,7 +74,7 @@ def test_every_question_has_its_figure(analysis: Analysis) -> None:
 
 def test_figures_without_answers_are_left_out(analysis: Analysis) -> None:
     bare = Analysis(analysis.space)
-    assert drawings(bare) == [] and tables(bare, NAMES) == []
+    assert drawings(bare, NAMES) == [] and tables(bare, NAMES) == []
     (use, *_) = summary({"z": bare}, "file", NAMES)
     assert use == ("use", "no recommendation: not asked")
     made = analysis_page({"z": bare}, "file", NAMES, [], {})
@@ -82,7 +82,7 @@ def test_figures_without_answers_are_left_out(analysis: Analysis) -> None:
 
 
 def test_figures_take_the_colours_of_the_page(analysis: Analysis) -> None:
-    drawing = drawings(analysis)[0]
+    drawing = drawings(analysis, NAMES)[0]
     svg = inline_svg(drawing.figure(), "a/b c")
     assert "#000000" not in svg and "#ffffff" not in svg and "#e4e4e4" not in svg
     assert "currentColor" in svg and "var(--grid)" in svg
@@ -94,7 +94,7 @@ def test_figures_take_the_colours_of_the_page(analysis: Analysis) -> None:
 
 
 def test_wide_figures_are_not_enlarged_beyond_reading(analysis: Analysis, tmp_path: Path) -> None:
-    section = Section("s", "S", "", drawings(analysis)[:1])
+    section = Section("s", "S", "", drawings(analysis, NAMES)[:1])
     for wide in (False, True):
         write_page(tmp_path, Page("P", [], [section], wide=wide))
         html = (tmp_path / "index.html").read_text()
@@ -193,8 +193,8 @@ def test_every_number_has_its_rows(analysis: Analysis) -> None:
     used = replace(used, gain=0.0342, better=3, accuracy_before=0.3971, accuracy_after=0.4271)
     said = dict(summary({"z": replace(analysis, recommendation=used)}, "file", NAMES))
     assert "42.71\u00a0% accurate on all 120 held-out rows" in said["use"]
-    assert said["use"].endswith("(Original vMF: 39.71\u00a0%)")
-    assert "+3.42 points over Original vMF of z features" in said["accuracy"]
+    assert said["use"].endswith("(Native: 39.71\u00a0%)")
+    assert "+3.42 points over Native of z features" in said["accuracy"]
     assert said["accuracy"].startswith("judging half (60 rows")
     assert said["accuracy"].endswith("all rows: +3.00 points")
     for name in ("calibration", "groups", "rise most", "fall most"):
@@ -206,7 +206,7 @@ def test_gains_are_said_with_and_without_the_bias(analysis: Analysis) -> None:
     assert g is not None
     g = replace(g, rank_correlation=-0.37, corrected_rank_correlation=0.03, uncorrected=(4, 5))
     a = replace(analysis, gains=replace(g, spread=0.008, corrected_spread=0.006))
-    (drawn,) = (d for d in drawings(a) if d.name == "gains")
+    (drawn,) = (d for d in drawings(a, NAMES) if d.name == "gains")
     for said in (drawn.sentence, dict(summary({"z": a}, "file", NAMES))["angular gain"]):
         for number in ("0.80\u00a0%", "0.60\u00a0%", "-0.37", "+0.03"):
             assert number in said
@@ -215,9 +215,44 @@ def test_gains_are_said_with_and_without_the_bias(analysis: Analysis) -> None:
     hollow = [x for x in drawn.figure().axes[0].lines if x.get_markerfacecolor() == "none"]
     assert sum(len(x.get_xdata()) for x in hollow) == 6  # type: ignore[arg-type]
     none = replace(g, corrected_spread=None, corrected_rank_correlation=None)
-    (bare,) = (d for d in drawings(replace(a, gains=none)) if d.name == "gains")
+    (bare,) = (d for d in drawings(replace(a, gains=none), NAMES) if d.name == "gains")
     assert "bias" not in bare.sentence
     assert "bias" not in dict(summary({"z": replace(a, gains=none)}, "f", NAMES))["angular gain"]
+
+
+@pytest.mark.parametrize("names", [NAMES, tuple("246810")])
+def test_classes_are_called_by_their_names(analysis: Analysis, names: tuple[str, ...]) -> None:
+    """Everywhere; labels, which are not those of the fit, where there are no names."""
+    assert analysis.gains is not None and analysis.intercepts is not None
+    assert analysis.same_state is not None
+    a = replace(
+        analysis,
+        gains=replace(analysis.gains, capped=(1, 3)),
+        intercepts=replace(analysis.intercepts, worst_class=4),
+    )
+    made = analysis_page({"z": a}, "file", names, [], {})
+    assert f"z: the concentration of 2 classes is at the cap: {names[1]}, {names[3]}." in made.notes
+    (section,) = made.sections
+    (drawn,) = (d for d in section.drawings if d.name == "intercepts")
+    assert ("(five)" if names is NAMES else "(class 1)") in drawn.sentence
+    (table,) = (t for t in section.tables if t.name == "same-state")
+    (column,) = (i for i, c in enumerate(table.columns) if c.name == "most predicted")
+    expected = [names[row.top_class] for row in analysis.same_state.rows]
+    assert [row[column] for row in table.rows] == expected
+    one = replace(analysis, gains=replace(analysis.gains, capped=(2,)))
+    (note,) = analysis_page({"z": one}, "file", names, [], {}).notes
+    assert note == f"z: the concentration of 1 class is at the cap: {names[2]}."
+
+
+def test_native_has_one_name_and_that_of_the_paper_once(made: Page, folder: Path) -> None:
+    text = (folder / "index.html").read_text()
+    assert text.lower().count("original vmf") == 1
+    assert words.NATIVE_IN_PAPER in unescape(text)
+    (table,) = (t for t in made.sections[0].tables if t.name == "realizations")
+    assert table.sentence.endswith(words.NATIVE_IN_PAPER)
+    assert {row[0] for row in table.rows} == set(words.NAMES.values())
+    (classes,) = (t for t in made.sections[0].tables if t.name == "classes")
+    assert "native" in [c.name for c in classes.columns]
 
 
 @pytest.mark.parametrize(("count", "marks"), [([9998, 2, 0], 1), ([30, 19, 20], 2), ([9, 9, 9], 0)])
@@ -241,7 +276,7 @@ def test_bins_of_few_rows_are_not_drawn(count: list[int], marks: int, analysis: 
 
 def test_curves_that_coincide_are_all_seen(analysis: Analysis) -> None:
     """Each is thinner than those below it, and no group has the colour of a realization."""
-    (drawn,) = (d for d in drawings(analysis) if d.name == "accuracy")
+    (drawn,) = (d for d in drawings(analysis, NAMES) if d.name == "accuracy")
     curves = [x for x in drawn.figure().axes[0].lines if x.get_marker() == "o"]
     widths = [x.get_linewidth() for x in curves]
     assert len(widths) == 3 and widths == sorted(set(widths), reverse=True)
@@ -255,11 +290,15 @@ def test_what_is_kept_is_not_said_to_change(analysis: Analysis) -> None:
     kept = replace(r, realization="native", candidate="native", candidate_beta=1.0)
     a = replace(analysis, recommendation=kept)
     said = dict(summary({"features": a}, "file", NAMES))
-    assert said["use"].startswith("Original vMF on features, ")
+    assert said["use"].startswith("Native on features, ")
     assert {said[name] for name in ("groups", "rise most", "fall most")} == {"no change"}
     assert " to " not in said["calibration"]
-    found = {d.name: d.sentence for d in drawings(a)}
+    found = {d.name: d.sentence for d in drawings(a, NAMES)}
     assert "classes" not in found and " to " not in found["calibration"]
+    (table,) = (t for t in tables(a, NAMES) if t.name == "classes")
+    assert [c.name for c in table.columns][-2:] == ["held out", "native"]
+    assert table.sentence.endswith("its accuracy under Native.")
+    assert {len(row) for row in table.rows} == {len(table.columns)}
     # Another candidate is named in all that it would change, and has no interval without a width.
     other = replace(r, realization="native", candidate="angular", candidate_beta=0.5)
     for better in (3, 0):

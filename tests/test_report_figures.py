@@ -35,7 +35,7 @@ def test_classes_without_a_direction() -> None:
     assert a.boundaries is not None and a.boundaries.undefined == (0, 1, 2)
     (pairs,) = (t for t in tables(a, "abc") if t.name == "pairs")
     assert [row[-1] for row in pairs.rows] == [None] * 3
-    assert all(d.figure() for d in drawings(a))
+    assert all(d.figure() for d in drawings(a, "abc"))
 
 
 @pytest.mark.filterwarnings("error")
@@ -61,7 +61,7 @@ def test_drawing_on_nothing_raises_nothing() -> None:
     z, y = arrays["test/projection"][keep], arrays["test/labels"][keep]
     space = FrozenSpace.fit(arrays["train/projection"], arrays["train/labels"], z, y)
     found = analyze_space(space, ("gains", "grid", "recommendation"))
-    for drawing in drawings(found):
+    for drawing in drawings(found, NAMES):
         assert isinstance(drawing, Drawing) and "nan" not in drawing.sentence
         drawing.figure()
     (classes,) = (t for t in tables(found, NAMES) if t.name == "classes")

@@ -27,8 +27,10 @@ from torch import Tensor
 from resultant import _checks as checks
 from resultant._angle import sample_angle
 from resultant._debye import Number
+from resultant._features import normalized
 from resultant._plane import log_plane_tail
 from resultant._projection import dimension, log_projection_tail
+from resultant.classes import ClassState
 from resultant.score import vmf_score, vmf_score_and_slope
 
 Rule = Literal["leading", "exact"]
@@ -97,6 +99,44 @@ class BinaryModel:
                 "expected w = r_h mu_h - r_t mu_t != 0, got lambda_h = lambda_t = "
                 f"{self.lambda_h:g} and cosine = 1"
             )
+
+    @classmethod
+    def of(
+        cls,
+        state: ClassState,
+        a: int,
+        b: int,
+        tau: float = 1.0,
+        *,
+        b_h: float = 0.0,
+        b_t: float = 0.0,
+    ) -> BinaryModel:
+        r"""The model of two fitted classes: class ``a`` of the state is h, class ``b`` is t.
+
+        Matched at p = ``state.dim``, where the classes draw from the very laws they are scored by:
+        :math:`\lambda_j=\kappa_j/\nu`, so that ``concentrations(p)`` are the fitted ones, and
+        :math:`c=\mu_a^\top\mu_b`. At another p the lambdas stay. Any concentrations > 0 and any
+        angle will do, unless both laws are one. ``b_h`` and ``b_t`` are what the logits have
+        besides the scores, as a log prior.
+        """
+        if not isinstance(state, ClassState):
+            raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
+        nu = dimension(state.dim) / 2 - 1
+        for name, c in (("a", a), ("b", b)):
+            if isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < state.num_classes:
+                rule = f"expected {name} to be a class in [0, {state.num_classes})"
+                raise ValueError(f"{rule}, got {c!r}")
+        kappa = state.kappa[[a, b]].detach().double().cpu()
+        mu = normalized(state.mu[[a, b]].detach()).cpu()
+        # One half of the squared chord, which is exactly zero between equal directions.
+        apart = float((mu[0] - mu[1]).square().sum()) / 2
+        for c, value in zip((a, b), kappa.tolist(), strict=True):
+            if not value > 0:
+                raise ValueError(f"expected kappa > 0, got {value:g} at class {c}")
+        if apart == 0 and kappa[0] == kappa[1]:
+            raise ValueError(f"expected two classes of different laws, got one of {a} and {b}")
+        lambda_h, lambda_t = (kappa / nu).tolist()
+        return cls(lambda_h, lambda_t, max(-1.0, 1 - apart), tau, b_h, b_t)
 
     @property
     def delta(self) -> float:

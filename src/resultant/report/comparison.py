@@ -18,6 +18,7 @@ from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import (
     NAMES,
+    NATIVE_IN_PAPER,
     number,
     of_features,
     p_value,
@@ -135,7 +136,7 @@ def table(pair: Pair) -> Table:
     return Table(
         "comparison",
         "Side by side",
-        "Shares are between 0 and 1; the difference is B less A.",
+        f"Shares are between 0 and 1; the difference is B less A. {NATIVE_IN_PAPER}",
         "tab:frozen-vmf",
         (Column("quantity"), Column("A"), Column("B"), Column("B - A")),
         rows,

@@ -11,7 +11,7 @@ from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import tables
-from resultant.report.words import listed, number
+from resultant.report.words import counted, listed
 
 
 def analysis_page(
@@ -31,11 +31,11 @@ def analysis_page(
         title=f"{where}: angular gain of {analyses[first].space.num_classes:,} classes",
         facts=summary(analyses, where, names),
         sections=[
-            Section(slug, name, _text(a), drawings(a), tables(a, names))
+            Section(slug, name, _text(a), drawings(a, names), tables(a, names))
             for slug, name in zip(slugs(ordered), ordered, strict=True)
             for a in (analyses[name],)
         ],
-        notes=[*notes, *(note for name in ordered for note in _notes(name, analyses[name]))],
+        notes=[*notes, *(n for name in ordered for n in _notes(name, analyses[name], names))],
         footer=footer(about),
         results={
             **about,
@@ -70,9 +70,10 @@ def _text(a: Analysis) -> str:
     return text if a.recommendation is None else f"{a.recommendation.reason} {text}"
 
 
-def _notes(name: str, a: Analysis) -> list[str]:
+def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:
     found = [f"{name}: {question} is left out, {why}" for question, why in (a.notes or {}).items()]
     if a.gains is not None and a.gains.capped:
-        which = listed(number(c) for c in a.gains.capped)
-        found.append(f"{name}: the concentration of classes {which} is at the cap.")
+        number = counted(len(a.gains.capped), "class", "classes")
+        which = listed(names[c] for c in a.gains.capped)
+        found.append(f"{name}: the concentration of {number} is at the cap: {which}.")
     return found

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from resultant.frozen import Analysis
 from resultant.report import decision_figures, theory_figures
 from resultant.report.drawing import Drawing
 
-MAKERS = (
-    decision_figures.gains,
-    decision_figures.accuracy,
-    decision_figures.groups,
-    decision_figures.classes,
-    decision_figures.calibration,
-    decision_figures.prior,
-    theory_figures.cosine,
-    theory_figures.certificate,
-    theory_figures.boundaries,
-    theory_figures.margins,
-    theory_figures.typical,
-    theory_figures.intercepts,
-    theory_figures.support,
-    theory_figures.self_inclusion,
-    theory_figures.fit,
-)
 
-
-def drawings(a: Analysis) -> list[Drawing]:
-    """The figures of the questions that were answered."""
-    return [d for d in (make(a) for make in MAKERS) if d is not None]
+def drawings(a: Analysis, names: Sequence[str]) -> list[Drawing]:
+    """The figures of the questions that were answered; ``names`` [C] of the classes."""
+    found = [
+        decision_figures.gains(a),
+        decision_figures.accuracy(a),
+        decision_figures.groups(a),
+        decision_figures.classes(a),
+        decision_figures.calibration(a),
+        decision_figures.prior(a),
+        theory_figures.cosine(a),
+        theory_figures.certificate(a),
+        theory_figures.boundaries(a),
+        theory_figures.margins(a),
+        theory_figures.typical(a),
+        theory_figures.intercepts(a, names),
+        theory_figures.support(a),
+        theory_figures.self_inclusion(a),
+        theory_figures.fit(a),
+    ]
+    return [drawing for drawing in found if drawing is not None]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from resultant.frozen import Analysis, ClassEffect, GainDistribution, Recommendation
-from resultant.report.words import NAMES, counted, of_features, p_value, percent, points, policy
+from resultant.report.words import (
+    NAMES,
+    class_name,
+    counted,
+    of_features,
+    p_value,
+    percent,
+    points,
+    policy,
+)
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
@@ -123,9 +132,8 @@ def _accuracy(a: Analysis) -> str:
 
 
 def _effects(effects: Sequence[ClassEffect], names: Sequence[str]) -> str:
-    said = []
-    for e in effects[:3]:
-        name = names[e.index]
-        name = f"class {name}" if name.isdigit() else name
-        said.append(f"{name} {points(e.after - e.before)} (n = {e.count})")
+    said = (
+        f"{class_name(names[e.index])} {points(e.after - e.before)} (n = {e.count})"
+        for e in effects[:3]
+    )
     return ", ".join(said) or "none"

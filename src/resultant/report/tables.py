@@ -11,7 +11,15 @@ from typing import Any
 
 from resultant._replacing import replacing
 from resultant.frozen import Analysis
-from resultant.report.words import NAMES, before_and_after, number, percent, points, short
+from resultant.report.words import (
+    NAMES,
+    NATIVE_IN_PAPER,
+    before_and_after,
+    number,
+    percent,
+    points,
+    short,
+)
 from resultant.shots import GROUPS
 
 # Rows that the page shows; the CSV has them all.
@@ -60,8 +68,8 @@ class Table:
 
 def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
     """The tables of the questions that were answered; ``names`` [C] of the classes."""
-    found = [make(a) for make in (_realizations, _cosine, _same_state)]
-    found += [make(a, names) for make in (_classes, _pairs)]
+    found = [make(a) for make in (_realizations, _cosine)]
+    found += [make(a, names) for make in (_same_state, _classes, _pairs)]
     return [table for table in found if table is not None]
 
 
@@ -93,9 +101,9 @@ def _realizations(a: Analysis) -> Table | None:
     return Table(
         "realizations",
         "Every realization",
-        "Accuracy (with its change from native in points), its mean over classes and by group, "
-        "cross-entropy, calibration error and agreement with cosine, on all held-out rows."
-        + (gone if undefined else ""),
+        f"Accuracy (with its change from {NAMES['native']} in points), its mean over classes and "
+        "by group, cross-entropy, calibration error and agreement with cosine, on all held-out "
+        f"rows.{gone if undefined else ''} {NATIVE_IN_PAPER}",
         "tab:frozen-vmf-realizations",
         columns,
         rows,
@@ -135,7 +143,7 @@ def _cosine(a: Analysis) -> Table | None:
     )
 
 
-def _same_state(a: Analysis) -> Table | None:
+def _same_state(a: Analysis, names: Sequence[str]) -> Table | None:
     if (r := a.same_state) is None:
         return None
     return Table(
@@ -150,7 +158,7 @@ def _same_state(a: Analysis) -> Table | None:
         [
             (
                 *(NAMES[row.realization], row.cross_entropy, row.accuracy),
-                *(row.distinct, row.top_class, row.top_share),
+                *(row.distinct, names[row.top_class], row.top_share),
             )
             for row in r.rows
         ],
@@ -174,18 +182,23 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
         )
     )
     rows.sort(key=lambda row: -abs(row[-1]) if row[-1] == row[-1] else 1.0)
-    name = NAMES[both[1].realization]
+    rules = [NAMES[p.realization] for p in both]
+    columns = (
+        *(Column("class"), Column("rows"), Column("group"), Column("gain")),
+        *(Column("A"), Column("kappa"), Column("held out")),
+        *(Column(rule.lower(), percent) for rule in rules),
+        Column("change", points),
+    )
+    said = f"{rules[0]} and under {rules[1]}, the most changed first"
+    if both[0] is both[1]:
+        # Nothing to compare with: no second column of one name, and no change.
+        columns, rows, said = columns[:-2], [row[:-2] for row in rows], rules[0]
     return Table(
         "classes",
         "Every class",
-        f"Its gain, and its accuracy under {NAMES['native']} and under {name}, the most changed "
-        "first.",
+        f"Its gain, and its accuracy under {said}.",
         "fig:gain-discovery",
-        (
-            *(Column("class"), Column("rows"), Column("group"), Column("gain")),
-            *(Column("A"), Column("kappa"), Column("held out"), Column("native", percent)),
-            *(Column(name.lower(), percent), Column("change", points)),
-        ),
+        columns,
         rows,
     )
 

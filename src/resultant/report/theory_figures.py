@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from resultant import figures
 from resultant.frozen import Analysis
 from resultant.report.drawing import Drawing, Panel, by_group, diagonal, dots, log_heights
-from resultant.report.words import NAMES, percent
+from resultant.report.words import NAMES, class_name, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,8 +133,8 @@ def typical(a: Analysis) -> Drawing | None:
     )
 
 
-def intercepts(a: Analysis) -> Drawing | None:
-    if (r := a.intercepts) is None or a.gains is None or "temperature" not in r.largest:
+def intercepts(a: Analysis, names: Sequence[str]) -> Drawing | None:
+    if (r := a.intercepts) is None or a.gains is None or r.worst_class is None:
         return None
     gains, drift = a.gains, (r.temperature - r.native)
 
@@ -146,7 +147,7 @@ def intercepts(a: Analysis) -> Drawing | None:
         "intercepts",
         "What a class temperature drags along",
         f"{NAMES['temperature']} at β = {r.beta:g} moves the score at cosine zero by up to "
-        f"{r.largest['temperature']:.3g} (class {r.worst_class}), "
+        f"{r.largest['temperature']:.3g} ({class_name(names[r.worst_class])}), "
         f"{r.mean['temperature']:.2g} on average; {NAMES['angular']} does not.",
         "fig:realization",
         draw,

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from resultant.frozen import Analysis, GridPoint
 
 NAMES = {
-    "native": "Original vMF",
+    "native": "Native",
     "temperature": "Direct Temperature",
     "preserve": "Intercept-Preserving",
     "angular": "Pure Angular",
     "cosine": "Cosine",
 }
+
+# What the paper calls it, said once for its readers.
+NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
 
 MISSING = "–"
 
@@ -54,6 +57,11 @@ def policy(realization: str, beta: float) -> str:
     """A realization with its beta, which native and cosine do not have."""
     name = NAMES[realization]
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
+
+
+def class_name(name: str) -> str:
+    """A class in a sentence; a name of digits is but its label."""
+    return f"class {name}" if name.isdecimal() else name
 
 
 def of_features(name: str) -> str:
