@@ -219,7 +219,7 @@ def test_the_command_writes_the_same_report(
     pytest.importorskip("tyro")
     from resultant.report import content
 
-    monkeypatch.setattr(content, "drawings", lambda a: [])
+    monkeypatch.setattr(content, "drawings", lambda *_: [])
     results = []
     for where, engine in ((folder / "*.parquet", "ray"), (folder, "local")):
         out = tmp_path / engine

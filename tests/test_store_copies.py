@@ -184,7 +184,7 @@ def test_the_size_of_a_copy_is_told(
 ) -> None:
     from resultant.report import content
 
-    monkeypatch.setattr(content, "drawings", lambda a: [])
+    monkeypatch.setattr(content, "drawings", lambda *_: [])
     arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
     np.savez_compressed(tmp_path / "a.npz", **arrays)
     words = [str(tmp_path / "a.npz"), "--out", str(tmp_path / "out")]
