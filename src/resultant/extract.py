@@ -133,11 +133,8 @@ def load_network(path: Location) -> Loaded:
     # The authors' networks may have the kind of classifier that is for the others here.
     other = classifier == ("cosine" if stacked else "linear")
     if other and network.classifier is not None:
-        width, kind = (
-            network.classifier.weight.shape[-1],
-            CosineClassifier if stacked else nn.Linear,
-        )
-        network.add_module("classifier", kind(width, num_classes))
+        kind = CosineClassifier if stacked else nn.Linear
+        network.add_module("classifier", kind(network.classifier.weight.shape[-1], num_classes))
     if stacked:
         # A stack of one, but for such a classifier; its norms do not count their batches.
         weights = {
