@@ -9,6 +9,8 @@ from torch.nn import functional
 COUNTS = (60, 40, 25, 12, 8, 6)
 DIM = 8
 HELD_OUT = 20
+# Of the classes, such as a page must not take for its own.
+NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six")
 
 
 def small_features(

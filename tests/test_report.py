@@ -29,12 +29,11 @@ from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import SHOWN, Column, Table, tables
-from small_features import small_features
+from small_features import NAMES, small_features
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 

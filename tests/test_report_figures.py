@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -17,13 +16,10 @@ from resultant.report.drawing import (
 )
 from resultant.report.drawings import drawings
 from resultant.report.tables import tables
-from small_features import small_features
+from small_features import NAMES, small_features
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-
-NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def test_classes_without_a_direction() -> None:
