@@ -21,10 +21,11 @@ from resultant.data.lists import DATASETS
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
 from resultant.extract import Loaded, extract, load_data, load_network
+from resultant.job_files import save_run
 from resultant.models import StackedResNet32, patches
 from resultant.presets import Run, preset
 from resultant.stack import Stack
-from resultant.train import outputs, save_run
+from resultant.train import outputs
 from resultant.train_images import load_images
 from tiny_cifar import tiny_cifar, tiny_config
 

@@ -45,6 +45,7 @@ LAYERS = [
         "checkpoint",
         "records",
         "metrics",
+        "job_files",
         "train",
         "probe",
         "train_images",

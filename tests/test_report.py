@@ -1,11 +1,9 @@
-"""The page of a report: in the browser, by itself, and against names that would break out of it."""
+"""The page of a report: by itself, and against names that would break out of it."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -30,24 +28,20 @@ from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import SHOWN, Column, Table, tables
 from small_features import NAMES, small_features
+from small_report import small_analysis, small_page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 
 @pytest.fixture(scope="module")
 def analysis() -> Analysis:
-    arrays = small_features()
-    names = ("train/projection", "train/labels", "test/projection", "test/labels")
-    return analyze_space(FrozenSpace.fit(*(arrays[n] for n in names), name="projection"))
+    return small_analysis()
 
 
 @pytest.fixture(scope="module")
-def made(analysis: Analysis) -> Page:
-    about = {"versions": {"resultant": "0"}}
-    return analysis_page({"pro/jection": analysis}, "z.npz", NAMES, ["a note"], about)
+def made() -> Page:
+    return small_page()
 
 
 @pytest.fixture(scope="module")
@@ -308,91 +302,6 @@ def test_what_is_kept_is_not_said_to_change(analysis: Analysis) -> None:
         judged = f"judging half ({r.queries} rows that did not choose it): "
         assert judged in said["accuracy"]
         assert ("interval" in said["accuracy"]) == bool(better)
-
-
-# In the browser
-
-PROBE = """
-<script>
-addEventListener("load", () => {
-  const wrong = [];
-  const wide = document.documentElement.scrollWidth > innerWidth;
-  if (wide) wrong.push(`page ${document.documentElement.scrollWidth} wide in ${innerWidth}`);
-  for (const svg of document.querySelectorAll("figure svg")) {
-    const box = svg.getBoundingClientRect();
-    if (box.width < 200 || box.height < 120) wrong.push(`figure ${box.width} x ${box.height}`);
-  }
-  for (const table of document.querySelectorAll("table")) {
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, i) => {
-      for (const order of [-1, 1]) {
-        head.firstElementChild.click();
-        const keys = [...table.tBodies[0].rows].map((row) => row.cells[i].dataset.key);
-        const known = keys.filter((k) => k !== "");
-        if (keys.slice(known.length).some((k) => k !== "")) wrong.push("empty cells not last");
-        if (!head.classList.contains("n")) continue;
-        for (let j = 1; j < known.length; j++)
-          if (order * (Number(known[j]) - Number(known[j - 1])) < 0) wrong.push(`column ${i}`);
-      }
-    });
-  }
-  const style = getComputedStyle(document.body);
-  const text = getComputedStyle(document.querySelector("figure svg text"));
-  document.title = JSON.stringify({ wrong, back: style.backgroundColor, ink: text.fill });
-});
-</script>
-"""
-
-
-def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
-    """The title that a page gives itself, the browser's messages, and what the page asked for.
-
-    The browser asks for things of its own, which have no initiator; nothing gets through.
-    """
-    (folder / "index.html").write_text(html)
-    log = folder / "net.json"
-    done = subprocess.run(
-        [
-            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", *options),
-            *("--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"),
-            *(f"--user-data-dir={folder / 'profile'}", "--no-first-run"),
-            *(f"--log-net-log={log}", "--enable-logging=stderr", "--dump-dom"),
-            (folder / "index.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title is not None
-    asked = re.findall(r'"initiator":"(?!not an origin)[^"]*".{0,400}?"url":"(\w+://[^"]*)"',
-                       log.read_text())  # fmt: skip
-    return unescape(title[1]), done.stderr, set(asked)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) -> None:
-    """It renders, sorts, fits the width, says nothing on the console and asks for nothing."""
-    html = (folder / "index.html").read_text().replace("</body>", PROBE + "</body>")
-    dark = ["--force-dark-mode"] if theme == "dark" else []
-    title, said, asked = browse(html, tmp_path, f"--window-size={width},900", *dark)
-    seen = json.loads(title)
-    assert seen["wrong"] == []
-    brightness = {k: sum(map(int, re.findall(r"\d+", seen[k])[:3])) for k in ("back", "ink")}
-    assert (brightness["back"] > 600) == (theme == "light")
-    assert abs(brightness["back"] - brightness["ink"]) > 400
-    assert "CONSOLE" not in said, said
-    assert not asked
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
-def test_the_browser_would_tell(tmp_path: Path) -> None:
-    """Errors and requests of a page that has them are seen."""
-    html = "<title>x</title><img src='http://example.invalid/a.png'><script>throw 1</script>"
-    _, said, asked = browse(html, tmp_path)
-    assert "CONSOLE" in said and asked == {"http://example.invalid/a.png"}
 
 
 def test_lists_of_a_section() -> None:

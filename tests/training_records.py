@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
+from resultant.paper.plan import PlannedJob
 from resultant.presets import TrainConfig
 
 
@@ -15,3 +16,15 @@ def record(
     """A training as it is written and read, with what ``more`` it has."""
     made = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
     return json.loads(json.dumps(made | more))
+
+
+def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:
+    """Records with the parts that a job leaves, all of them empty."""
+    pools = {"long_tail": {}, "balanced": {}}
+    return [
+        record(job.config, *astuple(run), plan=plan, probes=pools)
+        | ({"analysis": {}} if run.realization in job.analyzed else {})
+        | ({"ended": {}} if run.realization in job.ended else {})
+        | ({"trajectory": {}} if job.gradient_epochs else {})
+        for run in job.runs
+    ]

@@ -20,8 +20,9 @@ from resultant._replacing import require_place
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
-from resultant.extract import UNFINISHED, find_network, is_network, load_data, load_network
 from resultant.extract import extract as write_features
+from resultant.extract import find_network, is_network, load_data, load_network
+from resultant.job_files import UNFINISHED
 from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
 from resultant.presets import CIFAR, WITHOUT_BETA, Run
 from resultant.probe import linear_probes, main_encoder

@@ -17,6 +17,7 @@ from resultant import checkpoint
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.lists import DATASETS
 from resultant.data.store import write_store
+from resultant.job_files import UNFINISHED
 from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision
 from resultant.presets import CIFAR, Run, TrainConfig
@@ -34,9 +35,6 @@ from resultant.train_images import (
 Location = str | os.PathLike[str]
 
 FEATURES = ("encoder", "projection")
-
-# What a job that is not done leaves; it has all its runs.
-UNFINISHED = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +89,7 @@ def find_network(path: Location) -> Path | None:
 
 
 def load_network(path: Location) -> Loaded:
-    """The network of a run (`resultant.train.save_run`) or of a converted checkpoint of ProCo's
+    """The network of a run (`resultant.job_files.save_run`) or of a converted checkpoint of ProCo's
     authors (`resultant.proco_checkpoint.convert`), for evaluation and on the CPU.
 
     Of a job that is not done the run is named: ``out/checkpoint.safetensors:native-seed0``.
@@ -161,7 +159,7 @@ def _named(path: Location) -> tuple[Path, str | None]:
 def _one_run(
     tensors: dict[str, Tensor], about: dict[str, Any], wanted: str | None, where: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Of the checkpoint of a job what `resultant.train.save_run` would write of one run."""
+    """Of the checkpoint of a job what `resultant.job_files.save_run` would write of one run."""
     runs = {Run(**facts).name: facts for facts in about["runs"]}
     names = list(runs)
     if wanted is None and len(names) == 1:

@@ -143,8 +143,8 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
     """Write a checkpoint of the authors as safetensors, and return it.
 
-    The file is as `resultant.train.save_run` writes them: weights under their names here, banks as
-    ``bank.old`` and ``bank.new`` [C, p + 1]. What else is known is JSON in its header, under
+    The file is as `resultant.job_files.save_run` writes them: weights under their names here, banks
+    as ``bank.old`` and ``bank.new`` [C, p + 1]. What else is known is JSON in its header, under
     ``proco``. A file of that name is replaced only by a whole one. Refused is what
     `resultant.extract.load_network` would not take: another number of classes or projector.
     """

@@ -9,9 +9,7 @@ realization.
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,13 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant import _ranks, checkpoint
+from resultant import _ranks
 from resultant._kernel_device import device_of
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, mean_relative_error, stacked_relative_error
+from resultant.job_files import Done, resume, save, save_run
 from resultant.metrics import Metrics
 from resultant.models import Outputs, StackedResNet32, patches
 from resultant.precision import full_precision
@@ -185,7 +184,7 @@ def train(
     """
     config, device = job.config, stacks[0].device
     identity = {**job.identity, "images": stacks[0].batches.digest()}
-    first, earlier, beside = _resume(job.out, identity, stacks)
+    first, earlier, beside = resume(job.out, identity, stacks)
     beside = max(beside, job.beside if first < config.epochs else 0)
     metrics = None
     if _ranks.rank() == 0:
@@ -236,8 +235,7 @@ def train(
         if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
             metrics.write(*finished)
             finished = None
-            about = {**identity, "epoch": epoch + 1, "seconds": seconds, "beside": beside}
-            _save(job.out, about, stacks)
+            save(job.out, identity, Done(epoch + 1, seconds, beside), stacks)
         if watch is not None:
             watch(_progress(job, stacks, first, epoch, began, seen))
     trained = Trained(job, stacks, metrics.last if metrics else {}, seconds, earlier, beside)
@@ -329,63 +327,6 @@ def _compare_gradients(
             exact, leading = (loss_gradient(z[place], y, r) for r in (rule, rule.linear()))
             values["gradient_error"] = stacked_relative_error(exact, leading)
             values["mean_gradient_error"] = mean_relative_error(exact, leading)
-
-
-def _resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float, int]:
-    """Load the job's checkpoint, if there is one; the epochs that are done, their seconds, and how
-    many jobs were beside.
-
-    The first process reads it, and the others have it from there: theirs may be other disks.
-    """
-    found = (0, 0.0, 0)
-    if _ranks.rank() == 0:
-        found = _load(out / "checkpoint.safetensors", identity, stacks)
-    done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
-    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
-    epochs, seconds, beside = done.tolist()
-    return int(epochs), seconds, int(beside)
-
-
-def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> tuple[int, float, int]:
-    if not path.exists():
-        return 0, 0.0, 0
-    tensors, about = checkpoint.load(path)
-    mine = json.loads(json.dumps(identity))
-    for part, value in mine.items():
-        if about.get(part) != value:
-            got = about.get(part)
-            if isinstance(value, dict) and isinstance(got, dict):
-                odd = sorted(k for k in value | got if got.get(k) != value.get(k))
-                value, got = ({k: d.get(k) for k in odd} for d in (value, got))
-            rule = f"expected the checkpoint of this job, {part} {value}"
-            raise ValueError(f"{rule}, got {got} in {path}; give another folder to start afresh")
-    for i, stack in enumerate(stacks):
-        mark = f"{i}."
-        stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return int(about["epoch"]), float(about["seconds"]), int(about["beside"])
-
-
-def _save(out: Path, about: dict[str, Any], stacks: list[Stack]) -> None:
-    tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
-    for name, a in tensors.items():
-        # The last step may be the one that diverged, after a loss that was finite.
-        if not a.isfinite().all():
-            rule = f"expected finite values ({LOWER})"
-            raise ValueError(f"{rule}, got others in {name} after epoch {about['epoch']}")
-    checkpoint.save(out / "checkpoint.safetensors", tensors, about)
-
-
-def save_run(
-    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, place: int
-) -> None:
-    """One run of a stack by itself: its network, and its banks as ``bank.old`` and ``bank.new``."""
-    weights = stack.network.state_dict()
-    if isinstance(stack.network, StackedResNet32):
-        weights = {name: a[place] for name, a in weights.items()}
-    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[place] for name in ("old", "new")}
-    classes = stack.proco.bank.num_classes
-    about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
-    checkpoint.save(path, weights | banks, about)
 
 
 def _progress(

@@ -1,0 +1,82 @@
+"""The files of a job: its checkpoint, from which it goes on, and each of its runs by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from resultant import _ranks, checkpoint
+from resultant.models import StackedResNet32
+from resultant.presets import Run, TrainConfig
+from resultant.stack import LOWER, Stack
+
+# What a job that is not done leaves; it has all its runs.
+UNFINISHED = "checkpoint.safetensors"
+
+
+class Done(NamedTuple):
+    """The epochs of a job that are done, their seconds, and the most jobs that were beside it."""
+
+    epoch: int
+    seconds: float
+    beside: int
+
+
+def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
+    """Load the job's checkpoint, if there is one, which must agree in ``identity``.
+
+    The first process reads it, and the others have it from there: theirs may be other disks.
+    """
+    found = Done(0, 0.0, 0)
+    if _ranks.rank() == 0 and (out / UNFINISHED).exists():
+        found = _load(out / UNFINISHED, identity, stacks)
+    done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
+    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
+    epoch, seconds, beside = done.tolist()
+    return Done(int(epoch), seconds, int(beside))
+
+
+def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
+    tensors, about = checkpoint.load(path)
+    mine = json.loads(json.dumps(identity))
+    for part, value in mine.items():
+        if about.get(part) != value:
+            got = about.get(part)
+            if isinstance(value, dict) and isinstance(got, dict):
+                odd = sorted(k for k in value | got if got.get(k) != value.get(k))
+                value, got = ({k: d.get(k) for k in odd} for d in (value, got))
+            rule = f"expected the checkpoint of this job, {part} {value}"
+            raise ValueError(f"{rule}, got {got} in {path}; give another folder to start afresh")
+    for i, stack in enumerate(stacks):
+        mark = f"{i}."
+        stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
+    return Done(*(about[name] for name in Done._fields))
+
+
+def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -> None:
+    """Write the job's checkpoint, unless a run has diverged."""
+    tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
+    for name, a in tensors.items():
+        # The last step may be the one that diverged, after a loss that was finite.
+        if not a.isfinite().all():
+            rule = f"expected finite values ({LOWER})"
+            raise ValueError(f"{rule}, got others in {name} after epoch {done.epoch}")
+    checkpoint.save(out / UNFINISHED, tensors, {**identity, **done._asdict()})
+
+
+def save_run(
+    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, place: int
+) -> None:
+    """One run of a stack by itself: its network, and its banks as ``bank.old`` and ``bank.new``."""
+    weights = stack.network.state_dict()
+    if isinstance(stack.network, StackedResNet32):
+        weights = {name: a[place] for name, a in weights.items()}
+    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[place] for name in ("old", "new")}
+    classes = stack.proco.bank.num_classes
+    about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
+    checkpoint.save(path, weights | banks, about)
