@@ -76,15 +76,15 @@ def over_seeds(differences: Sequence[float]) -> Interval | None:
     return over_settings([differences])
 
 
-def over_settings(differences: Sequence[Sequence[float]]) -> Interval | None:
+def over_settings(
+    differences: Sequence[Sequence[float]], level: float = SIGNIFICANCE
+) -> Interval | None:
     """The mean over settings of the means over networks, or seeds, with its interval.
 
     The settings are those of the paper, not a sample of others, so that its variance is that of
     the means within them; degrees of freedom by Welch and Satterthwaite, which for one setting are
     Student's. No interval where a setting has one network, or nothing varies.
     """
-    from scipy.stats import t
-
     n = sum(map(len, differences))
     if not n:
         return None
@@ -95,8 +95,13 @@ def over_settings(differences: Sequence[Sequence[float]]) -> Interval | None:
     freedom = sum(parts) ** 2 / sum(
         v * v / (len(d) - 1) for v, d in zip(parts, differences, strict=True)
     )
-    error = math.sqrt(sum(parts))
-    reach = float(t.ppf(1 - SIGNIFICANCE / 2, freedom)) * error
+    return _student(mean, math.sqrt(sum(parts)), freedom, n, level)
+
+
+def _student(mean: float, error: float, freedom: float, n: int, level: float) -> Interval:
+    from scipy.stats import t
+
+    reach = float(t.ppf(1 - level / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
     return Interval(mean, mean - reach, mean + reach, n, True, p)
 
@@ -106,24 +111,15 @@ def over_alike(
     others: Sequence[Sequence[float]],
     level: float = SIGNIFICANCE,
 ) -> Interval | None:
-    """The mean of paired differences over seeds, of a single one too: Student's interval of two or
-    more, while the variance of a single one is taken to be that of the same difference in
-    ``others``, pooled over them. No interval where there is no such variance, or nothing varies."""
-    from scipy.stats import t
-
-    if not differences:
-        return None
-    # Seeds of its own are not pooled with others: they alone know whether they vary alike.
-    mean, alone = statistics.fmean(differences), len(differences) > 1
-    known = [differences] if alone else [d for d in others if len(d) > 1]
-    if all(map(equal, known)):
-        return Interval(mean, None, None, len(differences), True)
+    """The mean of paired differences over seeds, as `over_seeds`, but that a single one has an
+    interval too: its variance is taken to be that of the same difference in ``others``, pooled over
+    them. Seeds of its own are not pooled: they alone know whether they vary alike."""
+    known = [d for d in others if len(d) > 1]
+    if len(differences) != 1 or all(map(equal, known)):
+        return over_settings([differences], level)
     freedom = sum(len(d) - 1 for d in known)
     variance = sum((len(d) - 1) * statistics.variance(d) for d in known) / freedom
-    error = math.sqrt(variance / len(differences))
-    reach = float(t.ppf(1 - level / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Interval(mean, mean - reach, mean + reach, len(differences), True, p)
+    return _student(differences[0], math.sqrt(variance), freedom, 1, level)
 
 
 def resampled(
