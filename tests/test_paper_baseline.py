@@ -107,11 +107,17 @@ def test_what_is_said() -> None:
     text = "\n".join(outcome.notes)
     # Each table once, with what is in it.
     assert (
-        "Beyond the printed spread: tab:angular-training (CIFAR-10 / 100, Encoder -7.24; CIFAR-10 "
-        "/ 100, Projection -11.65). Different"
+        "Beyond the printed spread are 2 of the 2 that have one. Different with p < 0.05, each "
+        "taken by itself: tab:angular-training (CIFAR-10 / 100, Encoder -7.24; CIFAR-10 / 100, "
+        "Projection -11.65)."
     ) in text
     assert "not tested:" not in text
-    assert "cifar10 IF 100 native seed 0 65.00 / 65.00, again 60.00 / 60.00." in text
+    assert "- cifar10 IF 100 native seed 0 65.00 / 65.00, again 60.00 / 60.00\n" in text
+    assert outcome.headline == (
+        "Native ProCo is within 1 point of the paper in 0 of 2 numbers, at most -11.65 from it "
+        "(tab:angular-training: CIFAR-10 / 100, Projection); of 2 that have several seeds 2 differ "
+        "with p < 0.05, where chance makes 0.1."
+    )
     for plan in ("beyond", "joint", "official"):
         assert f"resultant reproduce run {plan}." in text
     assert "Other draws: no record yet, resultant reproduce run members." in text
@@ -124,7 +130,7 @@ def test_what_is_said() -> None:
     assert "draw 0 30.00 ± 0.00 / 30.00 ± 0.00 [2]; draw 1 31.00 ± 0.00" in text
     # A draw of one seed, and one of none.
     text = "\n".join(baseline(OfProbes(Records(drawn[:3]))).notes)
-    assert "[2]; draw 1 31.00 / 31.00; draw 2 not run yet. Not tried" in text
+    assert "[2]; draw 1 31.00 / 31.00; draw 2 not run yet.\n" in text
     text = "\n".join(baseline(OfProbes(Records(drawn[:1]))).notes)
     assert "Of one seed, and not tested: 2." in text
     other = probed(stronger_views(), "native", 0, 0.72)
@@ -136,7 +142,7 @@ def test_what_is_said() -> None:
     assert artefact.status(begun) == "partly rerun (2 of 73, 2 with fewer seeds than planned)"
     none = baseline(OfProbes(Records()))
     assert artefact.status(none) == "not run yet" and not none.cells
-    assert none.notes[0] == "No native run has a record yet."
+    assert none.notes[0] == "No native run has a record yet." and not none.headline
 
 
 def test_spread_by_hand() -> None:
@@ -173,8 +179,8 @@ def test_spread_by_hand() -> None:
         in text
     )
     within = math.sqrt((2 * 0.6**2 + 2 * 0.2**2) / (2 * 4))
-    assert f"Rounding moves a probe by {within:.2f} points" in text
-    assert f"seeds, rounding included, by {sd:.2f}. That is of 2 runs of tab:angular-train" in text
+    assert f"a probe has a standard deviation of {within:.2f} points, where that" in text
+    assert f"that over seeds is {sd:.2f}. That is of 2 runs of tab:angular-training;" in text
 
 
 def test_what_pairing_gains() -> None:

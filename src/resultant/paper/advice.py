@@ -104,19 +104,34 @@ def where(seen: Seen, up: str, down: str, none: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def equalize(native: Effects, missing: str = "") -> Sentence:
-    """Whether to equalize the gains of frozen features without a prior."""
+def equalize(native: Effects, settings: Effects, missing: str = "") -> Sentence:
+    """Whether to equalize the gains of frozen features without a prior: the means over the settings
+    of a data set, and those of its ``settings``, named as ``CIFAR-10 / 100 encoder``, that go
+    another way."""
     topic = "Edit of frozen features"
     if not native:
         return untold(topic, missing)
+    seen, alone = Seen.of(native), Seen.of(settings)
     clauses = where(
-        Seen.of(native),
+        seen,
         "equalize the gains of frozen features on",
         "keep them on",
-        "no effect of it was seen on",
+        "no effect of it, as a mean over imbalances, was seen on",
     )
     text = f"{clauses} Pure Angular at beta 0 less native (points): {numbers(native)}."
+    apart = {
+        f"{word} on": {place: settings[place] for place in own if _whole(place) not in whole}
+        for word, own, whole in (("raised", alone.up, seen.up), ("lowered", alone.down, seen.down))
+    }
+    told = "; ".join(f"{word} {numbers(own)}" for word, own in apart.items() if own)
+    text += f" By single imbalances accuracy is {told}." if told else ""
     return Sentence(topic, text, missing, begun=True)
+
+
+def _whole(setting: str) -> str:
+    """The place that a setting belongs to: ``CIFAR-10 encoder`` of ``CIFAR-10 / 100 encoder``."""
+    dataset, _, rest = setting.partition(" / ")
+    return f"{dataset} {rest.rpartition(' ')[2]}"
 
 
 def choice(found: Mapping[str, Recommendation]) -> Sentence:
@@ -213,14 +228,15 @@ def avoid(
 
 
 def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
-    """Whether kappa is needed at all once gains are equal; a share ``same`` of decisions is."""
+    """Whether kappa is needed at all once gains are equal; of no network a lesser share of
+    decisions than ``same`` is the same."""
     better = Seen.of(less).up
     advice = "Use cosine prototypes in place of Pure Angular at beta 0"
     if better:
         advice = f"Prefer Pure Angular at beta 0 to cosine on {places(better)} alone"
     text = (
-        f"{advice}: {100 * same:.2f} % of decisions or more are the same, and cosine needs no "
-        f"kappa. Pure Angular less cosine (points): {numbers(less)}."
+        f"{advice}: of every network {100 * same:.2f} % of decisions or more are the same, and "
+        f"cosine needs no kappa. Pure Angular less cosine (points): {numbers(less)}."
     )
     return Sentence("Pure Angular or cosine", text, missing, begun=True)
 
@@ -239,19 +255,20 @@ def realized(found: Mapping[str, Effects], missing: str = "") -> Sentence:
     return Sentence("Realization of an edit", text, missing, begun=True)
 
 
-def prior(by_gamma: Mapping[float, Effects], missing: str = "") -> Sentence:
-    """Whether the edit of frozen features goes with a log prior of gamma."""
-    every = {f"{g:g} {place}": i for g, own in by_gamma.items() for place, i in own.items()}
-    seen, turned, parts = Seen.of(every), [], {}
-    for place in by_gamma[0.0]:
-        keys = [key for g in by_gamma if (key := f"{g:g} {place}") in every]
-        if {key in seen.up for key in keys if key in (*seen.up, *seen.down)} == {True, False}:
-            turned.append(place)
-        parts[place] = across(by_gamma, place)
-    advice = f"No turn of the edit by a prior was {'seen' if seen.tested() else 'tested'}"
-    if turned:
-        advice = f"Choose the prior first: the edit turns with it on {places(turned)}"
+def prior(
+    by_gamma: Mapping[float, Effects], moved: Mapping[float, Effects], missing: str = ""
+) -> Sentence:
+    """Whether the edit of frozen features goes with a log prior of gamma; ``moved`` is by how much
+    its effect there differs from that without a prior."""
+    every = {f"{g:g} {place}": i for g, own in moved.items() for place, i in own.items()}
+    seen = Seen.of(every)
+    kept = {key.partition(" ")[2] for key in (*seen.up, *seen.down)}
+    hangs = [place for place in by_gamma[0.0] if place in kept]
+    advice = f"That the edit depends on a prior was not {'seen' if seen.tested() else 'tested'}"
+    if hangs:
+        advice = f"Choose the prior first: what the edit does depends on it on {places(hangs)}"
     gammas = ", ".join(f"{gamma:g}" for gamma in by_gamma)
+    parts = {place: across(by_gamma, place) for place in by_gamma[0.0]}
     text = (
         f"{advice}. Pure Angular less native under gamma log prior, gamma {gammas} (points): "
         f"{listed(parts)}; the table has what the prior does to native itself."
@@ -262,29 +279,34 @@ def prior(by_gamma: Mapping[float, Effects], missing: str = "") -> Sentence:
 def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
     """By how much to edit frozen features: the most accurate beta where one helps."""
     every = {f"{b:g} {place}": i for b, own in by_beta.items() for place, i in own.items()}
-    seen, parts, best = Seen.of(every), {}, set()
+    seen, best = Seen.of(every), dict[float, list[str]]()
     for place in by_beta[0.0]:
         known = {b: every[f"{b:g} {place}"].mean for b in by_beta if f"{b:g} {place}" in seen.up}
         if known:
-            best.add(max(known, key=known.__getitem__))
-            parts[place] = across(by_beta, place)
+            best.setdefault(max(known, key=known.__getitem__), []).append(place)
     betas = ", ".join(f"{b:g}" for b in by_beta)
-    if not parts:
+    if not best:
         found = "seen to help" if seen.tested() else "tested"
         return Sentence("Strength", f"No beta of {betas} was {found}.", missing, begun=True)
-    take = " or ".join(f"{b:g}" for b in sorted(best))
-    text = f"Take beta {take}. Less native where one of beta {betas} helps (points): "
-    return Sentence("Strength", f"{text}{listed(parts)}.", missing, begun=True)
+    take = "; ".join(f"take beta {b:g} on {places(own)}" for b, own in sorted(best.items()))
+    helped = [place for own in best.values() for place in own]
+    rest = [place for place in by_beta[0.0] if place not in helped]
+    text = f"{take[0].upper()}{take[1:]}"
+    text += f"; none was seen to help on {places(rest)}" if rest else ""
+    parts = listed({place: across(by_beta, place) for place in by_beta[0.0]})
+    return Sentence(
+        "Strength", f"{text}. Less native at beta {betas} (points): {parts}.", missing, begun=True
+    )
 
 
-def kappas(found: Effects) -> Sentence:
-    """Whether another kappa than ProCo's matters on frozen features."""
+def kappas(found: Effects, on: Iterable[str]) -> Sentence:
+    """Whether another kappa than ProCo's matters on the frozen features of some places."""
     seen = Seen.of(found)
     advice = "Take any estimator of kappa on frozen features"
     if seen.any():
         advice = f"Compare estimators of kappa: seen are {', '.join((*seen.up, *seen.down))}"
     text = f"{advice}: another than ProCo's changes accuracy by {means(found)} points"
-    return Sentence("Estimator of kappa, frozen", f"{text} (beyond:estimator).")
+    return Sentence("Estimator of kappa, frozen", f"{text} ({places(on)}; beyond:estimator).")
 
 
 def confidence(nll: Effects, missing: str = "") -> Sentence:
@@ -318,8 +340,8 @@ def failure(trainings: Trainings | None, missing: str = "") -> Sentence:
     if len(trainings.edited) > len(trainings.seeds):
         text += " (a seed counts once, by its mean)"
     if lost and kept:
-        kinds = {"where it did": _probed(lost), "where it did not": _probed(kept)}
-        told = "; ".join(f"{kind}: {said}" for kind, said in kinds.items() if said)
+        kinds = {"where it did": lost, "where it did not": kept, "native": trainings.native}
+        told = "; ".join(f"{kind} {said}" for kind, t in kinds.items() if (said := _probed(t)))
         text += f"; probes {told}" if told else ""
     return Sentence(topic, f"{text}.", missing, begun=True)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from resultant import figures
 from resultant.frozen import Policy
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import PACKAGED, Evidence
-from resultant.paper.intervals import over_queries, over_settings
+from resultant.paper.intervals import over_queries, over_seeds, over_settings
 from resultant.paper.networks import by_place, on_grid
 from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant.paper.records import paired, path_of
+from resultant.paper.rules import significant, span
 from resultant.paper.summary import BETAS, SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
 
 COLOURS = dict(zip(SPACES, (figures.BLUE, figures.ORANGE), strict=True))
 
@@ -66,6 +68,7 @@ def sweep(evidence: Evidence) -> Outcome:
             figures.legend_below(figure, ax)
         return figure
 
+    tested = [c for c in changes if c.differences]
     drawings: dict[str, Callable[[], Figure]] = {"beta": draw} if any(found.values()) else {}
     parts = {f"{space} {beta:g}": bool(values) for (space, beta), values in found.items()}
     note = (
@@ -73,7 +76,40 @@ def sweep(evidence: Evidence) -> Outcome:
         "of the records over networks, their number in brackets; a dash where fewer than two were "
         "asked for that beta. Trained: mean ± standard deviation, seeds in brackets."
     )
-    return Outcome(cells, [c for c in changes if c.differences], drawings, parts, [note])
+    best = _best(evidence)
+    return Outcome(cells, tested, drawings, parts, [note], headline=f"{best}; {_trained(tested)}.")
+
+
+def _best(evidence: Evidence) -> str:
+    """Which beta decides best on the frozen features of the packaged network."""
+    found = {}
+    for space in SPACES:
+        right = {beta: _right(evidence, beta, space) for beta in BETAS}
+        best = max(BETAS, key=lambda beta: int(right[beta].sum()))
+        gain = over_queries(right[best], right[1.0], 100.0)
+        found[space] = f"{best:g} on {space} ({gain.said()} points over native)"
+    return f"On the packaged features the best beta is {' and '.join(found.values())}"
+
+
+def _trained(tested: Sequence[Change]) -> str:
+    """Whether any beta was seen to matter in training."""
+    known = [c for c in tested if c.p_value is not None]
+    if not known:
+        return "trained, none was tested"
+    kept = [f"{c.what} {c.ours.said(2, True)} ({c.row})" for c in significant(known) if c.ours]
+    means = span([c.ours.mean for c in known if c.ours], 2, sign="+")
+    seen = f"these differ: {', '.join(kept)}" if kept else "none was seen to differ"
+    wide = [i.high - i.mean for c in known if (i := over_seeds(c.differences)) and i.high]
+    return (
+        f"trained, of {len(known)} differences from native {seen} by Holm's correction, means "
+        f"{means} points with intervals of ± {span(wide, 1)}"
+    )
+
+
+def _right(evidence: Evidence, beta: float, space: str) -> Tensor:
+    """Which queries [N] of the packaged network Pure Angular at beta has right, native at 1."""
+    policy = Policy("native") if beta == 1 else Policy("angular", beta)
+    return evidence.decisions(PACKAGED, space).right(policy)
 
 
 def _frozen(evidence: Evidence, row: str, beta: float, space: str) -> Iterator[Cell]:
@@ -82,8 +118,7 @@ def _frozen(evidence: Evidence, row: str, beta: float, space: str) -> Iterator[C
     if beta == 1:
         yield from (Cell(row, column, None, text="0") for column in columns)
         return
-    decisions = evidence.decisions(PACKAGED, space)
-    after, before = (decisions.right(p) for p in (Policy("angular", beta), Policy("native")))
+    after, before = (_right(evidence, b, space) for b in (beta, 1.0))
     yield Cell(row, columns[0], None, text=over_queries(after, before, 100.0).said())
     found = by_place(evidence, on_grid(beta), ("CIFAR-100 / 100",), (space,))
     i = over_settings(list(found.values()))
@@ -113,7 +148,7 @@ def views(evidence: Evidence) -> Outcome:
     """Whether Pure Angular helps on AutoAugment and Cutout views, CIFAR-10 IF 100, long-tail
     probes; and what the views themselves change."""
     configs = {"SimCLR": controlled("cifar10", 100), "AutoAugment": stronger_views()}
-    changes, notes, parts = [], [], {}
+    changes, notes, parts, added = [], [], {}, []
     for space in SPACES:
         path = path_of(space)
         found = {
@@ -126,6 +161,8 @@ def views(evidence: Evidence) -> Outcome:
             changes.append(
                 Change(f"{kind} views, {space}", "Pure Angular - ProCo", None, differences)
             )
+        effect = over_seeds(changes[-1].differences)
+        added += [effect.effect(space)] if effect else []
         for r, title in TITLES.items():
             differences = paired(found["AutoAugment", r], found["SimCLR", r])
             changes.append(Change(f"{title}, {space}", "AutoAugment - SimCLR", None, differences))
@@ -139,7 +176,9 @@ def views(evidence: Evidence) -> Outcome:
         ]
         if said:
             notes.append(f"{space.capitalize()} (%): {', '.join(said)}.")
-    return Outcome((), [c for c in changes if c.differences], parts=parts, notes=notes)
+    said = f"Pure Angular less ProCo on stronger views (points): {'; '.join(added)}."
+    tested = [c for c in changes if c.differences]
+    return Outcome((), tested, parts=parts, notes=notes, headline=said if added else "")
 
 
 ARTEFACTS = (

@@ -296,7 +296,6 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
 
 def _statistics(evidence: Evidence, title: str, store: str, space: str) -> Iterator[str]:
     """What is said of kappa, of leaving out and of cross-fitting in one space."""
-    yield f"{in_short(evidence, title, store, space)}."
     fitted = evidence.space(store, space)
     found = leave_out(fitted)
     shares = "; ".join(
@@ -367,7 +366,9 @@ def estimators(evidence: Evidence) -> Outcome:
         "zero prior, beta 0; brackets are 95 % intervals of paired differences over queries, of "
         "spreads over classes: of one network, not over seeds."
     )
-    return Outcome(cells, [c for c in changes if c.differences], parts=parts, notes=[note, *notes])
+    tested = [c for c in changes if c.differences]
+    short = "; ".join(in_short(evidence, *place) for place in evidence.places)
+    return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=f"{short}.")
 
 
 ARTEFACTS = (

@@ -8,7 +8,7 @@ three networks of one setting seldom settle anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean
+from typing import Any
 
 from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
@@ -116,11 +116,33 @@ def table(
 
 
 def same_decisions(evidence: Evidence) -> float:
-    """The least share of decisions that Pure Angular and cosine have in common."""
-    shares = [fmean(v) for v in by_place(evidence, at_path("cosine.agreement")).values()]
+    """The least share, of any network, of decisions that Pure Angular and cosine have in common."""
+    shares = [min(v) for v in by_place(evidence, at_path("cosine.agreement")).values()]
     for at in _stores(evidence).values():
         shares.append(evidence.summary(*at, FROZEN_FITS[0])["cosine"]["agreement"])
     return min(shares)
+
+
+def by_setting(evidence: Evidence) -> dict[str, Interval]:
+    """Pure Angular less native on frozen features in each setting by itself."""
+    found = by_place(evidence, COMPARED["PA - native"][2])
+    tested = {f"{c} {space}": over_seeds(values) for (c, space), values in found.items()}
+    return {place: i for place, i in tested.items() if i is not None}
+
+
+def moved_by_prior(evidence: Evidence) -> dict[float, dict[str, Interval]]:
+    """By how much a log prior of gamma moves what Pure Angular adds to native."""
+
+    def moved(gamma: float) -> Reader:
+        readers = on_grid(0.0, gamma), on_grid(0.0)
+
+        def read(summary: Mapping[str, Any]) -> float | None:
+            there, without = (own(summary) for own in readers)
+            return None if there is None or without is None else there - without
+
+        return read
+
+    return {gamma: pooled(evidence, moved(gamma)) for gamma in GAMMAS if gamma}
 
 
 def reach(space: FrozenSpace, decisions: Decisions) -> Reach:
@@ -193,7 +215,7 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
     }
     return {
         "When to edit": [
-            advice.equalize(native, frozen),
+            advice.equalize(native, by_setting(evidence), frozen),
             advice.choice(choices),
             advice.training(by_realization, main),
             advice.trained(
@@ -210,9 +232,11 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
                 {rule: networks[f"{rule} - PA"] for rule in ("temperature", "preserve")}, frozen
             ),
             advice.prior(
-                {g: native if not g else networks[f"gamma {g:g}"] for g in GAMMAS}, frozen
+                {g: native if not g else networks[f"gamma {g:g}"] for g in GAMMAS},
+                moved_by_prior(evidence),
+                frozen,
             ),
-            advice.kappas(kappas),
+            advice.kappas(kappas, stores),
             advice.trained(
                 "Estimator of kappa, trained",
                 "Training with the MLE of kappa, or with the query left out, CIFAR-100 IF 100",

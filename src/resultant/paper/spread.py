@@ -1,4 +1,4 @@
-"""What moves a probe: seeds, and rounding alone; and what pairing by seeds gains."""
+"""What moves a probe: seeds, and training again; and what pairing by seeds gains."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
     (ours, freedom), (paper, other) = (pooled(column) for column in zip(*known, strict=True))
     p = _p(float(f.sf(ours / paper, freedom, other)))
     printed = [v.sd for _, v in known if v.sd is not None]
-    each = ", ".join(f"{v.sd:.2f} for {sd:.2f}" for (v, _), sd in zip(known, printed, strict=True))
     yield (
         f"Spread itself: printed are {span(printed, 2)} points. Pooled over "
         f"{_number(len(known), 'cell')} of tab:angular-training our variance over seeds is "
         f"{ours / paper:.1f} times the printed one, a standard deviation of {sqrt(ours):.2f} "
         f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
-        f"freedom, Encoder and Projection of a network counted once, p {p}); cell by cell {each}. "
+        f"freedom, Encoder and Projection of a network counted once, p {p}). "
         "In ours a seed changes the initial network, the order of images and the views; what it "
         "changes in the paper is not said."
     )
@@ -56,19 +55,19 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
     if again:
         moved = [100 * (b - a) for pairs in again.values() for a, b in pairs]
         alone = sqrt(sum(d * d for d in moved) / (2 * len(moved)))
-        told = "; ".join(
-            f"{name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
+        told = [
+            f"- {name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
             for name, pairs in again.items()
             for runs in (zip(*pairs, strict=True),)
-        )
+        ]
         yield (
-            f"Rounding moves a probe by {alone:.2f} points (standard deviation within a seed), and "
-            f"seeds, rounding included, by {sqrt(ours):.2f}. That is of "
-            f"{_number(len(again), 'run')} of tab:angular-training trained twice with one recipe "
-            "and seed, the second time with other fused kernels or more runs side by side, which "
-            "are to change rounding alone. Encoder / Projection, first of the record that was set "
-            f"aside: {told}."
+            "A seed does not fix a run: trained again with the same recipe and seed a probe has a "
+            f"standard deviation of {alone:.2f} points, where that over seeds is {sqrt(ours):.2f}. "
+            f"That is of {_number(len(again), 'run')} of tab:angular-training; the second time "
+            "other kernels were fused, or more runs trained side by side, which should change "
+            "nothing but rounding. Encoder / Projection, first of the record that was set aside:"
         )
+        yield "\n".join(told)
         yield from _unpaired(evidence)
 
 
@@ -135,9 +134,9 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
         yield (
             f"Pairing by seeds: over {_number(number, 'change')} of tab:angular-training the "
             f"variance of paired differences is {share:.2f} times the sum of both variances, so "
-            f"that pairing {gains}. Paired tests stay valid; but where rounding moves a probe as "
-            "much as seeds do, a seed hardly makes a pair of two runs, and records that were set "
-            "aside are draws as good as those that count."
+            f"that pairing {gains}. Paired tests stay valid; but where training again moves a "
+            "probe as much as another seed does, a seed hardly makes a pair of two runs, and "
+            "records that were set aside are draws as good as those that count."
         )
     if found:
         yield (

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resultant.paper.artefact import Artefact, Cell, Change, Claim, Outcome, Value, said_p
+from resultant.paper.artefact import (
+    UNTESTED,
+    VERDICTS,
+    Artefact,
+    Cell,
+    Change,
+    Claim,
+    Outcome,
+    Value,
+    said_p,
+)
 from resultant.paper.inputs import MARK
 from resultant.paper.intervals import over_seeds
 from resultant.paper.plan import PLANS, Pace, estimate, missing
@@ -29,9 +39,9 @@ number of ours without brackets is of one network. All seeds count, also where t
 planned. In claims n is the number of networks. The rules of the claims are ours, for the paper
 states none: they were set, and some of them changed, when numbers of ours were known. Changes are
 tested by a two-sided paired t test over seeds; in tables each by itself, with Student's interval
-beside it, in claims and in the guide with Holm's correction for their number. Where a rule or the
-guide says so, differences of a single seed have the spread over seeds of the same ones under
-another prior, and signs in six settings a sign test.
+beside it, in claims and in the guide with Holm's correction for their number. A difference that is
+known from one seed alone is not tested, or, where a rule or the guide says so, is given the
+standard deviation over seeds that the same difference has under another prior or imbalance.
 """
 PLAN_HEADINGS = ("plan", "what it trains", "runs done", "left, and how long it takes")
 
@@ -78,6 +88,21 @@ def claim_row(claim: Claim) -> tuple[str, ...]:
     )
 
 
+def counts(told: Sequence[Claim]) -> str:
+    """How many claims have which verdict."""
+    verdicts = [claim.verdict for claim in told]
+    return ", ".join(f"{v}: {n}" for v in VERDICTS if (n := verdicts.count(v)))
+
+
+def headlines(artefacts: Mapping[str, Artefact], found: Mapping[str, Outcome]) -> list[str]:
+    """The sentences of artefacts that answer a question, and where they come from."""
+    return [
+        f"{outcome.headline} ({artefacts[name].label})"
+        for name, outcome in found.items()
+        if outcome.headline
+    ]
+
+
 def _table(headings: Sequence[str], rows: Rows) -> str:
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(c.replace("|", r"\|") for c in row) + " |" for row in lines)
@@ -111,7 +136,7 @@ def foreign_commands(artefacts: Mapping[str, Artefact]) -> list[tuple[str, tuple
 def section(artefact: Artefact, outcome: Outcome) -> str:
     """One artefact as Markdown."""
     parts = [f"\n## {artefact.label}\n\n{artefact.title}: {artefact.status(outcome)}.\n"]
-    parts += [f"{remark}\n" for remark in outcome.lead]
+    parts += [f"{remark}\n" for remark in (outcome.headline, *outcome.lead) if remark]
     if outcome.cells:
         parts.append(_table(*grid(outcome.cells)) + "\n")
     tested = [change for change in outcome.changes if change.differences]
@@ -160,6 +185,21 @@ def plans_section(records: Records) -> str:
     return f"\n## Left to run\n\n{plans_note(records)}\n\n{table}\n"
 
 
+def claims_section(told: Sequence[Claim]) -> str:
+    """The claims as Markdown, those about data that are not here apart."""
+    here = [claim_row(c) for c in told if c.verdict != UNTESTED]
+    rest = [
+        (text, paper, why)
+        for text, paper, _, verdict, why in map(claim_row, told)
+        if verdict == UNTESTED
+    ]
+    parts = ["## Claims\n", _table(HEADINGS, here)]
+    if rest:
+        headings = ("claim", "paper", "what is missing")
+        parts += ["\n## Claims that cannot be tested here\n", _table(headings, rest)]
+    return "\n".join(parts)
+
+
 def foreign_section(artefacts: Mapping[str, Artefact]) -> str:
     """What may not be shipped, and what somebody who has it would enter."""
     parts = ["\n## With data that may not be shipped\n"]
@@ -177,11 +217,12 @@ def markdown(
 ) -> str:
     """The whole as Markdown; ``records`` are those of a folder, which plans add to, and
     ``made_from`` is the `resultant.paper.inputs.digest` of all inputs."""
-    parts = [HEAD.format(records=len(records)), "## Artefacts\n"]
+    short = [f"{len(told)} claims; {counts(told)}.", *headlines(artefacts, found)]
+    parts = [HEAD.format(records=len(records)), "## In short\n", *(f"- {s}" for s in short)]
     headings = ("name", "label", "status", "what would add to it")
     listed = listing(artefacts, found, records)
-    parts += [_table(headings, listed), plans_section(records), "## Claims\n"]
-    parts.append(_table(HEADINGS, [claim_row(claim) for claim in told]))
+    parts += ["\n## Artefacts\n", _table(headings, listed), plans_section(records)]
+    parts.append(claims_section(told))
     parts += [section(artefacts[name], outcome) for name, outcome in found.items()]
     parts += [foreign_section(artefacts), f"{MARK.format(made_from)}\n"]
     return "\n".join(parts)
@@ -223,6 +264,7 @@ def as_json(
                     }
                     for c in outcome.changes
                 ],
+                "headline": outcome.headline,
                 "notes": list(outcome.notes),
             }
             for name, outcome in found.items()

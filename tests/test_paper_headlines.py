@@ -1,0 +1,110 @@
+"""The sentences that answer a question of an artefact, and where the whole shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from frozen_data import small_space
+from paper_evidence import OfSpaces, probed
+from resultant.frozen import FrozenSpace
+from resultant.gain import class_scores
+from resultant.paper import Evidence, Records
+from resultant.paper.artefact import Artefact, Claim, Outcome
+from resultant.paper.beyond import sweep, views
+from resultant.paper.plan import controlled, stronger_views
+from resultant.paper.summary import BETAS
+from resultant.paper.training import angular_training
+from resultant.paper.words import claims_section, counts, headlines, markdown
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def test_what_pure_angular_adds() -> None:
+    config, noise = controlled("cifar10", 100), (0.0, 0.1, 0.2)
+    native = [probed(config, "native", seed, 0.60) for seed in range(3)]
+    angular = [probed(config, "angular", seed, 0.61 + noise[seed] / 100) for seed in range(3)]
+    said = angular_training(Evidence(Records(native + angular))).headline
+    # Mean 1.1, sd 0.1: Student's reach is 4.3027 x 0.1 / sqrt(3).
+    assert "long-tail probes by +1.10 [+0.85, +1.35], p = 0.003, in points" in said
+    assert "2 of 2 readouts rise. Printed are +0.19 to +1.17, and 12 of 12 rise." in said
+    assert angular_training(Evidence(Records(native))).headline == ""
+
+
+def scores(space: FrozenSpace, beta: float) -> Tensor:
+    z = normalize(torch.as_tensor(space.test).double())
+    return class_scores(z, space.state, 0.1, "angular", beta)
+
+
+def test_which_beta() -> None:
+    """None where nothing is seen, and the one that is; without records that it was not tested."""
+    config = controlled("cifar100", 100)
+    native = [probed(config, "native", seed, 0.34) for seed in range(3)]
+    steps = (-0.01, 0.01, 0.003)
+    flat = [probed(config, "angular", seed, 0.34 + d, 0.5) for seed, d in enumerate(steps)]
+    far = [probed(config, "angular", seed, 0.39 + seed / 10_000) for seed in range(3)]
+    own = small_space()
+    right = {
+        beta: float((scores(own, beta).argmax(1) == own.test_labels).double().mean())
+        for beta in BETAS
+    }
+    best = max(right, key=right.__getitem__)
+
+    def of(records: list[dict[str, Any]]) -> str:
+        return sweep(OfSpaces(lambda estimator: own, records)).headline
+
+    none = of([])
+    start = f"On the packaged features the best beta is {best:g} on encoder ("
+    assert none.startswith(f"{start}{100 * (right[best] - right[1.0]):+.2f} [")
+    assert none.endswith("; trained, none was tested.")
+    said = of(native + flat)
+    assert "trained, of 2 differences from native none was seen to differ by Holm's" in said
+    assert said.endswith("means +0.10 points with intervals of ± 2.5.")
+    said = of(native + flat + far)
+    assert "these differ: beta 0 - native +5.01 ± 0.01 (trained, encoder), " in said
+
+
+@pytest.mark.parametrize(
+    ("differences", "words"),
+    [
+        ((1.0, 1.1, 1.2), "encoder rises by +1.10 [+0.85, +1.35] over 3 seeds; projection rises"),
+        ((-1.0, 1.0, 0.3), "no effect on encoder seen, +0.10 [-2.42, +2.62] over 3 seeds; no"),
+        ((0.4,), "encoder +0.40, one seed: not tested; projection +0.40"),
+    ],
+)
+def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
+    config = stronger_views()
+    found = [probed(config, "native", seed, 0.72) for seed in range(len(differences))]
+    found += [probed(config, "angular", s, 0.72 + d / 100) for s, d in enumerate(differences)]
+    said = views(Evidence(Records(found))).headline
+    assert said.startswith(f"Pure Angular less ProCo on stronger views (points): {words}")
+    assert views(Evidence(Records())).headline == ""
+
+
+def test_where_they_are_shown() -> None:
+    """Before everything else and in their own section; claims about other data apart."""
+    kinds = {
+        name: Artefact(name, f"tab:{name}", "A title", lambda evidence: Outcome())
+        for name in ("a", "b")
+    }
+    found = {"a": Outcome(headline="It is so."), "b": Outcome()}
+    assert headlines(kinds, found) == ["It is so. (tab:a)"]
+    claims = [
+        Claim("sec:x", "One", "1", "1.1", "holds", "a rule"),
+        Claim("sec:y", "Two", "2", "", "cannot be tested here", "images"),
+        Claim("sec:z", "Three", "3", "3.1", "holds", "a rule"),
+    ]
+    assert counts(claims) == "holds: 2, cannot be tested here: 1"
+    text = markdown(kinds, found, claims, Records.read(RESULTS), "digest")
+    short, _, rest = text.partition("## Artefacts")
+    assert "- 3 claims; holds: 2, cannot be tested here: 1.\n- It is so. (tab:a)\n" in short
+    assert "## tab:a\n\nA title: rerun.\n\nIt is so.\n" in rest
+    here, _, apart = claims_section(claims).partition("## Claims that cannot be tested here")
+    assert "| Three (sec:z) | 3 | 3.1 | holds | a rule |" in here and "Two" not in here
+    assert "| Two (sec:y) | 2 | images |" in apart and "One" not in apart
+    assert "cannot be tested here" not in claims_section(claims[:1])
