@@ -167,6 +167,8 @@ def test_save_and_load(tmp_path: Path) -> None:
     for a, b in zip(loaded._sums(), statistics._sums(), strict=True):
         assert torch.equal(a, b) and a.dtype == b.dtype
     loaded.update(z, y)  # not a view of the file
+    assert loaded.device == torch.device("cpu")
+    assert ClassStatistics.load(path, device="meta").device == torch.device("meta")
     assert [f.name for f in tmp_path.iterdir()] == ["bank.safetensors"]
 
 

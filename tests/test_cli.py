@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import tyro
@@ -213,6 +214,16 @@ def test_errors_are_one_line(
     assert cli.main(["tell"]) == status
     shown = capfd.readouterr().err
     assert shown.startswith(f"resultant: {message}") and shown.count("\n") == 1
+
+
+def test_a_broken_pipe_where_nothing_can_be_polled(
+    told: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on Windows: it is told there like any other error."""
+    monkeypatch.delattr("select.poll")
+    told.tell = Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert cli.main(["tell"]) == 1
+    assert capsys.readouterr().err == "resultant: Broken pipe\n"
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), ModuleNotFoundError("no", name="own")])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import shutil
+import weakref
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -18,13 +19,14 @@ from rich.console import Console
 from launch import small
 from listed import SIZES, write_images
 from listed import options as listed_options
-from resultant import checkpoint, cli, commands, options
-from resultant.commands import accuracies, destination, find_device, grid, stopped
+from resultant import cli, commands, options
+from resultant.commands import accuracies, grid, stopped
 from resultant.data.lists import DATASETS
 from resultant.data.store import FeatureStore, write_store
 from resultant.gain import REALIZATIONS
-from resultant.presets import PRESETS, Run
+from resultant.presets import PRESETS, Run, preset
 from resultant.probe import ProbeConfig, linear_probes
+from resultant.train import Job, Trained
 from tiny_cifar import tiny_cifar
 
 Shown = pytest.CaptureFixture[str]
@@ -104,7 +106,7 @@ def test_train_tells_and_shows(
     root: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The data set is found by the variable; lines and a table come out."""
-    monkeypatch.setenv(commands.VARIABLE, str(root))
+    monkeypatch.setenv(options.VARIABLE, str(root))
     assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "cifar10, 1 run: 33 images, 2 views, 2 epochs on cpu"
@@ -164,7 +166,7 @@ def test_train_refuses_without_data(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(commands.VARIABLE, raising=False)
+    monkeypatch.delenv(options.VARIABLE, raising=False)
     assert train() == 2
     assert f"got nothing at {tmp_path / 'data'}" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
@@ -207,6 +209,34 @@ def test_train_listed_images(
     capsys.readouterr()
     assert cli.main([*call, "--split", "val"]) == 2
     assert f"expected the list {tmp_path}/ImageNet_LT_val.txt, got no" in capsys.readouterr().err
+
+
+def test_listed_runs_are_recorded_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third of three fails: the others have their records, and were let go of in time."""
+    seen: list[weakref.ref[Trained]] = []
+
+    def train_images(job: Job, *_: Any) -> Trained:
+        assert not any(done() for done in seen)
+        if len(seen) == 2:
+            raise ValueError("expected a finite loss")
+        trained = Trained(job, [], {}, 1.0, 0.0, 0)
+        seen.append(weakref.ref(trained))
+        return trained
+
+    def base_records(trained: Trained, number: int) -> list[dict[str, Any]]:
+        (run,) = trained.job.runs
+        facts = {"realization": run.realization, "beta": run.beta, "seed": run.seed}
+        return [{"run": run.name, **facts, "config": {}, "last": {}}]
+
+    monkeypatch.setattr(commands, "train_images", train_images)
+    monkeypatch.setattr(commands, "base_records", base_records)
+    monkeypatch.setattr(commands, "load_images", lambda *_: SimpleNamespace(train=[]))
+    call = options.Train(preset("imagenet-lt"), data=tmp_path, out=tmp_path / "out", device="cpu")
+    with pytest.raises(ValueError, match="expected a finite loss"):
+        commands.train(replace(call, seeds=(4, 5, 6)))
+    assert [record["seed"] for record in records(tmp_path / "out")] == [4, 5]
 
 
 def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
@@ -314,11 +344,6 @@ def test_broken_records_are_refused_first(root: Path, tmp_path: Path, capsys: Sh
     assert [path] == list(tmp_path.iterdir())
 
 
-def test_devices() -> None:
-    assert find_device("cpu") == torch.device("cpu")
-    assert find_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-
-
 @pytest.mark.parametrize("saved", [False, True])
 def test_an_interrupt_says_what_is_kept(saved: bool, tmp_path: Path) -> None:
     file = io.StringIO()
@@ -328,22 +353,3 @@ def test_an_interrupt_says_what_is_kept(saved: bool, tmp_path: Path) -> None:
         raise KeyboardInterrupt
     kept = f"the same call goes on from {tmp_path}/checkpoint.safetensors"
     assert file.getvalue() == f"stopped: {kept if saved else 'nothing is kept'}\n"
-
-
-def test_destination(tmp_path: Path) -> None:
-    """What is written is not what is read, nor a network, and has a folder."""
-    source = tmp_path / "a.safetensors"
-    checkpoint.save(source, {"x": torch.zeros(1)}, {})
-    os.link(source, tmp_path / "b.safetensors")
-    shutil.copy(source, tmp_path / "c.safetensors")
-    for name, message in (
-        ("a.safetensors", "apart from what is read, got"),
-        ("b.safetensors", "apart from what is read, got"),
-        ("c.safetensors", "expected --out that is no network, got one: "),
-        ("a.safetensors/x", "expected --out to be a folder, got a file: "),
-        ("", "expected a file to write, got the folder "),
-    ):
-        with pytest.raises((ValueError, OSError), match=message):
-            destination(tmp_path / name, source)
-    destination(tmp_path / "new" / "folder" / "x", source)
-    assert (tmp_path / "new" / "folder").is_dir()

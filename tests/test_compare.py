@@ -15,10 +15,12 @@ import torch
 from safetensors.torch import save_file
 
 import resultant
-from resultant import checkpoint, cli, commands
+from resultant import checkpoint, cli
 from resultant.data.store import FeatureStore, write_store
 from resultant.extract import find_network, is_network, load_network
+from resultant.options import VARIABLE
 from resultant.report import comparison
+from resultant.watch import Watch
 from small_features import COUNTS, HELD_OUT, small_features
 from tiny_cifar import tiny_cifar
 
@@ -68,7 +70,7 @@ def stopped(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     words = ["--epochs", "2", "--checkpoint-every", "1", "--realization", "native", "angular"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands.Watch, "__call__", stop)
+        patch.setattr(Watch, "__call__", stop)
         assert train(root, out, *words) == 130
     assert sorted(p.name for p in out.iterdir()) == ["checkpoint.safetensors", "metrics.jsonl"]
     return out
@@ -263,7 +265,7 @@ def test_refuses_options(
     root: Path, trained: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(commands.VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     both = [str(trained / f"{name}.safetensors") for name in (NATIVE, ANGULAR)]
     for words, message in (
         ([], f"expected data sets at --data, .* got nothing at {tmp_path / 'data'}"),

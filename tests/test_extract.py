@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +130,14 @@ def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -
     extract(loaded, data, out, imbalance=12.0)
     store = FeatureStore.open(out)
     assert store.label_counts().tolist() == [12, 5, 2, 1]
-    assert store.metadata["imbalance"] == store.metadata["config"]["imbalance"] == 12.0
+    assert store.metadata["imbalance"] == 12.0
+    extract(loaded, data, out, imbalance=1.0)
+    whole = FeatureStore.open(out)
+    assert whole.label_counts().tolist() == [12] * 4 and whole.metadata["imbalance"] == 1.0
+    # Whatever was asked for, the network was trained at what it was trained at.
+    for about in (store.metadata, whole.metadata):
+        assert about["config"] == json.loads(json.dumps(asdict(loaded.config)))
+        assert about["config"]["imbalance"] == 3.0
 
 
 @pytest.fixture
@@ -171,10 +180,43 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
     for wrong in given:
         with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
             extract(loaded, images, out, **wrong)
-    with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):
+    with pytest.raises(ValueError, match="expected images of imagenet-lt, got those of cifar10"):
         extract(loaded, data, out)
+    with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):
+        extract(loaded, replace(data, dataset=None), out)
     with pytest.raises(ValueError, match="expected the split test of cifar100, got 'val'"):
         load_data("cifar100", tmp_path, tmp_path, "val")
+
+
+def test_what_cannot_be_written_ends_the_work(
+    paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder: before any image. Features beyond float16, or zero: at the first such piece."""
+    monkeypatch.setattr("resultant.extract.PIECE", 13)
+    loaded, seen = load_network(paths[0]), []
+
+    def refused(name: str, error: type[Exception], message: str) -> None:
+        seen.clear()
+        with pytest.raises(error, match=message):
+            extract(loaded, data, tmp_path / name, progress=lambda *n: seen.append(n))
+        assert not list(tmp_path.iterdir())
+
+    refused("no/x.safetensors", NotADirectoryError, "expected a folder to write x.safetensors in")
+    assert not seen
+
+    def scaled(factor: float, *given: Any) -> Any:
+        found = outputs(*given)
+        if len(seen) == 1:
+            found.encoder[0, 2] *= factor
+        return found
+
+    for factor, message in (
+        (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 15"),
+        (0.0, r"expected train/encoder as torch\.float16 without zero vectors, got one in row 15"),
+    ):
+        monkeypatch.setattr("resultant.extract.outputs", partial(scaled, factor))
+        refused("x.safetensors", ValueError, message)
+        assert seen == [(13, 49)]
 
 
 def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
@@ -184,6 +226,8 @@ def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     wrong: Any = "int8"
     with pytest.raises(ValueError, match="float16 or float32, got 'int8'"):
         extract(loaded, data, tmp_path / "x.safetensors", dtype=wrong)
+    with pytest.raises(ValueError, match="expected images of cifar10, got those of cifar100"):
+        extract(loaded, replace(data, dataset="cifar100"), tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
         load_network(tmp_path / "nowhere")
     path = tmp_path / "a.safetensors"

@@ -53,7 +53,7 @@ LAYERS = [
     ),
     *("_torch_archive", "proco_checkpoint", "extract", "frozen", "ray_engine"),
     *("watch", "figures", "verify", "paper", "report"),
-    *("commands", "analyze", "compare", "reproduce", "cli", "__main__"),
+    *("places", "commands", "analyze", "compare", "reproduce", "cli", "__main__"),
 ]
 
 HEAVY = (

@@ -111,6 +111,7 @@ def test_what_is_said() -> None:
         "taken by itself: tab:angular-training (CIFAR-10 / 100, Encoder -7.24; CIFAR-10 / 100, "
         "Projection -11.65)."
     ) in text
+    assert "and how many are below: CIFAR-10, contrastive -9.45, 2 of 2.\n" in text
     assert "not tested:" not in text
     assert "- cifar10 IF 100 native seed 0 65.00 / 65.00, again 60.00 / 60.00\n" in text
     assert outcome.headline == (
@@ -238,6 +239,34 @@ def test_all_trainings_of_the_records() -> None:
     n = f"n = {len(found['angular'])} and {len(found['native'])}"
     text = "\n".join(baseline(Evidence(Records.read(RESULTS))).notes)
     assert len(found["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text
+
+
+def test_kinds_of_the_records() -> None:
+    """How far joint trainings of CIFAR-10 are from the printed ones, by another way."""
+    paper = {}
+    for name, table in controls.TABLES.items():
+        imbalance, prior = re.fullmatch(r"c10-if(\d+)-([uf])", name).groups()  # type: ignore[union-attr]
+        *_, e, p, fc = table.strip().splitlines()[0].split(" | ")
+        paper[int(imbalance), "uf".index(prior)] = {"E": float(e), "P": float(p), "FC": float(fc)}
+    seen: dict[Any, list[float]] = {}
+    for path in ("joint", "controls"):
+        for line in (RESULTS / f"{path}.jsonl").read_text().splitlines():
+            r = json.loads(line)
+            c = r["config"]
+            if (c["dataset"], c["objective"], r["realization"]) == ("cifar10", "joint", "native"):
+                own = [r["probes"]["balanced"][s]["accuracy"] for s in ("encoder", "projection")]
+                values = zip(("E", "P", "FC"), (*own, r["last"]["accuracy"]), strict=True)
+                for key, value in values:
+                    kind = (c["imbalance"], c["prior"], key)
+                    seen.setdefault(kind, []).append(100 * value)
+    gaps = [
+        statistics.fmean(v) - paper[imbalance, prior][key]
+        for (imbalance, prior, key), v in seen.items()
+    ]
+    below = sum(gap < 0 for gap in gaps)
+    said = f"CIFAR-10, joint {statistics.fmean(gaps):+.2f}, {below} of {len(gaps)};"
+    assert said in "\n".join(baseline(Evidence(Records.read(RESULTS))).notes)
+    assert len(gaps) >= 18
 
 
 def test_spread_of_the_records() -> None:

@@ -13,6 +13,7 @@ import torch
 from resultant import cli
 from resultant.data.store import write_store
 from resultant.probe import ProbeConfig, linear_probes
+from small_features import small_features
 
 
 def test_encoder_features_of_listed_images_are_probed_as_units(
@@ -68,3 +69,11 @@ def test_encoder_features_of_listed_images_are_probed_as_units(
     assert cli.main(["probe", path, "--device", "cpu", "--learning-rate", "1e38"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("resultant: expected finite weights after training")
+
+
+def test_a_name_may_have_the_split_in_it(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.safetensors", tmp_path / "probes.json"
+    write_store(path, small_features(names=("pretrain/x", "y")))
+    call = ["probe", str(path), "--device", "cpu", "--epochs", "1", "--out", str(out)]
+    assert cli.main(call) == 0
+    assert json.loads(out.read_text())["features"] == ["pretrain/x", "y"]

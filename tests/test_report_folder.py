@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from resultant._replacing import beside
 from resultant.report import page
 
 pytest.importorskip("matplotlib")
@@ -62,6 +63,33 @@ def test_an_old_report_outlives_a_failed_rename(
     (kept,) = tmp_path.iterdir()
     assert (kept / "x").read_text() == "old" and (kept == out) == (last == 2)
     replaced()
+    assert (out / "x").read_text() == "new"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_names_of_a_killed_process_of_the_same_number(there: bool, tmp_path: Path) -> None:
+    """As in a container that begins again. Killed between two renames, it left the only report."""
+    out = tmp_path / "out"
+    left = [beside(out), beside(out, "old"), *([out] if there else [])]
+    for folder in left:
+        folder.mkdir()
+        (folder / "x").write_text(folder.name)
+
+    def interrupted() -> None:
+        with page.whole_folder(out) as folder:
+            assert not list(folder.iterdir())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert (out / "x").read_text() == (out.name if there else left[1].name)
+    for folder in left[:2]:
+        folder.mkdir()
+        (folder / "x").write_text("left")
+    with page.whole_folder(out) as folder:
+        (folder / "x").write_text("new")
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
     assert (out / "x").read_text() == "new"
 
 

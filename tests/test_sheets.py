@@ -30,6 +30,7 @@ def test_whole(data: Cifar, tmp_path: Path) -> None:
     assert len(list((tmp_path / "cifar10").iterdir())) == -(-90 // 16) + 1
     found = load_cifar("cifar10", tmp_path)
     assert found.whole and torch.equal(found.train_images, data.train_images)
+    assert found.dataset == "cifar10"
     assert torch.equal(found.train_labels, data.train_labels)
     assert torch.equal(found.test_images, data.test_images)
     assert not len(found.missing(torch.arange(60)))
@@ -96,6 +97,22 @@ def test_missing_images_are_refused(data: Cifar, tmp_path: Path) -> None:
         labels.write_text(json.dumps(lists | {"train": lists["train"] * times}))
         with pytest.raises(ValueError, match=message):
             load_cifar("cifar10", tmp_path)
+
+
+def test_images_that_are_not_there_leave_the_sheets(data: Cifar, tmp_path: Path) -> None:
+    """What cannot be written whole takes nothing of what was."""
+    folder = tmp_path / "cifar10"
+    write_sheets(data, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    parts = (data.train_labels, data.test_images, data.test_labels, data.class_names)
+    part = Cifar(data.held_images[:10], *parts, torch.arange(10))
+    for rows in (None, torch.arange(20)):
+        with pytest.raises(ValueError, match="among the 10 held of 60"):
+            write_sheets(part, folder, rows)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with pytest.raises(ValueError, match="among the 10 held of 60"):
+        write_sheets(part, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_balanced_probes_are_left_out(tmp_path: Path) -> None:

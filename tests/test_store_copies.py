@@ -326,3 +326,19 @@ def test_vectors_of_a_file_that_is_cut(tmp_path: Path, spool: Path) -> None:
 
 def test_small_vectors_are_held(tmp_path: Path) -> None:
     assert isinstance(shards(tmp_path).vectors("train/z"), torch.Tensor)
+
+
+@pytest.mark.usefixtures("spool")
+def test_a_large_feature_is_mapped_once(tmp_path: Path) -> None:
+    """However often it is asked for; its memory can be given back in between."""
+    x, y = given()
+    path = tmp_path / "x.safetensors"
+    write_store(path, {"train/x": x, "train/labels": y})
+    opened = FeatureStore.open(path)
+    found = opened["train/x"]
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        opened.release()
+        assert torch.equal(opened["train/x"], x)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened["train/x"].data_ptr() == found.data_ptr()

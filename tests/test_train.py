@@ -20,9 +20,10 @@ import torch
 from plain_resnet import PlainResNet32
 from resultant import checkpoint
 from resultant.augment import normalize
+from resultant.models import StackedResNet32
 from resultant.presets import Run
 from resultant.stack import Stack
-from resultant.train import Job, Progress, Trained, train_cifar
+from resultant.train import Job, Progress, Trained, outputs, train_cifar
 from tiny_job import DATA, TWO, config, metrics
 
 # A job that ends itself at a moment of its choice, as if killed from outside.
@@ -230,6 +231,8 @@ def test_jobs(tmp_path: Path) -> None:
         ({"checkpoint_every": 0}, "checkpoint_every >= 1, got 0"),
         ({"test_every": 0}, "test_every >= 1, got 0"),
         ({"stack": 0}, "stack >= 1, got 0"),
+        ({"gradient_epochs": (1, 3)}, r"gradient epochs in \[1, 2\], got 3"),
+        ({"gradient_epochs": (0,)}, r"gradient epochs in \[1, 2\], got 0"),
     ]
     usual: dict[str, Any] = {"config": config(), "runs": TWO, "out": tmp_path}
     for bad, message in changes:
@@ -285,6 +288,61 @@ def test_checkpoint_of_other_images_is_refused(whole: Path) -> None:
         ValueError, match=r"expected the checkpoint of this job, images \w{64}, got"
     ):
         train_cifar(Job(setting, TWO, whole, checkpoint_every=2), turned)
+
+
+def test_images_of_another_data_set_are_refused(tmp_path: Path) -> None:
+    job = Job(config(dataset="cifar100"), TWO, tmp_path)
+    with pytest.raises(ValueError, match="expected images of cifar100, got those of cifar10"):
+        train_cifar(job, DATA)
+    # One's own have no name to be held against.
+    own = replace(DATA, dataset=None)
+    assert train_cifar(replace(job, config=config(dataset="cifar100", epochs=1)), own).metrics
+
+
+def test_gradients_of_epochs_that_are_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were asked for are there again; others cannot be had any more."""
+    job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, gradient_epochs=(2,))
+
+    def stop(progress: Progress) -> None:
+        if progress.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, watch=stop)
+    message = "expected gradient_error of all runs after epoch 1 in .*metrics.jsonl, got a job"
+    with pytest.raises(ValueError, match=message + ".*ask for later epochs, or start afresh"):
+        train_cifar(replace(job, gradient_epochs=(1, 2, 3)), DATA)
+    train_cifar(replace(job, gradient_epochs=(2, 3)), DATA)
+    assert ["gradient_error" in row for row in metrics(tmp_path)] == [False] * 2 + [True] * 4
+    monkeypatch.setattr("resultant.stack.Stack.step", lambda *_: pytest.fail("a step was taken"))
+    assert "gradient_error" in train_cifar(job, DATA).metrics["native-seed1"]
+    with pytest.raises(ValueError, match="of all runs after epoch 1 in"):
+        train_cifar(replace(job, gradient_epochs=(1,)), DATA)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_job_that_is_done_without_its_metrics(left: int, tmp_path: Path) -> None:
+    """Nothing would ever say how it ended."""
+    job = Job(config(epochs=1), TWO, tmp_path)
+    train_cifar(job, DATA)
+    path = tmp_path / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:left]))
+    if not left:
+        path.unlink()
+    message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; put the file back"
+    with pytest.raises(ValueError, match=message):
+        train_cifar(job, DATA)
+    path.write_text("".join(lines))
+    assert set(train_cifar(job, DATA).metrics) == {run.name for run in TWO}
+
+
+def test_a_network_that_fails_goes_back_to_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = StackedResNet32([0], 8)
+    monkeypatch.setattr(StackedResNet32, "forward", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        outputs(network, DATA.test_images, torch.float32)
+    assert network.training
 
 
 def test_seconds_of_all_calls(tmp_path: Path) -> None:

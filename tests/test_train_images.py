@@ -229,6 +229,22 @@ def test_moments_are_those_of_the_first_process(
     assert test(stack) == [right] != [wrong]
 
 
+def test_an_error_while_testing_leaves_the_network_in_training(
+    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, batches = config(), cast(Any, None)
+    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
+    test = held_out_accuracy(data, settings, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError) as caught:
+            test(stack)
+        # While the error is looked at, with all that its frames hold.
+        assert stack.network.training and caught.value
+    test(stack)
+    assert stack.network.training
+
+
 def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
     settings = config(objective="contrastive", classification_view=False)
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from resultant.train import Progress
-from resultant.watch import Watch, said
+from resultant.watch import Steps, Watch, said
 
 
 def progress(epoch: int, loss: dict[str, float]) -> Progress:
@@ -49,3 +49,21 @@ def test_watch_breaks_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
             now += 20.0
             watch.tick(step / 4)
     assert file.getvalue() == "work: 12.5 %\nwork: 25.0 %\n"
+
+
+def test_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line a step that is finished, once; on a terminal a bar that moves within one."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    file = io.StringIO()
+    with Steps(Console(file=file, width=80), 3) as steps:
+        for share in (0.5, 1.0, 1.0):
+            now += 1.0
+            steps("fit", share)
+        steps.of("A")("fit", 1.0)
+    assert file.getvalue() == "   2.0 s  fit\n   3.0 s  A: fit\n"
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with Steps(console, 3) as steps:
+        steps("fit", 1.0)
+        steps("ask", 0.25)
+        assert (steps.bar.tasks[0].completed, steps.bar.tasks[0].total) == (1.25, 3)

@@ -11,7 +11,8 @@ from resultant.presets import TrainConfig, preset
 
 
 def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 32) -> Cifar:
-    """Noise on a colour of the class, ``each`` training and ``test`` test images a class."""
+    """Noise on a colour of the class, ``each`` training and ``test`` test images a class; it goes
+    by the name that `tiny_config` has."""
     generator = torch.Generator().manual_seed(7)
     colour = torch.randint(40, 216, (num_classes, 3, 1, 1), generator=generator)
 
@@ -21,7 +22,7 @@ def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 
         return (colour[labels] + noise).to(torch.uint8), labels
 
     names = tuple(f"class {c}" for c in range(num_classes))
-    return Cifar(*images(each), *images(test), class_names=names)
+    return Cifar(*images(each), *images(test), class_names=names, dataset="cifar10")
 
 
 def tiny_config(**changes: Any) -> TrainConfig:

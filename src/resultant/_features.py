@@ -16,21 +16,19 @@ from resultant.vmf import unit_vector
 CHUNK_BYTES = 1 << 24
 
 
-def require_features(
-    z: Tensor, dim: int, device: torch.device, validate: bool | None, name: str = "z"
-) -> None:
+def require_features(z: Tensor, dim: int, device: torch.device, validate: bool | None) -> None:
     """Raise unless ``z`` is [N, dim] on the device, of unit vectors where values are looked at."""
     if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
-        raise ValueError(f"expected {name} [N, {dim}], got {shape_of(z)}")
+        raise ValueError(f"expected z [N, {dim}], got {shape_of(z)}")
     if z.dtype not in checks.COMPUTE_DTYPE:
-        raise ValueError(f"expected {name} of a floating dtype, got {z.dtype}")
+        raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
     if z.device != device:
-        raise ValueError(f"expected {name} on {device}, got it on {z.device}")
+        raise ValueError(f"expected z on {device}, got it on {z.device}")
     if len(z) and checks.wanted(validate, z):
         excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
         tolerance = unit_vector.excess(z[:1].detach())[1]
         rule = f"within {tolerance:.1e} of zero"
-        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule)
+        checks.within("|z| - 1", excess, -tolerance, tolerance, rule=rule)
 
 
 def require_labels(

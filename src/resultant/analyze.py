@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import os
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,29 +14,25 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from resultant import ray_engine
 from resultant._features import require_temperature
-from resultant.commands import find_device, refuse_network
 from resultant.data.pieces import open_store
 from resultant.data.shards import require_disk
 from resultant.data.store import FeatureStore, printable
 from resultant.evaluation import versions
 from resultant.frozen import QUESTIONS, Analysis, FrozenSpace, analyze_space
 from resultant.options import Analyze, Engine
+from resultant.places import find_device, refuse_network
 from resultant.report import page
 from resultant.report.content import analysis_page
 from resultant.report.words import listed
-from resultant.watch import Shown
+from resultant.watch import Step, Steps
 
 SHIPPED = "cifar100-lt-if100.safetensors"
 SHARE = 0.2
 SEED = 0
-
-# Progress: a step, and the share of it that is done.
-Step = Callable[[str, float], object]
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def analyze(options: Analyze) -> None:
             prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
             require_room(console, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
-        watch = stack.enter_context(Watch(console, steps))
+        watch = stack.enter_context(Steps(console, steps))
         if options.engine == "local":
             check(prepared, watch)
         answers = analyzed(
@@ -267,28 +262,3 @@ def tell(console: Console, made: page.Page, out: Path) -> None:
         line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")
         line.append(text, style="bold" if not i else "default")
         console.print(line, soft_wrap=True)
-
-
-class Watch(Shown):
-    """``watch(step, share)``: a bar on a terminal, a line a finished step elsewhere."""
-
-    def __init__(self, console: Console, steps: int) -> None:
-        super().__init__(
-            console, TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        )
-        self.task = self.bar.add_task("", total=steps)
-        self.done: set[str] = set()
-        self.started = time.perf_counter()
-
-    def __call__(self, step: str, share: float) -> None:
-        if share >= 1 and step not in self.done:
-            self.done.add(step)
-            if not self.console.is_terminal:
-                seconds = time.perf_counter() - self.started
-                self.console.print(f"{seconds:6.1f} s  {step}", highlight=False)
-        part = 0.0 if step in self.done else share
-        self.bar.update(self.task, description=step, completed=len(self.done) + part)
-
-    def of(self, side: str) -> Step:
-        """A watch of the steps of one of two sides."""
-        return lambda step, share: self(f"{side}: {step}", share)

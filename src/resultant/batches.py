@@ -132,11 +132,9 @@ class CifarBatches:
             for top in range(0, len(rows), PIECE):
                 piece = slice(top, top + PIECE)
                 made = self.weak(self.images[rows[piece]], drawn_ahead[piece])
-                self._place(whole, top, made.round().to(torch.uint8))
-
-    def _place(self, whole: Tensor, top: int, made: Tensor) -> None:
-        at = torch.arange(top, top + len(made), device=made.device)
-        whole[at // whole.shape[1], at % whole.shape[1]] = made
+                at = torch.arange(top, top + len(made), device=made.device)
+                place = at // whole.shape[1], at % whole.shape[1]
+                whole[place] = made.round().to(torch.uint8)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         order = self.order.index_select(0, self.step)[0]

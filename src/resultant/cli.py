@@ -260,7 +260,8 @@ def several() -> bool:
 
 def unread() -> bool:
     """Whether nobody reads what is printed any more; what is left of it is then dropped."""
-    if sys.stdout is None:
+    # Where the system cannot be asked, an error is one.
+    if sys.stdout is None or not hasattr(select, "poll"):
         return False
     output = select.poll()
     output.register(sys.stdout.fileno(), select.POLLOUT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -16,20 +15,20 @@ from rich.console import Console
 from rich.table import Table
 
 from resultant import _ranks, checkpoint
-from resultant._replacing import require_place
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.store import FeatureStore
 from resultant.evaluation import base_records, evaluate_cifar
 from resultant.extract import extract as write_features
-from resultant.extract import find_network, is_network, load_data, load_network
+from resultant.extract import find_network, load_data, load_network
 from resultant.job_files import UNFINISHED
-from resultant.options import VARIABLE, Extract, ImportProco, Probe, Train
+from resultant.options import Extract, ImportProco, Probe, Train
+from resultant.places import data_root, destination, find_device, folder, refuse_network
 from resultant.presets import CIFAR, WITHOUT_BETA, Run
 from resultant.probe import linear_probes, main_encoder
 from resultant.proco_checkpoint import RECIPES, convert
 from resultant.records import append, read_lines
 from resultant.train import Job, train_cifar
-from resultant.train_images import load_images, train_images
+from resultant.train_images import ListedImages, load_images, train_images
 from resultant.watch import Watch, terminal
 
 
@@ -39,9 +38,6 @@ def train(options: Train) -> None:
     folder(out)
     read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
-    for epoch in options.gradient_epochs:
-        if not 1 <= epoch <= config.epochs:
-            raise ValueError(f"expected gradient epochs in [1, {config.epochs}], got {epoch}")
     root, console = data_root(options.data), terminal()
     job = Job(
         config,
@@ -59,22 +55,18 @@ def train(options: Train) -> None:
                 rule = "expected one process for CIFAR (its runs go side by side)"
                 raise ValueError(f"{rule}, got {_ranks.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
-            records = _cifar(job, images, place, console, options.evaluate)
+            found = [_cifar(job, images, place, console, options.evaluate)]
         else:
             listed = load_images(config.dataset, options.lists or root, options.images or root)
-            records = []
-            for run in job.runs:
-                one = replace(job, runs=(run,), out=out / run.name)
-                title = f"{config.dataset} {run.name}"
-                quiet = _ranks.rank() > 0
-                with (
-                    stopped(one.out, console, quiet),
-                    Watch(console, title, config.epochs, quiet=quiet) as watch,
-                ):
-                    done = train_images(one, listed, place, options.workers, watch, watch.tick)
-                records += base_records(done, len(listed.train))
+            each = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
+            found = (_listed(one, listed, place, console, options.workers) for one in each)
+        records = []
+        for made in found:
+            # As soon as they are there: a run that fails takes none of those before it along.
+            records += made
+            if _ranks.rank() == 0:
+                append(out / "records.jsonl", made)
         if _ranks.rank() == 0:
-            append(out / "records.jsonl", records)
             console.print(accuracies(records))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
@@ -98,6 +90,19 @@ def _cifar(
         with console.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
     return base_records(done, members)
+
+
+def _listed(
+    job: Job, data: ListedImages, device: torch.device, console: Console, workers: int
+) -> list[dict]:
+    """The record of the one run of a job; its network and loaders go before the next has any."""
+    title, quiet = f"{job.config.dataset} {job.runs[0].name}", _ranks.rank() > 0
+    with (
+        stopped(job.out, console, quiet),
+        Watch(console, title, job.config.epochs, quiet=quiet) as watch,
+    ):
+        done = train_images(job, data, device, workers, watch, watch.tick)
+    return base_records(done, len(data.train))
 
 
 @contextmanager
@@ -145,7 +150,7 @@ def probe(options: Probe) -> None:
     names = [
         name.removeprefix("train/")
         for name in opened.features
-        if name.startswith("train/") and name.replace("train/", "test/") in opened
+        if name.startswith("train/") and f"test/{name.removeprefix('train/')}" in opened
     ]
     if not names or not {"train/labels", "test/labels"} <= set(opened):
         rule = "expected features and labels of train and test"
@@ -237,59 +242,6 @@ def grid(
         for realization, beta, seed in itertools.product(realizations, betas, seeds)
     ]
     return tuple(dict.fromkeys(runs))
-
-
-def data_root(data: Path | None) -> Path:
-    """Where data sets are looked for; it must be there."""
-    root = data if data is not None else Path(os.environ.get(VARIABLE, "data"))
-    if not root.exists() and data is None:
-        rule = f"expected data sets at --data, at ${VARIABLE} or in ./data"
-        raise ValueError(f"{rule}, got nothing at {root.absolute()}")
-    return root
-
-
-def find_device(name: str) -> torch.device:
-    """The device of a name; auto is a GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"expected --device auto, cpu, cuda or cuda:N, got {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
-    return device
-
-
-def refuse_network(path: Path | str) -> None:
-    """Raise if there is a network where features are expected."""
-    network = find_network(path)
-    if network is not None:
-        rule = f"expected features, got a network: {network}"
-        raise ValueError(f"{rule}; resultant extract writes its features")
-
-
-def destination(out: Path, source: Path) -> None:
-    """Raise unless a file can be written to ``out``, which is not the ``source`` nor a network; its
-    folder is made."""
-    if out.exists() and source.exists() and out.samefile(source):
-        raise ValueError(f"expected --out apart from what is read, got {out} for both")
-    if is_network(out):
-        raise ValueError(f"expected --out that is no network, got one: {out}")
-    folder(out.parent)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    require_place(out)
-
-
-def folder(out: Path) -> None:
-    """Raise if ``out`` cannot be a folder."""
-    for part in (out, *out.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise ValueError(f"expected --out to be a folder, got a file: {part}")
-            return
 
 
 # Columns of the table and where their numbers stand in a record; E encoder, P projection.

@@ -15,7 +15,6 @@ from torch import Tensor
 from resultant._features import require_temperature
 from resultant.analyze import (
     Prepared,
-    Watch,
     about,
     analyzed,
     check,
@@ -23,7 +22,6 @@ from resultant.analyze import (
     require_room,
     tell,
 )
-from resultant.commands import data_root, find_device
 from resultant.data.cifar import Cifar
 from resultant.data.store import FeatureStore, printable
 from resultant.extract import (
@@ -37,8 +35,10 @@ from resultant.extract import (
 )
 from resultant.frozen import Analysis, FrozenSpace, decide
 from resultant.options import Compare
+from resultant.places import data_root, find_device
 from resultant.report import comparison, page
 from resultant.train_images import ListedImages
+from resultant.watch import Steps
 
 # A network, and the images that it is asked about.
 Asked = tuple[Loaded, Cifar | ListedImages]
@@ -63,7 +63,7 @@ def compare(options: Compare) -> None:
     require_room(console, *both.values())
     with ExitStack() as stack:
         steps = 2 * (1 + len(names) * (len(comparison.QUESTIONS) + 2)) + len(networks) + 1
-        watch = stack.enter_context(Watch(console, steps))
+        watch = stack.enter_context(Steps(console, steps))
         spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for i, (loaded, shown) in networks.items():
             file, step = spare / f"{i}.safetensors", watch.of(comparison.SIDES[i])

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from resultant import checkpoint
+from resultant._replacing import require_place
 from resultant.data.cifar import Cifar, load_cifar
-from resultant.data.lists import DATASETS
-from resultant.data.store import write_store
-from resultant.job_files import UNFINISHED
+from resultant.data.lists import DATASETS, ImageList
+from resultant.data.shards import Held
+from resultant.data.store import require_vectors, write_store
+from resultant.job_files import UNFINISHED, one_run
 from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision
 from resultant.presets import CIFAR, Run, TrainConfig
@@ -98,7 +100,7 @@ def load_network(path: Location) -> Loaded:
     tensors, about = checkpoint.load(file)
     try:
         if isinstance(about.get("runs"), list):
-            tensors, about = _one_run(tensors, about, wanted, where)
+            tensors, about = one_run(tensors, about, wanted, where)
         elif wanted is not None:
             raise ValueError(f"expected the checkpoint of a job before :{wanted}, got {file}")
         num_classes = about.get("num_classes")
@@ -156,28 +158,6 @@ def _named(path: Location) -> tuple[Path, str | None]:
     return Path(path), None
 
 
-def _one_run(
-    tensors: dict[str, Tensor], about: dict[str, Any], wanted: str | None, where: str
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Of the checkpoint of a job what `resultant.job_files.save_run` would write of one run."""
-    runs = {Run(**facts).name: facts for facts in about["runs"]}
-    names = list(runs)
-    if wanted is None and len(names) == 1:
-        wanted = names[0]
-    if wanted not in runs:
-        rule = f"expected one of {', '.join(names)} behind {UNFINISHED} and a colon"
-        raise ValueError(f"{rule}, got {where}")
-    stack, place = divmod(names.index(wanted), about["stack"])
-    network, bank = f"{stack}.network.", f"{stack}.proco.bank."
-    found = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
-    if about["config"]["architecture"] == "resnet32":
-        found = {k: a[place] for k, a in found.items()}
-    for name in ("old", "new"):
-        found[f"bank.{name}"] = tensors[bank + name][place]
-    facts = {key: about[key] for key in ("config", "epoch")}
-    return found, facts | {"run": runs[wanted], "num_classes": len(found["bank.old"])}
-
-
 def load_data(
     dataset: str, lists: Location, images: Location, held_out: str | None = None
 ) -> Cifar | ListedImages:
@@ -200,9 +180,10 @@ def require_images(
     which of them are for training, as `extract` is told by ``balanced`` and ``imbalance``."""
     config = loaded.config
     if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
-        isinstance(data, ListedImages) and data.dataset != config.dataset
+        data.dataset not in (None, config.dataset)
     ):
-        raise ValueError(f"expected images of {config.dataset}, got others")
+        got = "others" if data.dataset is None else f"those of {data.dataset}"
+        raise ValueError(f"expected images of {config.dataset}, got {got}")
     number = data.num_classes if isinstance(data, Cifar) else data.train.num_classes
     if number != loaded.num_classes:
         rule = f"expected images of {loaded.num_classes} classes, as the network knows"
@@ -231,76 +212,103 @@ def extract(
     unless given, and to be given where that is unknown), with ``balanced`` of the whole training
     set; of listed images all. ``identities`` are positions in the official order or in the list.
     ``test/*`` are of the held-out images, of whichever split they are; the metadata have its name
-    as ``held_out``. No image is augmented, and features are computed in float32 and stored as
-    ``dtype``. ``progress`` gets the images done and their number.
+    as ``held_out``. There ``imbalance`` is that of ``train/*``, and that of ``config`` the one that
+    the network was trained at. No image is augmented, and features are computed in float32 and
+    stored as ``dtype``. ``progress`` gets the images done and their number.
     """
-    if Path(out).suffix != ".safetensors":
-        raise ValueError(f"expected a name that ends in .safetensors, got {os.fspath(out)}")
+    out = Path(out)
+    if out.suffix != ".safetensors":
+        raise ValueError(f"expected a name that ends in .safetensors, got {out}")
+    require_place(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
-    config = loaded.config
     require_images(loaded, data, balanced, imbalance)
-    if not isinstance(data, Cifar) and (balanced or imbalance is not None):
-        raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {config.dataset}")
-    if imbalance is not None:
-        config = replace(config, imbalance=imbalance)
-    known = loaded.imbalance if imbalance is None else imbalance
-    device = torch.device(device)
-    network = loaded.network.to(device)
+    if isinstance(data, ListedImages) and (balanced or imbalance is not None):
+        dataset = loaded.config.dataset
+        raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {dataset}")
+    taken = None
     if isinstance(data, Cifar):
-        members = torch.arange(len(data.train_labels))
-        if not balanced:
-            members = data.members(config.imbalance, config.subset)
-        parts = {
-            "train": (data.images_at(members), data.train_labels[members], members),
-            "test": (data.test_images, data.test_labels, torch.arange(len(data.test_labels))),
-        }
-    else:
-        parts = {
-            split: (images, images.labels, torch.arange(len(images)))
-            for split, images in (("train", data.train), ("test", data.test))
-        }
-    total, done = sum(len(labels) for _, labels, _ in parts.values()), 0
-    arrays: dict[str, Tensor] = {}
-    for split, (images, labels, identities) in parts.items():
-        arrays |= {f"{split}/labels": labels, f"{split}/identities": identities}
-        if isinstance(images, Tensor):
-            assert isinstance(network, StackedResNet32)
-            pieces = _of_tensor(network, images, device)
-        else:
-            read, of = evaluation_loader(images, config, workers), DATASETS[config.dataset]
-            wide = partial(full_precision, device)
-            pieces = (found for found, _ in evaluated(network, read, of, device, wide))
-        top = 0
-        for found in pieces:
-            rows = slice(top, top + found.encoder.shape[1])
-            for what in FEATURES:
-                x = getattr(found, what)[0].to("cpu", getattr(torch, dtype))
-                name = f"{split}/{what}"
-                if name not in arrays:
-                    arrays[name] = x.new_empty(len(labels), x.shape[1])
-                arrays[name][rows] = x
-            top = rows.stop
+        taken = 1.0 if balanced else loaded.imbalance if imbalance is None else imbalance
+    parts = _parts(data, None if balanced else taken, loaded.config.subset)
+    total, done, arrays = sum(len(part.labels) for part in parts.values()), 0, {}
+    for split, part in parts.items():
+        arrays |= {f"{split}/labels": part.labels, f"{split}/identities": part.identities}
+        pieces = _outputs(loaded, part.images, torch.device(device), workers)
+        for n in _fill(arrays, split, pieces, getattr(torch, dtype)):
+            done += n
             if progress is not None:
-                progress(done + top, total)
-        done += top
-    listed = isinstance(data, ListedImages)
-    settings = asdict(config) | ({} if listed else {"imbalance": known})
+                progress(done, total)
+    known = imbalance if loaded.imbalance is None else loaded.imbalance
+    write_store(out, arrays, _about(loaded, data, known) | {"imbalance": taken, "dtype": dtype})
+
+
+class _Part(NamedTuple):
+    """The images of a split, with their labels [N] and positions [N]."""
+
+    images: Tensor | ImageList
+    labels: Tensor
+    identities: Tensor
+
+
+def _parts(data: Cifar | ListedImages, imbalance: float | None, subset: int) -> dict[str, _Part]:
+    """The images that are asked about: of CIFAR a long-tailed subset, or all, and the test."""
+    if isinstance(data, ListedImages):
+        both = {"train": data.train, "test": data.test}
+        return {k: _Part(a, a.labels, torch.arange(len(a))) for k, a in both.items()}
+    members, test = torch.arange(len(data.train_labels)), torch.arange(len(data.test_labels))
+    if imbalance is not None:
+        members = data.members(imbalance, subset)
+    return {
+        "train": _Part(data.images_at(members), data.train_labels[members], members),
+        "test": _Part(data.test_images, data.test_labels, test),
+    }
+
+
+def _outputs(
+    loaded: Loaded, images: Tensor | ImageList, device: torch.device, workers: int
+) -> Iterator[Outputs]:
+    """What the network makes of images, piece by piece."""
+    network, config = loaded.network.to(device), loaded.config
+    if isinstance(images, Tensor):
+        assert isinstance(network, StackedResNet32)
+        for piece in images.split(PIECE):
+            yield outputs(network, piece.to(device), torch.float32)
+        return
+    read, of = evaluation_loader(images, config, workers), DATASETS[config.dataset]
+    for found, _ in evaluated(network, read, of, device, partial(full_precision, device)):
+        yield found
+
+
+def _fill(
+    arrays: dict[str, Tensor], split: str, pieces: Iterator[Outputs], dtype: torch.dtype
+) -> Iterator[int]:
+    """Put the features of pieces into ``arrays``, in which the labels of the split are; the images
+    of each piece."""
+    top = 0
+    for found in pieces:
+        n = found.encoder.shape[1]
+        for what in FEATURES:
+            name, x = f"{split}/{what}", getattr(found, what)[0].to("cpu", dtype)
+            if name not in arrays:
+                arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
+            # At once, and not when hours of images are done: float16 may be too narrow.
+            require_vectors(x, f"{name} as {dtype}", Held(arrays[name]), top)
+            arrays[name][top : top + n] = x
+        top += n
+        yield n
+
+
+def _about(loaded: Loaded, data: Cifar | ListedImages, imbalance: float | None) -> dict[str, Any]:
+    """What is known of the network, trained at ``imbalance`` if on CIFAR, and of the images."""
     about = {
         "num_classes": loaded.num_classes,
-        "dataset": config.dataset,
-        "imbalance": None if listed else 1.0 if balanced else config.imbalance,
-        "held_out": data.held_out if listed else "test",
-        "dtype": dtype,
-        "config": settings,
+        "dataset": loaded.config.dataset,
+        "held_out": data.held_out if isinstance(data, ListedImages) else "test",
+        "config": asdict(loaded.config),
         "run": None if loaded.run is None else asdict(loaded.run),
     }
     about |= {key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about}
     if isinstance(data, Cifar):
+        about["config"]["imbalance"] = imbalance
         about["class_names"] = list(data.class_names)
-    write_store(out, arrays, about)
-
-
-def _of_tensor(network: StackedResNet32, images: Tensor, device: torch.device) -> Iterator[Outputs]:
-    for piece in images.split(PIECE):
-        yield outputs(network, piece.to(device), torch.float32)
+    return about

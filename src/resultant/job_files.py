@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from resultant import _ranks, checkpoint
 from resultant.models import StackedResNet32
@@ -58,6 +60,20 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     return Done(*(about[name] for name in Done._fields))
 
 
+def require_metrics(
+    path: Path, runs: Sequence[Run], name: str, epochs: Sequence[int], mend: str
+) -> None:
+    """Raise unless metrics.jsonl has the values ``name`` of all runs after ``epochs``, which are
+    past and add nothing any more; ``mend`` is what can be done."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    known = {(row["run"], row["epoch"]) for row in rows if name in row}
+    lacking = [str(e) for e in epochs if any((run.name, e) not in known for run in runs)]
+    if lacking:
+        rule = f"expected {name} of all runs after epoch {', '.join(lacking)} in {path}"
+        got = "a job that is past that without"
+        raise ValueError(f"{rule}, got {got}; {mend}, or start afresh in another folder")
+
+
 def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -> None:
     """Write the job's checkpoint, unless a run has diverged."""
     tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
@@ -80,3 +96,26 @@ def save_run(
     classes = stack.proco.bank.num_classes
     about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
     checkpoint.save(path, weights | banks, about)
+
+
+def one_run(
+    tensors: dict[str, Tensor], about: dict[str, Any], wanted: str | None, where: str
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Of a job's checkpoint what `save_run` would write of the run ``wanted``, or of the only one;
+    ``where`` says what was asked for."""
+    runs = {Run(**facts).name: facts for facts in about["runs"]}
+    names = list(runs)
+    if wanted is None and len(names) == 1:
+        wanted = names[0]
+    if wanted not in runs:
+        rule = f"expected one of {', '.join(names)} behind {UNFINISHED} and a colon"
+        raise ValueError(f"{rule}, got {where}")
+    stack, place = divmod(names.index(wanted), about["stack"])
+    network, bank = f"{stack}.network.", f"{stack}.proco.bank."
+    found = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
+    if about["config"]["architecture"] == "resnet32":
+        found = {k: a[place] for k, a in found.items()}
+    for name in ("old", "new"):
+        found[f"bank.{name}"] = tensors[bank + name][place]
+    facts = {key: about[key] for key in ("config", "epoch")}
+    return found, facts | {"run": runs[wanted], "num_classes": len(found["bank.old"])}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant import checkpoint
-from resultant.options import RESULTS, Reproduce
+from resultant.options import Reproduce
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
 from resultant.paper.artefact import STATUSES, VERDICTS
 from resultant.paper.brought import read_brought
@@ -28,7 +28,7 @@ from resultant.paper.words import (
     said_change,
     standing,
 )
-from resultant.records import read_folder
+from resultant.records import folders, read_folder
 from resultant.report import page
 from resultant.report.drawings import Drawing
 from resultant.report.tables import Column, Table
@@ -42,7 +42,7 @@ OF_RUN = ("seeds", "jobs", "beside", "minutes", "dry_run")
 
 
 def reproduce(options: Reproduce) -> int:
-    """List, show or write what is asked for, or run a plan: 1 if its time was over first."""
+    """List, show or write what is asked for, or run a plan: 1 if something of it is left."""
     if options.what and options.what[0] == "run":
         left = _run(options)
         return int(left > 0 and not options.dry_run)
@@ -57,32 +57,16 @@ def reproduce(options: Reproduce) -> int:
 
 def _run(options: Reproduce) -> int:
     """Run a plan; how many of its jobs remain."""
-    from resultant.commands import data_root, find_device
     from resultant.paper.run import run_plan
+    from resultant.places import data_root, find_device
 
     _, *plans = options.what
     if len(plans) != 1 or plans[0] not in PLANS:
         rule = f"expected run and one plan ({', '.join(PLANS)})"
         raise ValueError(f"{rule}, got {' '.join(options.what)}")
-    return run_plan(
-        plans[0],
-        Path("data") if options.dry_run else data_root(options.data),
-        options.work,
-        options.results,
-        find_device(options.device),
-        seeds=options.seeds or None,
-        only=options.jobs,
-        minutes=options.minutes,
-        beside=options.beside,
-        dry_run=options.dry_run,
-    )
-
-
-def records_folder(results: Path) -> Path:
-    """The folder of records; in place of the usual one, where it is not there, that of our own
-    trainings which comes with an installed package."""
-    ours = Path(__file__).parent / "resources" / "results"
-    return ours if results == RESULTS and not results.exists() and ours.is_dir() else results
+    data = Path("data") if options.dry_run else data_root(options.data)
+    places = data, options.work, options.results, find_device(options.device)
+    return run_plan(plans[0], *places, **{name: getattr(options, name) for name in OF_RUN})
 
 
 def _write(options: Reproduce) -> None:
@@ -90,13 +74,15 @@ def _write(options: Reproduce) -> None:
     from resultant.watch import terminal
 
     console, what, out = terminal(), options.what, options.out
-    names, results = _names(what), records_folder(options.results)
-    kept = read_folder(results)
-    # What plans have left is told by the folder that they write to.
+    names, read = _names(what), folders(options.results)
+    kept = [record for folder in read for record in read_folder(folder)]
+    # What plans have left is told by the records that they look at.
     records = Records(kept)
     evidence = Evidence(Records([*kept, *read_brought(options.records)]), _stores(options.store))
     if not len(evidence.records):
-        console.print(f"no records in {results}: cells of trainings are empty", highlight=False)
+        console.print(
+            f"no records in {options.results}: cells of trainings are empty", highlight=False
+        )
     found = compute(names, evidence, console)
     if tuple(what) == ("list",):
         _list(console, found, records)
@@ -104,7 +90,7 @@ def _write(options: Reproduce) -> None:
     told = claims(evidence) if set(what) & {"all", "claims"} else []
     if tuple(what) == ("all",):
         write_page(out, found, told, evidence, records, console)
-        made_from = digest(results, [*evidence.stores.values(), *options.records])
+        made_from = digest(read, evidence.stores, options.records)
         checkpoint.write_text(options.text, markdown(ARTEFACTS, found, told, records, made_from))
         console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return

@@ -12,13 +12,14 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from resultant import _ranks
 from resultant._kernel_device import device_of
@@ -27,7 +28,7 @@ from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, mean_relative_error, stacked_relative_error
-from resultant.job_files import Done, resume, save, save_run
+from resultant.job_files import Done, require_metrics, resume, save, save_run
 from resultant.metrics import Metrics
 from resultant.models import Outputs, StackedResNet32, patches
 from resultant.precision import full_precision
@@ -71,6 +72,10 @@ class Job:
         for name in ("checkpoint_every", "test_every", "stack"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
+        for epoch in self.gradient_epochs:
+            if not 1 <= epoch <= self.config.epochs:
+                rule = f"expected gradient epochs in [1, {self.config.epochs}]"
+                raise ValueError(f"{rule}, got {epoch}")
         names = [run.name for run in self.runs]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
@@ -86,6 +91,12 @@ class Job:
         """What a checkpoint must agree in to be continued."""
         runs = [asdict(run) for run in self.runs]
         return {"config": asdict(self.config), "runs": runs, "stack": self.stack}
+
+    def on(self, device: torch.device) -> Job:
+        """The job as it is done on a device: in float32 unless that is a GPU."""
+        if device.type == "cuda":
+            return self
+        return replace(self, config=replace(self.config, precision="float32"))
 
 
 @dataclass
@@ -137,14 +148,14 @@ def train_cifar(
 ) -> Trained:
     """Train every run of a job on a long-tailed CIFAR subset; see `train`."""
     device = torch.device(device)
+    job = job.on(device)
     config = job.config
+    if data.dataset not in (None, config.dataset):
+        raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
     members = data.members(config.imbalance, config.subset)
     images = data.images_at(members).to(device)
     labels = data.train_labels[members].to(device)
     counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
-    if device.type != "cuda":
-        config = replace(config, precision="float32")
-        job = replace(job, config=config)
     dtype = getattr(torch, config.precision)
 
     def build(runs: Sequence[Run]) -> Stack:
@@ -180,7 +191,7 @@ def train(
     diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
     classifier. ``watch`` is called after every epoch, and ``tick`` with the share of an epoch that
     is done, at every step that is not part of a graph. A run that diverges is an error, which
-    leaves the last checkpoint as it is.
+    leaves the last checkpoint as it is; so is a checkpoint whose metrics lack what is asked for.
     """
     config, device = job.config, stacks[0].device
     identity = {**job.identity, "images": stacks[0].batches.digest()}
@@ -189,6 +200,10 @@ def train(
     metrics = None
     if _ranks.rank() == 0:
         metrics = Metrics(config, job.out, first, job.tensorboard)
+        past = [epoch for epoch in job.gradient_epochs if epoch <= first]
+        require_metrics(metrics.path, job.runs, "gradient_error", past, "ask for later epochs")
+        ended = [first] if first == config.epochs else []
+        require_metrics(metrics.path, job.runs, "loss", ended, "put the file back")
     if device.type == "cuda" and config.architecture == "resnet32" and first < config.epochs:
         for stack in stacks:
             stack.batches.load(stack.batches.draw(first))
@@ -264,17 +279,25 @@ def _require_finite(seen: list[dict[str, Any]], epoch: int) -> None:
         raise ValueError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
 
 
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """The network not in training, and then as it was."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)
+
+
 @torch.no_grad()
 def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Outputs:
     """What every run of a stack makes of images uint8 [n, 3, H, W], without augmentation."""
-    training = network.training
-    network.eval()
     pieces = []
-    with full_precision(images.device):
+    with evaluating(network), full_precision(images.device):
         for piece in images.split(PIECE):
             x = normalize(piece.to(torch.float32))
             pieces.append(network(patches(x[None], dtype)))
-    network.train(training)
     encoder, projection, logits = zip(*pieces, strict=True)
     joined = None if logits[0] is None else torch.cat(logits, 1)
     return Outputs(torch.cat(encoder, 1), torch.cat(projection, 1), joined)

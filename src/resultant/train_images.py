@@ -7,9 +7,9 @@ together, gradients are averaged, class statistics are of all samples, and testi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ from resultant.models import Outputs
 from resultant.presets import WORKERS, TrainConfig
 from resultant.shots import group_masks
 from resultant.stack import Stack
-from resultant.train import Job, Progress, Test, Trained, train
+from resultant.train import Job, Progress, Test, Trained, evaluating, train
 
 # Files of a list that are looked for beforehand; all would take minutes on a network disk.
 LOOKED_FOR = 1000
@@ -86,15 +86,14 @@ def train_images(
 ) -> Trained:
     """Train the one run of a job on listed images; see `resultant.train.train`. ``workers`` are
     those of each process."""
-    device, config = torch.device(device), job.config
+    device = torch.device(device)
+    job = job.on(device)
+    config = job.config
     if config.dataset != data.dataset:
         raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
     if len(job.runs) != 1 or job.gradient_epochs:
         rule = "expected one run and no gradient epochs for listed images"
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
-    if device.type != "cuda":
-        config = replace(config, precision="float32")
-        job = replace(job, config=config)
     batches = loader(
         ViewDataset(data.train, _views(config), job.runs[0].seed),
         batch_of_one(config),
@@ -144,16 +143,14 @@ def evaluated(
     about: ListedDataset,
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
-) -> Iterator[tuple[Outputs, Tensor]]:
+) -> Generator[tuple[Outputs, Tensor]]:
     """What the network, not in training, makes of each batch of one view, and the labels there."""
-    training = network.training
-    network.eval()
-    for views, labels, _ in images:
-        x = normalized(views, about, device)
-        with autocast():
-            found = network(x)
-        yield found, labels.to(device, non_blocking=True)
-    network.train(training)
+    with evaluating(network):
+        for views, labels, _ in images:
+            x = normalized(views, about, device)
+            with autocast():
+                found = network(x)
+            yield found, labels.to(device, non_blocking=True)
 
 
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
@@ -170,10 +167,12 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
         _ranks.from_first(*stack.network.buffers())
         tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
         read = evaluated(stack.network, images, about, stack.device, stack.autocast)
-        for found, labels in read:
-            assert found.logits is not None
-            right = (found.logits[0].argmax(-1) == labels).double()
-            tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
+        # Closed also where an error comes first, so that the network goes back to training.
+        with closing(read):
+            for found, labels in read:
+                assert found.logits is not None
+                right = (found.logits[0].argmax(-1) == labels).double()
+                tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
         right, number = _ranks.total(tally).cpu()
         found = {"accuracy": float(right.sum() / number.sum())}
         for name, members in groups.items():

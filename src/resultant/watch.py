@@ -1,8 +1,9 @@
-"""What is shown of long work: a bar on a terminal, a line an epoch elsewhere."""
+"""What is shown of long work: a bar on a terminal, a line an epoch or a step elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 WIDTH = 160
 # Seconds after which a file is told where the work stands.
 SILENCE = 30.0
+
+# A step of some work, and the share of it that is done.
+Step = Callable[[str, float], object]
 
 
 def terminal() -> Console:
@@ -80,6 +84,31 @@ class Watch(Shown):
         self.told = time.monotonic()
         if not self.console.is_terminal and not self.quiet:
             self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
+
+
+class Steps(Shown):
+    """``steps(step, share)``: a bar on a terminal, a line a finished step elsewhere."""
+
+    def __init__(self, console: Console, steps: int) -> None:
+        super().__init__(
+            console, TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+        )
+        self.task = self.bar.add_task("", total=steps)
+        self.done: set[str] = set()
+        self.started = time.monotonic()
+
+    def __call__(self, step: str, share: float) -> None:
+        if share >= 1 and step not in self.done:
+            self.done.add(step)
+            if not self.console.is_terminal:
+                seconds = time.monotonic() - self.started
+                self.console.print(f"{seconds:6.1f} s  {step}", highlight=False)
+        part = 0.0 if step in self.done else share
+        self.bar.update(self.task, description=step, completed=len(self.done) + part)
+
+    def of(self, side: str) -> Step:
+        """The same for the steps of one of two sides."""
+        return lambda step, share: self(f"{side}: {step}", share)
 
 
 def said(progress: Progress) -> str:

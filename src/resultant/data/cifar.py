@@ -59,7 +59,8 @@ class Cifar:
     """Images [N, 3, 32, 32] uint8 and labels [N] int64 of both splits, and the class names.
 
     Of the training images some may be all that there are: those at the ascending positions ``held``
-    [n]. Labels are of all. An image that is not there cannot be asked for.
+    [n]. Labels are of all. An image that is not there cannot be asked for. ``dataset`` is their
+    name, None for images of one's own in the shape of CIFAR.
     """
 
     held_images: Tensor
@@ -68,6 +69,7 @@ class Cifar:
     test_labels: Tensor
     class_names: tuple[str, ...]
     held: Tensor | None = None
+    dataset: str | None = None
 
     def __post_init__(self) -> None:
         number = len(self.train_labels if self.held is None else self.held)
@@ -175,7 +177,7 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
     train, test, held = _find(kind, root)()
     parts = [*_checked(kind, "train", train, root, held), *_checked(kind, "test", test, root)]
     positions = None if held is None else torch.from_numpy(held.astype(np.int64))
-    return Cifar(*parts, class_names=kind.classes, held=positions)
+    return Cifar(*parts, class_names=kind.classes, held=positions, dataset=name)
 
 
 def _find(kind: _Kind, root: Path) -> Callable[[], Found]:

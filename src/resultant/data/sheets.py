@@ -100,13 +100,14 @@ def write_sheets(
     """
     from PIL import Image
 
+    # Before anything goes: images may be asked for that are not there.
+    held = None if rows is None else rows.unique()
+    kept = data.train_images if held is None else data.images_at(held)
+    tiles = np.concatenate([a.permute(0, 2, 3, 1).numpy() for a in (kept, data.test_images)])
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for old in (folder / "labels.json", *folder.glob("*.webp")):
         old.unlink(missing_ok=True)
-    held = None if rows is None else rows.unique()
-    kept = data.train_images if held is None else data.images_at(held)
-    tiles = np.concatenate([a.permute(0, 2, 3, 1).numpy() for a in (kept, data.test_images)])
     for i, top in enumerate(range(0, len(tiles), side * side)):
         sheet = np.zeros((side * side, 32, 32, 3), np.uint8)
         piece = tiles[top : top + side * side]

@@ -81,7 +81,7 @@ class FeatureStore:
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
         self._arrays = layout(where, arrays)
-        self._views: list[mmap.mmap] = []
+        self._maps: dict[str, tuple[Tensor, mmap.mmap]] = {}
         declared = self.metadata.get("num_classes")
         known = declared is None or (type(declared) is int and 1 <= declared <= MAX_CLASSES)
         if not known:
@@ -139,9 +139,10 @@ class FeatureStore:
         rows = self._rows(name)
         if not isinstance(rows, Mapped) or bytes_of(rows) <= HELD_BYTES:
             return rows.read(0, len(rows))
-        tensor, view = rows.whole()
-        self._views.append(view)
-        return tensor
+        # Once: a map keeps a file open.
+        if name not in self._maps:
+            self._maps[name] = rows.whole()
+        return self._maps[name][0]
 
     def vectors(self, name: str) -> Tensor | Mapped:
         """A feature of which slices and rows at places [n] are asked for; like ``store[name]``, but
@@ -173,7 +174,7 @@ class FeatureStore:
         """Give back the memory of large mapped features; what is used again is read again."""
         # Where the system cannot be told, it finds out when memory is short.
         if hasattr(mmap, "MADV_DONTNEED"):
-            for view in self._views:
+            for _, view in self._maps.values():
                 view.madvise(mmap.MADV_DONTNEED)
 
     def _rows(self, name: str) -> Rows:
@@ -277,16 +278,16 @@ class FeatureStore:
         names = {"called": called or self.called, "left_out": self.left_out}
         return FeatureStore(self.where, arrays, metadata, **names)
 
-    def without_rare(self, least: int, split: str = "train") -> tuple[FeatureStore, Tensor]:
+    def without_rare(self, least: int) -> tuple[FeatureStore, Tensor]:
         """A store without the rows, in all splits, of the classes that have fewer than ``least``
-        rows in the split, but some; and these classes."""
-        counts = self.label_counts(split)
+        training rows, but some; and these classes."""
+        counts = self.label_counts()
         rare = (counts > 0) & (counts < least)
         arrays = dict(self._arrays)
         for part in self.splits if rare.any() else ():
             stays = ~rare[self[f"{part}/labels"]]
             if not stays.any():
-                rule = f"expected {least} rows or more in {split} of a class of {part}"
+                rule = f"expected {least} rows or more in train of a class of {part}"
                 raise ValueError(f"{rule} in {self.where}, got none")
             if not stays.all():
                 index = stays.nonzero()[:, 0]
@@ -294,10 +295,10 @@ class FeatureStore:
                 arrays |= {n: Selected(arrays[n], index) for n in of_part}
         return self._with(arrays, self.num_classes), rare.nonzero()[:, 0]
 
-    def without_gaps(self, split: str = "train") -> tuple[FeatureStore, Tensor]:
-        """A store whose labels count the classes that have rows in the split, and these classes
-        [K] as they were; a row of another class is an error."""
-        classes = (self.label_counts(split) > 0).nonzero()[:, 0]
+    def without_gaps(self) -> tuple[FeatureStore, Tensor]:
+        """A store whose labels count the classes that have training rows, and these classes [K] as
+        they were; a row of another class is an error."""
+        classes = (self.label_counts() > 0).nonzero()[:, 0]
         place = torch.full((self.num_classes,), -1)
         place[classes] = torch.arange(len(classes))
         arrays: dict[str, Tensor | Rows] = dict(self._arrays)
@@ -306,7 +307,7 @@ class FeatureStore:
             lost = (place[labels] < 0).nonzero()[:, 0]
             if len(lost):
                 row = int(lost[0])
-                rule = f"expected {name} of {self.where} among the classes of {split}/labels"
+                rule = f"expected {name} of {self.where} among the classes of train/labels"
                 c, names = int(labels[row]), self.metadata.get("class_names")
                 known = isinstance(names, list) and names[c : c + 1]
                 got = f"{c} ({str(known[0])!r})" if known else f"{c}"

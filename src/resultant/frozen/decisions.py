@@ -227,7 +227,6 @@ def realization_grid(
     gammas: Sequence[float] = GAMMAS,
     *,
     decisions: Decisions | None = None,
-    progress: Progress | None = None,
 ) -> RealizationGrid:
     """Accuracy, calibration and agreement of all realizations over a grid of beta and gamma.
 
@@ -235,7 +234,7 @@ def realization_grid(
     """
     policies = grid_policies(betas, gammas)
     if decisions is None:
-        decisions = decide(space, policies, progress=progress)
+        decisions = decide(space, policies)
     return RealizationGrid(
         betas=tuple(map(float, betas)),
         gammas=tuple(map(float, gammas)),

@@ -35,7 +35,7 @@ def owners(labels: Tensor, identities: Tensor) -> Tensor:
 
 
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
-    """Which rows are fitted, [N] bool: a share of the identities of each class."""
+    """Which rows are fitted, [N] bool: a share of the identities of each class, two or more."""
     if not 0 < share < 1:
         raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
     if identities is not None and identities.shape != labels.shape:

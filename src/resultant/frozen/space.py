@@ -136,7 +136,7 @@ class FrozenSpace:
         queries ``test`` [M, p], ``test_labels`` [M]. Rows need no unit length.
 
         ``fitting_share`` (0.8 in sec:inat-realization-protocol) of the ``identities`` [N], or rows,
-        of each class, and one at the least, are fitted; the others are calibration queries. Every
+        of each class, and two at the least, are fitted; the others are calibration queries. Every
         class in [0, C) must have a training row. One row only gives the capped concentration.
         The work is done on ``device``; the rows may be anywhere. ``progress`` is called with a name
         and a share.

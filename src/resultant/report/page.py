@@ -104,6 +104,10 @@ def whole_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = beside(out), beside(out, "old")
+    # In a container a process has the number of the one that was killed before it, and its names.
+    shutil.rmtree(temporary, ignore_errors=True)
+    if old.exists():
+        shutil.rmtree(old) if out.exists() else os.rename(old, out)
     try:
         temporary.mkdir()
         yield temporary

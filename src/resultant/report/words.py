@@ -30,7 +30,7 @@ def points(change: float | None) -> str:
     return MISSING if change is None or change != change else f"{100 * change:+.2f}"
 
 
-def number(value: object, digits: int = 4) -> str:
+def number(value: object) -> str:
     if value is None or value != value:
         return MISSING
     if isinstance(value, bool):
@@ -38,7 +38,7 @@ def number(value: object, digits: int = 4) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     # With its last zeros, so that a column has one width.
-    return f"{value:#.{digits}g}" if isinstance(value, float) else str(value)
+    return f"{value:#.4g}" if isinstance(value, float) else str(value)
 
 
 def counted(n: int, one: str, several: str) -> str:

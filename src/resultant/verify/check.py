@@ -51,23 +51,21 @@ def half_orders(p: tuple[int, ...]) -> Tensor:
     return torch.tensor(p, dtype=torch.float64) / 2 - 1
 
 
-def power_fits(
-    x: Tensor, errors: Tensor, *, floor: float = 1e-13, points: int = 3, r2: float = 0.9
-) -> Tensor:
+def power_fits(x: Tensor, errors: Tensor) -> Tensor:
     """The slopes of log errors [P, M] over log x [P], of those columns that fit a power.
 
-    As in sec:numerical-expansion-validation a fit needs ``points`` points and a coefficient of
-    determination of at least ``r2``. Errors below ``floor`` are rounding and are left out.
+    As in sec:numerical-expansion-validation a fit needs three points and a coefficient of
+    determination of at least 0.9. Errors below 1e-13 are rounding and are left out.
     """
     slopes = []
     for column in errors.abs().T:
-        seen = column > floor
-        if int(seen.sum()) < points:
+        seen = column > 1e-13
+        if int(seen.sum()) < 3:
             continue
         a, b = x[seen].log(), column[seen].log()
         a, b = a - a.mean(), b - b.mean()
         slope = (a @ b) / (a @ a)
-        if 1 - (b - slope * a).square().sum() / b.square().sum() >= r2:
+        if 1 - (b - slope * a).square().sum() / b.square().sum() >= 0.9:
             slopes.append(slope)
     return torch.stack(slopes) if slopes else x.new_full((1,), torch.nan)
 
