@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from resultant.paper import ARTEFACTS, Evidence, Records, controls
+from resultant.paper import ARTEFACTS, Evidence, Records, controls, training
+from resultant.paper.artefact import rows
 from training_records import record
 
 
@@ -36,6 +37,33 @@ def test_maps_pair_seeds() -> None:
         ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00",
     }
     assert artefact.status(outcome) == "partly rerun (2 of 84)"
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds", "said"),
+    [
+        ("c10-if50-u", 1, True),
+        ("c10-if100-u", 1, True),
+        ("c10-if50-u", 2, False),
+        ("c10-if10-u", 1, False),
+        ("c10-if50-f", 1, False),
+    ],
+)
+def test_tables_say_where_intervals_of_one_seed_are(name: str, seeds: int, said: bool) -> None:
+    kinds = [(r, s) for r in ("native", "angular") for s in range(seeds)]
+    made = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
+    notes = ARTEFACTS[name].compute(Evidence(Records(made))).notes
+    assert [("Claims has intervals" in note) for note in notes] == [True] * said
+    assert not ARTEFACTS[name].compute(Evidence(Records())).notes
+
+
+def test_numbers_that_two_tables_print() -> None:
+    """tab:joint-fc and the classifiers of the control matrix under the frequency prior."""
+    order = ("ProCo 1", "Temperature 0", "Intercept-preserving 0", "Pure Angular 0")
+    for name, *texts in rows(training.JOINT)[:3]:
+        matrix = rows(controls.TABLES[f"c10-if{name.split()[-1]}-f"])
+        heads = {f"{title} {beta}": own[-1] for title, beta, *own in matrix}
+        assert [heads[policy] for policy in order] == texts[:4]
 
 
 def test_maps_of_fewer_seeds_than_planned() -> None:

@@ -114,8 +114,9 @@ def test_self_inclusion_is_judged_class_by_class() -> None:
         list(finite_sample_claims(OfSample(exact)))
         for exact in ([1.02, 0.5, 0.0099], [1.02, 0.5, 0.0088])
     )
-    assert [c.verdict for c in near] == ["holds", "holds"]
-    assert [c.verdict for c in far] == ["holds", "does not hold"]
+    # Of one network neither is settled.
+    assert [c.verdict for c in near] == ["holds where tested"] * 2
+    assert [c.verdict for c in far] == ["holds where tested", "not settled"]
     assert far[1].ours.startswith("0.880 to 1.020, median 1.000 of 3 classes of 5 to 500 images, ")
     assert far[1].ours.endswith("shifts of 0.0088 to 1.0200; n = 1")
 
@@ -134,4 +135,4 @@ def test_self_inclusion_of_the_packaged_network() -> None:
     claim = list(finite_sample_claims(evidence))[1]
     ratio = float(own.exact[c]) / float(shift)
     low, high = (float(v) for v in claim.ours.split(",")[0].split(" to "))
-    assert low - 5e-4 <= ratio <= high + 5e-4 and claim.verdict == "holds"
+    assert low - 5e-4 <= ratio <= high + 5e-4 and claim.verdict == "holds where tested"

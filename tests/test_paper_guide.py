@@ -7,8 +7,9 @@ import torch
 
 from frozen_data import C, small_space
 from resultant.frozen import FrozenSpace, Policy, Recommendation, decide, recommend
-from resultant.paper import advice, guide
+from resultant.paper import advice, guide, training_advice
 from resultant.paper.advice import Reach, Seen, Sentence
+from resultant.paper.artefact import Value
 from resultant.paper.failure import Training, Trainings
 from resultant.paper.intervals import Interval
 
@@ -34,9 +35,9 @@ def test_seen_after_correction() -> None:
     "said",
     [
         advice.equalize({E10: ONE, P10: ONE}, {"CIFAR-10 / 10 encoder": ONE}),
-        advice.training({"temperature": ONE, "angular": ONE}),
-        advice.trained("t", "Doing it", {"encoder": ONE, "projection": ONE}, "tab:x"),
-        advice.avoid("t", "do it", {"encoder": ONE, "projection": ONE}, "tab:x"),
+        training_advice.training({"temperature": ONE, "angular": ONE}),
+        training_advice.trained("t", "Doing it", {"encoder": ONE, "projection": ONE}, "tab:x"),
+        training_advice.avoid("t", "do it", lambda times: {"encoder": ONE}, "tab:x"),
         advice.realized({"temperature": {E10: ONE}, "preserve": {E10: ONE}}),
         advice.prior({0.0: {E10: ONE}, 1.0: {E10: ONE}}, {1.0: {E10: ONE}}),
         advice.strength({0.0: {E10: ONE}, 0.5: {E10: ONE}}),
@@ -100,25 +101,29 @@ def test_equalize() -> None:
     ],
 )
 def test_training(found: dict[str, Interval], words: str) -> None:
-    text = advice.training(found).text
+    text = training_advice.training(found).text
     assert text.startswith(words)
     assert ("none of them is seen" in text) == (not Seen.of(found).any())
 
 
 def test_trained() -> None:
-    text = advice.trained("t", "Doing it", {"encoder": FLAT, "projection": ONE}, "tab:x").text
+    text = training_advice.trained(
+        "t", "Doing it", {"encoder": FLAT, "projection": ONE}, "tab:x"
+    ).text
     assert text == (
         "Doing it: no effect was seen, means +1.00 points (encoder +1.00 [-1.00, +3.00]); not "
         "tested, of one seed each: projection +1.50 points (tab:x)."
     )
-    text = advice.trained("t", "Doing it", {"a": FLAT, "b": FLAT, "c": FLAT}, "tab:x").text
+    text = training_advice.trained("t", "Doing it", {"a": FLAT, "b": FLAT, "c": FLAT}, "tab:x").text
     assert "means +1.00 points over 3 comparisons (tab:x)." in text
-    text = advice.trained("t", "Doing it", {"a": UP, "b": FLAT, "c": DOWN}, "tab:x").text
+    text = training_advice.trained("t", "Doing it", {"a": UP, "b": FLAT, "c": DOWN}, "tab:x").text
     assert text == (
         "Doing it: seen are a +2.00 [+1.00, +3.00], c -2.00 [-3.00, -1.00] points, of 3 "
         "comparisons (tab:x)."
     )
-    text = advice.trained("t", "Doing it", {"a": ONE, "b": ONE._replace(n=3)}, "tab:x").text
+    text = training_advice.trained(
+        "t", "Doing it", {"a": ONE, "b": ONE._replace(n=3)}, "tab:x"
+    ).text
     assert text == "Doing it: not tested: a +1.50, b +1.50 points (tab:x)."
 
 
@@ -127,12 +132,17 @@ def test_avoid() -> None:
     far = Interval(-8, -9, -7, 1, True, 1e-6)
 
     def text(**found: Interval) -> str:
-        return advice.avoid("t", "do it", found, "tab:x", elsewhere="over there").text
+        def by_spread(times: float) -> dict[str, Interval]:
+            # A p value that is a tenth of the level, and of two of them half of that, at 4 times.
+            wide = {name: i._replace(p=0.025 * (times / 4)) for name, i in found.items()}
+            return {name: wide[name] if found[name].p == 1e-6 else i for name, i in found.items()}
+
+        return training_advice.avoid("t", "do it", by_spread, "tab:x", elsewhere="over there").text
 
     assert text(a=far, b=far._replace(mean=-4, low=-5, high=-3)) == (
         "Do not do it: less ProCo on long-tail probes (points), a -8.00 [-9.00, -7.00], b -4.00 "
-        "[-5.00, -3.00]; all of one seed, with intervals by the sd over seeds over there: "
-        "they leave zero out unless that sd is 4.0 times as large (tab:x)."
+        "[-5.00, -3.00]; all of one seed, with intervals by the sd over seeds over there: so it "
+        "is unless that is 4.0 times as large (tab:x)."
     )
     some = text(a=DOWN, b=far, c=ONE, d=FLAT)
     assert some.startswith("Do not do it: ") and "; no effect was seen on d; 1 of one" in some
@@ -145,7 +155,28 @@ def test_avoid() -> None:
         "To do it: not tested, of one seed each: a +1.00 points (tab:x)."
     )
     assert text(a=far, b=FLAT._replace(n=1)).endswith("seed each: b +1.00 points (tab:x).")
-    assert advice.avoid("t", "do it", {}, "tab:x", "controls").missing == "controls"
+    none = training_advice.avoid("t", "do it", lambda times: {}, "tab:x", "controls")
+    assert none.missing == "controls"
+
+
+def test_any_edit() -> None:
+    """Counted over all edits, means by setting; what was not trained is said."""
+    found = {
+        "contrastive": {
+            "IF 10 encoder": [Value(-1.0), Value(-0.5)],
+            "IF 10 projection": [Value(-2.0, 0.1, 3), Value(1.0)],
+        },
+        "joint": {"IF 50 encoder": [Value(0.25)]},
+    }
+    text = training_advice.any_edit(found, "controls").said()
+    assert (
+        "CIFAR-10: after contrastive training 3 of 4 long-tail probes are below ProCo's, by "
+        "setting IF 10 encoder -0.75, projection -0.50; after joint training 0 of 1 long-tail "
+        "probes are below ProCo's, by setting IF 50 encoder +0.25 (points, mean over the edits; "
+        "n = 1 to 3 of each"
+    ) in text
+    assert text.endswith("Not all records yet: resultant reproduce run controls.")
+    assert training_advice.any_edit({}, "controls").text.endswith("nothing measured.")
 
 
 def test_cosine() -> None:
@@ -235,14 +266,14 @@ def trainings(drop: float, kappas: tuple[float, ...], seeds: int = 3) -> Trainin
 
 def test_failure_is_advised_by_accuracy() -> None:
     """Whether a class collapsed or not, a fall that is seen is one; and the other way round."""
-    assert advice.failure(None).missing == "failure"
+    assert training_advice.failure(None).missing == "failure"
     start = "Do not train by direct temperature under a uniform prior: less ProCo on long-tail"
     for kappas, lost in (((53.0, 54.0, 55.0), "none"), ((5.0, 6.0, 7.0), "3")):
-        said = advice.failure(trainings(10.0, kappas))
+        said = training_advice.failure(trainings(10.0, kappas))
         assert said.text.startswith(start) and not said.missing
         assert said.text.endswith(f" A class collapsed in {lost} of 3 trainings of seeds 0, 1, 2.")
         assert "CIFAR-100 IF 10 encoder -10.10 [-10.35, -9.85], projection -10.10 [" in said.text
-        flat = advice.failure(trainings(-0.1, kappas)).text
+        flat = training_advice.failure(trainings(-0.1, kappas)).text
         assert flat.startswith(
             "To train by direct temperature under a uniform prior: no effect was"
         )
@@ -250,19 +281,19 @@ def test_failure_is_advised_by_accuracy() -> None:
 
 
 def test_failure_says_where_classes_collapsed() -> None:
-    some = advice.failure(trainings(10.0, (53.0, 6.0, 7.0, 8.0)), "failure")
+    some = training_advice.failure(trainings(10.0, (53.0, 6.0, 7.0, 8.0)), "failure")
     assert some.text.endswith(
         " (fig:realization). A class collapsed in 3 of 4 trainings of seeds 0, 1, 2 (a seed counts "
         "once, by its mean); probes where it did encoder 39.8 %, projection 29.8 %; where it did "
         "not encoder 40.0 %, projection 30.0 %; native encoder 50.0 %, projection 40.0 %."
     )
     assert some.missing == "failure" and some.begun
-    one = advice.failure(trainings(10.0, (6.0,), 1)).text
+    one = training_advice.failure(trainings(10.0, (6.0,), 1)).text
     assert one.startswith(
         "To train by direct temperature under a uniform prior: not tested, of one"
     )
     bare = Trainings([Training(6.0, None, 0, {})], [Training(86.0, None, 0, {})])
-    assert advice.failure(bare).text == (
+    assert training_advice.failure(bare).text == (
         "Direct temperature under a uniform prior: no probes to compare. A class collapsed in 1 of "
         "1 trainings of seed 0."
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,17 @@ from frozen_data import small_space
 from paper_evidence import OfSpaces, probed
 from resultant.frozen import FrozenSpace
 from resultant.gain import class_scores
-from resultant.paper import Evidence, Records
+from resultant.paper import ARTEFACTS, Evidence, Records
 from resultant.paper.artefact import Artefact, Claim, Outcome
 from resultant.paper.beyond import sweep, views
+from resultant.paper.controls import control_config
+from resultant.paper.frozen_tables import REALIZED, frozen_table
 from resultant.paper.plan import controlled, stronger_views
 from resultant.paper.summary import BETAS
 from resultant.paper.training import angular_training
 from resultant.paper.words import claims_section, counts, headlines, markdown
+from resultant.presets import TrainConfig
+from training_records import record
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -55,8 +62,12 @@ def test_which_beta() -> None:
     }
     best = max(right, key=right.__getitem__)
 
+    evidence = OfSpaces(lambda estimator: own)
+
     def of(records: list[dict[str, Any]]) -> str:
-        return sweep(OfSpaces(lambda estimator: own, records)).headline
+        # What is known of the frozen features stays.
+        evidence.records = Records(records)
+        return sweep(evidence).headline
 
     none = of([])
     start = f"On the packaged features the best beta is {best:g} on encoder ("
@@ -108,3 +119,44 @@ def test_where_they_are_shown() -> None:
     assert "| Three (sec:z) | 3 | 3.1 | holds | a rule |" in here and "Two" not in here
     assert "| Two (sec:y) | 2 | images |" in apart and "One" not in apart
     assert "cannot be tested here" not in claims_section(claims[:1])
+
+
+def test_of_frozen_features() -> None:
+    """The mean over imbalances beside that of the printed changes, from the lines of results/."""
+    said = frozen_table("frozen-vmf-realizations", Evidence(Records.read(RESULTS))).headline
+    by_imbalance: dict[float, list[float]] = {}
+    for line in (RESULTS / "main.jsonl").read_text().splitlines():
+        r = json.loads(line)
+        config = r["config"]
+        if config["dataset"] == "cifar100" and r["realization"] == "native":
+            rules = r["analysis"]["encoder"]["proco"]["accuracy"]
+            change = 100 * (rules["angular"] - rules["native"])
+            by_imbalance.setdefault(config["imbalance"], []).append(change)
+    mean = statistics.fmean(map(statistics.fmean, by_imbalance.values()))
+    assert len(by_imbalance) == 3 and f"CIFAR-100 encoder {mean:+.2f} [" in said
+    printed = re.findall(
+        r"^CIFAR-100 / \d+ \| Encoder \|.*\| ([+-][\d.]+)$", REALIZED, re.MULTILINE
+    )
+    assert len(printed) == 3
+    whole = statistics.fmean(map(float, printed))
+    assert f"(printed {whole:+.2f}); CIFAR-100 projection" in said
+    assert frozen_table("cosine-gradients", Evidence(Records())).headline == ""
+
+
+def test_of_the_control_matrix() -> None:
+    native = control_config("c10-if50-u", "contrastive")
+    found = [probed_on_all(native, "native", 0.0, 0.80)]
+    found += [probed_on_all(native, r, 0.0, v) for r, v in (("angular", 0.70), ("preserve", 0.83))]
+    said = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(found))).headline
+    # Printed for these: -5.06, -10.91, -4.52, -9.18.
+    assert said == (
+        "CIFAR-10, contrastive training, changes by any edit (points): under a uniform prior 2 of "
+        "4 below ProCo, mean -3.50 (printed 4 of 4 below ProCo, mean -7.42)."
+    )
+    assert ARTEFACTS["c10-pure-complete"].compute(Evidence(Records())).headline == ""
+
+
+def probed_on_all(config: TrainConfig, realization: str, beta: float, value: float) -> dict:
+    """A training with probes on all images, the same in both spaces."""
+    spaces = {name: {"accuracy": value} for name in ("encoder", "projection")}
+    return record(config, realization, beta, 0, probes={"balanced": spaces})

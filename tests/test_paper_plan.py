@@ -135,6 +135,27 @@ def test_a_record_that_lacks_a_part_is_missing(part: str) -> None:
     assert bool(missing([plain], Records([whole, other]))) == (part == "probes")
 
 
+@pytest.mark.parametrize("family", ["linear", "power"])
+def test_a_trajectory_without_errors_is_missing(family: str) -> None:
+    """It has an error of every epoch that is asked for, and of the power family two."""
+    asked = (1, 2, 50)
+    job = PlannedJob("one", tiny_config(family=family), (Run(),), asked)
+    (whole,) = left_by(job, "main")
+    course = whole["trajectory"]
+    assert course["epoch"] == [1, 2] and missing([job], Records([whole])) == []
+
+    def lacks(**changes: Any) -> bool:
+        other = {**whole, "trajectory": {**course, **changes}}
+        return missing([job], Records([other])) == [job]
+
+    assert lacks(epoch=[1, 3]) and lacks(epoch=[1], gradient_error=[0.5])
+    assert lacks(gradient_error=[0.5, None])
+    assert lacks(increment_error=[None, {}]) == (family == "power")
+    for name in ("epoch", "gradient_error"):
+        part = {key: value for key, value in course.items() if key != name}
+        assert missing([job], Records([{**whole, "trajectory": part}])) == [job]
+
+
 def test_probes_of_the_balanced_set() -> None:
     """A plan has them where it has the images; of a training beside the plans they are asked."""
     job = PlannedJob("one", tiny_config(), (Run(),))

@@ -50,6 +50,18 @@ def test_the_fuller_record_counts() -> None:
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 
 
+def test_a_training_is_not_set_aside_by_itself() -> None:
+    """A copy of a record, or what more was found of the same training, is no second training."""
+    config = controlled("cifar10", 100)
+    first = record(config, "native", 0.0, 0, job_seconds=7.5)
+    again = record(config, "native", 0.0, 0, job_seconds=8.5, analysis={})
+    fuller = {**first, "analysis": {}, "trajectory": {}}
+    both = Records([first, again, first, again])
+    assert both.trainings(config) == [again, first]
+    assert Records([first, again, fuller]).trainings(config) == [fuller, again]
+    assert Records([first, fuller]).trainings(config) == [fuller]
+
+
 def test_append_replaces_and_refuses(tmp_path: Path) -> None:
     config, path = controlled("cifar10", 100), tmp_path / "main.jsonl"
     append(path, [record(config, "native", 0.0, seed, loss=1.0) for seed in (0, 1)])
@@ -65,6 +77,10 @@ def test_append_replaces_and_refuses(tmp_path: Path) -> None:
     more = {"balanced": spaces(0.6)["long_tail"]}
     append(path, [record(config, "native", 0.0, 1, **told, probes=more)])
     assert read_lines(path)[1]["probes"] == spaces(0.5) | more
+    other = {"long_tail": {"projection": {"accuracy": 0.7}}}
+    append(path, [record(config, "native", 0.0, 1, **told, probes=other)])
+    both = spaces(0.5)["long_tail"] | other["long_tail"]
+    assert read_lines(path)[1]["probes"] == {"long_tail": both, **more}
     append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.6)])
     assert "probes" not in read_lines(path)[1]
     assert os.listdir(tmp_path) == ["main.jsonl"]

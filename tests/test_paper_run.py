@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from resultant import reproduce
 from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
+from resultant.options import Reproduce
 from resultant.paper import run
 from resultant.paper.plan import (
     PLANS,
@@ -118,14 +121,14 @@ def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
     assert run.run_plan("power", *places(folder), **QUIET) == 0
     assert timeless(read_lines(path)) == timeless([*others, plain])
     with pytest.raises(ValueError, match=r"expected jobs of power \(plain, power\), got other"):
-        run.run_plan("power", *places(folder), only=("other",))
+        run.run_plan("power", *places(folder), jobs=("other",))
 
 
 @pytest.mark.usefixtures("_small")
 def test_seed_by_seed(tmp_path: Path) -> None:
     """What another call left out is trained, and nothing twice."""
     for seeds in ((1,), (0, 1)):
-        options = {"seeds": seeds, "only": ("plain",), "beside": len(seeds) - 1}
+        options = {"seeds": seeds, "jobs": ("plain",), "beside": len(seeds) - 1}
         left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
         assert left == 0
     records = read_lines(tmp_path / "power.jsonl")
@@ -250,7 +253,7 @@ def test_missing_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     part = Cifar(DATA.train_images[held], *parts, held)
     monkeypatch.setattr(run, "load_cifar", lambda name, root: part)
     said: list[str] = []
-    run.run_plan("power", *places(tmp_path), only=("plain",), say=said.append)
+    run.run_plan("power", *places(tmp_path), jobs=("plain",), say=said.append)
     assert f"cifar10: 29 of 48 training images in {tmp_path}: no probes of the balanced set" in said
     (record,) = read_lines(tmp_path / "power.jsonl")
     assert set(record["probes"]) == {"long_tail"} and "analysis" in record
@@ -272,6 +275,17 @@ def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
     assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
+
+
+def test_one_command_line() -> None:
+    """The two have the same options, and the same defaults of them."""
+    given = {action.dest for action in run.parser()._actions} - {"help", "name"}
+    assert given == {*reproduce.OF_RUN, "data", "work", "results", "device"}
+    usual = {name: p.default for name, p in inspect.signature(run.run_plan).parameters.items()}
+    options = {field.name: field.default for field in fields(Reproduce)}
+    # Without --data, that one asks the environment too.
+    assert all(usual[name] == options[name] for name in given - {"data"})
+    assert vars(run.parser().parse_args(["main"])) == {"name": "main"}
 
 
 def test_records_of_other_plans_count(tmp_path: Path) -> None:

@@ -10,12 +10,15 @@ import pytest
 import torch
 
 from resultant.data.store import write_store
+from resultant.frozen.decisions import RealizationGrid
 from resultant.models import ImageNetwork
 from resultant.paper import ARTEFACTS, Evidence, Records, settings
 from resultant.paper.artefact import Artefact, Outcome, rows
-from resultant.presets import PRESETS, ProbeConfig
+from resultant.paper.plan import PLANS, Plan, PlannedJob, controlled
+from resultant.presets import PRESETS, ProbeConfig, Run
 
 TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
+USUAL = Evidence(Records())
 
 
 def said(outcome: Outcome) -> dict[str, list[str]]:
@@ -29,7 +32,7 @@ def said(outcome: Outcome) -> dict[str, list[str]]:
     ("artefact", "left"), [(TRAINING, settings.TRAINING_LEFT), (FROZEN, settings.FROZEN_LEFT)]
 )
 def test_every_row_is_compared_or_said_not_to_be(artefact: Artefact, left: dict[str, str]) -> None:
-    outcome = artefact.compute(Evidence(Records()))
+    outcome = artefact.compute(USUAL)
     told = outcome.notes[0].partition("Not compared: ")[2]
     for cell in outcome.cells:
         row = cell.row.partition(":")[0]
@@ -52,14 +55,15 @@ def test_words_and_numbers_are_compared() -> None:
 
 
 def test_rows_are_counted() -> None:
-    (note,) = TRAINING.compute(Evidence(Records())).notes
+    (note,) = TRAINING.compute(USUAL).notes
     number = len(rows(settings.TRAINING)) + len(rows(settings.BELOW))
     assert note.startswith(f"14 of {number} rows are compared in full, 4 in part; all that is ")
-    assert "as printed. Not compared: Encoder dimension: ImageNet-LT 2048, of data" in note
-    (note,) = FROZEN.compute(Evidence(Records())).notes
+    assert "as printed. Not compared: Contrastive views: of what kind" in note
+    assert TRAINING.status(TRAINING.compute(USUAL)) == "rerun"
+    (note,) = FROZEN.compute(USUAL).notes
     assert note.startswith("7 of 13 rows are compared in full, 5 in part; ")
     assert "but for Boundary calculation, refinement (Brent, ours Chandrupatla). Not" in note
-    status = FROZEN.status(FROZEN.compute(Evidence(Records())))
+    status = FROZEN.status(FROZEN.compute(USUAL))
     assert status == "partly rerun (10 of 14; 4 need data we may not ship)"
 
 
@@ -85,7 +89,7 @@ def test_other_presets_are_told(
         return config if listed != ("dataset" in change) else replace(config, **change)
 
     monkeypatch.setattr(settings, "trained_as", changed)
-    (note,) = TRAINING.compute(Evidence(Records())).notes
+    (note,) = TRAINING.compute(USUAL).notes
     apart = note.partition("as printed, but for ")[2].partition(". Not compared")[0]
     assert apart.startswith(f"{row}, ") and "; " not in apart
 
@@ -94,7 +98,7 @@ def test_other_evaluation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
     monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
     monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
-    outcome = FROZEN.compute(Evidence(Records()))
+    outcome = FROZEN.compute(USUAL)
     found = said(outcome)
     assert found["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
     assert found["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
@@ -125,9 +129,31 @@ def test_stores_add_their_numbers(tmp_path: Path) -> None:
 
 
 def test_encoder_of_imagenet() -> None:
-    """The width that the table has, which needs no images."""
+    """The width that the table has, which needs no images, is that of our network."""
     config = PRESETS["imagenet-lt"]
     with torch.device("meta"):
         network = ImageNetwork(config.architecture, config.dim)
     (row,) = (values for name, *values in rows(settings.TRAINING) if name == "Encoder dimension")
     assert network.encoder.num_features == int(row[1])
+    assert said(TRAINING.compute(USUAL))["Encoder dimension"][1] == "2048 / 2,048"
+    assert settings.WIDTHS[config.architecture] == network.encoder.num_features
+
+
+def test_strength_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the main plan; of ImageNet-LT nothing is known that could differ."""
+    row = "Main intervention strength"
+    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0", "0 / not compared"]
+    job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
+    monkeypatch.setitem(PLANS, "main", Plan("main", "", (0,), lambda seeds: iter([job])))
+    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0.5", "0 / not compared"]
+
+
+def test_frozen_strength_and_prior_are_read_from_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the main table has the accuracies of."""
+    names = "Main frozen strength: main", "Frozen evaluation prior: main"
+    found = said(FROZEN.compute(USUAL))
+    assert [found[name] for name in names] == [["0 / 0"], ["Zero / 0"]]
+    own = RealizationGrid.point
+    monkeypatch.setattr(RealizationGrid, "point", lambda self, rule: own(self, rule, 0.5, 1.0))
+    found = said(FROZEN.compute(USUAL))
+    assert [found[name] for name in names] == [["0 / 0.5"], ["Zero / 1"]]

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from resultant import cli, records, reproduce
-from resultant.paper import ARTEFACTS
-from resultant.paper.plan import controlled
-from training_records import record
+from resultant.data.store import write_store
+from resultant.paper import ARTEFACTS, Records
+from resultant.paper.plan import PLANS, controlled
+from small_features import small_features
+from training_records import left_by, record
 
 FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
 
@@ -21,7 +23,7 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reproduce, "ARTEFACTS", few)
     monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
     out, text = tmp_path / "page", tmp_path / "R.md"
-    call = ["reproduce", "all", "--results", str(tmp_path / "none"), "--out", str(out)]
+    call = ["reproduce", "all", "--results", str(tmp_path), "--out", str(out)]
     assert cli.main([*call, "--text", str(text)]) == 0
     written = text.read_text()
     assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
@@ -116,8 +118,10 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             ["--dry-run", "--minutes", "3"],
             "expected --minutes, --dry-run after run and a plan, got",
         ),
-        (["list", "--store", "imagenet-lt"], "expected --store NAME=FILE, got 'imagenet-lt'"),
+        (["list", "--store", "imagenet-lt"], "expected --store NAME=PATH, got 'imagenet-lt'"),
         (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
+        (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
+        (["claims", "--results", __file__], "records at --results, got a file at "),
     ],
 )
 def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,17 +130,74 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
 
 
 def test_records_that_come_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They count beside those of the usual folder, for the list and for a plan alike, and beside
+    those of no other."""
+    ours, own = tmp_path / "package" / "resources" / "results", tmp_path / "results"
+    monkeypatch.setattr(records, "__file__", str(tmp_path / "package" / "records.py"))
+    monkeypatch.setattr(reproduce, "ARTEFACTS", {"joint-fc": ARTEFACTS["joint-fc"]})
+    monkeypatch.chdir(tmp_path)
+    jobs = PLANS["members"].jobs()
+
+    def done(*more: str) -> tuple[str, str]:
+        """What the two say of the plan."""
+        assert cli.main(["reproduce", "list", *more]) == 0
+        (row,) = (line for line in capsys.readouterr().out.splitlines() if "members" in line)
+        assert cli.main(["reproduce", "run", "members", "--dry-run", *more]) == 0
+        return re.findall(r"\d of 6", row)[0], capsys.readouterr().out.splitlines()[0]
+
+    assert done() == ("0 of 6", "members: 0 of 2 jobs have their records")
+    records.append(ours / "members.jsonl", left_by(jobs[0], "members"))
+    told = "jobs have their records, in results or in the package"
+    assert done() == ("3 of 6", f"members: 1 of 2 {told}")
+    records.append(own / "members.jsonl", left_by(jobs[1], "members"))
+    assert done() == ("6 of 6", f"members: 2 of 2 {told}")
+    assert done("--results", str(own)) == ("3 of 6", "members: 1 of 2 jobs have their records")
+    # Of two of the same run the own one, unless ours has more.
+    for more, counts in (({}, "own"), ({"analysis": {}}, "ours")):
+        for folder, who, extra in ((ours, "ours", more), (own, "own", {})):
+            made = [told | {"who": who} | extra for told in left_by(jobs[0], "members")]
+            (folder / "members.jsonl").unlink()
+            records.append(folder / "members.jsonl", made)
+        found = Records.read(*records.folders(Path("results"))).seeds(jobs[0].config)
+        assert [told["who"] for told in found.values()] == [counts] * 3
+
+
+def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie beside its source: read from anywhere, and once where one stands in it."""
+    root = tmp_path / "checkout"
+    monkeypatch.setattr(records, "__file__", str(root / "src" / "resultant" / "records.py"))
+    usual, other = Path("results"), Path("other")
+    monkeypatch.chdir(tmp_path)
+    assert records.folders(usual) == [usual]
+    (root / "results").mkdir(parents=True)
+    assert records.folders(usual) == [root / "results", usual]
+    assert records.folders(other) == [other]
+    monkeypatch.chdir(root)
+    assert records.folders(usual) == [root / "results"]
+
+
+def test_nothing_of_the_package_is_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stand for the usual folder where that is not there, and for no other."""
+    """A plan whose records are all there asks for no images and writes nothing."""
     ours = tmp_path / "package" / "resources" / "results"
-    ours.mkdir(parents=True)
-    monkeypatch.setattr(reproduce, "__file__", str(tmp_path / "package" / "reproduce.py"))
+    monkeypatch.setattr(records, "__file__", str(tmp_path / "package" / "records.py"))
     monkeypatch.chdir(tmp_path)
-    assert reproduce.records_folder(Path("results")) == ours
-    assert reproduce.records_folder(Path("other")) == Path("other")
-    Path("results").mkdir()
-    assert reproduce.records_folder(Path("results")) == Path("results")
-    ours.rmdir()
-    Path("results").rmdir()
-    assert reproduce.records_folder(Path("results")) == Path("results")
+    for job in PLANS["members"].jobs():
+        records.append(ours / "members.jsonl", left_by(job, "members"))
+    call = ["reproduce", "run", "members", "--device", "cpu", "--data", str(tmp_path)]
+    assert cli.main(call) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
+def test_a_store_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    (tmp_path / "store").mkdir()
+    write_store(tmp_path / "store" / "all.safetensors", small_features(), {})
+    where = ["--results", str(tmp_path), "--out", str(tmp_path / "page")]
+    more = ["--store", f"imagenet-lt={tmp_path / 'store'}", "--text", str(tmp_path / "R.md")]
+    assert cli.main(["reproduce", "all", *where, *more]) == 0
+    assert (tmp_path / "R.md").read_text().rstrip().endswith("-->")

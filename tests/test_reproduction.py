@@ -31,12 +31,12 @@ class OfRecords(Evidence):
     def _check(self, name: str) -> Any:
         raise ComputedError(name)
 
-    def _space(self, store: str, space: str, estimator: str = "") -> Any:
+    def _space(self, store: str, space: str, estimator: str) -> Any:
         raise ComputedError(store)
 
 
 def test_made_from_these_inputs() -> None:
-    assert TEXT.read_text().rstrip().endswith(MARK.format(digest(RESULTS))), AGAIN
+    assert TEXT.read_text().rstrip().endswith(MARK.format(digest([RESULTS]))), AGAIN
 
 
 def test_what_records_say() -> None:
@@ -60,35 +60,88 @@ def test_what_records_say() -> None:
 def test_digest_tells_changes(tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(RESULTS, results)
-    before = digest(results)
-    assert before == digest(RESULTS)
+    before = digest([results])
+    assert before == digest([RESULTS])
     path = next(results.glob("*.jsonl"))
     lines = path.read_text()
     path.write_text(lines.replace("0.", "1.", 1))
-    assert digest(results) != before
+    assert digest([results]) != before
     path.write_text(lines)
-    assert digest(results) == before
     (results / "more.jsonl").write_text(lines.splitlines()[0] + "\n")
-    assert digest(results) != before
+    assert digest([results]) != before
     (results / "more.jsonl").unlink()
-    assert digest(results, [path]) != before
+    assert digest([results], brought=[path]) != before
+
+
+def test_digest_is_of_stores(tmp_path: Path) -> None:
+    """Files and folders, by the names they are given."""
+    folder = tmp_path / "store"
+    (folder / "part").mkdir(parents=True)
+    for name in ("train.npy", "part/test.npy"):
+        (folder / name).write_bytes(name.encode())
+    seen = [digest([]), digest([], {"imagenet-lt": folder}), digest([], {"inaturalist18": folder})]
+    assert digest([], {"imagenet-lt": folder}) == seen[1]
+    (folder / "part" / "test.npy").rename(folder / "part" / "val.npy")
+    seen.append(digest([], {"imagenet-lt": folder}))
+    (folder / "part" / "val.npy").write_bytes(b"other")
+    seen.append(digest([], {"imagenet-lt": folder}))
+    seen.append(digest([], {"imagenet-lt": folder / "train.npy"}))
+    assert len(set(seen)) == len(seen)
 
 
 def test_digest_is_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A comparison that is turned round in any module that speaks is another digest."""
-    source = Path(inputs.__file__).parent
-    for part in ("paper", "verify"):
-        shutil.copytree(source.with_name(part), tmp_path / part)
-    monkeypatch.setattr(inputs, "__file__", str(tmp_path / "paper" / "inputs.py"))
-    before = digest(RESULTS)
+    """A line more in any module that speaks is another digest, whether it stands in this package or
+    in what that asks; words beside the code are not."""
+    package = tmp_path / "resultant"
+    skipped = shutil.ignore_patterns("__pycache__", "resources")
+    shutil.copytree(Path(inputs.__file__).parents[1], package, ignore=skipped)
+    monkeypatch.setattr(inputs, "__file__", str(package / "paper" / "inputs.py"))
+    before = digest([])
     for name, speaks in (
         ("paper/claims.py", True),
         ("verify/transition.py", True),
+        ("frozen/decisions.py", True),
+        ("frozen/recommend.py", True),
+        ("gain.py", True),
+        ("records.py", True),
+        ("presets.py", True),
         ("paper/run.py", False),
+        ("report/page.py", False),
+        ("commands.py", False),
     ):
-        path = tmp_path / name
+        path = package / name
         text = path.read_text()
-        path.write_text(text.replace(" < ", " > ", 1))
-        assert path.read_text() != text and (digest(RESULTS) != before) == speaks, name
+        path.write_text(f"{text}LAST = 1 > 2\n")
+        assert (digest([]) != before) == speaks, name
         path.write_text(text)
-    assert digest(RESULTS) == before
+    path = package / "gain.py"
+    path.write_text("# Why.\n" + path.read_text().replace('"""', '"""So: ', 1))
+    assert digest([]) == before
+
+
+def test_code_is_what_runs() -> None:
+    """Without comments and docstrings; what looks like one within a string stays."""
+    text = '''"""A module
+# of words."""
+
+import os  # why
+
+TEXT = """
+# printed
+
+"""
+
+
+def f(x):
+    """Says
+    little."""
+    # nothing
+    return f"{x}#"
+
+
+class Empty: """Short."""
+'''
+    assert inputs.read(text).code.splitlines() == [
+        *("import os  # why", 'TEXT = """', "# printed", "", '"""'),
+        *("def f(x):", '    return f"{x}#"', 'class Empty: """Short."""'),
+    ]

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from resultant.presets import PRESETS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
+from resultant.presets import PRESETS, RESULTS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
 
 # Where the data sets are, unless --data says.
 VARIABLE = "RESULTANT_DATA"
-# Where records of trainings are looked for.
-RESULTS = Path("results")
 
 PRESET_HELP = {
     "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
@@ -62,7 +60,7 @@ class Verify:
     """
 
     out: Path = Path("out/verify")
-    """Folder for verify.json and the figures (PDF and PNG)."""
+    """Folder for verify.json and the figures (PDF and PNG), new or of an earlier call."""
     only: Annotated[tuple[str, ...], _default("NAME ...", "all")] = ()
     """Checks to run, by the names that the table gives them."""
     figures: bool = True
@@ -103,6 +101,8 @@ class Analyze:
     fitting_share: Annotated[float | None, _default("SHARE", "all")] = None
     """Share of each class's training rows to fit, such as 0.8; losses and gradients are compared on
     the others, which are for calibration."""
+    drop_zero_rows: bool = False
+    """Leave out rows that are zero vectors, which have no direction."""
     engine: Engine = "local"
     """Where the work is done: in this process, or by Ray."""
     device: Device = "cpu"
@@ -142,6 +142,8 @@ class Compare:
     """Folder of ImageNet_LT_train.txt and the like."""
     images: Beside = None
     """Folder that the paths of the lists start from."""
+    drop_zero_rows: bool = False
+    """Leave out rows of features that are zero vectors, which have no direction."""
     device: Device = "cpu"
     """cpu, cuda, cuda:N, or auto."""
 
@@ -164,12 +166,13 @@ class Reproduce:
     )
     """list, all, claims, names of artefacts, or run and the name of a plan."""
     results: Path = RESULTS
-    """Folder of records, one JSON line a run; without one, those of the package are read."""
+    """Folder of records, one JSON line a run, to which "run" adds. Unless another one is named, our
+    own records are read too, and nothing that has one is trained again."""
     out: Path = Path("out/reproduce")
     """Folder for the page and the figures."""
     text: Path = Path("REPRODUCTION.md")
     """Where "all" writes the whole as Markdown."""
-    store: Annotated[tuple[str, ...], _default("NAME=FILE ...", "none")] = ()
+    store: Annotated[tuple[str, ...], _default("NAME=PATH ...", "none")] = ()
     """Feature stores of data that are not shipped."""
     records: Annotated[tuple[Path, ...], _default("PATH ...", "none")] = ()
     """records.jsonl of trainings on such data, and what probe --out wrote of them."""
@@ -219,7 +222,7 @@ class Train:
     images: Beside = None
     """Folder that the paths of the lists start from."""
     out: Path = Path("out/train")
-    """Folder for metrics, checkpoints, networks and records.jsonl."""
+    """Folder for metrics, checkpoints, networks and records.jsonl; what else is there stays."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: int = WORKERS

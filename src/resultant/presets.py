@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
@@ -37,6 +38,8 @@ WITHOUT_BETA = ("native", "cosine")
 
 # Runs in one stack on a GPU; more go side by side on streams of their own.
 STACK = 12
+# Where records of one's own trainings are, unless another folder is named.
+RESULTS = Path("results")
 # Processes that read image files.
 WORKERS = 8
 # Scores in float32 are made for temperatures from here on.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from resultant.checkpoint import write_text
-from resultant.presets import WITHOUT_BETA, Run, TrainConfig
+from resultant.presets import RESULTS, WITHOUT_BETA, Run, TrainConfig
 
 # What does not change what is trained, but for rounding.
 IGNORED = ("precision", "fuse")
@@ -46,6 +46,17 @@ def of_record(record: Mapping[str, Any]) -> str:
 def run_of(record: Mapping[str, Any]) -> tuple[str, int]:
     """What records of the same run, and of no other, have in common."""
     return of_record(record), record["seed"]
+
+
+def folders(results: Path) -> list[Path]:
+    """Where records are read: a folder of one's own, and before it, if that is the usual one, the
+    folder of our own trainings, which an installed package has in it and a checkout beside it."""
+    here = Path(__file__).parent
+    places = here / "resources" / "results", here.parents[1] / "results"
+    ours = next((place for place in places if place.is_dir()), None)
+    if results != RESULTS or ours is None:
+        return [results]
+    return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]
 
 
 def read_folder(folder: Path) -> list[Record]:
@@ -101,12 +112,23 @@ def _fraction(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1
 
 
+def same_training(a: Record, b: Record) -> bool:
+    """Whether two records of a run are of one training of it, by the seconds that it took."""
+    return a == b or ("job_seconds" in a and a["job_seconds"] == b.get("job_seconds"))
+
+
+def merged_probes(old: Record, new: Record) -> dict[str, dict[str, Any]]:
+    """The probes of two records by pool and space; where both have one, that of the new one."""
+    a, b = (record.get("probes", {}) for record in (old, new))
+    return {pool: {**a.get(pool, {}), **b.get(pool, {})} for pool in {**a, **b}}
+
+
 def append(path: Path, records: Sequence[Record]) -> None:
     """Add records to a file, those of the same runs replaced; the file is whole at any time.
 
     What was known of the same training, by the seconds it took, stays where a new record is silent,
-    probes by the images they were fitted to: a job that is found done is not evaluated again by
-    every call.
+    probes by their features and the images they were fitted to: a job that is found done is not
+    evaluated again by every call.
     """
     lines = {run_of(r): r for r in records}
     kept = []
@@ -114,7 +136,7 @@ def append(path: Path, records: Sequence[Record]) -> None:
         new = lines.get(run := run_of(old))
         if new is None:
             kept.append(old)
-        elif "job_seconds" in new and new["job_seconds"] == old.get("job_seconds"):
-            probes = {**old.get("probes", {}), **new.get("probes", {})}
+        elif same_training(new, old):
+            probes = merged_probes(old, new)
             lines[run] = {**old, **new, **({"probes": probes} if probes else {})}
     write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *lines.values()]))

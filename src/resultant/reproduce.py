@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resultant import checkpoint
 from resultant.options import Reproduce
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
-from resultant.paper.artefact import STATUSES, VERDICTS
+from resultant.paper.artefact import STATUSES
 from resultant.paper.brought import read_brought
 from resultant.paper.inputs import digest
 from resultant.paper.plan import PLANS
@@ -19,8 +19,10 @@ from resultant.paper.words import (
     PLAN_HEADINGS,
     as_json,
     claim_row,
+    counts,
     foreign_commands,
     grid,
+    headlines,
     listing,
     markdown,
     plans_note,
@@ -28,6 +30,7 @@ from resultant.paper.words import (
     said_change,
     standing,
 )
+from resultant.presets import RESULTS
 from resultant.records import folders, read_folder
 from resultant.report import page
 from resultant.report.drawings import Drawing
@@ -74,6 +77,10 @@ def _write(options: Reproduce) -> None:
     from resultant.watch import terminal
 
     console, what, out = terminal(), options.what, options.out
+    if options.results != RESULTS and not options.results.is_dir():
+        got = "a file" if options.results.exists() else "nothing"
+        rule = "expected a folder of records at --results"
+        raise ValueError(f"{rule}, got {got} at {options.results}")
     names, read = _names(what), folders(options.results)
     kept = [record for folder in read for record in read_folder(folder)]
     # What plans have left is told by the records that they look at.
@@ -120,7 +127,7 @@ def _stores(given: Sequence[str]) -> dict[str, Path]:
     for text in given:
         name, mark, path = text.partition("=")
         if not mark:
-            raise ValueError(f"expected --store NAME=FILE, got {text!r}")
+            raise ValueError(f"expected --store NAME=PATH, got {text!r}")
         if not Path(path).exists():
             raise ValueError(f"expected a feature store, got nothing at {path}")
         found[name] = Path(path)
@@ -169,7 +176,7 @@ def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> 
     from resultant import figures
 
     console.print(f"{artefact.label}: {artefact.title}; {artefact.status(outcome)}")
-    for remark in outcome.lead:
+    for remark in filter(None, (outcome.headline, *outcome.lead)):
         console.print(remark, highlight=False)
     if outcome.cells:
         console.print(_rich("paper / ours", *grid(outcome.cells)))
@@ -214,7 +221,7 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
         for name, draw in outcome.drawings.items()
     ]
     first = f"{artefact.title}: {artefact.status(outcome)}."
-    text = "\n".join((first, *outcome.lead, *outcome.notes))
+    text = "\n".join(filter(None, (first, outcome.headline, *outcome.lead, *outcome.notes)))
     return page.Section(artefact.name, artefact.label, text, drawings, tables)
 
 
@@ -246,12 +253,11 @@ def write_page(
     page.require()
     page.require_place(out)
     made = versions(_cpu())
-    verdicts = [claim.verdict for claim in told]
-    counts = ", ".join(f"{v}: {n}" for v in VERDICTS if (n := verdicts.count(v)))
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
     stands = ", ".join(f"{s}: {n}" for s in STATUSES if (n := statuses.count(s)))
     rows = [claim_row(claim) for claim in told]
     sections = [
+        page.Section("short", "In short", "\n".join(headlines(ARTEFACTS, found))),
         page.Section(
             *("claims", "Claims", f"Sentences of the paper with a number in them.\n{read_as()}"),
             tables=[_table("claims", "Claims", HEADINGS, rows, "")],
@@ -266,7 +272,7 @@ def write_page(
     whole = page.Page(
         title="The paper beside our numbers",
         facts=[
-            ("claims", f"{counts}."),
+            ("claims", f"{counts(told)}."),
             ("tables, figures", f"{stands}."),
             ("records", f"{len(evidence.records)} training runs."),
         ],

@@ -22,8 +22,9 @@ from resultant.paper import (
     training,
 )
 from resultant.paper.artefact import Artefact, Claim, Outcome
-from resultant.paper.claims import boundary_claims, frozen_claims, prior_claims, theory_claims
+from resultant.paper.claims import boundary_claims, frozen_claims, theory_claims
 from resultant.paper.evidence import Evidence
+from resultant.paper.prior_claims import prior_claims
 from resultant.paper.records import Records
 from resultant.paper.training_claims import training_claims
 

@@ -1,19 +1,15 @@
-"""The sentences of the guide: what is advised hangs on the intervals alone, corrected by Holm for
-how many of them a sentence has."""
+"""The sentences of the guide on frozen features: what is advised hangs on the intervals alone,
+corrected by Holm for how many of them a sentence has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import NamedTuple
 
 from resultant.frozen import Recommendation
-from resultant.paper.courses import said_seeds
-from resultant.paper.failure import Training, Trainings
 from resultant.paper.intervals import Interval
-from resultant.paper.rules import holm, span, spared
-from resultant.paper.summary import SPACES
+from resultant.paper.rules import holm, span
 
 # Differences by place: a data set and a space, or whatever else they are of.
 Effects = Mapping[str, Interval]
@@ -148,85 +144,6 @@ def choice(found: Mapping[str, Recommendation]) -> Sentence:
     return Sentence("Choice of a rule", f"{advice}, as resultant analyze does: {'; '.join(parts)}.")
 
 
-def training(found: Effects, missing: str = "") -> Sentence:
-    """Whether to train with an edited gain under the frequency prior: realizations less ProCo,
-    each a mean over settings."""
-    topic = "Training with an edited gain"
-    if not found:
-        return untold(topic, missing)
-    seen = Seen.of(found)
-    advice = "Under the frequency prior expect little of training with an edited gain"
-    tail = "" if seen.any() else "; none of them is seen"
-    if not seen.tested():
-        advice, tail = "Training with an edited gain under the frequency prior", "; not tested"
-    elif seen.up:
-        advice = f"Under the frequency prior train with {', '.join(seen.up)}"
-    elif seen.down:
-        advice = f"Do not train with {', '.join(seen.down)} under the frequency prior"
-    text = (
-        f"{advice}: less ProCo on long-tail probes, mean over settings (points), {numbers(found)}"
-        f"{tail} (tab:angular-training)."
-    )
-    return Sentence(topic, text, missing, begun=True)
-
-
-def _open(found: Effects, seen: Seen) -> str:
-    """The differences that were not tested."""
-    own = {place: found[place] for place in seen.untested}
-    seeds = ", of one seed each" if all(i.n == 1 for i in own.values()) else ""
-    return f"not tested{seeds}: {numbers(own)} points"
-
-
-def trained(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
-    """What some change of the training does to long-tail probes."""
-    if not found:
-        return untold(topic, missing)
-    seen, parts = Seen.of(found), []
-    if seen.any():
-        told = {place: found[place] for place in (*seen.up, *seen.down)}
-        parts.append(f"seen are {numbers(told)} points, of {len(found)} comparisons")
-    elif seen.none:
-        flat = {place: found[place] for place in seen.none}
-        of = f" over {len(flat)} comparisons" if len(flat) > 2 else f" ({numbers(flat)})"
-        parts.append(f"no effect was seen, means {means(flat)} points{of}")
-    if seen.untested:
-        parts.append(_open(found, seen))
-    return Sentence(topic, f"{what}: {'; '.join(parts)} ({source}).", missing, begun=True)
-
-
-def avoid(
-    topic: str, what: str, found: Effects, source: str, missing: str = "", *, elsewhere: str = ""
-) -> Sentence:
-    """Whether to train in a way that may do harm. Where differences of a single seed have intervals
-    by the sd over seeds ``elsewhere``, it is said how much larger that might be."""
-    if not found:
-        return untold(topic, missing)
-    # One seed may show an effect, if a large one, but never that there is none.
-    seen = Seen.of(found)
-    lone = [place for place in seen.none if found[place].n == 1]
-    none = [place for place in seen.none if place not in lone]
-    seen = seen._replace(none=none, untested=[*seen.untested, *lone])
-    found = {
-        place: i._replace(low=None, high=None, p=None) if place in lone else i
-        for place, i in found.items()
-    }
-    if not seen.any():
-        return trained(topic, f"To {what}", found, source, missing)
-    advice = "Do not" if not seen.up else "Do" if not seen.down else "See first whether to"
-    told = {place: i for place, i in found.items() if place not in seen.untested}
-    text = f"{advice} {what}: less ProCo on long-tail probes (points), {numbers(told)}"
-    text += f"; no effect was seen on {places(seen.none)}" if seen.none else ""
-    one = [i for i in told.values() if i.n == 1]
-    if one:
-        times = min(i.times or 0.0 for i in one)
-        text += (
-            f"; {'all' if len(one) == len(found) else len(one)} of one seed, with intervals by the "
-            f"sd over seeds {elsewhere}: {spared(times)}"
-        )
-    text += f"; {_open(found, seen)}" if seen.untested else ""
-    return Sentence(topic, f"{text} ({source}).", missing, begun=True)
-
-
 def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
     """Whether kappa is needed at all once gains are equal; of no network a lesser share of
     decisions than ``same`` is the same."""
@@ -320,36 +237,6 @@ def confidence(nll: Effects, missing: str = "") -> Sentence:
         "no effect on NLL was seen on",
     )
     return Sentence("Probabilities", f"{clauses} Changes: {numbers(nll, 4)}.", missing, begun=True)
-
-
-def failure(trainings: Trainings | None, missing: str = "") -> Sentence:
-    """Whether to train by direct temperature under a uniform prior (sec:same-state-diagnostic):
-    advised by accuracy, whichever classes collapsed."""
-    topic = "Direct temperature under a uniform prior"
-    if trainings is None:
-        return untold(topic, "failure")
-    found = {f"CIFAR-100 IF 10 {space}": i for space, i in trainings.changes().items()}
-    text = f"{topic}: no probes to compare."
-    if found:
-        what = "train by direct temperature under a uniform prior"
-        text = avoid(topic, what, found, "fig:realization").text
-    lost = [t for t in trainings.edited if trainings.lost(t)]
-    kept = [t for t in trainings.edited if not trainings.lost(t)]
-    of = f"of {len(trainings.edited)} trainings of {said_seeds(trainings.seeds)}"
-    text += f" A class collapsed in {len(lost) or 'none'} {of}"
-    if len(trainings.edited) > len(trainings.seeds):
-        text += " (a seed counts once, by its mean)"
-    if lost and kept:
-        kinds = {"where it did": lost, "where it did not": kept, "native": trainings.native}
-        told = "; ".join(f"{kind} {said}" for kind, t in kinds.items() if (said := _probed(t)))
-        text += f"; probes {told}" if told else ""
-    return Sentence(topic, f"{text}.", missing, begun=True)
-
-
-def _probed(trainings: Sequence[Training]) -> str:
-    """The mean accuracies of probes, by space."""
-    own = {s: [t.probes[s] for t in trainings if s in t.probes] for s in SPACES}
-    return ", ".join(f"{space} {100 * fmean(v):.1f} %" for space, v in own.items() if v)
 
 
 class Reach(NamedTuple):

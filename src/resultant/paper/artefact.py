@@ -181,7 +181,7 @@ class Change:
 @dataclass(frozen=True)
 class Outcome:
     """What was found: cells of a table, changes, drawings by name, and remarks, of which the
-    ``lead`` comes first.
+    ``lead`` comes first. Where a question is asked, the ``headline`` answers it in a sentence.
 
     ``parts`` are those of a figure, by name: whether there is something to draw them from.
     """
@@ -192,6 +192,7 @@ class Outcome:
     parts: Mapping[str, bool] = field(default_factory=dict)
     notes: Sequence[str] = ()
     lead: Sequence[str] = ()
+    headline: str = ""
 
     @property
     def done(self) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def _grid(evidence: Evidence, backbone: str) -> dict[str, float]:
     """The accuracies of the grid on projection features of a store that was brought, or of a
     network trained by ProCo's recipe whose record has them."""
     store = STORES[backbone]
-    if evidence.has(store):
+    if evidence.has(store, "projection"):
         path = evidence.stores[store]
         split = FeatureStore.open(path).metadata.get("held_out", HELD_OUT)
         if split != HELD_OUT:

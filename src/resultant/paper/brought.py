@@ -11,7 +11,7 @@ from typing import Any
 
 from resultant.data.lists import DATASETS
 from resultant.probe import ProbeConfig, main_encoder
-from resultant.records import Record, read_lines, require_values, run_of
+from resultant.records import Record, merged_probes, read_lines, require_values, run_of
 
 
 def read_brought(paths: Sequence[Path]) -> list[Record]:
@@ -25,7 +25,7 @@ def read_brought(paths: Sequence[Path]) -> list[Record]:
         if path.suffix != ".jsonl":
             record = read_probes(path)
             known = found.setdefault(run_of(record), record)
-            known["probes"] = known.get("probes", {}) | record["probes"]
+            known["probes"] = merged_probes(known, record)
     return list(found.values())
 
 
@@ -59,6 +59,9 @@ def _protocol(told: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     dataset, given = about["dataset"], told.get("probe", usual)
     held_out = DATASETS[dataset].held_out if dataset in DATASETS else "test"
     found = [("held_out", held_out, about.get("held_out", held_out))]
+    if about["imbalance"] not in (None, 1):
+        # All images are another pool, other subsets are none.
+        found.append(("imbalance", about["config"]["imbalance"], about["imbalance"]))
     if "encoder" in told["features"]:
         found.append(("encoder", main_encoder(dataset), told.get("encoder", "raw")))
     return found + [(name, usual[name], given[name]) for name in usual if name != "seed"]

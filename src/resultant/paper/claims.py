@@ -8,15 +8,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from resultant.paper.artefact import Change, Claim, Value, judged, untestable, waiting
-from resultant.paper.backbones import STORES, cross_backbone
-from resultant.paper.evidence import CONDITIONS, Evidence
+from resultant.frozen import Policy
+from resultant.paper.artefact import Change, Claim, Value, judged, rows, untestable, waiting
+from resultant.paper.evidence import CONDITIONS, PACKAGED, Evidence
 from resultant.paper.failure import failing_claims
 from resultant.paper.feature_figures import finite_sample_claims
-from resultant.paper.intervals import over_seeds
+from resultant.paper.frozen_tables import DIAGNOSTICS, REALIZED
 from resultant.paper.networks import at_path, by_place, less
-from resultant.paper.plan import official
-from resultant.paper.records import dig
 from resultant.paper.rules import (
     BORNE_OUT,
     FOREIGN,
@@ -24,6 +22,7 @@ from resultant.paper.rules import (
     alike,
     borne_out,
     counted,
+    of_networks,
     reaching,
     span,
     whole,
@@ -33,15 +32,10 @@ from resultant.paper.summary import SPACES
 
 LARGE = tuple(name for name, kind in CONDITIONS.items() if isinstance(kind, str))
 CIFAR100 = tuple(name for name in CONDITIONS if name.startswith("CIFAR-100 "))
-DECREASED = {"CIFAR-10 / 50": "-0.75 / -0.14", "CIFAR-10 / 100": "-0.74 / -0.23"}
-
-# What the paper prints twice, and not alike.
-TWICE = {
-    "MAE": "printed as 0.119 in fig:main-boundaries, where 0.11986 would be 0.120",
-    "projection": "two numbers in the paper: +2.297 in sec:prior-dependent-frozen and "
-    "sec:backbone-calibration-extension, 65.422 - 63.072 = +2.350 in sec:inat-realization-protocol "
-    "and +2.35 in tab:frozen-vmf-realizations",
-    "encoder": "7.165 here, +7.15 in tab:frozen-vmf-realizations",
+# Where the main text names decreases, Encoder and Projection.
+DECREASED = {
+    name: " / ".join(texts[-1] for condition, _, *texts in rows(REALIZED) if condition == name)
+    for name in ("CIFAR-10 / 50", "CIFAR-10 / 100")
 }
 
 
@@ -66,7 +60,8 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
             return untestable(*about, FOREIGN) if lost else waiting(*about, "main")
         ours, of = reaching(known, digits, scale), len(conditions) * len(SPACES)
         means = [scale * statistics.fmean(values) for values in known]
-        return judged(label, text, paper, ours, *judge(means), tested=len(known), of=of)
+        claim = judged(label, text, paper, ours, *judge(means), tested=len(known), of=of)
+        return of_networks(claim, min(map(len, known)))
 
     yield ranged(
         *("sec:realization", "Cosine and Pure Angular agree in sixteen conditions (%)"),
@@ -83,12 +78,13 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
     gaps = list(by_place(evidence, less("accuracy.angular", "accuracy.cosine")).values())
     text = "Accuracy of Pure Angular less cosine (points)"
     if gaps:
-        yield judged(
+        claim = judged(
             *("sec:realization", text, "-0.170 to +0.110", reaching(gaps, 3, sign="+")),
             *within([statistics.fmean(v) for v in gaps], -0.170, 0.110),
             tested=len(gaps),
             of=len(everywhere) * len(SPACES),
         )
+        yield of_networks(claim, min(map(len, gaps)))
     yield ranged(
         *("tab:cosine-diagnostics", "Certified queries on which the two rules differ", "0"),
         *("cosine.certified_disagreements", everywhere),
@@ -114,6 +110,7 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         lambda v: within(v, 0.122, 0.146),
         digits=3,
     )
+    yield from _alike(evidence)
     yield from _decreases(evidence)
     yield from finite_sample_claims(evidence)
 
@@ -123,15 +120,60 @@ def _low_margins(evidence: Evidence) -> Iterator[Claim]:
     low, every = (
         by_place(evidence, at_path(f"cosine.{name}")) for name in ("low_margin", "disagreements")
     )
+    printed = [100 * float(few) / float(all_) for _, _, all_, few, _ in rows(DIAGNOSTICS)]
     shares = [100 * sum(v) / sum(every[at]) for at, v in low.items() if sum(every[at])]
     if shares:
-        yield judged(
-            *("tab:cosine-diagnostics", text, "97.3 to 100"),
+        claim = judged(
+            *("tab:cosine-diagnostics", text, f"{span(printed, 1)}, of the printed counts"),
             f"{span(shares, 1)}; {counted(map(len, low.values()))}",
-            *within(shares, 97.3, 100, 100, "shares of the counts of all networks"),
+            *within(shares, min(printed), 100, 100, "shares of the counts of all networks"),
             tested=len(shares),
             of=len(CONDITIONS) * len(SPACES),
         )
+        yield of_networks(claim, min(map(len, low.values())))
+
+
+def _alike(evidence: Evidence) -> Iterator[Claim]:
+    """sec:frozen-realization-comparison: the three rules decide alike; records have accuracies, and
+    the packaged network the decisions."""
+    label = "sec:frozen-realization-comparison"
+    text = "Temperature and preserve decide as Pure Angular does: accuracy less that (points)"
+    printed = [
+        float(value) - float(angular)
+        for _, _, _, *others, angular, _ in rows(REALIZED)
+        for value in others
+    ]
+    places = [
+        by_place(evidence, less(f"accuracy.{rule}", "accuracy.angular"))
+        for rule in ("temperature", "preserve")
+    ]
+    gaps = [values for own in places for values in own.values()]
+    if not gaps:
+        yield waiting(label, text, _bounds(printed), "main")
+        return
+    shares = []
+    for space in SPACES:
+        told = evidence.decisions(PACKAGED, space).prediction
+        edited = told[Policy("angular")]
+        shares += [
+            100 * float((told[Policy(rule)] == edited).double().mean())
+            for rule in ("temperature", "preserve")
+            if Policy(rule) in told
+        ]
+    ours = f"{reaching(gaps, 2, sign='+')}"
+    ours += f"; the same decision for {span(shares, 2)} % of the packaged queries"
+    means = [statistics.fmean(values) for values in gaps]
+    claim = judged(
+        *(label, text, _bounds(printed), ours),
+        *within(means, min(printed), max(printed)),
+        tested=len(places[0]),
+        of=len(CONDITIONS) * len(SPACES),
+    )
+    yield of_networks(claim, min(map(len, gaps)))
+
+
+def _bounds(printed: Sequence[float]) -> str:
+    return f"{span(printed, 2, sign='+')}, of the printed accuracies"
 
 
 def _decreases(evidence: Evidence) -> Iterator[Claim]:
@@ -155,8 +197,43 @@ def _decreases(evidence: Evidence) -> Iterator[Claim]:
         yield judged(*about, tested=len(known), of=len(SPACES))
 
 
+# sec:root-solving compares the linear mean on three data sets, and sec:controlled-studies the
+# leading score B0 on CIFAR-10; the caption of fig:main-boundaries is of a figure of B0.
+BOUNDARIES: dict[str, dict[str, float]] = {
+    "CIFAR-10 / 100": {"leading": 0.011627, "largest": 0.029000},
+    "CIFAR-100 / 100": {"mean": 0.11986, "shown": 0.119, "agreement": 98.63, "coverage": 97.57},
+    "ImageNet-LT": {"mean": 0.00272, "shown": 0.0027, "agreement": 99.92, "coverage": 99.83},
+    "iNaturalist 2018": {"mean": 0.00419, "shown": 0.0042, "agreement": 100, "coverage": 100},
+}
+ROOTS, FIGURE = "sec:root-solving", "fig:main-boundaries"
+STUDIES, MARGINS = "sec:controlled-studies", "sec:margin-change-protocol"
+# What is compared, where it is printed, where records have it, its scale and digits.
+MEASURED = {
+    "leading": (
+        *("Boundary displacement MAE, joint leading (degrees)", ROOTS),
+        *("boundaries.joint_leading.mae", 1, 4),
+    ),
+    "largest": (
+        *("Largest displacement error, joint leading (degrees)", ROOTS),
+        *("boundaries.joint_leading.largest", 1, 4),
+    ),
+    "mean": (
+        *("Boundary displacement MAE, linear mean (degrees)", ROOTS),
+        *("boundaries.linear_mean.mae", 1, 4),
+    ),
+    "shown": (
+        *("Boundary displacement MAE, joint leading (degrees)", FIGURE),
+        *("boundaries.joint_leading.mae", 1, 4),
+    ),
+    "agreement": (
+        *("Direction of margin changes predicted (%)", STUDIES, "margins.agreement", 100, 2),
+    ),
+    "coverage": (*("Margin-change certificate covers (%)", MARGINS, "margins.coverage", 100, 2),),
+}
+
+
 def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
-    """Displacements and margin changes of selected pairs (sec:root-solving,
+    """Displacements and margin changes of selected pairs (sec:controlled-studies, sec:root-solving,
     sec:margin-change-protocol), projection features."""
 
     def one(condition: str, path: str, scale: float = 1.0) -> Value | None:
@@ -168,50 +245,31 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
             return untestable(label, text, paper, FOREIGN)
         return waiting(label, text, paper, "main")
 
-    printed: dict[str, dict[str, float]] = {
-        "CIFAR-10 / 100": {"mae": 0.011627, "largest": 0.029000},
-        "CIFAR-100 / 100": {"mae": 0.11986, "agreement": 98.63, "coverage": 97.57},
-        "ImageNet-LT": {"mae": 0.00272, "agreement": 99.92, "coverage": 99.83},
-        "iNaturalist 2018": {"mae": 0.00419, "agreement": 100.0, "coverage": 100.0},
-    }
-    paths = {
-        "mae": ("Boundary displacement MAE (degrees)", "boundaries.joint_leading.mae", 1, 4),
-        "largest": (
-            "Largest displacement error (degrees)",
-            "boundaries.joint_leading.largest",
-            1,
-            4,
-        ),
-        "agreement": ("Direction of margin changes predicted (%)", "margins.agreement", 100, 2),
-        "coverage": ("Margin-change certificate covers (%)", "margins.coverage", 100, 2),
-    }
-    for condition, values in printed.items():
+    for condition, values in BOUNDARIES.items():
         for key, number in values.items():
-            text, path, scale, digits = paths[key]
-            label = "sec:root-solving" if digits == 4 else "sec:margin-change-protocol"
+            text, label, path, scale, digits = MEASURED[key]
             text, ours = f"{condition}: {text}", one(condition, path, scale)
             if ours is None:
                 yield unknown(label, condition, text, f"{number:g}")
                 continue
-            if digits == 4:
-                holds, rule = alike(ours.mean, number), SIZE
-                rule += f"; {TWICE['MAE']}" if number == 0.11986 else ""
-            else:
+            holds, rule = alike(ours.mean, number), SIZE
+            if scale == 100:
                 holds, rule = abs(ours.mean - number) <= 1, "mean over networks within one point"
             said = f"{ours.said(digits)}; {counted([ours.n])}"
-            yield judged(label, text, f"{number:g}", said, holds, rule)
-    label = "sec:controlled-studies"
+            yield of_networks(judged(label, text, f"{number:g}", said, holds, rule), ours.n)
+    label = STUDIES
     text = "CIFAR-10 / 100: pairs with one boundary before and after; their directions predicted"
     moved = one("CIFAR-10 / 100", "boundaries.tally.displaced")
     right = one("CIFAR-10 / 100", "boundaries.joint_leading.same_direction")
     if moved is None or right is None:
         yield waiting(label, text, "45 of 45; 100 %", "main")
     else:
-        yield judged(
+        claim = judged(
             *(label, text, "45 of 45; 100 %"),
             f"{moved.said(1)} of 45; {100 * right.mean:.1f} %; {counted([moved.n])}",
             *(moved.mean == 45 and right.mean == 1, "every pair and every direction"),
         )
+        yield of_networks(claim, moved.n)
     for condition, number in (("CIFAR-100 / 100", 7), ("ImageNet-LT", 8), ("iNaturalist 2018", 11)):
         text = f"{condition}: directions of displacement predicted; pairs that acquire a root"
         paper = f"100 %; {number} of 60"
@@ -226,159 +284,20 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
         wrongly = f"{condition}: certified margin changes that are wrong"
         if right is None or born is None or gone is None or wrong is None:
             yield unknown(label, condition, text, paper)
-            yield unknown("sec:margin-change-protocol", condition, wrongly, "0")
+            yield unknown(MARGINS, condition, wrongly, "0")
             continue
-        yield judged(
+        claim = judged(
             *(label, text, paper),
             f"{100 * right.mean:.1f} %; {born.said(1)} of 60; {counted([born.n])}",
             right.mean == 1 and gone.mean == 0 and alike(born.mean, number),
             f"every direction; {SIZE}, and no root lost",
         )
-        yield judged(
-            *("sec:margin-change-protocol", wrongly, "0", f"{wrong.mean:g}; {counted([wrong.n])}"),
+        yield of_networks(claim, born.n)
+        claim = judged(
+            *(MARGINS, wrongly, "0", f"{wrong.mean:g}; {counted([wrong.n])}"),
             *(wrong.mean == 0, "none on any network"),
         )
-
-
-def prior_claims(evidence: Evidence) -> Iterator[Claim]:
-    """sec:prior-dependent-frozen, sec:backbone-control, sec:inat-realization-protocol and
-    calibration."""
-    for gamma, number in ((0.0, 2.57), (-1.0, -5.35)):
-        yield _unnamed(evidence, gamma, number)
-    yield from _backbones(evidence)
-    text = "iNaturalist 2018: equalization at gamma = 0, projection (points)"
-    summaries = list(evidence.frozen("iNaturalist 2018", "projection").values())
-    value = Value.of(_equalized(summaries, 0.0))
-    yield _sized("sec:prior-dependent-frozen", text, (2.297,), [value], f"; {TWICE['projection']}")
-    yield from _inaturalist(evidence)
-
-
-def _equalized(summaries: Sequence[dict[str, object]], gamma: float) -> list[float]:
-    """What direct temperature at beta = 0 changes in points, network by network; the accuracies
-    of a summary without a grid are those of no prior."""
-    keys = (f"temperature 0 {gamma:g}", f"native 1 {gamma:g}")
-    found = []
-    for summary in summaries:
-        known = summary.get("grid")
-        if not isinstance(known, dict) and not gamma:
-            accuracies = [dig(summary, f"accuracy.{rule}") for rule in ("temperature", "native")]
-            known = dict(zip(keys, accuracies, strict=True))
-        after, before = (dig(known, key) for key in keys)
-        if after is not None and before is not None:
-            found.append(100 * (after - before))
-    return found
-
-
-def _sized(
-    label: str,
-    text: str,
-    printed: Sequence[float],
-    ours: Sequence[Value | None],
-    note: str = "",
-) -> Claim:
-    """Changes on stores that somebody brings, each of the printed size."""
-    paper = " / ".join(f"{number:+.3f}" for number in printed)
-    known = [v for v in ours if v is not None]
-    if len(known) < len(printed):
-        return untestable(label, text, paper, FOREIGN + note)
-    holds = all(alike(v.mean, number) for v, number in zip(known, printed, strict=True))
-    said = " / ".join(v.said(3, sign=True) for v in known)
-    return judged(label, text, paper, f"{said}; {counted(v.n for v in known)}", holds, SIZE + note)
-
-
-def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
-    """A change on CIFAR-100 of a network that the paper does not name. The numbers beside it are
-    of the authors' networks, so that one of ProCo's public recipe is the nearest; a contrastive
-    one, of which tab:frozen-vmf-realizations has +1.09 at gamma = 0, is shown. On a recipe that is
-    guessed no size is for the claim, and the other sign is against it."""
-    text = f"CIFAR-100, network not named: equalization at gamma = {gamma:g}, projection (points)"
-    kept = []
-    for record in evidence.records.seeds(official("cifar100", 100)).values():
-        if "analysis" in record:
-            kept.append(record["analysis"]["projection"]["proco"])
-        elif "frozen" in record:
-            kept.append({"accuracy": record["frozen"]["projection"]["proco"]})
-    equalized = _equalized(kept, gamma)
-    public, tested = Value.of(equalized), over_seeds(equalized)
-    alone = list(evidence.frozen("CIFAR-100 / 100", "projection").values())
-    plain, own = (_equalized(alone, g) for g in (0.0, gamma))
-    other = Value.of(own)
-    told = {"ProCo's public recipe": public, "contrastive-only": other}
-    said = [
-        f"{name} {v.said(2, sign=True)}, n = {v.n}" for name, v in told.items() if v is not None
-    ]
-    holds = None
-    if public is None or tested is None:
-        found = "no record of ProCo's public recipe has it"
-    elif public.mean * number > 0:
-        near = alike(public.mean, number)
-        found = "sign and order of size agree" if near else "the sign agrees, the size does not"
-    else:
-        # The sign of zero is not the other one.
-        holds = False if tested.sign and tested.sign * number < 0 else None
-        found = "the sign does not agree"
-        if holds is None:
-            found += ", but is not seen" if tested.p is not None else ", but is not tested"
-    rule = (
-        f"{found}; on a recipe that we guess a size does not decide, the other sign with p < 0.05 "
-        "is against it"
-    )
-    turned = [over_seeds(v) for v in (plain, own)]
-    if number < 0 and [v and v.sign for v in turned] == [1, -1]:
-        rule += (
-            "; that the sign turns from gamma = 0 is reproduced on contrastive-only networks (p < "
-            "0.05 at both), only the size is open"
-        )
-    about = ("sec:prior-dependent-frozen", text, f"{number:+g}")
-    return judged(*about, "; ".join(said), holds, rule)
-
-
-def _backbones(evidence: Evidence) -> Iterator[Claim]:
-    """Equalization of the authors' ImageNet-LT networks, ResNet-50 and ResNeXt-50."""
-    known = {(c.row, c.column): c for c in cross_backbone(evidence).cells}
-    label = "sec:backbone-control"
-    for gamma in (0, -1):
-        cells = [known[f"β = 0, γ = {gamma}", name] for name in STORES]
-        text = f"ImageNet-LT, ResNet-50 / ResNeXt-50: equalization at gamma = {gamma}, projection"
-        numbers = [c.paper.value.mean for c in cells if c.paper is not None]
-        yield _sized(label, f"{text} (points)", numbers, [c.ours for c in cells])
-    text = "ImageNet-LT, ResNet-50 / ResNeXt-50: equalization at gamma = 0, encoder (points)"
-    brought = [
-        [evidence.summary(store, "encoder", "proco")] if evidence.has(store) else []
-        for store in STORES.values()
-    ]
-    found = [Value.of(_equalized(summaries, 0.0)) for summaries in brought]
-    yield _sized(label, text, (2.020, 1.635), found)
-
-
-def _inaturalist(evidence: Evidence) -> Iterator[Claim]:
-    text = "iNaturalist projection: native and Pure Angular at zero and frequency offset (%)"
-    paper = "63.072, 65.422; 49.169, 49.226"
-    changes = "iNaturalist E / P: equalization raises accuracy (points) and NLL"
-    printed = "+7.165 / +2.297; +0.0521 / +0.0097"
-    once, both = f"; {TWICE['projection']}", f"; {TWICE['encoder']}; {TWICE['projection']}"
-    if not evidence.has("inaturalist18"):
-        yield untestable("sec:inat-realization-protocol", text, paper, FOREIGN + once)
-        yield untestable("sec:backbone-calibration-extension", changes, printed, FOREIGN + both)
-        return
-    grid = evidence.analysis("inaturalist18", "projection").grid
-    assert grid is not None
-    ours = [
-        100 * (grid.point(r, 0.0, g).accuracy or 0) for g in (0, 1) for r in ("native", "angular")
-    ]
-    wanted = (63.072, 65.422, 49.169, 49.226)
-    near = all(abs(a - b) <= 0.5 for a, b in zip(ours, wanted, strict=True))
-    said = ", ".join(f"{v:.3f}" for v in ours)
-    label = "sec:inat-realization-protocol"
-    yield judged(label, text, paper, said, near, f"each within half a point{once}")
-    summaries = [evidence.summary("inaturalist18", space, "proco") for space in SPACES]
-    gains = [100 * (s["accuracy"]["angular"] - s["accuracy"]["native"]) for s in summaries]
-    costs = [s["nll"]["angular"] - s["nll"]["native"] for s in summaries]
-    said = f"{gains[0]:+.3f} / {gains[1]:+.3f}; {costs[0]:+.4f} / {costs[1]:+.4f}"
-    yield judged(
-        *("sec:backbone-calibration-extension", changes, printed, said),
-        *(min(gains) > 0 and min(costs) > 0, f"accuracy and NLL both rise{both}"),
-    )
+        yield of_networks(claim, wrong.n)
 
 
 THEORY = ("residual-orders", "second-order-error", "fixed-regime", "failure-state")

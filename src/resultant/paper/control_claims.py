@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from math import copysign
+from statistics import fmean, variance
 
 from resultant.paper.artefact import (
     HOLDS,
@@ -13,28 +14,43 @@ from resultant.paper.artefact import (
     SO_FAR,
     Change,
     Claim,
+    Value,
     judged,
     waiting,
 )
-from resultant.paper.controls import COLUMNS, REALIZATION, control_changes, control_config
+from resultant.paper.controls import (
+    COLUMNS,
+    IMBALANCES,
+    OBJECTIVES,
+    REALIZATION,
+    control_changes,
+    control_config,
+)
 from resultant.paper.evidence import Evidence
-from resultant.paper.intervals import Interval, over_alike
-from resultant.paper.plan import PLANS, REALIZATIONS
-from resultant.paper.records import Records, dig, paired, path_of
-from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm
+from resultant.paper.intervals import Interval, borrowed, over_settings
+from resultant.paper.plan import PLANS
+from resultant.paper.records import paired
+from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, of_networks, turns
 from resultant.paper.summary import SPACES
-
-IMBALANCES = ("IF50", "IF100")
-JOINT = "resultant reproduce run joint"
-# Where the sd over seeds of a single one is taken from.
-ELSEWHERE = "under the frequency prior (main) or at the other imbalance"
-BORROWED = (
-    f"one seed has the sd over seeds of the same difference {ELSEWHERE}, pooled, and holds at most "
-    "where tested"
+from resultant.paper.uniform import (
+    ELSEWHERE,
+    Differences,
+    Uniform,
+    equalized,
+    under_uniform,
+    with_others,
 )
 
-# Changes by imbalance and space.
-Uniform = dict[tuple[str, str], Interval]
+JOINT = "resultant reproduce run joint"
+BORROWED = (
+    f"one seed borrows the sd of the same difference {ELSEWHERE}, pooled, and holds at most where "
+    "tested"
+)
+READOUTS: tuple[tuple[str, str], ...] = tuple(product(IMBALANCES, SPACES))
+MATRIX = "; the sentence names no size, the numbers are those of the control matrix"
+
+# Whether each readout is as claimed, None where that is open.
+Met = Mapping[tuple[str, str], bool | None]
 
 
 def _more(jobs: Sequence[str], known: Sequence[Collection[int]]) -> str:
@@ -47,143 +63,115 @@ def _more(jobs: Sequence[str], known: Sequence[Collection[int]]) -> str:
     return f"resultant reproduce run controls --seeds {numbers} --jobs {names}"
 
 
-def _differences(
-    evidence: Evidence, imbalance: str, prior: str, space: str, pool: str
-) -> dict[int, float]:
-    """Contrastive Pure Angular less ProCo, probes on a pool of images (points), by seed."""
-    config = control_config(f"c10-{imbalance.lower()}-{prior}", "contrastive")
-    after, before = (
-        evidence.records.values(config, r, 0.0, path_of(space, pool)) for r in ("angular", "native")
-    )
-    return paired(after, before)
-
-
-def _asked(evidence: Evidence, pool: str) -> str:
-    """How to train more seeds of contrastive networks under a uniform prior."""
-    readouts = product(IMBALANCES, SPACES)
-    known = [_differences(evidence, imbalance, "u", space, pool) for imbalance, space in readouts]
-    return _more([f"{imbalance.lower()}-u-contrastive" for imbalance in IMBALANCES], known)
-
-
-def uniform_changes(evidence: Evidence, pool: str, level: float = SIGNIFICANCE) -> Uniform:
-    """What contrastive Pure Angular changes from ProCo under a uniform prior, probes on a pool of
-    images (points), with intervals of the ``level``. One seed has an interval too, by the variance
-    of the same difference where there are more of them (`over_alike`)."""
-    known = {
-        (imbalance, space, prior): [*_differences(evidence, imbalance, prior, space, pool).values()]
-        for imbalance, space, prior in product(IMBALANCES, SPACES, ("u", "f"))
-    }
-    found: Uniform = {}
-    for imbalance, space in product(IMBALANCES, SPACES):
-        own = (imbalance, space, "u")
-        others = [d for at, d in known.items() if at != own and at[1] == space]
-        change = over_alike(known[own], others, level)
-        if change is not None:
-            found[imbalance, space] = change
-    return found
+def _printed(prior: str, objective: str, evidence: Evidence) -> list[float]:
+    """Pure Angular less ProCo in the tables of the matrix, E and P by imbalance."""
+    return [
+        c.paper or 0.0
+        for imbalance in IMBALANCES
+        for c in control_changes(f"c10-{imbalance.lower()}-{prior}", evidence)
+        if c.row == "Pure Angular 0" and c.what in (f"{objective} E", f"{objective} P")
+    ]
 
 
 def uniform_claims(evidence: Evidence) -> Iterator[Claim]:
     """sec:prior-support-extension, which prints numbers of probes on the long-tailed subset, and
     sec:cifar10-cross-setting, which says of those on all images that accuracy is reduced; the
     control matrix has the numbers of these."""
-    matrix = [
-        c.paper or 0.0
-        for imbalance in IMBALANCES
-        for c in control_changes(f"c10-{imbalance.lower()}-u", evidence)
-        if c.row == "Pure Angular 0" and c.what.startswith("contrastive")
-    ]
     tail = [-11.47, -14.51, -15.98, -18.31]
-    size = "; the sentence names no size, the numbers are those of the control matrix"
-    yield _lowered("sec:prior-support-extension", "long_tail", tail, evidence)
-    yield _as_large("sec:prior-support-extension", "long_tail", tail, evidence)
-    yield _lowered("sec:cifar10-cross-setting", "balanced", matrix, evidence, size)
+    support, cross = "sec:prior-support-extension", "sec:cifar10-cross-setting"
+    yield _lowered(support, "long_tail", tail, evidence)
+    yield _as_large(support, "long_tail", tail, evidence)
+    yield _lowered(cross, "balanced", _printed("u", "contrastive", evidence), evidence, MATRIX)
+
+
+def _quoted(printed: Sequence[float]) -> str:
+    return "{:+.2f} / {:+.2f}; {:+.2f} / {:+.2f}".format(*printed)
 
 
 def _about(pool: str, what: str, printed: Sequence[float]) -> tuple[str, str]:
     at = f"{pool.replace('_', '-')} E / P at IF50; IF100 (points)"
-    text = f"CIFAR-10, uniform prior: Pure Angular {what}, {at}"
-    return text, "{:+.2f} / {:+.2f}; {:+.2f} / {:+.2f}".format(*printed)
-
-
-class Tested(NamedTuple):
-    """A readout that was put to the test: whether it is as claimed, None where that is open, and
-    how many times as large its sd might be for that to stay so."""
-
-    change: Interval
-    met: bool | None
-    times: float = 0.0
+    return f"CIFAR-10, uniform prior: Pure Angular {what}, {at}", _quoted(printed)
 
 
 def _lowered(
     label: str, pool: str, printed: Sequence[float], evidence: Evidence, note: str = ""
 ) -> Claim:
     """Whether all readouts are lower, of whichever size."""
+    known = equalized(evidence, pool)
+
+    def test(times: float) -> Met:
+        left = _left(found := under_uniform(known, times=times))
+        return {at: i.mean < 0 if at in left else None for at, i in found.items()}
+
+    rule = (
+        "every one negative by Holm's correction, by t tests over seeds; one that is positive is "
+        f"against it{note}"
+    )
     about = (label, *_about(pool, "lowers accuracy", printed))
-    found = uniform_changes(evidence, pool)
+    return _judged(about, known, under_uniform(known), test, rule)
+
+
+def _left(found: Uniform) -> set[tuple[str, str]]:
+    """The readouts that Holm's correction leaves."""
     known = [at for at, i in found.items() if i.p is not None]
     kept = holm([found[at].p or 0.0 for at in known])
-    left = {at for at, keep in zip(known, kept, strict=True) if keep}
-    tested = {
-        at: Tested(i, i.mean < 0, i.times or 0.0) if at in left else Tested(i, None)
-        for at, i in found.items()
-    }
-    rule = (
-        "every one negative by Holm's correction, by t intervals over seeds; one that is positive "
-        f"is against it{note}"
-    )
-    return _judged(about, tested, rule, "zero is left out", _asked(evidence, pool))
+    return {at for at, keep in zip(known, kept, strict=True) if keep}
 
 
 def _as_large(label: str, pool: str, printed: Sequence[float], evidence: Evidence) -> Claim:
     """Whether each is of the printed size, which is of one run."""
-    about = (label, *_about(pool, "less ProCo, of the printed size", printed))
-    level = SIGNIFICANCE / len(printed)
-    found = uniform_changes(evidence, pool, level)
-    numbers = zip(product(IMBALANCES, SPACES), printed, strict=True)
-    tested: dict[tuple[str, str], Tested] = {
-        at: _keeps(found[at], number) for at, number in numbers if at in found
-    }
+    known, level = equalized(evidence, pool), SIGNIFICANCE / len(printed)
+    sizes = (sorted((v / FACTOR, v * FACTOR)) for v in printed)
+    ends = dict(zip(READOUTS, sizes, strict=True))
+
+    def test(times: float) -> Met:
+        found = under_uniform(known, level, times)
+        return {at: _inside(i, *ends[at]) for at, i in found.items()}
+
     rule = (
         f"every {100 * (1 - level):.4g} % t interval over seeds (Bonferroni's for four) within a "
         "factor of two of the printed number; one that is wholly beyond is against it"
     )
-    return _judged(about, tested, rule, "this stands", _asked(evidence, pool))
+    about = (label, *_about(pool, "less ProCo, of the printed size", printed))
+    return _judged(about, known, under_uniform(known, level), test, rule)
 
 
-def _keeps(change: Interval, printed: float) -> Tested:
-    """Whether an interval keeps to the printed size within the factor, None if it is partly so."""
+def _inside(change: Interval, least: float, most: float) -> bool | None:
+    """Whether an interval keeps between two numbers, None if it is partly so."""
     if change.low is None or change.high is None:
-        return Tested(change, None)
-    least, most = sorted((printed / FACTOR, printed * FACTOR))
-    # From the mean to the nearer end of the sizes, in reaches of the interval.
-    times = min(abs(change.mean - end) for end in (least, most)) / (change.high - change.mean)
-    met = least <= change.mean <= most
-    return Tested(change, met, times) if times > 1 else Tested(change, None)
+        return None
+    if least <= change.low and change.high <= most:
+        return True
+    return False if change.high < least or change.low > most else None
+
+
+def _whole(met: Met) -> bool | None:
+    """All of them are needed for a claim, and one is enough against it."""
+    return False if False in met.values() else True if all(met.values()) else None
 
 
 def _judged(
     about: tuple[str, str, str],
-    tested: Mapping[tuple[str, str], Tested],
+    known: Differences,
+    found: Uniform,
+    test: Callable[[float], Met],
     rule: str,
-    stands: str,
-    more: str,
+    beside: str = "",
 ) -> Claim:
-    """A claim about all readouts under a uniform prior. What rests on one seed and the sd of others
-    holds where tested at most, and says how much larger that sd might be while it ``stands``."""
-    if not tested:
+    """A claim about all readouts under a uniform prior, put to a ``test`` by so many times the
+    borrowed sd. What rests on that and one seed holds where tested at most, and says how much
+    larger the sd might be."""
+    if not found:
         return waiting(*about, "controls")
-    every = list(tested.values())
-    met, one = [t.met for t in every], [t for t in every if t.change.n == 1]
-    holds = False if False in met else True if all(met) else None
+    holds, one = _whole(test(1.0)), any(i.n == 1 for i in found.values())
     rule += f"; {BORROWED}" if one else ""
-    against = [t for t in every if t.met is False]
-    if one and (holds or (against and all(t.change.n == 1 for t in against))):
-        times = min(t.times for t in one) if holds else max(t.times for t in against)
-        rule += f"; {stands} unless that sd is {times:.1f} times as large"
-    rule += f"; more seeds: {more}" if holds is None else ""
-    ours = _readouts({at: t.change for at, t in tested.items()})
-    claim = judged(*about, ours, holds, rule, tested=len(every), of=len(IMBALANCES) * len(SPACES))
+    if one and holds is not None and (times := turns(lambda k: _whole(test(k)))):
+        rule += f"; this stands unless that sd is {times:.1f} times as large"
+    if holds is None:
+        jobs = [f"{imbalance.lower()}-u-contrastive" for imbalance in IMBALANCES]
+        rule += f"; more seeds: {_more(jobs, [known[*at, 'u'] for at in READOUTS])}"
+    ours = f"{_readouts(found)}{beside}"
+    claim = judged(*about, ours, holds, rule, tested=len(found), of=len(READOUTS))
     return replace(claim, verdict=SO_FAR) if one and claim.verdict == HOLDS else claim
 
 
@@ -195,6 +183,89 @@ def _readouts(found: Uniform) -> str:
         if any(own):
             parts.append(f"{imbalance} {' / '.join('–' if i is None else i.said() for i in own)}")
     return f"{'; '.join(parts)}; {counted(i.n for i in found.values())}"
+
+
+def setting_claims(evidence: Evidence) -> Iterator[Claim]:
+    """sec:cifar10-cross-setting: that the effect depends on the prior and on the objective."""
+    yield _smaller(evidence)
+    yield _objective(evidence)
+
+
+def _smaller(evidence: Evidence) -> Claim:
+    """Much smaller under the frequency prior: less than half of the effect under a uniform one."""
+    known = equalized(evidence, "balanced")
+    frequency = {at: over_settings([[*known[*at, "f"].values()]]) for at in READOUTS}
+    both = {at: i for at, i in under_uniform(known).items() if frequency[at] is not None}
+
+    def test(times: float) -> Met:
+        more = {at: _more_than_twice(known, *at, times) for at in both}
+        left = _left(more)
+        return {at: i.mean > 0 if at in left else None for at, i in more.items()}
+
+    about = (
+        "sec:cifar10-cross-setting",
+        "CIFAR-10: Pure Angular less ProCo is much smaller under the frequency prior than under a "
+        "uniform one, balanced E / P at IF50; IF100 (points)",
+        "; frequency ".join(_quoted(_printed(p, "contrastive", evidence)) for p in "uf"),
+    )
+    rule = (
+        "every one less than half of that under the uniform prior in size, by Holm's correction "
+        "(Welch's t tests of that less twice the other); one that is more is against it"
+    )
+    shown = {at: i for at, i in frequency.items() if i is not None}
+    beside = f"; frequency {_readouts(shown)}" if shown else ""
+    return _judged(about, known, both, test, rule, beside)
+
+
+def _more_than_twice(known: Differences, imbalance: str, space: str, times: float) -> Interval:
+    """The size of a change under a uniform prior less twice that under the frequency prior."""
+    own, others = with_others(known, imbalance, space)
+    f = [*known[imbalance, space, "f"].values()]
+    size, sign = abs(fmean(own)), copysign(FACTOR, fmean(f))
+    spread = borrowed(own, others)
+    if spread is not None:
+        printed = [(spread[0] * times**2, spread[1])]
+    else:
+        printed = [(variance(own) / len(own), len(own) - 1.0)] if len(own) > 1 else None
+    found = over_settings([[size - sign * d for d in f]], printed=printed or ())
+    assert found is not None
+    return found if printed else Interval(found.mean, None, None, found.n, True)
+
+
+def _objective(evidence: Evidence) -> Claim:
+    """Joint training under a uniform prior: the effect is not that of contrastive training."""
+    about = (
+        "sec:cifar10-cross-setting",
+        "CIFAR-10, uniform prior: Pure Angular costs joint training less than contrastive, "
+        "balanced E / P at IF50; IF100 (points)",
+        " for ".join(_quoted(_printed("u", kind, evidence)) for kind in OBJECTIVES[::-1]),
+    )
+    joint, alone = (
+        {at: v for at in READOUTS if (v := Value.of([*known[*at, "u"].values()])) is not None}
+        for known in (equalized(evidence, "balanced", kind) for kind in OBJECTIVES[::-1])
+    )
+    both = [at for at in READOUTS if at in joint and at in alone]
+    if not both:
+        return waiting(*about, "controls")
+    said = [
+        f"{imbalance} {' / '.join(own[imbalance, space].said(2, sign=True) for space in SPACES)}"
+        for own in (joint, alone)
+        for imbalance in IMBALANCES
+        if all((imbalance, space) in both for space in SPACES)
+    ]
+    half = len(said) // 2
+    least = min(own[at].n for own in (joint, alone) for at in both)
+    ours = f"{'; '.join(said[:half])} for {'; '.join(said[half:])}; {counted([least])}"
+    claim = judged(
+        *about,
+        ours,
+        all(joint[at].mean > alone[at].mean for at in both),
+        "every mean above that of contrastive training; the paper says only that the effect "
+        "depends on the objective, the numbers are those of the control matrix",
+        tested=len(both),
+        of=len(READOUTS),
+    )
+    return of_networks(claim, least)
 
 
 def joint_claims(evidence: Evidence) -> Iterator[Claim]:
@@ -250,38 +321,4 @@ def _joint(imbalance: str, policies: Sequence[str], what: str, evidence: Evidenc
         *("sec:cifar10-cross-setting", text, paper, "; ".join(parts), holds, rule),
         tested=len(tested or known),
         of=len(changes),
-    )
-
-
-def intercept_claim(records: Records) -> Claim:
-    """sec:cifar10-local-mechanism: at the ends of trainings, and at the states before that a
-    trajectory keeps."""
-    text = "Intercepts at cosine zero are preserved at every recorded state: largest mean |drift|"
-    paper = "0 under intercept-preserving and Pure Angular"
-    ends: dict[str, list[float]] = {name: [] for name in REALIZATIONS[1:]}
-    along: list[float] = []
-    for record in records:
-        name, drift = record["realization"], dig(record, "last.intercept_drift")
-        if name not in ends or drift is None:
-            continue
-        ends[name].append(drift)
-        if name != "temperature":
-            told = record.get("trajectory", {})
-            states = zip(told.get("epoch", ()), told.get("intercept_drift", ()), strict=False)
-            last = record["config"]["epochs"]
-            along += [v for epoch, v in states if epoch < last and v is not None]
-    kept = [*ends["preserve"], *ends["angular"]]
-    if not ends["preserve"] or not ends["angular"]:
-        return waiting("sec:cifar10-local-mechanism", text, paper, "main")
-    ours = f"{max(kept):.3g} at the ends of {len(ends['preserve'])} and {len(ends['angular'])} runs"
-    states = "state" if len(along) == 1 else "states"
-    ours += f", {max(along):.3g} at {len(along)} {states} before" if along else ""
-    if moved := ends["temperature"]:
-        ours += f"; direct temperature {min(moved):.3g} to {max(moved):.3g} in {len(moved)}"
-    return judged(
-        *("sec:cifar10-local-mechanism", text, paper, ours, max([*kept, *along]) <= 1e-9),
-        "at most 1e-9 in every run: at their ends, and along trajectories, which the plan controls "
-        "keeps",
-        tested=1 + bool(along),
-        of=2,
     )

@@ -74,43 +74,56 @@ class Evidence:
             rule = f"expected stores named {', '.join(BROUGHT)}"
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
         self.check = cache(self._check)
-        self.space = cache(self._space)
-        self.decisions = cache(self._decisions)
-        self.analysis = cache(self._analysis)
         self.summary = cache(self._summary)
+        # Without defaults: a cache would keep what is asked for with and without them apart.
+        self._spaces = cache(self._space)
+        self._analyses = cache(self._analysis)
+        self._decided = cache(self._decisions)
+        self._arrays = cache(lambda store: frozenset(FeatureStore.open(self.stores[store])))
 
     def _check(self, name: str) -> Check:
         return CHECKS[name]()
 
-    def has(self, store: str) -> bool:
-        return store == PACKAGED or store in self.stores
+    def has(self, store: str, space: str | None = None) -> bool:
+        """Whether a store is there, and features of a space in it."""
+        if store == PACKAGED or store not in self.stores:
+            return store == PACKAGED
+        return space is None or f"train/{space}" in self._arrays(store)
 
-    def _space(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
+    def space(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
         """The classes of one space of a store, fitted by an estimator, and its held-out queries."""
+        return self._spaces(store, space, estimator)
+
+    def analysis(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Analysis:
+        """All questions to one space of a store."""
+        return self._analyses(store, space, estimator)
+
+    def decisions(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Decisions:
+        """What `DECIDED` say of every held-out query."""
+        return self._decided(store, space, estimator)
+
+    def _space(self, store: str, space: str, estimator: str) -> FrozenSpace:
         if store != PACKAGED:
             return _fitted(FeatureStore.open(self.stores[store]), space, estimator, store)
         source = importlib.resources.files("resultant") / "resources" / f"{store}.safetensors"
         with importlib.resources.as_file(source) as path:
             return _fitted(FeatureStore.open(path), space, estimator, store)
 
-    def _analysis(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Analysis:
-        """All questions to one space of a store."""
+    def _analysis(self, store: str, space: str, estimator: str) -> Analysis:
         return analyze_space(self.space(store, space, estimator))
 
-    def _decisions(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Decisions:
-        """What `DECIDED` say of every held-out query."""
+    def _decisions(self, store: str, space: str, estimator: str) -> Decisions:
         return decide(self.space(store, space, estimator), DECIDED)
 
     @property
     def places(self) -> list[tuple[str, str, str]]:
         """The frozen spaces at hand: what they are called, store and space. Those of the packaged
         network need no name."""
-        brought = {name: FeatureStore.open(path) for name, path in self.stores.items()}
         return [(space.capitalize(), PACKAGED, space) for space in SPACES] + [
             (f"{space.capitalize()} of {title}", name, space)
             for name, title in BROUGHT.items()
             for space in SPACES
-            if name in brought and f"train/{space}" in brought[name]
+            if self.has(name, space)
         ]
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
@@ -126,12 +139,14 @@ class Evidence:
         kind = CONDITIONS[condition]
         found: dict[int, dict[str, Any]] = {}
         for seed, record in self.records.seeds(trained_as(condition)).items():
-            if "analysis" in record:
-                found[seed] = record["analysis"][space][estimator]
-            elif "frozen" in record:
-                found[seed] = {"accuracy": record["frozen"][space][estimator]}
+            whole, rules = (record.get(part, {}).get(space) for part in ("analysis", "frozen"))
+            if whole is not None:
+                found[seed] = whole[estimator]
+            elif rules is not None:
+                found[seed] = {"accuracy": rules[estimator]}
         if isinstance(kind, str):
-            return {0: self.summary(kind, space, estimator)} if self.has(kind) else found
+            there = self.has(kind, space)
+            return {0: self.summary(kind, space, estimator)} if there else found
         *packaged, seed = PACKAGED_KIND
         if kind == tuple(packaged) and "cosine" not in found.get(seed, {}):
             found[seed] = self.summary(PACKAGED, space, estimator)

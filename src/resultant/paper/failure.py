@@ -13,6 +13,7 @@ from resultant.paper.evidence import CONDITIONS, Evidence
 from resultant.paper.intervals import Interval, over_seeds
 from resultant.paper.plan import controlled, wanted
 from resultant.paper.records import dig, paired, path_of
+from resultant.paper.rules import of_networks
 from resultant.paper.summary import SPACES
 from resultant.presets import TrainConfig
 from resultant.records import Record
@@ -114,15 +115,14 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
     if trainings is None:
         yield waiting(LABEL, text, "5.4415", "failure")
     else:
-        edited, native = (", ".join(f"{t.kappa:.4g}" for t in each) for each in trainings)
+        edited, native = map(_kappas, trainings)
         low = list(map(trainings.low, trainings.edited))
         alike = len(set(low)) == 1 and len(trainings.seeds) > 1
         rule = (
             "below a tenth of native's in every training; in some of them, or trainings of one "
             "seed alone, leave it open"
         )
-        ours = f"{edited} (native {native}); n = {len(low)} and {len(trainings.native)}, "
-        ours += said_seeds(trainings.seeds)
+        ours = f"{edited} (native {native}); n = {len(low)} and {len(trainings.native)}"
         yield judged(
             *(LABEL, text, "5.4415", ours, low[0] if alike else None, rule),
             tested=len(trainings.seeds),
@@ -151,7 +151,17 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
         ours, holds, rule = _together([training for training, _ in ends], each)
         about = (LABEL, f"The same network at its end: {text}", paper, ours)
         holds = None if why else holds
-        yield judged(*about, holds, f"{rule}{why}", tested=len(ends), of=lost)
+        claim = judged(*about, holds, f"{rule}{why}", tested=len(ends), of=lost)
+        yield of_networks(claim, len(ends))
+
+
+def _kappas(trainings: Sequence[Training]) -> str:
+    """The least kappa of each training, seed by seed."""
+    by_seed: dict[int, list[str]] = {}
+    for training in trainings:
+        by_seed.setdefault(training.seed, []).append(f"{training.kappa:.2f}")
+    said = {seed: " and, trained again, ".join(own) for seed, own in sorted(by_seed.items())}
+    return "; ".join(f"seed {seed}: {own}" for seed, own in said.items())
 
 
 def _together(
@@ -252,8 +262,9 @@ def _star(trainings: Trainings | None, training: Training | None) -> str:
         return "panel (b) is of a native state until the failing one is trained"
     lost, rows = list(map(trainings.lost, trainings.edited)), training.state["same_state"]
     losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows.items())
-    native = min(t.kappa for t in trainings.native)
-    found = f"least kappa {training.kappa:.3g}, native {native:.3g}"
+    found = f"least kappa {training.kappa:.3g}"
+    if own := [t.kappa for t in trainings.native if t.seed == training.seed]:
+        found += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
     states = len(trainings.ends())
     found += f", the least of {states} such states" if states > 1 else ""
     told = f"a class collapsed there ({found})"

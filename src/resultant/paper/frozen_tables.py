@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
-from resultant.paper.networks import Reader, at_path, less
+from resultant.paper.networks import Reader, at_path, less, pooled
 from resultant.paper.plan import wanted
 
 VMF = """
@@ -164,7 +166,22 @@ def frozen_table(name: str, evidence: Evidence) -> Outcome:
                 apart[column] = max(apart[column], abs(ours.mean - other.mean))
     said = ", ".join(f"{column} {gap:.2g}" for column, gap in apart.items())
     note = "kappa is p R / (1 - R^2); the maximum likelihood estimate differs from it by at most"
-    return Outcome(cells, changes, notes=[f"{note} {said}."])
+    headline = _in_short(evidence, changes) if changes else ""
+    return Outcome(cells, changes, notes=[f"{note} {said}."], headline=headline)
+
+
+def _in_short(evidence: Evidence, changes: Sequence[Change]) -> str:
+    """What equalization does on a data set, its imbalances averaged, ours and printed."""
+    parts = []
+    for place, found in pooled(evidence, CHANGE).items():
+        dataset, _, space = place.partition(" ")
+        own = (c for c in changes if c.row.startswith(f"{dataset} /"))
+        shown = [c.paper for c in own if c.paper is not None and c.row.endswith(space.capitalize())]
+        parts.append(f"{place} {found.said()} (printed {fmean(shown):+.2f})")
+    return (
+        "Equalizing the gains of frozen features changes accuracy by, mean over imbalances "
+        f"(points): {'; '.join(parts)}."
+    )
 
 
 TITLES = {

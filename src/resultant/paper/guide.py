@@ -8,14 +8,15 @@ three networks of one setting seldom settle anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
-from resultant.paper import advice
+from resultant.paper import advice, training_advice
 from resultant.paper.advice import Effects, Reach, Sentence
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
-from resultant.paper.control_claims import ELSEWHERE, uniform_changes
+from resultant.paper.controls import OBJECTIVES, POLICIES, UNIFORM, control_config
 from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence, foreign
 from resultant.paper.failure import Trainings
@@ -27,6 +28,7 @@ from resultant.paper.rules import by_network
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import COLUMNS, angular_training
 from resultant.paper.training_claims import columns_less
+from resultant.paper.uniform import ELSEWHERE, equalized, under_uniform
 from resultant.presets import TrainConfig
 
 GAMMAS = (-1.0, 0.0, 1.0)
@@ -175,6 +177,25 @@ def _added(
     return {place: i for place, i in found.items() if i is not None}
 
 
+def any_edit(evidence: Evidence) -> dict[str, dict[str, list[Value]]]:
+    """What every edit of the control matrix changes from ProCo under a uniform prior, long-tail
+    probes (points), by kind of training and by setting and space."""
+    found: dict[str, dict[str, list[Value]]] = {}
+    for objective, table, space in product(OBJECTIVES, UNIFORM, SPACES):
+        config, path = control_config(table, objective), path_of(space)
+        native = evidence.records.values(config, "native", 0.0, path)
+        changes = [
+            change
+            for edit in POLICIES.values()
+            for own in (paired(evidence.records.values(config, *edit, path), native),)
+            if edit[0] != "native" and (change := Value.of([*own.values()])) is not None
+        ]
+        if changes:
+            place = f"IF {config.imbalance:g} {space}"
+            found.setdefault(objective, {})[place] = changes
+    return found
+
+
 def _failures(evidence: Evidence) -> str:
     """The plan of these trainings, unless it is done."""
     return "failure" if missing(plan("failure").jobs(), evidence.records) else ""
@@ -182,30 +203,45 @@ def _failures(evidence: Evidence) -> str:
 
 def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, list[Sentence]]:
     """The whole guide by question, from what `over_records` found and what it asks for itself."""
-    choices, reaches, stores = {}, {}, _stores(evidence)
-    for place, at in stores.items():
+    here = [condition for condition in CONDITIONS if not foreign(condition)]
+    frozen = "" if all(evidence.frozen(c, s) for c in here for s in SPACES) else "main"
+    return {
+        "When to edit": _when(evidence, networks, frozen),
+        "How": _how(evidence, networks, frozen),
+        "By how much": _how_much(evidence, networks, frozen),
+        "When not to": _when_not(evidence, networks, frozen),
+    }
+
+
+def _when(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
+    choices = {}
+    for place, at in _stores(evidence).items():
         recommendation = evidence.analysis(*at).recommendation
         assert recommendation is not None
         choices[place] = recommendation
-        reaches[place] = reach(evidence.space(*at), evidence.decisions(*at))
-    here = [condition for condition in CONDITIONS if not foreign(condition)]
-    frozen = "" if all(evidence.frozen(c, s) for c in here for s in SPACES) else "main"
-    native, changes = networks["PA - native"], angular_training(evidence)
+    changes = angular_training(evidence)
     by_column = {
         name: over_settings(by_network(columns_less(column, COLUMNS[0], evidence, changes)))
         for name, column in zip(EDITED, COLUMNS[1:], strict=True)
     }
-    by_realization = {name: i for name, i in by_column.items() if i is not None}
     main = "" if all(c.differences for c in changes.changes if "CIFAR" in c.row) else "main"
-    swept = [beta for beta in BETAS if beta != 1]
-    by_beta = _added(evidence, controlled("cifar100", 100), swept, "beta {beta:g} ")
     views = _added(evidence, stronger_views())
-    uniform = {
-        f"CIFAR-10 {imbalance} {space}": i
-        for (imbalance, space), i in uniform_changes(evidence, "long_tail").items()
-    }
-    statistics = [c for c in trained(evidence) if c.what.endswith("ProCo's")]
-    estimated = _tested(statistics)
+    return [
+        advice.equalize(networks["PA - native"], by_setting(evidence), frozen),
+        advice.choice(choices),
+        training_advice.training({n: i for n, i in by_column.items() if i is not None}, main),
+        training_advice.trained(
+            "Pure Angular on stronger views",
+            "Training with Pure Angular on AutoAugment and Cutout views, CIFAR-10 IF 100",
+            views,
+            "beyond:stronger-views",
+            "" if len(views) == len(SPACES) else "beyond",
+        ),
+    ]
+
+
+def _how(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
+    stores = _stores(evidence)
     kappas = {
         f"{title} {rule} of {place}": swapped(evidence, *at, kappa, rule)
         for kappa, title in KAPPAS.items()
@@ -213,64 +249,68 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
         for rule in RULES
         for place, at in stores.items()
     }
-    return {
-        "When to edit": [
-            advice.equalize(native, by_setting(evidence), frozen),
-            advice.choice(choices),
-            advice.training(by_realization, main),
-            advice.trained(
-                "Pure Angular on stronger views",
-                "Training with Pure Angular on AutoAugment and Cutout views, CIFAR-10 IF 100",
-                views,
-                "beyond:stronger-views",
-                "" if len(views) == len(SPACES) else "beyond",
-            ),
-        ],
-        "How": [
-            advice.cosine(networks["PA - cosine"], same_decisions(evidence), frozen),
-            advice.realized(
-                {rule: networks[f"{rule} - PA"] for rule in ("temperature", "preserve")}, frozen
-            ),
-            advice.prior(
-                {g: native if not g else networks[f"gamma {g:g}"] for g in GAMMAS},
-                moved_by_prior(evidence),
-                frozen,
-            ),
-            advice.kappas(kappas, stores),
-            advice.trained(
-                "Estimator of kappa, trained",
-                "Training with the MLE of kappa, or with the query left out, CIFAR-100 IF 100",
-                estimated,
-                "beyond:estimator",
-                "" if estimated and len(estimated) == len(statistics) else "beyond",
-            ),
-        ],
-        "By how much": [
-            advice.strength(
-                {0.0: native, 0.5: networks["beta 0.5"], 1.5: networks["beta 1.5"]}, frozen
-            ),
-            advice.trained(
-                "Strength in training",
-                "Training with Pure Angular at beta -0.5 to 2, CIFAR-100 IF 100",
-                by_beta,
-                "beyond:beta-sweep",
-                "" if len(by_beta) == len(swept) * len(SPACES) else "beyond",
-            ),
-        ],
-        "When not to": [
-            advice.avoid(
-                "Pure Angular under a uniform prior",
-                "train with Pure Angular under a uniform prior",
-                uniform,
-                "tab:c10-if50-u, tab:c10-if100-u",
-                "" if len(uniform) == 2 * len(SPACES) else "controls",
-                elsewhere=ELSEWHERE,
-            ),
-            advice.failure(Trainings.of(evidence), _failures(evidence)),
-            advice.confidence(networks[NLL], frozen),
-            advice.restraint(reaches),
-        ],
+    statistics = [c for c in trained(evidence) if c.what.endswith("ProCo's")]
+    estimated = _tested(statistics)
+    by_gamma = {g: networks[f"gamma {g:g}" if g else "PA - native"] for g in GAMMAS}
+    others = {rule: networks[f"{rule} - PA"] for rule in ("temperature", "preserve")}
+    return [
+        advice.cosine(networks["PA - cosine"], same_decisions(evidence), frozen),
+        advice.realized(others, frozen),
+        advice.prior(by_gamma, moved_by_prior(evidence), frozen),
+        advice.kappas(kappas, stores),
+        training_advice.trained(
+            "Estimator of kappa, trained",
+            "Training with the MLE of kappa, or with the query left out, CIFAR-100 IF 100",
+            estimated,
+            "beyond:estimator",
+            "" if estimated and len(estimated) == len(statistics) else "beyond",
+        ),
+    ]
+
+
+def _how_much(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
+    by_beta = {b: networks[f"beta {b:g}" if b else "PA - native"] for b in (0.0, 0.5, 1.5)}
+    swept = [beta for beta in BETAS if beta != 1]
+    found = _added(evidence, controlled("cifar100", 100), swept, "beta {beta:g} ")
+    return [
+        advice.strength(by_beta, frozen),
+        training_advice.trained(
+            "Strength in training",
+            "Training with Pure Angular at beta -0.5 to 2, CIFAR-100 IF 100",
+            found,
+            "beyond:beta-sweep",
+            "" if len(found) == len(swept) * len(SPACES) else "beyond",
+        ),
+    ]
+
+
+def _when_not(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
+    differences = equalized(evidence, "long_tail")
+
+    def uniform(times: float) -> dict[str, Interval]:
+        found = under_uniform(differences, times=times)
+        return {f"CIFAR-10 {imbalance} {space}": i for (imbalance, space), i in found.items()}
+
+    edits = any_edit(evidence)
+    whole = sum(map(len, edits.values())) == len(OBJECTIVES) * len(UNIFORM) * len(SPACES)
+    reaches = {
+        place: reach(evidence.space(*at), evidence.decisions(*at))
+        for place, at in _stores(evidence).items()
     }
+    return [
+        training_advice.avoid(
+            "Pure Angular under a uniform prior",
+            "train with Pure Angular under a uniform prior",
+            uniform,
+            "tab:c10-if50-u, tab:c10-if100-u",
+            "" if len(uniform(1.0)) == 2 * len(SPACES) else "controls",
+            elsewhere=ELSEWHERE,
+        ),
+        training_advice.any_edit(edits, "" if whole else "controls"),
+        training_advice.failure(Trainings.of(evidence), _failures(evidence)),
+        advice.confidence(networks[NLL], frozen),
+        advice.restraint(reaches),
+    ]
 
 
 def guide(evidence: Evidence) -> Outcome:

@@ -56,8 +56,9 @@ ENDS = (
 )
 
 
-# sec:historical-gradient does not say whether its relative errors are of the gradients of all
-# queries stacked or means over queries: what these are called, and begin with in records.
+# sec:historical-gradient does not say whether its relative errors of gradients are of those of all
+# queries stacked or means over queries; of increments it says "mean relative error". What these are
+# called, and begin with in records.
 MEASURES = {"stacked": "", "mean over queries": "mean_"}
 
 
@@ -184,11 +185,11 @@ def training_gain(evidence: Evidence) -> Outcome:
     parts["projected increments"] = bool(planes)
     notes = [
         f"In the table, numbers of epoch {config.epochs}. Errors are of the gradients of all "
-        "queries stacked, as drawn, or means over queries: the paper does not say which, and the "
-        "older records have the first alone. (b) Colours are of the intervention, line styles of "
-        "the state. (c) Tangent "
-        "gradients of all queries are stacked to a vector; the paper does not say which plane it "
-        "takes, ours is the one through zero that is nearest to the exact and leading increments "
+        "queries stacked, as drawn, or means over queries: of gradients the paper does not say "
+        "which, of increments it says mean; the older records have the first alone. (b) Colours "
+        "are of the intervention, line styles of the state. (c) Tangent gradients of all queries "
+        "are stacked to a vector; the paper does not say which plane it takes, ours is the one "
+        "through zero that is nearest to the exact and leading increments "
         "of both interventions at the state that is named."
     ]
     if applied:

@@ -37,8 +37,8 @@ def gradient_increments(
 
     An increment is that of all tangent gradients stacked, a vector of n p numbers.
     ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, and
-    ``mean_increment_error`` the mean over queries of the same for one query: the paper's "mean
-    relative error" may be either. It does not say on which plane it projects increments:
+    ``mean_increment_error`` the mean over queries of the same for one query, which is how the
+    paper's "mean relative error" is read. It does not say on which plane it projects increments:
     ``increment_plane`` is the one through zero that is nearest to all four in least squares. It has
     the ``share`` of their squared lengths that is in it, and by strength the points ``exact`` and
     ``leading`` in its principal axes, so turned that the exact one has x >= 0 for the increased

@@ -34,13 +34,6 @@ class Interval(NamedTuple):
             return None
         return int(self.low > 0) - int(self.high < 0)
 
-    @property
-    def times(self) -> float | None:
-        """How many times as wide it might be and still leave zero out, None without one."""
-        if self.low is None or self.high is None or self.high == self.low:
-            return None
-        return 2 * abs(self.mean) / (self.high - self.low)
-
     def said(self, digits: int = 2, sign: bool = True) -> str:
         """The mean and, in brackets, the ends."""
         form = f"{'+' if sign else ''},.{digits}f"
@@ -48,9 +41,9 @@ class Interval(NamedTuple):
             return f"{self.mean:{form}}"
         return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
-    def effect(self, what: str, digits: int = 2, unit: str = "") -> str:
+    def effect(self, what: str, digits: int = 2) -> str:
         """In words: that ``what`` rises or falls, or that no effect was seen, and the numbers."""
-        said = self.said(digits) + unit
+        said = self.said(digits)
         if self.sign is None:
             seeds = "one seed" if self.n == 1 else f"{self.n} equal differences"
             return f"{what} {said}, {seeds}: not tested"
@@ -77,13 +70,17 @@ def over_seeds(differences: Sequence[float]) -> Interval | None:
 
 
 def over_settings(
-    differences: Sequence[Sequence[float]], level: float = SIGNIFICANCE
+    differences: Sequence[Sequence[float]],
+    level: float = SIGNIFICANCE,
+    printed: Sequence[tuple[float, float]] = (),
 ) -> Interval | None:
     """The mean over settings of the means over networks, or seeds, with its interval.
 
     The settings are those of the paper, not a sample of others, so that its variance is that of
     the means within them; degrees of freedom by Welch and Satterthwaite, which for one setting are
-    Student's. No interval where a setting has one network, or nothing varies.
+    Student's. No interval where a setting has one network, or nothing varies. Where the differences
+    are from printed means, ``printed`` has the variances of these, a setting each, with their
+    degrees of freedom.
     """
     n = sum(map(len, differences))
     if not n:
@@ -91,11 +88,11 @@ def over_settings(
     mean = statistics.fmean(map(statistics.fmean, differences))
     if min(map(len, differences)) < 2 or all(map(equal, differences)):
         return Interval(mean, None, None, n, True)
-    parts = [statistics.variance(d) / len(d) / len(differences) ** 2 for d in differences]
-    freedom = sum(parts) ** 2 / sum(
-        v * v / (len(d) - 1) for v, d in zip(parts, differences, strict=True)
-    )
-    return _student(mean, math.sqrt(sum(parts)), freedom, n, level)
+    own = [(statistics.variance(d) / len(d), len(d) - 1) for d in differences]
+    parts = [(variance / len(differences) ** 2, free) for variance, free in (*own, *printed)]
+    whole = sum(variance for variance, _ in parts)
+    freedom = whole**2 / sum(variance**2 / free for variance, free in parts)
+    return _student(mean, math.sqrt(whole), freedom, n, level)
 
 
 def _student(mean: float, error: float, freedom: float, n: int, level: float) -> Interval:
@@ -110,16 +107,28 @@ def over_alike(
     differences: Sequence[float],
     others: Sequence[Sequence[float]],
     level: float = SIGNIFICANCE,
+    times: float = 1.0,
 ) -> Interval | None:
     """The mean of paired differences over seeds, as `over_seeds`, but that a single one has an
-    interval too: its variance is taken to be that of the same difference in ``others``, pooled over
-    them. Seeds of its own are not pooled: they alone know whether they vary alike."""
+    interval too: its sd is taken to be so many ``times`` that of the same difference in ``others``,
+    pooled over them. Seeds of its own are not pooled: they alone know whether they vary alike."""
+    found = borrowed(differences, others)
+    if found is None:
+        return over_settings([differences], level)
+    variance, freedom = found
+    return _student(differences[0], times * math.sqrt(variance), freedom, 1, level)
+
+
+def borrowed(
+    differences: Sequence[float], others: Sequence[Sequence[float]]
+) -> tuple[float, float] | None:
+    """The variance that a single difference has by ``others``, and its degrees of freedom; None for
+    more or fewer of them, or where nothing varies."""
     known = [d for d in others if len(d) > 1]
     if len(differences) != 1 or all(map(equal, known)):
-        return over_settings([differences], level)
+        return None
     freedom = sum(len(d) - 1 for d in known)
-    variance = sum((len(d) - 1) * statistics.variance(d) for d in known) / freedom
-    return _student(differences[0], math.sqrt(variance), freedom, 1, level)
+    return sum((len(d) - 1) * statistics.variance(d) for d in known) / freedom, freedom
 
 
 def resampled(

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from resultant.data.longtail import long_tail_counts
 from resultant.paper.records import Records, dig
-from resultant.presets import Run, TrainConfig, preset
+from resultant.presets import STACK, Run, TrainConfig, preset
 from resultant.records import Record, identity
-from resultant.train import STACK
 
 REALIZATIONS = ("native", "temperature", "preserve", "angular")
 EDITED = REALIZATIONS[1:]
@@ -42,6 +41,11 @@ class PlannedJob:
     gradient_epochs: tuple[int, ...] = ()
     analyzed: tuple[str, ...] = ("native",)
     ended: tuple[str, ...] = ()
+
+    @property
+    def watched(self) -> tuple[int, ...]:
+        """Those of ``gradient_epochs`` that it has."""
+        return tuple(epoch for epoch in self.gradient_epochs if epoch <= self.config.epochs)
 
     @property
     def views(self) -> int:
@@ -192,15 +196,20 @@ def plan(name: str) -> Plan:
 
 def _whole(record: Record, job: PlannedJob, run: Run) -> bool:
     """Whether a record has what a job asks of a run."""
-    asked = {
-        "analysis": run.realization in job.analyzed,
-        "ended": run.realization in job.ended,
-        "trajectory": bool(job.gradient_epochs),
-    }
+    asked = {"analysis": run.realization in job.analyzed, "ended": run.realization in job.ended}
     # A plan leaves out the probes of the balanced set where it has not all of its images.
     pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
     there = all(part in record for part, needed in asked.items() if needed)
-    return there and pools <= record.get("probes", {}).keys()
+    return there and pools <= record.get("probes", {}).keys() and _followed(record, job)
+
+
+def _followed(record: Record, job: PlannedJob) -> bool:
+    """Whether the trajectory of a record has the errors that a job asks for."""
+    course = record.get("trajectory", {})
+    increments = ("increment_error",) if job.config.family == "power" else ()
+    names = ("epoch", "gradient_error", *increments)
+    rows = zip(*(course.get(name, ()) for name in names), strict=False)
+    return {epoch for epoch, *errors in rows if None not in errors} >= set(job.watched)
 
 
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:

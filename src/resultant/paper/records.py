@@ -9,27 +9,35 @@ from typing import Any
 
 from resultant.paper.artefact import Value
 from resultant.presets import TrainConfig
-from resultant.records import Record, identity, of_record, read_folder
+from resultant.records import Record, identity, of_record, read_folder, run_of, same_training
 
 
 class Records:
-    """Records by what was trained and by seed; of two of the same run the fuller one counts, and
-    the other is ``set_aside``."""
+    """Records by what was trained and by seed; of two of the same run the fuller one counts, of two
+    as full ones the later. The other is ``set_aside`` if it is of another training."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.by_kind: dict[str, dict[int, Record]] = {}
         self.set_aside: list[Record] = []
+        displaced: list[Record] = []
         for record in records:
             known = self.by_kind.setdefault(of_record(record), {})
             pair = [r for r in (known.get(record["seed"]), record) if r is not None]
             # The later of two as full ones.
             *others, known[record["seed"]] = sorted(pair, key=_fullness)
-            self.set_aside += others
+            displaced += others
+        trainings: dict[tuple[str, int], list[Record]] = {}
+        for record in displaced:
+            kind, seed = run = run_of(record)
+            known = trainings.setdefault(run, [self.by_kind[kind][seed]])
+            if not any(same_training(record, other) for other in known):
+                known.append(record)
+                self.set_aside.append(record)
 
     @staticmethod
-    def read(folder: Path) -> Records:
-        """All ``*.jsonl`` of a folder; none if it is not there."""
-        return Records(read_folder(folder))
+    def read(*folders: Path) -> Records:
+        """All ``*.jsonl`` of folders; none of one that is not there."""
+        return Records(record for folder in folders for record in read_folder(folder))
 
     def __len__(self) -> int:
         return sum(map(len, self.by_kind.values()))

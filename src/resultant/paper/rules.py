@@ -2,18 +2,29 @@
 
 The tolerances are ours, for the paper gives none: a range holds if all of ours lie within it when
 it is widened by half of its width on both sides, a size if it is the same within a factor. Numbers
-of several networks are judged by their mean over networks.
+of several networks are judged by their mean over networks, and one network settles nothing: what it
+meets holds where tested, what it does not meet is left open.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from resultant.paper.artefact import SIGNIFICANCE, Change, Value, said_p
-from resultant.paper.intervals import over_settings
+from resultant.paper.artefact import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SIGNIFICANCE,
+    SO_FAR,
+    Change,
+    Claim,
+    Value,
+    said_p,
+)
+from resultant.paper.intervals import Interval, over_settings
 
 # How far a size may be from the printed one to be the same.
 FACTOR = 2.0
@@ -48,13 +59,6 @@ def reaching(
     single = span([v for values in places for v in values], digits, scale, sign)
     said = f"{span(means, digits, scale, sign)}; {counted(map(len, places))}"
     return f"{said}, single networks {single}"
-
-
-def spared(times: float) -> str:
-    """That intervals leave zero out unless their sd is so many times what it is taken for."""
-    if times <= 1:
-        return "not all leave zero out"
-    return f"they leave zero out unless that sd is {times:.1f} times as large"
 
 
 def within(
@@ -103,12 +107,47 @@ def seen(changes: Sequence[Change]) -> tuple[int, int]:
     return sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
 
 
+# The verdicts that one network is not enough for, and what they become.
+ALONE = {HOLDS: SO_FAR, FAILS: OPEN}
+SINGLE = "one network: at most where tested, and not against it"
+
+
+def of_networks(claim: Claim, least: int) -> Claim:
+    """A claim whose numbers are judged without a test over networks, each of ``least`` ones."""
+    if least > 1 or claim.verdict not in ALONE:
+        return claim
+    return replace(claim, verdict=ALONE[claim.verdict], why=f"{claim.why}; {SINGLE}")
+
+
+def positive(changes: Sequence[Change]) -> int:
+    """How many changes have a positive mean."""
+    return sum(c.ours is not None and c.ours.mean > 0 for c in changes)
+
+
+def setting_of(change: Change) -> str:
+    """The setting of a change, whose row may name a readout too."""
+    return change.row.rpartition(", ")[0] or change.row
+
+
+def turns(holds: Callable[[float], bool | None], most: float = 1000.0) -> float | None:
+    """How many times as large a spread may be before what it ``holds`` of is judged otherwise; None
+    if even the ``most`` changes nothing."""
+    same = holds(1.0)
+    if holds(most) == same:
+        return None
+    low, high = 1.0, most
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if holds(middle) == same else (low, middle)
+    return low
+
+
 def by_network(changes: Sequence[Change]) -> list[list[float]]:
     """The differences of each setting, one a network: readouts of the same networks averaged, over
     the seeds that all readouts of the setting have. Settings without one in common are left out."""
     settings: dict[str, list[Mapping[int, float]]] = {}
     for c in changes:
-        settings.setdefault(c.row.rpartition(", ")[0] or c.row, []).append(c.by_seed)
+        settings.setdefault(setting_of(c), []).append(c.by_seed)
     found = [
         [statistics.fmean(d[seed] for d in own) for seed in own[0] if all(seed in d for d in own)]
         for own in settings.values()
@@ -116,14 +155,17 @@ def by_network(changes: Sequence[Change]) -> list[list[float]]:
     return [differences for differences in found if differences]
 
 
-def whole(changes: Sequence[Change]) -> str:
-    """The mean over settings in words, its interval and p value."""
-    found = over_settings(by_network(changes))
-    if found is None:
-        return "not known"
+def with_p(found: Interval) -> str:
+    """A mean in words, its interval and p value."""
     p = said_p(found.p)
     said = "" if found.p is None else f", p {p}" if p.startswith("<") else f", p = {p}"
     return found.said() + said
+
+
+def whole(changes: Sequence[Change]) -> str:
+    """The mean over settings in words, its interval and p value."""
+    found = over_settings(by_network(changes))
+    return "not known" if found is None else with_p(found)
 
 
 def borne_out(changes: Sequence[Change]) -> bool | None:

@@ -1,8 +1,8 @@
 """Run a plan: train what has no record yet, job by job, and add records with frozen summaries.
 
-A job that was stopped goes on from its checkpoint, and its records are added all at once. Where
-the packages of the command line are not installed, ``python -m resultant.paper.run PLAN`` does what
-``resultant reproduce run PLAN`` does.
+A job that was stopped goes on from its checkpoint, and its records are added all at once. One that
+fails does not stop the others. Where the packages of the command line are not installed,
+``python -m resultant.paper.run PLAN`` does what ``resultant reproduce run PLAN`` does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import json
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,10 @@ from resultant.paper.plan import (
 )
 from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summaries, summarize_state
-from resultant.records import Record, append
-from resultant.train import STACK, Job, Progress, Trained, train_cifar
+from resultant.presets import RESULTS, STACK
+from resultant.records import Record, append, folders
+from resultant.stack import LOWER
+from resultant.train import Job, Progress, Trained, train_cifar
 
 Say = Callable[[str], object]
 
@@ -54,76 +58,126 @@ TRAJECTORY = (
 )
 
 
+# What is said of a run that cannot go on, while others beside it can.
+LOST = (LOWER, "for class temperatures")
+
+
 class OutOfTimeError(Exception):
     """The minutes of a call are over; what was trained is in the checkpoint."""
 
 
 def run_plan(
     name: str,
-    data_root: Path,
-    out: Path = Path("out/plans"),
-    results: Path = Path("results"),
-    device: torch.device | str = "cuda",
+    data: Path = Path("data"),
+    work: Path = Path("out/plans"),
+    results: Path = RESULTS,
+    device: torch.device | str = "auto",
     *,
-    seeds: Sequence[int] | None = None,
-    only: Sequence[str] = (),
-    stack: int = STACK,
-    checkpoint_every: int = 10,
+    seeds: Sequence[int] = (),
+    jobs: Sequence[str] = (),
     minutes: float | None = None,
     beside: int = 0,
     dry_run: bool = False,
+    stack: int = STACK,
+    checkpoint_every: int = 10,
     say: Say = print,
 ) -> int:
     """Train the runs of a plan that lack a record, or a part of it, in the folder ``results``, and
     add theirs to ``results/NAME.jsonl``; how many jobs remain.
 
-    Records of other plans count: no run that has a whole one is trained again. ``only`` names jobs
-    of the plan; networks and checkpoints go to ``out/NAME/JOB``. A call that was killed, or whose
-    ``minutes`` were over, is taken up by the next one. ``dry_run`` says what would be trained and
-    how long it takes, and does not look for images.
+    Records of other plans count, and those of an installed package where ``results`` is the usual
+    folder: no run that has a whole one is trained again. ``seeds`` are others than planned, and
+    ``jobs`` some of the plan; networks and checkpoints go to ``work/NAME/JOB``. A call that was
+    killed, or whose ``minutes`` were over, is taken up by the next one. A job that fails is told
+    and the others are done; if a run of it diverged, its kinds of runs are trained apart, and then
+    its seeds. ``dry_run`` says what would be trained and how long it takes, and does not look for
+    images.
 
     Calls for different plans can share a device, one evaluating while another trains: ``beside``
     says how many others do, so that the times in these records are not taken for the device's own.
-    Two calls at once must write neither the same file of records nor the same ``out``: a file is
+    Two calls at once must write neither the same file of records nor the same ``work``: a file is
     read and written anew, and what another call added in between would be lost.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
     if beside < 0:
         raise ValueError(f"expected beside >= 0, got {beside}")
-    jobs = plan(name).jobs(seeds)
-    unknown = set(only) - {job.name for job in jobs}
+    planned = plan(name).jobs(seeds or None)
+    unknown = set(jobs) - {job.name for job in planned}
     if unknown:
-        known = ", ".join(job.name for job in jobs)
+        known = ", ".join(job.name for job in planned)
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
-    wanted = [job for job in jobs if not only or job.name in only]
-    path = Path(results) / f"{name}.jsonl"
-    records = Records.read(Path(results))
+    wanted = [job for job in planned if not jobs or job.name in jobs]
+    read = folders(Path(results))
+    records = Records.read(*read)
     left, pace = missing(wanted, records), Pace.of(records)
-    say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records")
+    where = f", in {results} or in the package" if len(read) > 1 else ""
+    say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records{where}")
     if left:
         say(f"left: {estimate(left, pace)} ({pace.said()})")
     if dry_run:
         for line in outlook(wanted, records, pace):
             say(line)
         return len(left)
-    data = _images(left, data_root, say)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    images = _images(left, data, say)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
     options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end, "beside": beside}
-    for done, job in enumerate(left):
-        folder = Path(out) / name / _folder(job, whole[job.name])
-        try:
-            if done and time.monotonic() > end:
-                raise OutOfTimeError
-            made = run_job(job, data[job.config.dataset], folder, device, say=say, **options)
-        except OutOfTimeError:
-            say(f"{job.name}: {minutes:g} minutes are over; the same call goes on from here")
-            return len(left) - done
-        append(path, [{**record, "plan": name} for record in made])
-        seconds = made[0]["whole_seconds"]
+
+    def train(job: PlannedJob) -> None:
+        folder = Path(work) / name / _folder(job, whole[job.name])
+        made = run_job(job, images[job.config.dataset], folder, device, say=say, **options)
+        made = [{**record, "plan": name} for record in made]
+        path, seconds = Path(results) / f"{name}.jsonl", made[0]["whole_seconds"]
+        append(path, made)
         say(f"{job.name}: {len(made)} records in {path} after {seconds:.0f} s")
-    return 0
+        if missing([job], Records(made)):
+            rule = "expected all that the plan keeps of a run"
+            raise ValueError(f"{rule}, got less from {folder}; remove it to train again")
+
+    if not _in_turn(left, train, end, say):
+        say(f"{minutes:g} minutes are over; the same call goes on from here")
+    remain = missing(wanted, Records.read(*read))
+    if remain:
+        say(f"{name}: without all records: {', '.join(job.name for job in remain)}")
+    return len(remain)
+
+
+def _in_turn(
+    jobs: Sequence[PlannedJob], train: Callable[[PlannedJob], object], end: float, say: Say
+) -> bool:
+    """Train jobs, those that fail in parts where that may help; whether there was time for all.
+    Something is trained in any case."""
+    queue, begun = deque(jobs), False
+    while queue:
+        job = queue.popleft()
+        try:
+            if begun and time.monotonic() > end:
+                return False
+            train(job)
+            begun = True
+        except OutOfTimeError:
+            return False
+        except ValueError as error:
+            parts = _apart(job) if any(words in str(error) for words in LOST) else []
+            told = f"{job.name}, {', '.join(run.name for run in job.runs)}: failed: {error}"
+            say(f"{told}; now in {len(parts)} parts" if parts else told)
+            queue.extendleft(reversed(parts))
+    return True
+
+
+def _apart(job: PlannedJob) -> list[PlannedJob]:
+    """A job as several, by the kinds of its runs, or run by run if they are of one kind; none of a
+    single run."""
+    kinds = list(dict.fromkeys((run.realization, run.beta) for run in job.runs))
+    parts = [
+        tuple(run for run in job.runs if (run.realization, run.beta) == kind) for kind in kinds
+    ]
+    if len(parts) == 1:
+        parts = [(run,) for run in job.runs]
+    return [replace(job, runs=runs) for runs in parts] if len(parts) > 1 else []
 
 
 def _folder(job: PlannedJob, whole: PlannedJob) -> str:
@@ -190,7 +244,7 @@ def run_job(
         planned.runs,
         out,
         checkpoint_every=checkpoint_every,
-        gradient_epochs=tuple(e for e in planned.gradient_epochs if e <= planned.config.epochs),
+        gradient_epochs=planned.watched,
         stack=stack,
         beside=beside,
     )
@@ -271,34 +325,35 @@ def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line without its packages; 1 if something of the plan is left."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of ``resultant reproduce run`` by the same names; defaults are `run_plan`'s."""
+    made = argparse.ArgumentParser(
         prog="python -m resultant.paper.run",
         description="Train what a plan has no records of; a call that was stopped is continued.",
+        argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("plan", choices=list(PLANS))
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of CIFAR")
-    parser.add_argument(
-        "--work", type=Path, default=Path("out/plans"), help="checkpoints, networks"
-    )
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of records")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seeds", type=int, nargs="+", help="if not those of the plan")
-    parser.add_argument("--jobs", nargs="+", default=(), metavar="JOB", help="some jobs of it")
-    parser.add_argument("--stack", type=int, default=STACK, help="runs trained as one network")
-    parser.add_argument("--checkpoint-every", type=int, default=10, help="epochs")
-    parser.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
-    parser.add_argument("--beside", type=int, default=0, help="other calls on the same device")
-    parser.add_argument("--dry-run", action="store_true", help="say what there is to do")
-    given = vars(parser.parse_args(argv))
-    places = [given.pop(key) for key in ("plan", "data", "work", "results", "device")]
+    made.add_argument("name", choices=list(PLANS), metavar="PLAN", help=", ".join(PLANS))
+    made.add_argument("--data", type=Path, help="folder of CIFAR")
+    made.add_argument("--work", type=Path, help="folder for networks and checkpoints")
+    made.add_argument("--results", type=Path, help="folder of records")
+    made.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    made.add_argument("--seeds", type=int, nargs="+", help="if not those of the plan")
+    made.add_argument("--jobs", nargs="+", metavar="JOB", help="some jobs of it")
+    made.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
+    made.add_argument("--beside", type=int, help="other calls on the same device")
+    made.add_argument("--dry-run", action="store_true", help="say what there is to do")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line without its packages; 1 if something of the plan is left."""
+    given = vars(parser().parse_args(argv))
     try:
-        left = run_plan(*places, only=given.pop("jobs"), **given)
+        left = run_plan(**given)
     except (ValueError, FileNotFoundError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"{parser().prog}: {error}", file=sys.stderr)
         return 2
-    return int(left > 0 and not given["dry_run"])
+    return int(left > 0 and "dry_run" not in given)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,15 @@ import torch
 from resultant.boundaries import LOCATIONS, short_arc_roots
 from resultant.data.longtail import long_tail_counts
 from resultant.evaluation import FROZEN_TEMPERATURE
-from resultant.frozen.decisions import BETAS, Policy
+from resultant.frozen.decisions import BETAS, FIXED
+from resultant.gain import REALIZATIONS
 from resultant.paper import frozen_tables
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant.paper.evidence import FITTING_SHARE, PACKAGED, PACKAGED_KIND, Evidence, trained_as
 from resultant.paper.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
 from resultant.presets import CIFAR, Run, TrainConfig, preset
 from resultant.probe import ProbeConfig, main_encoder
+from resultant.proco_checkpoint import WIDTHS
 from resultant.stack import Stack
 
 IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
@@ -60,6 +62,7 @@ KINDS = "of what kind they are; what is strong and what is weak is not said"
 TRAINING_LEFT = {
     "Contrastive views": KINDS,
     "Forward views": KINDS,
+    "Main intervention strength": "that of ImageNet-LT, which no plan trains",
     "Schedule (said below the table)": "that of ImageNet-LT, which is not named",
 }
 
@@ -135,7 +138,8 @@ class Setting:
         return self.ours == self.number
 
     def cell(self, row: str, column: str) -> Cell:
-        if re.fullmatch(r"[\d.,]+", self.paper) and not isinstance(self.ours, str):
+        compared = self.ours is not None or self.store
+        if compared and re.fullmatch(r"[\d.,]+", self.paper) and not isinstance(self.ours, str):
             ours = None if self.ours is None else Value(float(self.ours))
             return Cell(row, column, printed(self.paper), ours, bool(self.store))
         said = "not compared" if self.ours is None else f"{self.ours}".removesuffix(".0")
@@ -174,7 +178,7 @@ def _note(settings: Sequence[Setting], left: dict[str, str]) -> str:
 def training(evidence: Evidence) -> Outcome:
     """The recipe of the controlled runs and of ImageNet-LT, row by row."""
     settings = [
-        Setting(row, column, text, *_trained(evidence, row, column))
+        Setting(row, column, text, _trained(evidence, row, column))
         for row, *texts in rows(TRAINING + BELOW.lstrip())
         for column, text in zip(COLUMNS, texts, strict=True)
         if text != "--"
@@ -206,13 +210,17 @@ READ: dict[str, Callable[[TrainConfig], Ours]] = {
 }
 
 
-def _trained(evidence: Evidence, row: str, column: str) -> tuple[Ours, str]:
-    """Ours of a row, and the store that it asks for."""
+def _trained(evidence: Evidence, row: str, column: str) -> Ours:
+    """Ours of a row."""
     condition, store = COLUMNS[column]
+    config = trained_as(condition)
     if row != "Encoder dimension":
-        return READ[row](trained_as(condition)), ""
-    space = evidence.space(store, "encoder") if evidence.has(store) else None
-    return space and float(space.train.shape[1]), store
+        return READ[row](config)
+    if evidence.has(store, "encoder"):
+        return float(evidence.space(store, "encoder").train.shape[1])
+    # A projector of listed images is as wide inside as the encoder.
+    width = WIDTHS.get(config.architecture)
+    return None if width is None else float(width)
 
 
 @cache
@@ -229,9 +237,9 @@ def _classification(config: TrainConfig, objective: str) -> float:
 
 
 def _strength(config: TrainConfig) -> Ours:
-    """beta of the runs of the main plan; that of any run where there is no plan."""
+    """beta of the runs of the main plan, None where there is no plan."""
     runs = [run for job in PLANS["main"].jobs() for run in job.runs]
-    return _only(run.beta for run in (runs if config.dataset in CIFAR else [Run()]))
+    return _only(run.beta for run in runs) if config.dataset in CIFAR else None
 
 
 def frozen(evidence: Evidence) -> Outcome:
@@ -256,8 +264,13 @@ ASKED = {
 
 def _evaluated(evidence: Evidence) -> dict[str, Ours]:
     """Ours of tab:frozen-hyperparameters, by row and what of it."""
-    probe, policy = ProbeConfig(), Policy("angular")
-    lengths = evidence.space(PACKAGED, "projection").test[:].float().norm(dim=-1)
+    probe = ProbeConfig()
+    space = evidence.space(PACKAGED, "projection")
+    grid = evidence.analysis(PACKAGED, "projection").grid
+    assert grid is not None
+    # What the main table has the accuracies of.
+    main = [grid.point(rule) for rule in REALIZATIONS]
+    lengths = space.test[:].float().norm(dim=-1)
     unit = bool(((lengths - 1).abs() < ROUNDING).all())
     exhaustive = inspect.signature(short_arc_roots).parameters["exhaustive"].default
     found: dict[str, Ours] = {
@@ -275,9 +288,9 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
             float(PER_CLASS[name] * CLASSES[name]) for name in CIFAR
         ),
         "Frozen vMF base temperature: tau": FROZEN_TEMPERATURE,
-        "Main frozen strength: main": policy.beta,
+        "Main frozen strength: main": _only(p.beta for p in main if p.realization not in FIXED),
         "Main frozen strength: controls": next(beta for beta in BETAS if 0 < beta < 1),
-        "Frozen evaluation prior: main": policy.gamma,
+        "Frozen evaluation prior: main": _only(p.gamma for p in main),
         "Frozen vMF fitting pool: CIFAR": _pool(evidence, "training subset"),
         "Frozen vMF fitting pool: ImageNet": (
             "others" if IMAGENET in FITTING_SHARE else "training subset"
@@ -320,7 +333,7 @@ def _pool(evidence: Evidence, words: str) -> str:
 
 def _number_of(evidence: Evidence, store: str, split: str) -> float | None:
     """How many images of a store are fitted, or held out; None where it is not there."""
-    if not evidence.has(store):
+    if not evidence.has(store, "projection"):
         return None
     space = evidence.space(store, "projection")
     if split == "test":
@@ -337,8 +350,6 @@ ARTEFACTS = (
         "tab:training-hyperparameters",
         "Feature-learning settings",
         training,
-        (),
-        *FOREIGN,
     ),
     Artefact(
         "frozen-hyperparameters",
