@@ -82,6 +82,20 @@ def test_anywhere_against_arb(nu: float, x: float) -> None:
         assert abs(float(log_bessel_i(order, x)) - log) <= 1e-14 * max(1, abs(log))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
+    """Right relative to its own size, down to where it is x^2/4."""
+    x = torch.cat([torch.logspace(-7, 5, 80), torch.tensor([1e-3, 0.01])]).to(dtype)
+    exact = torch.tensor([arb.bessel(0.0, float(v))[0] for v in x], dtype=torch.float64)
+    for order in (*as_orders(0.0, dtype), torch.zeros(len(x), dtype=dtype)):
+        error = (log_bessel_i(order, x).double() / exact - 1).abs().max()
+        assert error <= (2e-14 if dtype == torch.float64 else 5e-6)
+    mixed = torch.tensor([0.0, 0.5, 0.0, 40.0], dtype=dtype)
+    found = log_bessel_i(mixed, torch.full((), 0.01, dtype=dtype))
+    apart = [log_bessel_i(n, torch.tensor(0.01, dtype=dtype)) for n in mixed.tolist()]
+    torch.testing.assert_close(found, torch.stack(apart))
+
+
 def test_the_zero_of_the_logarithm() -> None:
     """log I_nu passes zero where its parts are of the size of nu."""
     for nu in (40.0, 1023.0, 32767.0):
@@ -160,7 +174,9 @@ def test_extremes() -> None:
         torch.testing.assert_close(bessel_ratio(0.0, tiny), tiny / 2)
         zero = torch.zeros(1, dtype=dtype)
         assert bessel_ratio(2.5, zero) == 0 and log_bessel_i(2.5, zero) == -math.inf
-        assert abs(log_bessel_i(0.0, zero)) <= 64 * torch.finfo(dtype).eps
+        assert log_bessel_i(0.0, zero) == 0 and log_bessel_i(zero, zero) == 0
+        for order in as_orders(0.0, dtype):
+            torch.testing.assert_close(log_bessel_i(order, huge), huge, rtol=1e-6, atol=0)
         assert bessel_ratio_inverse(2.5, zero) == 0
         assert bessel_ratio_inverse(2.5, zero + 1) == math.inf
 

@@ -262,7 +262,8 @@ def test_real_features() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"temperature": 0.0}, "expected tau > 0 and finite, got 0"),
+        ({"temperature": 0.0}, "expected temperature > 0 and finite, got 0"),
+        ({"temperature": "warm"}, "expected temperature to be a finite number, got .warm"),
         ({"realization": "polar"}, "expected realization to be one of .*got 'polar'"),
         ({"beta": math.nan}, "expected beta to be a finite number, got nan"),
         ({"estimator": "map"}, "expected estimator to be one of .*got 'map'"),
@@ -277,7 +278,7 @@ def test_parameters_are_checked(parameters: dict[str, Any], message: str) -> Non
 def test_samples_are_checked() -> None:
     X, y = sample()
     T = torch.from_numpy(X)
-    with pytest.raises(ValueError, match="expected temperature > 0, got -1"):
+    with pytest.raises(ValueError, match="expected temperature > 0 and finite, got -1"):
         CosinePrototypeClassifier(-1).fit(X, y)
     with pytest.raises(ValueError, match=r"1 feature\(s\)"):
         VMFClassifier().fit(X[:, :1], y)
@@ -299,6 +300,22 @@ def test_samples_are_checked() -> None:
         VMFClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1"):
         VMFClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
+
+
+def test_labels_of_two_kinds_are_named() -> None:
+    X, y = sample()
+    strings = np.array([f"class {c}" for c in y], dtype=object)
+    for strange in (None, 3, math.nan):
+        mixed = strings.copy()
+        mixed[7] = strange
+        rule = "to be all strings, or all integers, got"
+        with pytest.raises(ValueError, match=rf"expected y {rule} {strange} at index 7"):
+            VMFClassifier().fit(X, mixed)
+        with pytest.raises(ValueError, match=rf"expected classes {rule} {strange} at index 7"):
+            VMFClassifier().partial_fit(X, strings, classes=mixed)
+    with pytest.raises(ValueError, match=r"all integers, got None at index 1"):
+        VMFClassifier().fit(X[:3], ["a", None, "b"])
+    assert VMFClassifier().fit(X, strings).score(X, strings) > 0.5
 
 
 @pytest.mark.gpu

@@ -279,6 +279,15 @@ def test_paired_gain_by_hand() -> None:
     assert paired_gain(before, before).p_value == 1.0
 
 
+def test_paired_intervals_end_where_differences_do() -> None:
+    """Of eighteen queries, sixteen of them better and none worse."""
+    wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
+    found, turned = paired_gain(wrong, right), paired_gain(right, wrong)
+    assert (found.gain, found.high) == (pytest.approx(16 / 18), 1.0)
+    assert found.low == pytest.approx(16 / 18 - 1.959964 * math.sqrt(16 / 18 * 2 / 18 / 18))
+    assert (turned.gain, turned.low, turned.high) == (-found.gain, -1.0, -found.low)
+
+
 def test_recommendation(small: FrozenSpace) -> None:
     decisions = decide(small, grid_policies())
     found = recommend(small, decisions=decisions, seed=3)

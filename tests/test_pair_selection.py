@@ -25,7 +25,11 @@ def test_shot_groups() -> None:
     assert set(ten[groups == HEAD].tolist()) == {5000, 2997, 1796}
     assert set(ten[groups == TAIL].tolist()) == {139, 83, 50}
     assert shot_groups(ten, ranked=False).tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-    assert shot_groups(torch.ones(7), ranked=True).tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert shot_groups(torch.arange(7), ranked=True).tolist() == [2, 2, 1, 1, 1, 0, 0]
+    assert shot_groups(torch.arange(2), ranked=True).tolist() == [1, 1]
+    # Classes of one count are not told apart by their labels.
+    assert shot_groups(torch.full((10,), 30)).tolist() == [MEDIUM] * 10
+    assert shot_groups(torch.tensor([9, 9, 9, 9, 5, 4, 3, 2, 1, 1])).tolist() == [1] * 7 + [2] * 3
 
 
 def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:

@@ -112,8 +112,8 @@ def test_steps() -> None:
         ({"batch_size": True}, "batch_size to be an integer >= 1, got True"),
         ({"dim": 1}, "dim >= 2, got 1"),
         ({"size": "32"}, "size to be an integer >= 1, got '32'"),
-        ({"temperature": 0.0}, "temperature >= 1e-08, got 0"),
-        ({"temperature": 1e-12}, "temperature >= 1e-08, got 1e-12"),
+        ({"temperature": 0.0}, "temperature >= 7.62939e-06, got 0"),
+        ({"temperature": 1e-12}, "temperature >= 7.62939e-06, got 1e-12"),
         ({"temperature": math.inf}, "temperature to be a finite number, got inf"),
         ({"learning_rate": 0.0}, "learning_rate > 0, got 0"),
         ({"learning_rate": math.nan}, "learning_rate to be a finite number, got nan"),
@@ -172,7 +172,7 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
 
 def test_taken() -> None:
     """The ends of what is allowed."""
-    ends: dict[str, Any] = {"temperature": 1e-8, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
+    ends: dict[str, Any] = {"temperature": 8e-6, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
     ends |= {"subset": 2**32 - 1, "imbalance": 1, "milestones": (), "prior": -1, "warmup": 199}
     config = preset("cifar-controlled", **ends)
     assert {name: getattr(config, name) for name in ends} == ends

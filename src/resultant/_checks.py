@@ -47,6 +47,18 @@ def dimension(p: int) -> int:
     return value
 
 
+def integer(name: str, value: int, least: int, also: str = "") -> int:
+    """``value`` as an int, at least ``least``: whatever stands for an index, but for a bool. An
+    error says what else is taken, ``also``."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ValueError(f"expected {name} to be an integer >= {least}{also}, got {value!r}")
+    return number
+
+
 def order(nu: Number) -> Number:
     """An order ``nu`` >= 0: a float, or a tensor of floats without gradient."""
     if isinstance(nu, Tensor):
@@ -142,9 +154,17 @@ def wanted(validate_args: bool | None, *arguments: object) -> bool:
 
 
 def within(
-    name: str, a: Tensor, low: float, high: float = math.inf, *, rule: str, open_low: bool = False
+    name: str,
+    a: Tensor,
+    low: float,
+    high: float = math.inf,
+    *,
+    rule: str,
+    open_low: bool = False,
+    remedy: str = "",
 ) -> None:
-    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``), all of a finite."""
+    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``), all of a finite; the error
+    ends with the ``remedy``."""
     high = min(high, torch.finfo(a.dtype).max)
     if a.numel() == 0:
         return
@@ -155,7 +175,7 @@ def within(
     where = bad.nonzero()[0].tolist()
     value = float(a.detach()[tuple(where)])
     place = f" at index {where[0] if len(where) == 1 else tuple(where)}" if where else ""
-    raise ValueError(f"expected {name} {rule}, got {value:g}{place}")
+    raise ValueError(f"expected {name} {rule}, got {value:g}{place}{remedy and f' ({remedy})'}")
 
 
 @dataclass(frozen=True)
@@ -170,6 +190,30 @@ class Options:
 # The largest kappa and the least tau of a score, about 1e18 and 1e-8, 1e150 and 1e-16: beyond,
 # squares and reciprocals overflow.
 LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
+
+
+def temperatures(dtype: torch.dtype) -> tuple[float, float]:
+    """The least and the largest tau at which scores in ``dtype`` can be compared.
+
+    A score is right relative to its own size, in which 1/tau has a part, so the difference of two
+    has an error of up to 3 eps/tau: at the least tau some hundredths, soon below it all there is.
+    Far above the largest tau, 1/tau is lost.
+    """
+    # Written out: of a float in a table torch.compile may make a symbol.
+    return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
+
+
+def temperature(name: str, tau: Number, dtype: torch.dtype) -> None:
+    """Raise unless scores in ``dtype`` can be compared at ``tau``, whose values are looked at."""
+    least, most = temperatures(dtype)
+    finite, low, high = "> 0 and finite", f">= {least:g} in {dtype}", f"<= {most:g} in {dtype}"
+    if isinstance(tau, Tensor):
+        within(name, tau, 0.0, rule=finite, open_low=True)
+        within(name, tau, least, rule=low)
+        within(name, tau, least, most, rule=high)
+    elif not least <= tau <= most:
+        rule = finite if not 0 < tau < math.inf else low if tau < least else high
+        raise ValueError(f"expected {name} {rule}, got {tau:g}")
 
 
 def score_arguments(
@@ -196,3 +240,5 @@ def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) ->
     most, least = LIMITS[rho.dtype]
     within("kappa", kappa, 0.0, most, rule=f"<= {most:g} in {rho.dtype}")
     within("tau", tau, least, rule=f">= {least:g} in {rho.dtype}")
+    most = temperatures(rho.dtype)[1]
+    within("tau", tau, least, most, rule=f"<= {most:g} in {rho.dtype}")

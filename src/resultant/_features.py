@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import torch
@@ -26,9 +25,7 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
         raise ValueError(f"expected z on {device}, got it on {z.device}")
     if len(z) and checks.wanted(validate, z):
         excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
-        tolerance = unit_vector.excess(z[:1].detach())[1]
-        rule = f"within {tolerance:.1e} of zero"
-        checks.within("|z| - 1", excess, -tolerance, tolerance, rule=rule)
+        unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
 
 
 def require_labels(
@@ -55,20 +52,26 @@ def require_labels(
 
 
 def require_temperature(
-    tau: Number, num_classes: int, device: torch.device, validate: bool | None
+    tau: Number,
+    num_classes: int,
+    device: torch.device,
+    validate: bool | None,
+    *,
+    dtype: torch.dtype = torch.float64,
+    name: str = "tau",
 ) -> Tensor:
-    """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device."""
+    """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device, and such that
+    scores in ``dtype`` can be compared."""
     if not isinstance(tau, Tensor):
-        checks.tensors(tau=tau)
-        if not 0 < float(tau) < math.inf:
-            raise ValueError(f"expected tau > 0 and finite, got {tau:g}")
+        checks.tensors(**{name: tau})
+        checks.temperature(name, float(tau), dtype)
         # Filled in on the device: a copy would wait for it.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
-    tau = checks.tensors(tau=tau)[0][0].detach()
+    tau = checks.tensors(**{name: tau})[0][0].detach()
     if tau.dim() and tau.shape != (num_classes,):
-        raise ValueError(f"expected tau to be a number or [{num_classes}], got {shape_of(tau)}")
+        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
     if checks.wanted(validate, tau):
-        checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+        checks.temperature(name, tau, dtype)
     return tau.to(device=device, dtype=torch.float64)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,12 +16,17 @@ from resultant._features import shape_of
 
 
 def numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:
-    """A finite number for each of ``number`` runs."""
-    each = [values] * number if isinstance(values, Real) else list(values)  # type: ignore[arg-type]
+    """A finite number for each of ``number`` runs; a tensor or array [] is a number."""
+    given: Any = values.tolist() if isinstance(values, Tensor | np.ndarray) else values
+    rule = f"expected {name} to be a number, or one a run ({number})"
+    if isinstance(given, str) or not isinstance(given, Real | Iterable):
+        raise ValueError(f"{rule}, got {values!r}")
+    each: list[Any] = [given] * number if isinstance(given, Real) else list(given)
     if len(each) != number:
-        got = f"{len(each)} numbers"
-        raise ValueError(f"expected {name} to be a number, or one a run ({number}), got {got}")
-    for value in each:
+        raise ValueError(f"{rule}, got {len(each)} numbers")
+    for i, value in enumerate(each):
+        if isinstance(value, Tensor) and value.dim() == 0:
+            each[i] = value = value.item()
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"expected {name} to be finite, got {value!r}")
     return [float(value) for value in each]

@@ -21,6 +21,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import pad
 
+from resultant import _checks as checks
 from resultant import _image_ops as ops
 
 MEAN = (0.4914, 0.4822, 0.4465)
@@ -90,7 +91,7 @@ class ContrastiveView:
     attempts: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
-        _require_whole("size", self.size, 1)
+        checks.integer("size", self.size, 1)
         for name, most in (("scale", 1.0), ("ratio", math.inf)):
             low, high = getattr(self, name)
             if not 0 < low <= high <= most or high == math.inf:
@@ -290,9 +291,9 @@ class ClassificationView:
     )
 
     def __post_init__(self) -> None:
-        _require_whole("size", self.size, 3)
-        _require_whole("padding", self.padding, 0)
-        _require_whole("cutout", self.cutout, 0)
+        checks.integer("size", self.size, 3)
+        checks.integer("padding", self.padding, 0)
+        checks.integer("cutout", self.cutout, 0)
 
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Parameters [n, 9], float32 on the CPU, one named column each."""
@@ -341,7 +342,7 @@ class ClassificationView:
 
 def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
     """Draws of uniform numbers [n, k] in float64."""
-    _require_whole("n", n, 0)
+    checks.integer("n", n, 0)
     if generator.device.type != "cpu":
         raise ValueError(f"expected a generator of the CPU, got one of {generator.device}")
     return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
@@ -363,8 +364,3 @@ def _require(images: Tensor, parameters: Tensor, size: int, columns: int) -> Non
             f"expected float32 parameters [{len(images)}, {columns}], a row an image, got "
             f"{parameters.dtype} of shape {tuple(parameters.shape)}"
         )
-
-
-def _require_whole(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")

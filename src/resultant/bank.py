@@ -13,7 +13,7 @@ of weight 1e-30: alone it is the mean, and beside one sample it is less than a r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -89,17 +89,14 @@ class ProCoBank(WideModule):
         seed: int | Sequence[int] = 0,
     ) -> None:
         super().__init__()
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-            raise ValueError(f"expected num_classes to be an integer >= 1, got {num_classes!r}")
+        num_classes = checks.integer("num_classes", num_classes, 1)
         if estimator not in ESTIMATORS:
             raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
         self.num_classes, self.dim = num_classes, checks.dimension(dim)
         self.estimator, self.leave_out = estimator, leave_out
         self.runs = require_runs(runs)
         number = math.prod(self.runs)
-        self.seeds = tuple(range(seed, seed + number)) if isinstance(seed, int) else tuple(seed)
-        if len(self.seeds) != number or any(not isinstance(s, int) or s < 0 for s in self.seeds):
-            raise ValueError(f"expected seed >= 0, a number or one a run ({number}), got {seed!r}")
+        self.seeds = _require_seeds(seed, number)
         shape = (*self.runs, num_classes, self.dim + 1)
         for name in ("old", "new"):
             self.register_buffer(name, torch.empty(shape, dtype=torch.float64))
@@ -211,11 +208,11 @@ class ProCoBank(WideModule):
         found.count.copy_(sums[:, -1].round())
         return found
 
-    def _sums(self, run: int | tuple[int, ...], bank: str) -> Tensor:
+    def _sums(self, run: Any, bank: str) -> Tensor:
         """The sums and counts [C, p + 1] of one run."""
         if bank not in ("old", "new"):
             raise ValueError(f"expected bank to be 'old' or 'new', got {bank!r}")
-        run = (run,) if isinstance(run, int) else tuple(run)
+        run = tuple(run) if _several(run) else (run,)
         if len(run) != len(self.runs):
             raise ValueError(f"expected the index of one run of {self.runs}, got {run}")
         return getattr(self, bank)[run]
@@ -258,10 +255,32 @@ def require_run_labels(
 
 
 def require_runs(runs: Sequence[int]) -> tuple[int, ...]:
-    runs = tuple(runs)
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in runs):
-        raise ValueError(f"expected runs to be a tuple of integers >= 1, got {runs!r}")
-    return runs
+    """The leading dimensions of runs."""
+    try:
+        return tuple(checks.integer("runs", n, 1) for n in runs)
+    except (TypeError, ValueError):
+        rule = "expected runs to be a tuple of integers >= 1"
+        raise ValueError(f"{rule}, got {runs!r}") from None
+
+
+def _several(a: Any) -> bool:
+    """Whether there are numbers to go through: a tensor [] is one of them."""
+    return isinstance(a, Iterable) and getattr(a, "ndim", 1) > 0
+
+
+def _require_seeds(seed: Any, number: int) -> tuple[int, ...]:
+    """A seed for each of ``number`` runs, counting up from one alone."""
+    try:
+        if _several(seed):
+            seeds = tuple(checks.integer("seed", s, 0) for s in seed)
+        else:
+            first = checks.integer("seed", seed, 0)
+            seeds = tuple(range(first, first + number))
+    except (TypeError, ValueError):
+        seeds = ()
+    if len(seeds) != number:
+        raise ValueError(f"expected seed >= 0, a number or one a run ({number}), got {seed!r}")
+    return seeds
 
 
 def _mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:

@@ -102,8 +102,7 @@ class ClassStatistics:
     def __init__(
         self, num_classes: int, dim: int, *, device: torch.device | str | None = None
     ) -> None:
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-            raise ValueError(f"expected num_classes to be an integer >= 1, got {num_classes!r}")
+        num_classes = checks.integer("num_classes", num_classes, 1)
         dim = checks.dimension(dim)
         self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
         self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)

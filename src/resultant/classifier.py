@@ -35,6 +35,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
+from resultant import _checks as checks
 from resultant._features import directions, require_device
 from resultant.classes import ClassState, ClassStatistics
 from resultant.gain import Realization, realize
@@ -53,6 +54,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
     the shares of the weight, ``n_features_in_``.
     """
 
+    temperature: Any
     estimator: str = "mle"
     device: torch.device | str | None
     classes_: np.ndarray
@@ -81,7 +83,8 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         ``reset``: a first sample, which says the number of features and the device.
         """
         rows = features(self, X, reset=reset, least=least)
-        labels = column_or_1d(as_numpy(y), warn=True)
+        require_temperatures(self.temperature, rows.dtype)
+        labels = _of_one_kind("y", column_or_1d(as_numpy(y), warn=True))
         check_consistent_length(rows, labels)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
@@ -97,11 +100,13 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         index = torch.as_tensor(np.searchsorted(known, labels), dtype=torch.int64, device=device)
         return rows.to(device), index, torch.as_tensor(weights, device=device), known
 
-    def _settle(self, statistics: ClassStatistics, classes: np.ndarray) -> Self:
+    def _settle(
+        self, statistics: ClassStatistics, classes: np.ndarray, dtype: torch.dtype = torch.float64
+    ) -> Self:
         self.classes_, self.statistics_ = classes, statistics
         self.state_ = statistics.state(self.estimator)
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
-        self._rule(torch.float64)  # refuses parameters that cannot be realized
+        self._rule(dtype)  # refuses parameters that cannot be realized
         return self
 
     @property
@@ -165,12 +170,14 @@ class _Incremental(DirectionClassifier):
         """Fit to rows ``X`` [N, p], labels ``y`` [N] and weights [N] >= 0 (one each)."""
         rows, index, weights, classes = self._sample(X, y, sample_weight)
         empty = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
-        return self._settle(add_rows(empty, rows, index, weights), classes)
+        return self._settle(add_rows(empty, rows, index, weights), classes, rows.dtype)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those seen before. All ``classes`` are named at the first call."""
         first = not hasattr(self, "statistics_")
-        named = None if classes is None else unique_labels(as_numpy(classes))
+        named = None
+        if classes is not None:
+            named = unique_labels(_of_one_kind("classes", np.asarray(as_numpy(classes))))
         known = named if first else self.classes_
         if known is None:
             raise ValueError("expected classes at the first call of partial_fit, got None")
@@ -182,7 +189,7 @@ class _Incremental(DirectionClassifier):
             before = ClassStatistics(len(known), rows.shape[1], device=rows.device)
         else:
             before = self.statistics_.to(rows.device)
-        return self._settle(add_rows(before, rows, index, weights), known)
+        return self._settle(add_rows(before, rows, index, weights), known, rows.dtype)
 
 
 class VMFScores(DirectionClassifier):
@@ -195,6 +202,7 @@ class VMFScores(DirectionClassifier):
     def _rule(self, dtype: torch.dtype) -> Realization:
         chosen = self._chosen()
         prior = finite_number("prior", chosen["prior"])
+        require_temperatures(chosen["temperature"], dtype)
         return realize(
             self._present_state(),
             chosen["temperature"],
@@ -229,7 +237,7 @@ class VMFClassifier(VMFScores, _Incremental):
     The score of class c is that of `resultant.gain.class_scores`, plus
     :math:`\gamma\log\pi_c` with the share :math:`\pi_c` of the class in the sample.
 
-    - ``temperature`` > 0: tau of the score;
+    - ``temperature``: tau of the score, at least 7.6e-6 for rows in float32, 1.4e-14 in float64;
     - ``realization``: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``;
     - ``beta``: 0 equalizes the gains, 1 keeps them (eq:target-gain);
     - ``estimator`` of kappa: ``mle``, ``proco`` or ``banerjee``;
@@ -278,14 +286,10 @@ class CosinePrototypeClassifier(_Incremental):
         self.device = device
 
     def _rule(self, dtype: torch.dtype) -> Realization:
-        prior, tau = (
-            finite_number("prior", self.prior),
-            finite_number("temperature", self.temperature),
-        )
-        if tau <= 0:
-            raise ValueError(f"expected temperature > 0, got {tau:g}")
+        prior = finite_number("prior", self.prior)
+        require_temperatures(self.temperature, dtype)
         state = self._present_state().to(dtype=dtype)
-        slope = torch.full_like(state.kappa[0], 1 / tau)
+        slope = torch.full_like(state.kappa[0], 1 / float(self.temperature))
         shift = (prior * self._log_prior()).to(dtype) if prior else None
         return Realization(state.mu, state.kappa, None, slope, shift)
 
@@ -366,6 +370,24 @@ def _weights(sample_weight: Any, length: int) -> np.ndarray:
     if not weights.any():
         raise ValueError("expected a sample_weight above zero, got all of them zero")
     return weights
+
+
+def require_temperatures(given: Any, dtype: torch.dtype) -> None:
+    """Raise unless a ``temperature``, or each of several, is one for scores in ``dtype``."""
+    several = isinstance(given, list | tuple) or getattr(given, "ndim", 0) > 0
+    for tau in given if several else (given,):
+        number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
+        checks.temperature("temperature", number, dtype)
+
+
+def _of_one_kind(name: str, labels: np.ndarray) -> np.ndarray:
+    """Labels that can be sorted: raises where there are strings and others."""
+    strings = [isinstance(a, str) for a in labels] if labels.dtype.kind == "O" else []
+    if any(strings) and not all(strings):
+        i = strings.index(False)
+        rule = f"expected {name} to be all strings, or all integers"
+        raise ValueError(f"{rule}, got {labels[i]!r} at index {i}")
+    return labels
 
 
 def finite_number(name: str, value: Any) -> float:

@@ -113,8 +113,7 @@ def fold_statistics(
     validate_args: bool | None = None,
 ) -> list[ClassStatistics]:
     """The statistics of each fold of a sample ``z`` [N, p], ``y`` [N], ``fold`` [N] int64."""
-    if isinstance(num_folds, bool) or not isinstance(num_folds, int) or num_folds < 2:
-        raise ValueError(f"expected num_folds to be an integer >= 2, got {num_folds!r}")
+    num_folds = checks.integer("num_folds", num_folds, 2)
     if not isinstance(z, Tensor) or z.dim() != 2:
         raise ValueError(f"expected z [N, p], got {shape_of(z)}")
     require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")

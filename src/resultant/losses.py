@@ -38,6 +38,7 @@ from resultant.gain import (
     TEMPERED,
     Gains,
     Terms,
+    comparable,
     mean_and_targets,
     terms,
 )
@@ -45,7 +46,6 @@ from resultant.score import vmf_score, vmf_score_and_slope
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
 VANISHING = 2.0**40
-
 
 # What a run's realization asks for; the two that move the temperature have that in common.
 _ROLES = {
@@ -65,7 +65,7 @@ class ProCoLoss(WideModule):
     ``beta`` (`class_scores`). The loss is the cross-entropy of
     :math:`q_c+\gamma\log\pi_c`, the mean over views and queries; :math:`\gamma` is ``prior`` and
     :math:`\pi_c` the share of ``class_counts`` [C] (equal shares if not given).
-    Call `start_epoch` before every epoch.
+    Call `start_epoch` before every epoch. ``temperature`` is at least 7.6e-6 (`class_scores`).
 
     With ``leave_out`` the query's own class is scored without the query in it: its mu, kappa and
     gain are those of the rest, while the target gain stays that of the class (sec:self-inclusion).
@@ -80,10 +80,12 @@ class ProCoLoss(WideModule):
     it changes nothing. The gradient then has no gradient.
 
     In ``eval`` mode the statistics stay as they are: a loss of held-out features leaves no trace.
+    Under ``torch.utils.checkpoint`` each step enters them twice: keep the loss outside of it.
+    Values of z and y are checked on the CPU alone, and not under ``torch.compile``.
 
     A gain or target gain that is not positive has no temperature: a class whose samples cancel has
-    the gain zero. On the CPU that is an error; elsewhere the scores become NaN, and `check` raises
-    the error afterwards.
+    the gain zero. Nor has a class for which it would be below those of `class_scores`. On the CPU
+    that is an error; elsewhere the scores become NaN, and `check` raises the error afterwards.
     """
 
     log_prior: Tensor
@@ -115,13 +117,12 @@ class ProCoLoss(WideModule):
         if family not in FAMILIES:
             raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
         (self.temperature,) = numbers("temperature", temperature, 1)
-        if self.temperature <= 0:
-            raise ValueError(f"expected temperature > 0, got {temperature!r}")
+        checks.temperature("temperature", self.temperature, torch.float32)
         self.family = family
         self.bank = ProCoBank(
             num_classes, dim, estimator=estimator, leave_out=leave_out, runs=runs, seed=seed
         )
-        self.runs = self.bank.runs
+        num_classes, self.runs = self.bank.num_classes, self.bank.runs
         number = math.prod(self.runs)
         names = (realization,) * number if isinstance(realization, str) else tuple(realization)
         if len(names) != number or not set(names) <= set(REALIZATIONS):
@@ -222,7 +223,7 @@ class ProCoLoss(WideModule):
         gains = self._gains(kappa)
         scores = self._score(rho, kappa, gains)
         if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
-            self._note(gains)
+            self._note(z.dtype, gains)
             return scores
         at = labels.unsqueeze(-1)
         rho = (z * snapshot.own_mu).sum(-1, keepdim=True).movedim(-2, 0)
@@ -231,7 +232,7 @@ class ProCoLoss(WideModule):
         if gains is not None:
             target = gains.target.expand(len(at), *gains.target.shape).gather(-1, at)
             rest = Gains(self._gain(kappa), gains.mean, target)
-        self._note(gains, rest, labels)
+        self._note(z.dtype, gains, rest, labels)
         return scores.scatter(-1, at, self._score(rho, kappa, rest))
 
     def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
@@ -259,19 +260,30 @@ class ProCoLoss(WideModule):
 
     @torch.no_grad()
     def _note(
-        self, gains: Gains | None, rest: Gains | None = None, labels: Tensor | None = None
+        self,
+        dtype: torch.dtype,
+        gains: Gains | None,
+        rest: Gains | None = None,
+        labels: Tensor | None = None,
     ) -> None:
         """Keep the least of the gains and targets [V, *runs, C], also of the gains
         [N, V, *runs, 1] of own classes without their queries, and look at it on the CPU."""
         if gains is None or self._taken("tempered") is False:
             return
-        least = torch.minimum(gains.g, gains.target).amin(0)
+        least = self._least(gains, dtype).amin(0)
         if rest is not None and labels is not None:
-            own, at = (a.movedim(0, -1) for a in (rest.g.squeeze(-1).amin(1), labels[:, 0]))
+            gain = self._least(rest, dtype).squeeze(-1).amin(1)
+            own, at = (a.movedim(0, -1) for a in (gain, labels[:, 0]))
             least.scatter_reduce_(-1, at, own, "amin")
         if checks.wanted(None, least):
             self._require_positive(least)
         torch.fmin(self.least_target, least, out=self.least_target)
+
+    def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
+        """The lesser of gain and target, not positive where there is no class temperature."""
+        least = torch.minimum(gains.g, gains.target)
+        known = comparable(self.temperature * (gains.g / gains.target), dtype)
+        return torch.where(known, least, least.clamp_max(0.0))
 
     @torch.no_grad()
     def _terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
@@ -312,9 +324,9 @@ class ProCoLoss(WideModule):
             for *run, c in bad.nonzero()[:NAMED].tolist()
         ]
         more = ", ..." if int(bad.sum()) > NAMED else ""
-        rule = f"expected target gains > 0 and gains > 0 for class temperatures ({self.family})"
+        rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
-        raise ValueError(f"{rule}, got {got}")
+        raise ValueError(f"{rule} ({self.family}), got {got}")
 
 
 class LogitAdjustedCrossEntropy(WideModule):
@@ -350,6 +362,7 @@ class LogitAdjustedCrossEntropy(WideModule):
         ):
             rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
             raise ValueError(f"{rule}, got {shape_of(logits)}")
+        checks.tensors(logits=logits)
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
         require_counted(y, self.log_prior)
         with torch.autocast(logits.device.type, enabled=False):

@@ -47,8 +47,7 @@ def select_pairs(
     C = state.num_classes
     if not isinstance(groups, Tensor) or groups.shape != (C,):
         raise ValueError(f"expected groups [{C}], one a class, got {shape_of(groups)}")
-    if isinstance(per_type, bool) or not isinstance(per_type, int) or per_type < 1:
-        raise ValueError(f"expected per_type to be an integer >= 1, got {per_type!r}")
+    per_type = checks.integer("per_type", per_type, 1)
     groups = groups.cpu()
     checks.within("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
     mu = normalized(state.mu)

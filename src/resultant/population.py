@@ -275,8 +275,7 @@ class BinaryModel:
         """Draws of n'Z and of e'Z, where e is across n in the plane of the mean directions."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise ValueError(f"expected samples to be an integer >= 1, got {samples!r}")
+        samples = checks.integer("samples", samples, 1)
         kappa, beta, alpha = (
             getattr(pair, label) for pair in (self.concentrations(p), self.beta, self.alpha)
         )

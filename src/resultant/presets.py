@@ -42,8 +42,8 @@ STACK = 12
 RESULTS = Path("results")
 # Processes that read image files.
 WORKERS = 8
-# Scores in float32 are made for temperatures from here on.
-LEAST_TEMPERATURE = 1e-8
+# Scores in float32 can be compared at temperatures from here on (`resultant.class_scores`).
+LEAST_TEMPERATURE = 2.0**-17
 # Seeds stay below: a generator takes 64 bits, and an epoch is mixed in.
 SEEDS = 2**32
 

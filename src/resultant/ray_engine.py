@@ -129,7 +129,7 @@ def fit_space(
     Every class has a training row (`FeatureStore.without_gaps`). The rows stay where they are:
     ``train`` and ``test`` of the space know those that `answer` has fetched.
     """
-    require_temperature(tau, 1, torch.device("cpu"), True)
+    require_temperature(tau, 1, torch.device("cpu"), True, dtype=dtype)
     (train, labels), (held, asked) = (
         (store._rows(f"{split}/{feature}"), store[f"{split}/labels"]) for split in ("train", test)
     )

@@ -127,9 +127,14 @@ class _UnitVector(constraints.Constraint):
         return norm - 1, rounding + 2 * torch.finfo(x.dtype).eps
 
     def require(self, name: str, x: Tensor) -> None:
-        excess, tolerance = self.excess(x)
+        self.refuse(name, *self.excess(x))
+
+    def refuse(self, name: str, excess: Tensor, tolerance: float) -> None:
+        """Raise unless an `excess` is within its tolerance."""
         rule = f"within {tolerance:.1e} of zero"
-        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule)
+        # What was of unit length in half precision no longer is in float32.
+        remedy = "normalize after casting to float32"
+        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy)
 
 
 unit_vector = _UnitVector()

@@ -20,10 +20,11 @@ class GainDistribution(Result):
     r"""The gains :math:`g_c=A_c/\tau_0` ``gain`` [C] of all classes, equally weighted.
 
     ``resultant``, ``kappa`` and ``count`` [C] beside them, ``group`` [C] an index of head, medium
-    and tail. ``spread`` is the standard deviation over the mean, ``ratio`` the largest over the
-    smallest gain (None where that is zero), ``rank_correlation`` Spearman's with the counts (None
-    where either is constant). ``groups`` are means by shot group, None for an empty one. ``capped``
-    are the classes at the largest concentration: of one sample, or of equal ones.
+    and tail (None where all classes are of one size). ``spread`` is the standard deviation over
+    the mean, ``ratio`` the largest over the smallest gain (None where that is zero),
+    ``rank_correlation`` Spearman's with the counts (None where either is constant). ``groups`` are
+    means by shot group, None for an empty one. ``capped`` are the classes at the largest
+    concentration: of one sample, or of equal ones.
 
     The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes.
     ``corrected_gain`` [C] is :math:`\sqrt{\max(U_c,0)}/\tau_0` instead, :math:`U_c` the unbiased
@@ -36,7 +37,7 @@ class GainDistribution(Result):
     resultant: Tensor
     kappa: Tensor
     count: Tensor
-    group: Tensor
+    group: Tensor | None
     mean: float
     standard_deviation: float
     minimum: float
@@ -62,7 +63,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
         resultant=state.resultant,
         kappa=state.kappa,
         count=space.counts,
-        group=space.groups,
+        group=space.groups if space.group_names else None,
         mean=float(g.mean()),
         standard_deviation=float(g.std(correction=0)),
         minimum=low,

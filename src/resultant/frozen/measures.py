@@ -53,8 +53,9 @@ class PairedGain(NamedTuple):
 def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
     """What ``after`` [N] bool, right or wrong, gains over ``before`` [N].
 
-    The interval is normal, from the variance of the paired differences; the p-value is of the
-    exact two-sided McNemar test on the queries that only one of them gets right.
+    The interval is normal, from the variance of the paired differences, as far as differences go,
+    in [-1, 1]; the p-value is of the exact two-sided McNemar test on the queries that only one of
+    them gets right.
     """
     from scipy.stats import binomtest
 
@@ -63,7 +64,8 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
     gain = (better - worse) / n
     reach = NORMAL * math.sqrt(max(0.0, (better + worse) / n - gain * gain) / n)
     p = binomtest(better, better + worse).pvalue if better + worse else 1.0
-    return PairedGain(gain, gain - reach, gain + reach, float(p), better, worse)
+    low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
+    return PairedGain(gain, low, high, float(p), better, worse)
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:

@@ -88,7 +88,8 @@ def recommend(
     """The realization and beta to use at the prior of ``gamma``, with up to ``classes`` of the
     classes that gain and lose most.
 
-    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`.
+    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`. A
+    policy of which a cross-entropy is not finite is no candidate; of native it leaves no answer.
     """
     policies = grid_policies(betas, (gamma,))
     if decisions is None:
@@ -99,6 +100,10 @@ def recommend(
     order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
     choose, judge = order[: N // 2], order[N // 2 :]
     native = Policy("native", gamma=gamma).canonical
+    lost = int((~decisions.nll[native].isfinite()).sum())
+    if lost:
+        got = f"{lost} of {N} that are not"
+        raise UnansweredError(f"expected finite cross-entropies of native scores, got {got}")
     best = _best(decisions, policies, choose)
     before, after = decisions.right(native), decisions.right(best)
     found = paired_gain(before[judge], after[judge])
@@ -130,6 +135,7 @@ def _best(decisions: Decisions, policies: tuple[Policy, ...], rows: Tensor) -> P
     able = [policy for policy in policies if policy in decisions.prediction]
     # At beta = 1 all are native.
     able = [p for p in able if p.realization in FIXED or p.beta != 1]
+    able = [p for p in able if decisions.nll[p].isfinite().all()]
     able.sort(key=lambda p: PREFERENCE.index(p.realization))
     return max(able, key=lambda p: int(decisions.right(p)[rows].sum()))
 

@@ -31,7 +31,7 @@ from resultant.frozen.result import Result
 from resultant.frozen.rows import split
 from resultant.gain import angular_gain, target_temperature
 from resultant.pair_selection import SelectedPairs
-from resultant.shots import GROUPS, shot_groups
+from resultant.shots import GROUPS, one_size, shot_groups
 
 # Bytes of rows in float64, and of cosines of queries, at a time on the CPU. The former stay in a
 # cache.
@@ -63,7 +63,7 @@ class Vectors(Protocol):
 @dataclass(frozen=True, eq=False)
 class SpaceSummary(Result):
     """What a space is made of: rows for fitting, for calibration and held out, classes by shot
-    group, classes of one training row (their kappa is the cap)."""
+    group (none if all are of one size), classes of one training row (their kappa is the cap)."""
 
     name: str
     num_classes: int
@@ -156,7 +156,7 @@ class FrozenSpace:
             raise ValueError(f"expected train and test of one dimension, got {got}")
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
-        require_temperature(tau, 1, labels.device, True)
+        require_temperature(tau, 1, labels.device, True, dtype=dtype)
         device = require_device(device)
         C = num_classes if num_classes is not None else int(labels.max()) + 1
         require_labels(labels, len(train), C, labels.device, True, name="labels")
@@ -265,11 +265,17 @@ class FrozenSpace:
         """The calibration rows of ``train``, [K] int64, or None without a split."""
         return None if self.fitting is None else (~self.fitting).nonzero().squeeze(1)
 
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Those of the ``groups``; none where all classes are of one size."""
+        return () if one_size(self.counts) else GROUPS
+
     def group_means(self, values: Tensor) -> dict[str, float | None]:
-        """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left."""
+        """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left; none
+        where all classes are of one size."""
         found: dict[str, float | None] = {}
         values = values.cpu().double()
-        for g, name in enumerate(GROUPS):
+        for g, name in enumerate(self.group_names):
             mean = float(values[self.groups == g].nanmean())
             found[name] = None if math.isnan(mean) else mean
         return found
@@ -303,13 +309,13 @@ class FrozenSpace:
         return SpaceSummary(
             *(self.name, self.num_classes, self.dim, len(self.train) - held, held, len(self.test)),
             *(self.tau, self.estimator),
-            {name: int((self.groups == g).sum()) for g, name in enumerate(GROUPS)},
+            {name: int((self.groups == g).sum()) for g, name in enumerate(self.group_names)},
             tuple((self.state.count == 1).nonzero().squeeze(1).tolist()),
         )
 
     def untempered(self, beta: float) -> tuple[int, ...]:
-        """The classes without a temperature at beta: resultant or target gain not positive."""
-        star = target_temperature(self.state, self.tau, beta, validate_args=False)
+        """The classes without a temperature at beta (`resultant.target_temperature`)."""
+        star = target_temperature(self.state, self.tau, beta, dtype=self.dtype, validate_args=False)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:
