@@ -1,5 +1,5 @@
 """Where two classes meet: scores of a loose and a tight class along the arc between their
-directions, native and at a shared gain, and the boundary that moves with it. A second."""
+directions, native and at a shared gain, and the boundary that moves with it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """One temperature, a hundred angular scales: the gain of every class of real features, beside its
-number of training rows, plain and without what few rows add to it. Two seconds."""
+number of training rows, plain and without what few rows add to it."""
 
 from __future__ import annotations
 

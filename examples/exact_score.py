@@ -1,169 +1,133 @@
-"""The exact score beside its peers, and why one temperature is not one angular scale.
-
-Prints the errors of q against Arb at a few telling points and draws two panels into out/:
-the error of q along kappa at p = 1024, and the angular gain g = A/tau along kappa/p.
-About ten seconds.
-"""
+"""The exact score beside other ways to compute it, held against mpmath: the errors of q at a few
+telling points and along kappa at p = 1024, and the angular gain g = A/tau along kappa/p."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the peers live in benchmarks/
-
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
+import mpmath
 import numpy as np
+import torch
 from matplotlib.axes import Axes
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from scipy import special
 
-from benchmarks import accuracy, peers
-from benchmarks.accuracy import arb
-from resultant import bessel_ratio
+from resultant import bessel_ratio, vmf_score
+from resultant.figures import BLUE, ORANGE, RED, SKY, legend_below, panels, save, style
 
 TAU = 0.1
 RHO = (-0.9, -0.4, 0.3, 0.8, 1.0)
-PICTURE_P = 1024
-
 # p and kappa: kappa far above p, near it, where I_nu underflows, and an odd dimension.
 POINTS = [(128, 2000.0), (1024, 500.0), (2048, 409.6), (127, 200.0)]
-
 # A quarter of the spacing of float64: no error to be drawn is below it but zero.
 FLOOR = 2.0**-54
 
-COLOURS = {
-    "resultant, float64": "#1b4f9c",
-    "resultant, float32": "#58a6e8",
-    "scipy ive": "#e08214",
-    "ProCo recurrence": "#b2182b",
+# q of cosines and kappas in a dimension.
+Score = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+
+
+def true_score(rho: float, kappa: float, p: int) -> tuple[float, float]:
+    """q(rho), and rho times its slope, of 40 digits."""
+    with mpmath.workdps(40):
+        nu, t = mpmath.mpf(p) / 2 - 1, 1 / mpmath.mpf(TAU)
+        kt = mpmath.sqrt(kappa**2 + 2 * kappa * t * rho + t**2)
+        low, tilted = (mpmath.besseli(nu, x) for x in (kappa, kt))
+        ratio = mpmath.besseli(nu + 1, kt) / tilted
+        q = mpmath.log(tilted / low) - nu * mpmath.log(kt / kappa)
+        return float(q), float(rho * ratio * kappa * t / kt)
+
+
+def ours(dtype: torch.dtype) -> Score:
+    def score(rho: np.ndarray, kappa: np.ndarray, p: int) -> np.ndarray:
+        r, k = (torch.from_numpy(a).to(dtype) for a in (rho, kappa))
+        return vmf_score(r, k, TAU, p).double().numpy()
+
+    return score
+
+
+def subtracted(phi: Callable[[float, np.ndarray], np.ndarray]) -> Score:
+    """phi(kt) - phi(kappa) with phi(x) = log I_nu(x) - nu log x, two large values."""
+
+    def score(rho: np.ndarray, kappa: np.ndarray, p: int) -> np.ndarray:
+        kt = np.sqrt(kappa**2 + 2 * kappa * rho / TAU + 1 / TAU**2)
+        with np.errstate(all="ignore"):
+            return phi(p / 2 - 1, kt) - phi(p / 2 - 1, kappa)
+
+    return score
+
+
+def scipy_phi(nu: float, x: np.ndarray) -> np.ndarray:
+    return np.log(special.ive(nu, x)) + x - nu * np.log(x)
+
+
+def recurrence_phi(nu: float, x: np.ndarray) -> np.ndarray:
+    """As ProCo does it: from twice the order, truncated to an integer, down to I_0; nu log x in
+    float32. For x far above the order that start is too low."""
+    order, single = int(nu), x.astype(np.float32)
+    x = single.astype(np.float64)
+    high, low, shift, found = np.zeros_like(x), np.ones_like(x), np.zeros_like(x), x
+    for i in range(2 * order, 0, -1):
+        if i == order:
+            found = np.log(low) + shift
+        high, low = low, high + 2 * i / x * low
+        shift += np.log(low)
+        high, low = high / low, np.ones_like(low)
+    value = np.log(special.i0e(x)) - shift + found
+    return value + single - np.float32(nu) * np.log(single)
+
+
+SCORES: dict[str, tuple[Score, str]] = {
+    "resultant, float64": (ours(torch.float64), BLUE),
+    "resultant, float32": (ours(torch.float32), SKY),
+    "scipy ive": (subtracted(scipy_phi), ORANGE),
+    "ProCo recurrence": (subtracted(recurrence_phi), RED),
 }
 
 
 def errors(p: int, kappa: np.ndarray) -> dict[str, np.ndarray]:
     """For each method, its largest error over RHO at every kappa, nan where q is not finite."""
-    rho, k = (accuracy.single(a.ravel()) for a in np.meshgrid(RHO, kappa))
-    tau = accuracy.single(np.full_like(k, TAU))
-    truth = np.array([arb.score(*x, p)[:2] for x in zip(rho, k, tau, strict=True)])
-    scale = np.maximum(abs(truth[:, 0]), abs(rho * truth[:, 1]))
+    # float32 holds these points, so that one truth serves all.
+    rho, k = (a.ravel().astype(np.float32).astype(float) for a in np.meshgrid(RHO, kappa))
+    q, product = np.array([true_score(*x, p) for x in zip(rho, k, strict=True)]).T
+    scale = np.maximum(abs(q), abs(product))
     found = {}
-    for name, score in peers.scores().items():
-        error = abs(score(rho, k, tau, p) - truth[:, 0]) / scale
+    for name, (score, _) in SCORES.items():
+        error = abs(score(rho, k, p) - q) / scale
         error[~np.isfinite(error)] = np.nan
         found[name] = error.reshape(len(kappa), len(RHO)).max(axis=1)
     return found
 
 
-def coloured(error: float) -> Text:
-    if np.isnan(error):
-        return Text("nan", style="bold red")
-    style = "green" if error < 1e-14 else "cyan" if error < 1e-6 else "red"
-    return Text(f"{error:.0e}", style=style)
-
-
-def print_table(console: Console) -> list[dict[str, object]]:
-    names = list(peers.scores())
-    title = f"Error of q relative to its size, tau = {TAU}, worst of {len(RHO)} cosines"
-    table = Table(title=title, box=SIMPLE)
-    for head in ("p", "kappa"):
-        table.add_column(head, justify="right")
-    for name in names:
-        table.add_column("\n".join(name.replace(",", "").split(" ", 1)), justify="right")
-    rows = []
-    for p, kappa in POINTS:
-        found = {name: float(e[0]) for name, e in errors(p, np.array([kappa])).items()}
-        table.add_row(str(p), f"{kappa:g}", *(coloured(found[n]) for n in names))
-        rows.append({"p": p, "kappa": kappa, "error": found})
-    console.print(table)
-    return rows
-
-
-def draw_errors(axes: Axes) -> dict[str, list[float]]:
+def draw_errors(ax: Axes) -> None:
     kappa = np.geomspace(10, 1e5, 49)
-    found = errors(PICTURE_P, kappa)
-    for name, colour in COLOURS.items():
-        error = np.maximum(found[name], FLOOR)
-        axes.loglog(kappa, error, color=colour, lw=2)
+    for name, error in errors(1024, kappa).items():
+        ax.loglog(kappa, np.maximum(error, FLOOR), color=SCORES[name][1], label=name)
         lost = np.isnan(error)
-        if lost.any():
-            top = np.full(lost.sum(), 0.25)
-            axes.loglog(kappa[lost], top, "x", color=colour, ms=5, mew=1.5)
-            x = kappa[lost][-1] * 1.25
-            axes.text(x, 0.25, "scipy: not finite", color=colour, va="center", fontsize=9)
-    for name, place in {
-        "ProCo recurrence": (1.3e2, 6e-3),
-        "resultant, float32": (1.3e2, 9e-7),
-        "scipy ive": (3e2, 2e-11),
-        "resultant, float64": (1.3e2, 3e-15),
-    }.items():
-        label = f"{name}, two values subtracted" if name == "scipy ive" else name
-        axes.text(*place, label, color=COLOURS[name], fontsize=10)
-    axes.set(
-        xlabel=r"concentration $\kappa$",
-        ylabel=r"error of $q$, relative",
-        title=rf"The score in dimension {PICTURE_P}, $\tau$ = {TAU}",
-        ylim=(1e-17, 1),
-        xlim=(8, 1e5),
-    )
-    axes.grid(alpha=0.25, lw=0.6)
-    return {"kappa": kappa.tolist(), **{name: found[name].tolist() for name in COLOURS}}
+        ax.loglog(kappa[lost], np.full(lost.sum(), 0.25), "x", color=SCORES[name][1])
+    ax.set(xlabel="concentration kappa (crosses: not finite)", ylabel="error of q, relative")
+    ax.set(title=f"The score in dimension 1024, tau = {TAU}", ylim=(1e-17, 1))
 
 
-def gain(p: int, kappa: np.ndarray) -> np.ndarray:
-    return peers.ours_ratio(bessel_ratio(0.0, 0.0).dtype)(p, kappa) / TAU
-
-
-def draw_gain(axes: Axes) -> dict[str, list[float]]:
-    share = np.geomspace(1e-2, 300, 201)
-    found = {}
-    # The widest first: the curves all but coincide.
-    styles = {2048: ("#b9d3ee", 5, "-"), 128: ("#1b4f9c", 1.8, "-"), 8: ("#1b4f9c", 1.5, ":")}
-    for p, (colour, width, line) in styles.items():
-        g = gain(p, share * p)
-        axes.semilogx(share, g, line, color=colour, lw=width, label=f"p = {p}")
-        found[f"p = {p}"] = g.tolist()
-    axes.axhline(1 / TAU, color="0.4", ls="--", lw=1.2)
-    axes.text(1.2e-2, 1 / TAU + 0.15, r"$1/\tau$", color="0.3", fontsize=10)
-    for part, name in ((0.1, "a loose class"), (1.0, "one in between"), (10.0, "a tight class")):
-        (g,) = gain(128, np.array([part * 128]))
-        axes.plot(part, g, "o", color="#b2182b", ms=7, zorder=5)
-        text = f"{name}\n" + rf"$\kappa$ = {part * 128:g}, $g$ = {g:.1f}"
-        axes.text(part * 1.45, g - 0.45, text, fontsize=10, color="#b2182b", va="center")
-    axes.set(
-        xlabel=r"$\kappa / p$",
-        ylabel=r"angular gain $g = A_p(\kappa) / \tau$",
-        title=rf"One temperature, $\tau$ = {TAU}, and many angular gains",
-        ylim=(0, 11),
-        xlim=(1e-2, 300),
-    )
-    axes.legend(loc="upper left", bbox_to_anchor=(0.02, 0.88), frameon=False, handlelength=2.5)
-    axes.grid(alpha=0.25, lw=0.6)
-    return {"kappa over p": share.tolist(), **found}
+def draw_gain(ax: Axes) -> None:
+    share = torch.logspace(-2, 2.5, 201, dtype=torch.float64)
+    for p, line in ((2048, "-"), (128, "--"), (8, ":")):
+        ax.semilogx(share, bessel_ratio(p / 2 - 1, share * p) / TAU, line, label=f"p = {p}")
+    ax.axhline(1 / TAU, color="0.5", lw=1)
+    ax.set(xlabel="kappa / p", ylabel="angular gain g", title="One temperature, many gains")
+    ax.legend()
 
 
 def main() -> None:
-    console = Console()
-    rows = print_table(console)
-    with console.status("drawing"):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
-        data = {"points": rows, "errors": draw_errors(left), "gain": draw_gain(right)}
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
-        out = ROOT / "out"
-        out.mkdir(exist_ok=True)
-        for kind in ("svg", "png"):
-            figure.savefig(out / f"exact_score.{kind}", dpi=160)
-        (out / "exact_score.json").write_text(json.dumps(data, indent=1) + "\n")
-    console.print("The same as numbers: out/exact_score.json")
-    console.print("The picture: out/exact_score.png")
+    print(f"error of q relative to its size, tau = {TAU}, worst of {len(RHO)} cosines")
+    print(f"{'p':>5} {'kappa':>6}", *(f"{name:>18}" for name in SCORES))
+    for p, kappa in POINTS:
+        found = errors(p, np.array([kappa]))
+        print(f"{p:>5} {kappa:>6g}", *(f"{error[0]:>18.0e}" for error in found.values()))
+    with style():
+        figure, (left, right) = panels(2, width=4.6, height=3.6)
+        draw_errors(left)
+        draw_gain(right)
+        legend_below(figure, left, columns=4)
+        print(*save(figure, "out/examples/exact_score"), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Features of your own, here handwritten digits cut to a long tail: the accuracy of the exact rule
-over the strength beta of the edit, and of cosine prototypes. Three seconds."""
+over the strength beta of the edit, and of cosine prototypes."""
 
 from __future__ import annotations
 

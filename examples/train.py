@@ -1,5 +1,5 @@
 """A training loop: the contrastive loss on a toy problem of three classes in a long tail, native
-and Pure Angular, and the gain that every class comes to have. Five seconds."""
+and Pure Angular, and the gain that every class comes to have."""
 
 from __future__ import annotations
 

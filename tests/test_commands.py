@@ -89,8 +89,8 @@ def test_train_again_replaces_and_continues(
     call = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
     call += ["--data", str(root), "--out", str(tmp_path), "--no-evaluate"]
     assert train(*call, "--gradient-epochs", "1") == 0
-    shown = capsys.readouterr().out
-    assert "epoch 1/1" not in shown and "angular-beta0-seed0" in shown
+    shown = capsys.readouterr()
+    assert "epoch 1/1" not in shown.err and "angular-beta0-seed0" in shown.out
     runs = [record["run"] for record in records(tmp_path)]
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other
@@ -108,14 +108,18 @@ def test_train_tells_and_shows(
     """The data set is found by the variable; lines and a table come out."""
     monkeypatch.setenv(options.VARIABLE, str(root))
     assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
-    first, *lines = capsys.readouterr().out.splitlines()
+    # How far it is, apart from what it comes to.
+    shown = capsys.readouterr()
+    first, *lines = shown.err.splitlines()
     assert first == "cifar10, 1 run: 33 images, 2 views, 2 epochs on cpu"
     (record,) = records(tmp_path)
     assert (record["seed"], record["train_images"]) == (3, 33)
     last = f"cifar10, 1 run: epoch 2/2, loss {record['last']['loss']:.4f}, "
     assert lines[0].startswith("cifar10, 1 run: epoch 1/2, loss ")
     assert lines[1].startswith(last) and lines[1].endswith(" views/s, 0:00:00 left")
-    assert "accuracy in percent" in lines[2] and "native-seed3" in "".join(lines)
+    assert len(lines) == 2
+    title, *table = shown.out.splitlines()
+    assert "accuracy in percent" in title and "native-seed3" in "".join(table)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,10 @@ def test_train_tells_and_shows(
         (["--seeds"], "expected one or more values of seeds, got none"),
         (["--gradient-epochs", "201"], "expected gradient epochs in [1, 200], got 201"),
         (["--imbalance", "0.5"], "expected imbalance >= 1, got 0.5"),
-        (["--batch-size", "99"], "expected at least a batch of 99, got 33 images"),
+        (
+            ["--batch-size", "99"],
+            "expected --batch-size of 33 or less, the number of training images",
+        ),
         (["--dataset", "imagenet-lt"], "expected resnet32 for CIFAR and a larger architecture"),
         (["--clip", "1"], "expected clip > 0 and finite, and None for CIFAR"),
         (["--realization", "exact"], "invalid choice"),
@@ -147,7 +154,7 @@ def test_train_refuses_before_any_work(
     # Tyro frames and folds what it says of arguments.
     told = " ".join(told.replace("│", " ").split())
     assert message in told
-    assert not out.exists()
+    assert not out.exists() and "images, 2 views" not in told
 
 
 @pytest.mark.parametrize("words", [["--subset", "3"], ["--imbalance", "10.0"]])
@@ -187,8 +194,12 @@ def test_train_listed_images(
     call = ["train", "imagenet-lt", *listed_options(epochs=1), "--device", "cpu", "--workers", "0"]
     call += ["--images", str(tmp_path / "images"), "--out", str(out), "--seeds", "1", "2"]
     assert cli.main([*call, "--lists", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
-    shown = capsys.readouterr().out
-    assert shown.count("epoch 1/1") == 2 and "head / medium / tail" in shown
+    shown = capsys.readouterr()
+    assert shown.err.count("epoch 1/1") == 2 and "head / medium / tail" in shown.out
+    many = ["--lists", str(tmp_path), "--data", str(tmp_path), "--batch-size", "999"]
+    assert cli.main([*call, *many]) == 2
+    told = capsys.readouterr().err
+    assert f"expected --batch-size of {sum(SIZES['train'])} or less, the number of" in told
     names = ["native-seed1", "native-seed2"]
     assert [record["run"] for record in records(out)] == names
     for name in names:
@@ -232,7 +243,7 @@ def test_listed_runs_are_recorded_one_by_one(
 
     monkeypatch.setattr(commands, "train_images", train_images)
     monkeypatch.setattr(commands, "base_records", base_records)
-    monkeypatch.setattr(commands, "load_images", lambda *_: SimpleNamespace(train=[]))
+    monkeypatch.setattr(commands, "load_images", lambda *_: SimpleNamespace(train=range(256)))
     call = options.Train(preset("imagenet-lt"), data=tmp_path, out=tmp_path / "out", device="cpu")
     with pytest.raises(ValueError, match="expected a finite loss"):
         commands.train(replace(call, seeds=(4, 5, 6)))
@@ -265,10 +276,16 @@ def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Sh
     assert json.loads(out.read_text())["accuracy"] == pytest.approx(found, abs=0.051)
 
 
-def test_extract_and_probe_refuse(tmp_path: Path, root: Path, capsys: Shown) -> None:
-    words = ["--out", str(tmp_path / "x.safetensors"), "--data", str(root)]
-    assert cli.main(["extract", str(tmp_path / "none"), *words]) == 2
-    assert f"no file at {tmp_path / 'none'}" in capsys.readouterr().err
+def test_extract_and_probe_refuse(
+    tmp_path: Path, root: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(options.VARIABLE, raising=False)
+    words = ["--out", str(tmp_path / "x.safetensors")]
+    # The network first, and then what it is asked about.
+    for data in ([], ["--data", str(root)], ["--data", str(tmp_path / "nowhere")]):
+        assert cli.main(["extract", str(tmp_path / "none"), *words, *data]) == 2
+        assert f"no file at {tmp_path / 'none'}" in capsys.readouterr().err
     path = tmp_path / "a.safetensors"
     write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
     assert cli.main(["probe", str(path)]) == 2

@@ -319,6 +319,18 @@ def test_other_classes_are_not_compared(
     assert f"expected the same classes in both, but {told}" in capsys.readouterr().err
     # Names and numbers may be of the same.
     assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
+    # Unless the labels were words, and their numbers are but their order.
+    words = {n: np.array(list("fedcba"))[a] for n, a in arrays.items() if n.endswith("labels")}
+    plain = {n: a.numpy() for n, a in arrays.items()}
+    np.savez("d.npz", allow_pickle=False, **plain | words)
+    capsys.readouterr()
+    for both in (["a.safetensors", "d.npz"], ["d.npz", "a.safetensors"]):
+        assert cli.main(["compare", *both]) == 2
+        called = {"a.safetensors": "'0'", "d.npz": "'a'"}
+        told = " and ".join(f"{called[name]} in {name}" for name in both)
+        assert f"but class 0 is called {told}\n" in capsys.readouterr().err
+    # By name, they are those of c.
+    assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
 
 
 # Which is better

@@ -177,3 +177,37 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert first.written + second.written == wanted and not second.held
     assert {name.split("/")[0] for name, _, _ in wanted} >= {"loss", "gain_mean", "kappa_max"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        (lambda whole: bytes(range(128, 256)), 1),
+        (lambda whole: b"\xff\n" + whole, 1),
+        (lambda whole: whole.replace(b'"epoch": 1,', b'"epoch": 1', 1), 1),
+        (lambda whole: whole.replace(b"{", b"[", 2), 1),
+        (lambda whole: whole + b"\0" * 40, 3),
+        (lambda whole: b"1\n" + whole, 1),
+    ],
+)
+def test_damaged_metrics_are_told(
+    damage: Callable[[bytes], bytes], line: int, tmp_path: Path
+) -> None:
+    """The file, the line, what was expected and what can be done; the file stays as it is."""
+    job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1)
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, watch=stop)
+    path = tmp_path / "metrics.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}, got"
+    with pytest.raises(ValueError, match=rule + ".*; put the file back, or start afresh in"):
+        train_cifar(job, DATA)
+    assert path.read_bytes() == damage(whole)
+    path.write_bytes(whole + whole[:20])
+    train_cifar(job, DATA)
+    assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from resultant._checks import DivergedError
 from resultant.paper import run
 from resultant.paper.plan import Plan, PlannedJob, missing
 from resultant.paper.records import Records
@@ -69,7 +70,7 @@ def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.M
     def diverging(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
         parts.append([r.seed for r in job.runs])
         if runs[1] in job.runs:
-            raise ValueError(f"expected a finite loss ({run.LOWER}), got nan of {runs[1].name}")
+            raise DivergedError(f"expected a finite loss, got nan of {runs[1].name}")
         return real(job, *args, **options)
 
     monkeypatch.setattr(run, "run_job", diverging)

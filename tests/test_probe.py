@@ -168,10 +168,13 @@ def test_groups() -> None:
     assert ranked["head"].nonzero().flatten().tolist() == [1, 4, 5]
     assert ranked["medium"].nonzero().flatten().tolist() == [2, 6, 7, 8]
     assert ranked["tail"].nonzero().flatten().tolist() == [0, 3, 9]
-    assert (
-        linear_probes([torch.eye(2)], torch.arange(2), [torch.eye(2)], torch.arange(2), 2).groups
-        is None
-    )
+    one, y = [torch.eye(2)], torch.arange(2)
+    # Without counts, and where these are all the same: labels are no order of classes.
+    for same in (None, [7, 7]):
+        assert linear_probes(one, y, one, y, 2, counts=same).groups is None
+    assert group_masks([30] * 10) == {}
+    with pytest.raises(ValueError, match=r"expected counts \[2\], got \[3\]"):
+        linear_probes(one, y, one, y, 2, counts=[7, 7, 7])
 
 
 def test_empty_group_is_undefined() -> None:
@@ -279,9 +282,12 @@ def test_bad_config_is_refused(change: dict[str, Any], message: str) -> None:
 
 
 def test_divergence_is_told() -> None:
-    config = replace(CONFIG, learning_rate=1e30)
-    with pytest.raises(ValueError, match="got others in probe 1"):
-        linear_probes([X * 0, X * 1e200], Y, [X, X], Y, C, config)
+    message = "expected logits below 4.5e.15 after training .*, got "
+    with pytest.raises(ValueError, match=message + "weights that are not finite in probe 1$"):
+        linear_probes([X, X * 1e200], Y, [X, X], Y, C, CONFIG)
+    # Finite, but of no digit.
+    with pytest.raises(ValueError, match=message + r"\d\.\de\+\d\d in probe b$"):
+        linear_probes([X, X * 1e15], Y, [X, X * 1e15], Y, C, CONFIG, names=("a", "b"))
 
 
 @pytest.mark.gpu

@@ -68,7 +68,13 @@ def test_encoder_features_of_listed_images_are_probed_as_units(
     path = str(tmp_path / "a.safetensors")
     assert cli.main(["probe", path, "--device", "cpu", "--learning-rate", "1e38"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("resultant: expected finite weights after training")
+    assert line.startswith("resultant: expected logits below 8.4e+06 after training")
+    assert line.endswith("got weights that are not finite in probe projection")
+    # Finite, but of no digit.
+    call = ["probe", path, "--device", "cpu", "--learning-rate", "1e20", "--epochs", "1"]
+    assert cli.main(call) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("e+20 in probe projection")
 
 
 def test_a_name_may_have_the_split_in_it(tmp_path: Path) -> None:

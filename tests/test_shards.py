@@ -150,11 +150,16 @@ def test_broken_parquet(tmp_path: Path, monkeypatch: Any) -> None:
         with pytest.raises(ValueError, match=rf"a\.parquet.*{message}"):
             FeatureStore.open(path).check()
 
-    refused({"x": pa.array([[1.0], [1.0, 2.0]])}, "mixed dimensions, 3 numbers in 2 rows of 'x'")
+    refused({"x": pa.array([[1.0], [1.0, 2.0]])}, "mixed dimensions in 'x', 2 in row 1 and 1 ")
+    refused({"x": pa.array([[1.0, 2.0], [1.0, 3.0], None])}, "got: a null in row 2 of 'x'$")
     refused({"x": pa.array([[1.0], [1.0, 2.0, 3.0]])}, "got 1 in row 0")
     refused({"x": pa.array([[1.0, 2.0], [1.0, None]])}, "got a null in row 1")
-    refused({"x": pa.array([[1.0], None])}, "got none in row 1")
-    refused({"x": vectors(x), "label": pa.array([1, 2, None, 1, 1, 1])}, "1 nulls among")
+    refused({"x": pa.array([[1.0], None])}, "got a null in row 1")
+    labels = pa.array([1, 2, None, 1, 1, 1])
+    refused({"x": vectors(x), "label": labels}, "a null in row 2 of the labels 'label'$")
+    splits = pa.array(["train", None, "test", "test", None, "train"])
+    told = "a null in row 1 of the column 'split', the first of 2$"
+    refused({"x": vectors(x), "split": splits}, told)
     refused({"x": vectors(x), "split": ["train"] * 5 + ["dev"]}, "split 'dev', none of train")
     refused({"x": vectors(x[:0])}, "got: no rows")
     refused({"x": [1.0, 2.0]}, r"no column of lists of floats among x \(double\)")

@@ -202,3 +202,12 @@ def test_held_out(tmp_path: Path) -> None:
     assert not torch.equal(other["test/z"], found["test/z"])
     with pytest.raises(ValueError, match="to have one split"):
         found.held_out()
+    # The number that would do is told, and does.
+    two = FeatureStore("memory", {"train/z": x[:12].clone(), "train/labels": torch.arange(12) // 2})
+    for share, least in ((0.2, 3), (0.1, 6)):
+        rule = f"expected {least} rows or more in some class of memory, or a test split, got 2 at"
+        with pytest.raises(ValueError, match=rule):
+            two.held_out(share)
+        y = torch.arange(12).clamp(max=12 - least)
+        store = FeatureStore("memory", {"train/z": x[:12].clone(), "train/labels": y})
+        assert store.held_out(share).label_counts("test").sum() == 1

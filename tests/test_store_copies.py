@@ -189,7 +189,7 @@ def test_the_size_of_a_copy_is_told(
     np.savez_compressed(tmp_path / "a.npz", **arrays)
     words = [str(tmp_path / "a.npz"), "--out", str(tmp_path / "out")]
     assert cli.main(["analyze", *words]) == 0
-    assert f"0.0 GB of features are copied to {spool} meanwhile" in capsys.readouterr().out
+    assert f"0.0 GB of features are copied to {spool} meanwhile" in capsys.readouterr().err
 
 
 def test_a_disk_that_fills_up_is_a_plain_error(

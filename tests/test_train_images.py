@@ -200,7 +200,7 @@ def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
     done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     # The first process alone speaks.
-    assert done.stdout.count("epoch 2/2") == 1
+    assert done.stderr.count("epoch 2/2") == 1 and done.stdout.count("records: ") == 1
     check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
     (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
     record = json.loads(line)

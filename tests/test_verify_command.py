@@ -81,3 +81,17 @@ def test_verify_refuses_before_any_work(tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["verify", "--only", "nothing", "--out", str(tmp_path / "new")]) == 2
     assert "got 'nothing'" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+    # As analyze: a folder of somebody else's is not filled.
+    assert cli.main(["verify", "--out", str(tmp_path)]) == 2
+    told = f"to be new or of an earlier verify, got others' files: {tmp_path / 'file'}\n"
+    assert capsys.readouterr().err.endswith(told)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_verify_goes_on_in_its_own_folder(tmp_path: Path) -> None:
+    """With figures of a call that was interrupted, and beside whatever lies by its results."""
+    call = ["verify", "--out", str(tmp_path), "--only", "failure-state", "--no-figures"]
+    (tmp_path / "ratio-remainder.pdf").touch()
+    assert cli.main(call) == 0
+    (tmp_path / "notes.txt").touch()
+    assert cli.main(call) == 0

@@ -178,6 +178,11 @@ def within(
     raise ValueError(f"expected {name} {rule}, got {value:g}{place}{remedy and f' ({remedy})'}")
 
 
+class DivergedError(ValueError):
+    """Statistics or a training that cannot go on: values that are not finite, or a class without a
+    temperature. Runs beside it may."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What goes with the tensors of a score."""

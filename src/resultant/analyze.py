@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.text import Text
+from torch import Tensor
 
 from resultant import ray_engine
 from resultant._features import require_temperature
+from resultant.data._layout import ZeroVectorsError
 from resultant.data.pieces import open_store
 from resultant.data.shards import require_disk
 from resultant.data.store import FeatureStore, printable
@@ -27,8 +29,8 @@ from resultant.options import Analyze, Engine
 from resultant.places import find_device, refuse_network
 from resultant.report import page
 from resultant.report.content import analysis_page
-from resultant.report.words import listed
-from resultant.watch import Step, Steps
+from resultant.report.words import counted, listed
+from resultant.watch import Step, Steps, terminal
 
 SHIPPED = "cifar100-lt-if100.safetensors"
 SHARE = 0.2
@@ -38,13 +40,15 @@ SEED = 0
 @dataclass(frozen=True)
 class Prepared:
     """A store fit to be analysed: the split to test on, the ``features`` of both splits, the names
-    of the classes, and what was done to it."""
+    of the classes, and what was done to it; ``zeros`` are the rows of each split of the file that
+    were dropped."""
 
     store: FeatureStore
     test: str
     features: tuple[str, ...]
     names: tuple[str, ...]
     notes: tuple[str, ...]
+    zeros: Mapping[str, Tensor]
 
 
 def analyze(options: Analyze) -> None:
@@ -52,12 +56,15 @@ def analyze(options: Analyze) -> None:
     page.require()
     page.require_place(options.out)
     # Before features are read, which may take long.
-    require_temperature(options.temperature, 1, torch.device("cpu"), True)
+    where = 1, torch.device("cpu"), True
+    require_temperature(options.temperature, *where, dtype=torch.float32, name="--temperature")
     features, labels = options.features, options.labels
-    place, console = find_device(options.device), Console()
+    place, aside = find_device(options.device), terminal(stderr=True)
     if options.engine == "ray" and place.type != "cpu":
         raise ValueError(f"expected --device cpu with --engine ray, got {options.device}")
-    share = options.fitting_share
+    share, drop = options.fitting_share, options.drop_zero_rows
+    if drop and options.engine == "ray":
+        raise ValueError("expected no --drop-zero-rows with --engine ray, got both")
     if share is not None and (options.engine == "ray" or not 0 < share < 1):
         rule = "expected --fitting-share in (0, 1), and none with --engine ray"
         raise ValueError(f"{rule}, got {share:g} with --engine {options.engine}")
@@ -68,10 +75,10 @@ def analyze(options: Analyze) -> None:
             stack.enter_context(ray_engine.cluster())
         else:
             refuse_network(found)
-            prepared = prepare(FeatureStore.open(found, features=features, labels=labels))
-            require_room(console, prepared)
+            prepared = prepare(FeatureStore.open(found, features=features, labels=labels), drop)
+            require_room(aside, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
-        watch = stack.enter_context(Steps(console, steps))
+        watch = stack.enter_context(Steps(aside, steps))
         if options.engine == "local":
             check(prepared, watch)
         answers = analyzed(
@@ -88,11 +95,12 @@ def analyze(options: Analyze) -> None:
         )
         folder = stack.enter_context(page.whole_folder(options.out))
         page.write_page(folder, made, watch)
-    tell(console, made, options.out)
+    tell(Console(), made, options.out)
 
 
-def prepare(store: FeatureStore) -> Prepared:
-    """Raise unless the store can be analysed; hold rows out and leave classes out as needed.
+def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
+    """Raise unless the store can be analysed; hold rows out and leave classes out as needed, and
+    rows of zero vectors where asked for.
 
     A store of one split is divided, 80 to 20 by class. Classes without a training row are left
     out, and those of a single one too: its direction is that of the class exactly, and says
@@ -105,6 +113,12 @@ def prepare(store: FeatureStore) -> Prepared:
             raise ValueError(f"expected {split}/labels in {where}, got {got}")
         if not any(name.startswith(f"{split}/") for name in store.features):
             raise ValueError(f"expected features of {split} in {where}, got {', '.join(store)}")
+    zeros: Mapping[str, Tensor] = {}
+    if drop_zeros:
+        store, zeros = store.without_zeros()
+        for split, rows in zeros.items():
+            number = counted(len(rows), "row of zero vectors is", "rows of zero vectors are")
+            notes.append(f"{number} left out of {split}, the first of them row {int(rows[0])}.")
     if len(store.splits) == 1:
         _require_classes(store, store.splits[0])
         store = store.held_out(SHARE, seed=SEED)
@@ -139,20 +153,24 @@ def prepare(store: FeatureStore) -> Prepared:
     names = tuple(known[c] for c in classes.tolist())
     largest = int(torch.cat([classes, single]).max())
     if number := sum(c < largest for c in gaps):
-        notes.append(f"{number} labels below {largest} have no rows and are left out.")
+        what = counted(number, "label", "labels")
+        have = "has no rows and is" if number == 1 else "have no rows and are"
+        notes.append(f"{what} below {largest} {have} left out.")
     if len(single):
         which = listed(known[c] for c in single.tolist())
-        said = f"class has a single training row and is left out with its {test} rows"
+        rows = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
+        said = f"class has a single training row and is left out with its {rows}"
         if len(single) > 1:
-            said = f"classes have a single training row and are left out with their {test} rows"
-        notes.append(f"{len(single)} {said} ({int(asked[single].sum()):,}): {which}.")
+            said = f"classes have a single training row and are left out with their {rows}"
+        notes.append(f"{len(single)} {said}: {which}.")
     asked = store.label_counts(test)
     if (asked == 0).any():
         missing = [names[c] for c in (asked == 0).nonzero()[:, 0].tolist()]
-        notes.append(f"{len(missing)} classes have no held-out row: {listed(missing)}.")
+        have = counted(len(missing), "class has", "classes have")
+        notes.append(f"{have} no held-out row: {listed(missing)}.")
     if store.left_out:
         notes.append(f"Not read: {listed(store.left_out)}.")
-    return Prepared(store, test, tuple(features), names, tuple(notes))
+    return Prepared(store, test, tuple(features), names, tuple(notes), zeros)
 
 
 def _names(store: FeatureStore) -> list[str]:
@@ -200,8 +218,11 @@ def check(prepared: Prepared, progress: Step) -> None:
     names = _arrays(prepared)
     total, done = sum(store.shape(name)[0] for name in names), 0
     for name in names:
-        for rows in store.settle(name):
-            progress("check", (done + rows.stop) / total)
+        try:
+            for rows in store.settle(name):
+                progress("check", (done + rows.stop) / total)
+        except ZeroVectorsError as error:
+            raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
         done += store.shape(name)[0]
 
 

@@ -114,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_USE
     except OSError as error:
         if not (isinstance(error, BrokenPipeError) and unread()):
-            complain(one_line(error))
+            where = " (standard output)" if unwritten() else ""
+            complain(f"{one_line(error)}{where}")
         return FAILED
     except KeyboardInterrupt:
         complain("interrupted", at_once=True)
@@ -269,6 +270,18 @@ def unread() -> bool:
     if broken:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return broken
+
+
+def unwritten() -> bool:
+    """Whether there is something left that cannot be printed; it is then dropped."""
+    if sys.stdout is None:
+        return False
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def one_line(error: Exception) -> str:

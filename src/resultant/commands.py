@@ -23,7 +23,7 @@ from resultant.extract import find_network, load_data, load_network
 from resultant.job_files import UNFINISHED
 from resultant.options import Extract, ImportProco, Probe, Train
 from resultant.places import data_root, destination, find_device, folder, refuse_network
-from resultant.presets import CIFAR, WITHOUT_BETA, Run
+from resultant.presets import CIFAR, WITHOUT_BETA, Run, TrainConfig
 from resultant.probe import linear_probes, main_encoder
 from resultant.proco_checkpoint import RECIPES, convert
 from resultant.records import append, read_lines
@@ -38,7 +38,7 @@ def train(options: Train) -> None:
     folder(out)
     read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
-    root, console = data_root(options.data), terminal()
+    root, console, aside = data_root(options.data), terminal(), terminal(stderr=True)
     job = Job(
         config,
         runs,
@@ -55,11 +55,12 @@ def train(options: Train) -> None:
                 rule = "expected one process for CIFAR (its runs go side by side)"
                 raise ValueError(f"{rule}, got {_ranks.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
-            found = [_cifar(job, images, place, console, options.evaluate)]
+            found = [_cifar(job, images, place, aside, options.evaluate)]
         else:
             listed = load_images(config.dataset, options.lists or root, options.images or root)
             each = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
-            found = (_listed(one, listed, place, console, options.workers) for one in each)
+            require_batch(config, len(listed.train))
+            found = (_listed(one, listed, place, aside, options.workers) for one in each)
         records = []
         for made in found:
             # As soon as they are there: a run that fails takes none of those before it along.
@@ -71,42 +72,50 @@ def train(options: Train) -> None:
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
 
+def require_batch(config: TrainConfig, images: int) -> None:
+    """Raise unless there are so many training images as a step takes."""
+    if config.batch_size > images:
+        rule = f"expected --batch-size of {images:,} or less, the number of training images"
+        raise ValueError(f"{rule}, got {config.batch_size:,}")
+
+
 def _cifar(
-    job: Job, data: Cifar, device: torch.device, console: Console, evaluate: bool
+    job: Job, data: Cifar, device: torch.device, aside: Console, evaluate: bool
 ) -> list[dict]:
     config, number = job.config, len(job.runs)
     title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
     members = len(data.members(config.imbalance, config.subset))
-    console.print(
+    require_batch(config, members)
+    aside.print(
         f"{title}: {members:,} images, {config.views} views, {config.epochs} epochs on {device}",
         highlight=False,
     )
-    with stopped(job.out, console), Watch(console, title, config.epochs) as watch:
+    with stopped(job.out, aside), Watch(aside, title, config.epochs) as watch:
         done = train_cifar(job, data, device, watch, tick=watch.tick)
     if evaluate:
         if not data.whole:
             there = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
-            console.print(f"no probes of the balanced set: {there} are there", highlight=False)
-        with console.status("probes and frozen rules"):
+            aside.print(f"no probes of the balanced set: {there} are there", highlight=False)
+        with aside.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
     return base_records(done, members)
 
 
 def _listed(
-    job: Job, data: ListedImages, device: torch.device, console: Console, workers: int
+    job: Job, data: ListedImages, device: torch.device, aside: Console, workers: int
 ) -> list[dict]:
     """The record of the one run of a job; its network and loaders go before the next has any."""
     title, quiet = f"{job.config.dataset} {job.runs[0].name}", _ranks.rank() > 0
     with (
-        stopped(job.out, console, quiet),
-        Watch(console, title, job.config.epochs, quiet=quiet) as watch,
+        stopped(job.out, aside, quiet),
+        Watch(aside, title, job.config.epochs, quiet=quiet) as watch,
     ):
         done = train_images(job, data, device, workers, watch, watch.tick)
     return base_records(done, len(data.train))
 
 
 @contextmanager
-def stopped(out: Path, console: Console, quiet: bool = False) -> Iterator[None]:
+def stopped(out: Path, aside: Console, quiet: bool = False) -> Iterator[None]:
     """Says, where a training is interrupted, what is kept of it."""
     try:
         yield
@@ -114,18 +123,18 @@ def stopped(out: Path, console: Console, quiet: bool = False) -> Iterator[None]:
         if not quiet:
             saved = out / UNFINISHED
             kept = f"the same call goes on from {saved}" if saved.exists() else "nothing is kept"
-            console.print(f"stopped: {kept}", highlight=False)
+            aside.print(f"stopped: {kept}", highlight=False)
         raise
 
 
 def extract(options: Extract) -> None:
     """Write the features of a network, and say what was written."""
-    place, root, console = find_device(options.device), data_root(options.data), terminal()
+    place = find_device(options.device)
     loaded = load_network(find_network(options.path) or options.path)
     destination(options.out, options.path)
-    dataset = loaded.config.dataset
+    root, dataset = data_root(options.data), loaded.config.dataset
     found = load_data(dataset, options.lists or root, options.images or root, options.split)
-    with Watch(console, f"{dataset} features", 1) as watch:
+    with Watch(terminal(stderr=True), f"{dataset} features", 1) as watch:
         write_features(
             loaded,
             found,
@@ -137,12 +146,12 @@ def extract(options: Extract) -> None:
             workers=options.workers,
             progress=lambda done, of: watch.tick(done / of),
         )
-    console.print(_contents(FeatureStore.open(options.out)))
+    terminal().print(_contents(FeatureStore.open(options.out)))
 
 
 def probe(options: Probe) -> None:
     """Fit the probes and tell what they reach."""
-    place, console = find_device(options.device), terminal()
+    place = find_device(options.device)
     refuse_network(options.store)
     if options.out is not None:
         destination(options.out, options.store)
@@ -168,7 +177,7 @@ def probe(options: Probe) -> None:
             found["encoder"] = torch.nn.functional.normalize(found["encoder"], dim=-1)
         return list(found.values())
 
-    with Watch(console, "probes", 1) as watch:
+    with Watch(terminal(stderr=True), "probes", 1) as watch:
         result = linear_probes(
             read("train"),
             opened["train/labels"].to(place),
@@ -177,14 +186,15 @@ def probe(options: Probe) -> None:
             opened.num_classes,
             options.config,
             counts=opened.label_counts(),
+            names=names,
             progress=lambda done, of: watch.tick(done / of),
         ).to_dict()
-    groups: Any = result["groups"]
+    groups: Any = result["groups"] or {}
     shown = Table("features", "accuracy", *groups)
     for i, name in enumerate(names):
         values = (result["accuracy"], *groups.values())
         shown.add_row(name, *(percent(each[i]) for each in values))  # type: ignore[index]
-    console.print(shown)
+    terminal().print(shown)
     if options.out is not None:
         about = {
             "store": str(options.store),

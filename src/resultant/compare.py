@@ -23,6 +23,7 @@ from resultant.analyze import (
     tell,
 )
 from resultant.data.cifar import Cifar
+from resultant.data.readers import WORDS
 from resultant.data.store import FeatureStore, printable
 from resultant.extract import (
     FEATURES,
@@ -38,7 +39,7 @@ from resultant.options import Compare
 from resultant.places import data_root, find_device
 from resultant.report import comparison, page
 from resultant.train_images import ListedImages
-from resultant.watch import Steps
+from resultant.watch import Steps, terminal
 
 # A network, and the images that it is asked about.
 Asked = tuple[Loaded, Cifar | ListedImages]
@@ -48,22 +49,26 @@ def compare(options: Compare) -> None:
     """Compare the two, write the page of it, and tell its facts."""
     page.require()
     page.require_place(options.out)
-    require_temperature(options.temperature, 1, torch.device("cpu"), True)
+    where = 1, torch.device("cpu"), True
+    require_temperature(options.temperature, *where, dtype=torch.float32, name="--temperature")
     a, b, features = options.a, options.b, options.features
-    place, console, given = find_device(options.device), Console(), (a, b)
+    place, aside, given = find_device(options.device), terminal(stderr=True), (a, b)
     networks = _networks(given, options.data, options.lists, options.images)
     both = {
-        i: prepare(FeatureStore.open(path, features=features, labels=options.labels))
+        i: prepare(
+            FeatureStore.open(path, features=features, labels=options.labels),
+            options.drop_zero_rows,
+        )
         for i, path in enumerate(given)
         if i not in networks
     }
     names = _alike(given, networks, both, features)
     chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
     both = {i: replace(each, features=chosen[i]) for i, each in both.items()}
-    require_room(console, *both.values())
+    require_room(aside, *both.values())
     with ExitStack() as stack:
         steps = 2 * (1 + len(names) * (len(comparison.QUESTIONS) + 2)) + len(networks) + 1
-        watch = stack.enter_context(Steps(console, steps))
+        watch = stack.enter_context(Steps(aside, steps))
         spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for i, (loaded, shown) in networks.items():
             file, step = spare / f"{i}.safetensors", watch.of(comparison.SIDES[i])
@@ -95,7 +100,7 @@ def compare(options: Compare) -> None:
         made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
         folder = stack.enter_context(page.whole_folder(options.out))
         page.write_page(folder, made, watch)
-    tell(console, made, options.out)
+    tell(Console(), made, options.out)
 
 
 def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
@@ -112,6 +117,10 @@ def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str
 
 def same_rows(a: Prepared, b: Prepared) -> bool:
     """Whether both hold out the same rows, as far as labels, and identities if any, tell."""
+    if a.zeros.keys() != b.zeros.keys() or any(
+        not torch.equal(a.zeros[split], b.zeros[split]) for split in a.zeros
+    ):
+        return False
     for what in ("labels", "identities"):
         names = f"{a.test}/{what}", f"{b.test}/{what}"
         known = names[0] in a.store and names[1] in b.store
@@ -163,10 +172,15 @@ def _alike(
 
 
 def _require_same_classes(given: Sequence[Path], stores: Mapping[int, Prepared]) -> None:
-    """Raise where both have names of their classes, or both only labels, and these differ."""
-    names = [each.names for _, each in sorted(stores.items())]
-    if len(names) == 2 and len({all(map(str.isdecimal, of)) for of in names}) == 1:
-        for c, (of_a, of_b) in enumerate(zip(*names, strict=True)):
+    """Raise where both have names of their classes, or both only labels, and these differ; or where
+    one has labels and the other's are words, which are numbered by their order."""
+    if len(stores) < 2:
+        return
+    both = [stores[i] for i in (0, 1)]
+    only_labels = [all(map(str.isdecimal, each.names)) for each in both]
+    words = any(each.store.metadata.get("labels") == WORDS for each in both)
+    if len(set(only_labels)) == 1 or words:
+        for c, (of_a, of_b) in enumerate(zip(both[0].names, both[1].names, strict=True)):
             if of_a != of_b:
                 got = f"{of_a!r} in {given[0]} and {of_b!r} in {given[1]}"
                 raise ValueError(

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from resultant import checkpoint
 from resultant._replacing import require_place
+from resultant.data._layout import require_vectors
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.data.lists import DATASETS, ImageList
 from resultant.data.shards import Held
-from resultant.data.store import require_vectors, write_store
+from resultant.data.store import write_store
 from resultant.job_files import UNFINISHED, one_run
 from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
 from resultant.precision import full_precision

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import torch
 from torch import Tensor
 
 from resultant import _ranks, checkpoint
+from resultant._checks import DivergedError
+from resultant.metrics import read_metrics
 from resultant.models import StackedResNet32
 from resultant.presets import Run, TrainConfig
 from resultant.stack import LOWER, Stack
 
+try:
+    import fcntl
+except ImportError:
+    # There nothing is locked.
+    fcntl = None
+
 # What a job that is not done leaves; it has all its runs.
 UNFINISHED = "checkpoint.safetensors"
+# Says, while a job is at work in a folder, whose it is.
+IN_USE = ".in-use"
 
 
 class Done(NamedTuple):
@@ -27,6 +39,53 @@ class Done(NamedTuple):
     epoch: int
     seconds: float
     beside: int
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """A folder in which no other job is at work while this one is; raise if there is one.
+
+    The first of several processes holds the lock, which goes with it however it ends, and which
+    processes that it starts do not have.
+    """
+    if fcntl is None or _ranks.rank() > 0:
+        yield
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    with _locked(out / IN_USE) as file:
+        try:
+            yield
+        finally:
+            # While it is locked: another that waits for the name finds that it has gone.
+            Path(file.name).unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> TextIO:
+    """The file, locked, with the name of this process in it."""
+    assert fcntl is not None
+    while True:
+        file = path.open("a+")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            file.seek(0)
+            holder = file.read() or "another process"
+            file.close()
+            rule = f"expected a folder that no other training writes to, got {path.parent}"
+            mend = "wait until that ends, or give another folder"
+            raise ValueError(f"{rule}, in use by {holder}; {mend}") from None
+        except OSError:
+            # A file system without locks.
+            return file
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        # It was removed by the one that held it.
+        file.close()
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}")
+    file.flush()
+    return file
 
 
 def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
@@ -65,8 +124,7 @@ def require_metrics(
 ) -> None:
     """Raise unless metrics.jsonl has the values ``name`` of all runs after ``epochs``, which are
     past and add nothing any more; ``mend`` is what can be done."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    known = {(row["run"], row["epoch"]) for row in rows if name in row}
+    known = {(row["run"], row["epoch"]) for row in read_metrics(path) if name in row}
     lacking = [str(e) for e in epochs if any((run.name, e) not in known for run in runs)]
     if lacking:
         rule = f"expected {name} of all runs after epoch {', '.join(lacking)} in {path}"
@@ -81,7 +139,7 @@ def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -
         # The last step may be the one that diverged, after a loss that was finite.
         if not a.isfinite().all():
             rule = f"expected finite values ({LOWER})"
-            raise ValueError(f"{rule}, got others in {name} after epoch {done.epoch}")
+            raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
     checkpoint.save(out / UNFINISHED, tensors, {**identity, **done._asdict()})
 
 

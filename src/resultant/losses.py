@@ -326,7 +326,7 @@ class ProCoLoss(WideModule):
         more = ", ..." if int(bad.sum()) > NAMED else ""
         rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
-        raise ValueError(f"{rule} ({self.family}), got {got}")
+        raise checks.DivergedError(f"{rule} ({self.family}), got {got}")
 
 
 class LogitAdjustedCrossEntropy(WideModule):

@@ -13,6 +13,9 @@ from resultant.classes import ClassState
 from resultant.gain import realize
 from resultant.presets import Run, TrainConfig
 
+# Of every line of metrics.jsonl.
+BEGINNING = b'{"run": '
+
 
 def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
     """The quantities of fig:training-gain and fig:c10-trajectory that the bank alone gives.
@@ -35,13 +38,25 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
     }
 
 
-def _values(line: str) -> dict[str, Any] | None:
-    """Those of a run and epoch; None if the job was killed while it wrote the line."""
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) and {"run", "epoch"} <= values.keys() else None
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl that are whole: the last may not be, of a job that was killed
+    while it wrote it. Another that is none is an error that names it."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values = json.loads(line)
+            known = isinstance(values["run"], str) and isinstance(values["epoch"], int)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            values, known = None, False
+        if known:
+            found.append(values)
+        elif number < len(lines) or not BEGINNING.startswith(line[: len(BEGINNING)]):
+            rule = f"expected the metrics of a run and epoch, a JSON object, at {path}:{number}"
+            got = line[:40].decode("utf-8", "backslashreplace")
+            mend = "put the file back, or start afresh in another folder"
+            raise ValueError(f"{rule}, got {got!r}; {mend}")
+    return found
 
 
 class Metrics:
@@ -53,14 +68,9 @@ class Metrics:
         self.config, self.path = config, out / "metrics.jsonl"
         self.last: dict[str, dict[str, Any]] = {}
         out.mkdir(parents=True, exist_ok=True)
-        kept = []
-        if self.path.exists():
-            for line in self.path.read_text().splitlines():
-                values = _values(line)
-                if values is not None and values["epoch"] <= first:
-                    kept.append(line + "\n")
-                    self.last[values["run"]] = values
-        checkpoint.write_text(self.path, "".join(kept))
+        kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
+        self.last |= {values["run"]: values for values in kept}
+        checkpoint.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
         self.board: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter

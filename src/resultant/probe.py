@@ -33,8 +33,8 @@ class ProbeResult:
 
     ``accuracy`` [M]; ``per_class`` [M, C], NaN for a class without test sample; ``groups``, for
     head, medium and tail the mean [M] of their classes' accuracies, NaN for a group without such
-    classes, or None without counts; ``weight`` [M, d, C] and ``bias`` [M, C]; ``predictions``
-    [M, n_test] if asked for. Accuracies are float64 on the CPU.
+    classes, or None without counts or where these are all the same; ``weight`` [M, d, C] and
+    ``bias`` [M, C]; ``predictions`` [M, n_test] if asked for. Accuracies are float64 on the CPU.
     """
 
     accuracy: Tensor
@@ -72,6 +72,7 @@ def linear_probes(
     *,
     counts: Tensor | Sequence[int] | None = None,
     predictions: bool = False,
+    names: Sequence[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ProbeResult:
     """Train M probes on ``train`` [M, n, d] and evaluate them on ``test`` [M, n_test, d].
@@ -79,7 +80,8 @@ def linear_probes(
     Features may also be lists of M tensors [n, d_i], which are padded with zeros to the widest:
     the weights of padding stay exactly zero. Labels [n] and [n_test] int64 are those of all
     probes. ``counts`` [C] are the training counts behind `group_masks`; ``progress`` is called
-    with the epochs done and their number. Weights start at zero, shuffles depend on
+    with the epochs done and their number. A probe that diverges is an error, which calls it by its
+    place or by the ``names`` [M]. Weights start at zero, shuffles depend on
     ``config.seed`` alone, the last batch of an epoch is the mean over what it holds. All is
     computed in float32 without TF32 (in float64, if the features are), where the features lie.
     """
@@ -96,15 +98,16 @@ def linear_probes(
             raise ValueError(f"expected {name} on {device}, got it on {a.device}")
     require_labels(train_labels, len(xs[0]), num_classes, device, True, "train_labels")
     require_labels(test_labels, len(tests[0]), num_classes, device, True, "test_labels")
-    masks = None if counts is None else group_masks(counts)
-    if masks is not None and len(masks["head"]) != num_classes:
-        raise ValueError(f"expected counts [{num_classes}], got [{len(masks['head'])}]")
+    masks = {} if counts is None else group_masks(counts)
+    if counts is not None and len(counts) != num_classes:
+        raise ValueError(f"expected counts [{num_classes}], got [{len(counts)}]")
 
     dtype = _common_dtype(xs + tests)
     with torch.no_grad(), full_precision(device):
         probes = _Probes(_stacked(train, xs, dtype), train_labels, num_classes, config)
         probes.train(progress)
-        guesses = _predict(_stacked(test, tests, dtype), probes)
+        guesses, largest = _predict(_stacked(test, tests, dtype), probes)
+    _require_converged(probes, largest.cpu(), names)
     return _result(guesses, test_labels, masks, probes, predictions)
 
 
@@ -155,10 +158,6 @@ class _Probes:
             run()
             if progress is not None:
                 progress(epoch + 1, self.config.epochs)
-        diverged = ~(self.weight.isfinite().all(-1).all(-1) & self.bias.isfinite().all(-1))
-        if diverged.any():
-            rule = "expected finite weights after training (a lower learning_rate may help)"
-            raise ValueError(f"{rule}, got others in probe {int(diverged.nonzero()[0])}")
 
     def captured_epoch(self) -> Callable[[], None]:
         """The epoch as one CUDA graph; every tensor that outlives a step is an attribute."""
@@ -223,17 +222,37 @@ def _stacked(
     return out
 
 
-def _predict(x: Tensor, probes: _Probes) -> Tensor:
-    """The classes [M, N] of largest logit."""
+def _predict(x: Tensor, probes: _Probes) -> tuple[Tensor, Tensor]:
+    """The classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
     across = x.shape[0] * (x.shape[2] + probes.bias.shape[1]) * x.element_size()
     height = max(1, CHUNK_BYTES // across)
-    return torch.cat([probes.logits(rows).argmax(-1) for rows in x.split(height, 1)], 1)
+    guesses, largest = [], x.new_zeros(len(x))
+    for rows in x.split(height, 1):
+        logits = probes.logits(rows)
+        guesses.append(logits.argmax(-1))
+        # NaN goes through.
+        least, most = logits.flatten(1).aminmax(dim=1)
+        largest = torch.maximum(largest, torch.maximum(-least, most))
+    return torch.cat(guesses, 1), largest
+
+
+def _require_converged(probes: _Probes, largest: Tensor, names: Sequence[str] | None) -> None:
+    """Raise if weights are not finite, or logits so large that their last digit is one or more:
+    the loss, and which of them is the largest, is then but rounding."""
+    finite = probes.weight.isfinite().flatten(1).all(1) & probes.bias.isfinite().all(1)
+    limit = 1 / torch.finfo(largest.dtype).eps
+    lost = (~(finite.cpu() & (largest < limit))).nonzero()[:, 0].tolist()
+    if lost:
+        i = lost[0]
+        got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
+        rule = f"expected logits below {limit:.1e} after training (a lower learning_rate may help)"
+        raise ValueError(f"{rule}, got {got} in probe {i if names is None else names[i]}")
 
 
 def _result(
     guesses: Tensor,
     labels: Tensor,
-    masks: dict[str, Tensor] | None,
+    masks: dict[str, Tensor],
     probes: _Probes,
     predictions: bool,
 ) -> ProbeResult:
@@ -242,7 +261,7 @@ def _result(
     per_class = torch.zeros(M, C, dtype=torch.float64).index_add_(1, y, right)
     per_class /= torch.bincount(y, minlength=C)
     groups = None
-    if masks is not None:
+    if masks:
         groups = {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
     kept = guesses if predictions else None
     return ProbeResult(right.mean(1), per_class, groups, probes.weight, probes.bias, kept)

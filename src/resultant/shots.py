@@ -19,9 +19,9 @@ def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
     100, TAIL below 20 (sec:boundary-selection).
 
     ``ranked``, by default where C = 10, groups by frequency rank in its place: the first and the
-    last third of the ranks, rounded down, are head and tail (3, 4 and 3 of ten classes), equal
-    counts in the order of the classes. The paper says that it ranks ten classes but not where it
-    cuts.
+    last third of the ranks, rounded down, are head and tail (3, 4 and 3 of ten classes). The paper
+    says that it ranks ten classes but not where it cuts. Classes of one count are not parted: they
+    are MEDIUM where a cut would go through them.
     """
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
@@ -31,20 +31,29 @@ def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
         ranked = C == 10
     if not ranked:
         return torch.where(counts > 100, HEAD, torch.where(counts >= 20, MEDIUM, TAIL))
-    order = counts.argsort(descending=True, stable=True)
-    groups = torch.full_like(order, MEDIUM)
-    groups[order[: C // 3]] = HEAD
-    groups[order[C - C // 3 :]] = TAIL
+    third, falling = C // 3, counts.sort(descending=True).values
+    groups = torch.full_like(counts, MEDIUM, dtype=torch.int64)
+    if third:
+        groups[counts > falling[third]] = HEAD
+        groups[counts < falling[C - third - 1]] = TAIL
     return groups
 
 
+def one_size(counts: Tensor) -> bool:
+    """Whether all classes have the same training count, and so there are no groups of them."""
+    return bool((counts == counts[:1]).all())
+
+
 def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
-    """The classes of each of the `shot_groups` of training ``counts`` [C]: a mask [C] by name."""
+    """The classes of each of the `shot_groups` of training ``counts`` [C]: a mask [C] by name; none
+    where all classes are of `one_size`."""
     counts = torch.as_tensor(counts)
     if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
         raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")
     if (counts < 0).any():
         c = int((counts < 0).nonzero()[0])
         raise ValueError(f"expected counts >= 0, got {int(counts[c])} at class {c}")
+    if one_size(counts):
+        return {}
     groups = shot_groups(counts)
     return {name: groups == g for g, name in enumerate(GROUPS)}

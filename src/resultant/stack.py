@@ -110,7 +110,7 @@ class Stack:
             for run, features in zip(self.runs, z, strict=True):
                 if not features.isfinite().all():
                     got = f"others of {run.name} in epoch {self.epoch}"
-                    raise ValueError(f"expected finite features ({LOWER}), got {got}")
+                    raise _checks.DivergedError(f"expected finite features ({LOWER}), got {got}")
 
     def autocast(self) -> AbstractContextManager:
         """The precision of the network; the stacked one is fed in that which it works in."""

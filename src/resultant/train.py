@@ -22,13 +22,14 @@ import torch
 from torch import Tensor, nn
 
 from resultant import _ranks
+from resultant._checks import DivergedError
 from resultant._kernel_device import device_of
 from resultant.augment import normalize
 from resultant.batches import CifarBatches
 from resultant.data.cifar import Cifar
 from resultant.gain import realize
 from resultant.geometry import loss_gradient, mean_relative_error, stacked_relative_error
-from resultant.job_files import Done, require_metrics, resume, save, save_run
+from resultant.job_files import Done, alone, require_metrics, resume, save, save_run
 from resultant.metrics import Metrics
 from resultant.models import Outputs, StackedResNet32, patches
 from resultant.precision import full_precision
@@ -191,8 +192,22 @@ def train(
     diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
     classifier. ``watch`` is called after every epoch, and ``tick`` with the share of an epoch that
     is done, at every step that is not part of a graph. A run that diverges is an error, which
-    leaves the last checkpoint as it is; so is a checkpoint whose metrics lack what is asked for.
+    leaves the last checkpoint as it is; so is a checkpoint whose metrics lack what is asked for,
+    and a folder in which another job is at work.
     """
+    with alone(job.out):
+        return _train(job, stacks, queries, test, watch, diagnostic, tick)
+
+
+def _train(
+    job: Job,
+    stacks: list[Stack],
+    queries: tuple[Tensor, Tensor] | None,
+    test: Test | None,
+    watch: Callable[[Progress], object] | None,
+    diagnostic: Diagnostic | None,
+    tick: Callable[[float], object] | None,
+) -> Trained:
     config, device = job.config, stacks[0].device
     identity = {**job.identity, "images": stacks[0].batches.digest()}
     first, earlier, beside = resume(job.out, identity, stacks)
@@ -276,7 +291,7 @@ def _require_finite(seen: list[dict[str, Any]], epoch: int) -> None:
     lost = [f"{v['loss']} of {v['run'].name}" for v in seen if not math.isfinite(v["loss"])]
     if lost:
         rule = f"expected a finite loss ({LOWER})"
-        raise ValueError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
+        raise DivergedError(f"{rule}, got {', '.join(lost)} in epoch {epoch}")
 
 
 @contextmanager

@@ -24,10 +24,11 @@ SILENCE = 30.0
 Step = Callable[[str, float], object]
 
 
-def terminal() -> Console:
-    """Where to print; a file has no width, and gets lines that are long enough for a table."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+def terminal(stderr: bool = False) -> Console:
+    """Where to print results, or with ``stderr`` how far the work is; a file has no width, and gets
+    lines that are long enough for a table."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
 
 
 class Shown:

@@ -24,6 +24,10 @@ INTEGER_DTYPES = (
 MAX_CLASSES = 1 << 22
 
 
+class ZeroVectorsError(ValueError):
+    """Rows that have no direction."""
+
+
 def layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, Rows]:
     """The arrays by full name, each of a right dtype and shape, all of a split of one length."""
     found: dict[str, Rows] = {}
@@ -77,3 +81,35 @@ def number_of_classes(where: str, found: Mapping[str, Tensor], declared: int | N
             raise ValueError(f"{rule}, got {int(labels[i])} at row {i}")
         largest = max(largest, int(labels.max()))
     return number if declared else largest + 1
+
+
+def require_vectors(
+    piece: Tensor,
+    name: str,
+    rows: Rows,
+    top: int = 0,
+    *,
+    zero: bool = False,
+    whole: bool = False,
+) -> None:
+    """Raise unless a piece of ``rows``, from ``top`` on, is finite and, unless ``zero``, without
+    zero vectors; these are counted where the ``whole`` of the rows from there on can be read."""
+    # One pass where all is well: a finite norm above zero is that of a vector.
+    wide = torch.float64 if piece.dtype == torch.float64 else torch.float32
+    norm = torch.linalg.vector_norm(piece, dim=1, dtype=wide)
+    if norm.isfinite().all() and (zero or (norm > 0).all()):
+        return
+    finite = piece.isfinite().all(-1)
+    if not finite.all():
+        i = int((~finite).nonzero()[0])
+        value = piece[i][~piece[i].isfinite()][0]
+        raise ValueError(f"expected {name} finite, got {float(value)} in {rows.where(top + i)}")
+    empty = (piece == 0).all(-1)
+    if not zero and empty.any():
+        got = f"one in {rows.where(top + int(empty.nonzero()[0]))}"
+        ends = range(top, len(rows) if whole else top, len(piece))
+        later = (rows.read(i, min(i + len(piece), len(rows))) for i in ends)
+        number = sum(int((each == 0).all(-1).sum()) for each in later)
+        if number > 1:
+            got = f"{number:,} of {len(rows):,} rows, {got.replace('one', 'the first', 1)}"
+        raise ZeroVectorsError(f"expected {name} without zero vectors, got {got}")

@@ -141,10 +141,10 @@ class ParquetRows(Rows):
     def _vectors(self, column: pa.Array, top: int) -> Tensor:
         width = self.shape[1]
         rule = f"expected {width} numbers in every {self.name} of {self.path}"
-        lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        lengths = _lengths(column)
         bad = (lengths != width).nonzero()[0]
         if len(bad):
-            got = "none" if lengths[bad[0]] < 0 else f"{lengths[bad[0]]}"
+            got = "a null" if lengths[bad[0]] < 0 else f"{lengths[bad[0]]}"
             raise ValueError(f"{rule}, got {got} in row {top + bad[0]}")
         values = column.flatten()
         if values.null_count:
@@ -270,13 +270,43 @@ def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
     groups, columns = range(metadata.num_row_groups), _leaves(file, [field.name])
     values = sum(metadata.row_group(g).column(c).num_values for g in groups for c in columns)
     width, odd = divmod(values, metadata.num_rows)
+    if odd:
+        _refuse_odd(path, field.name)
     if odd or not 1 <= width <= MAX_WIDTH:
         got = f"{values:,} numbers in {metadata.num_rows:,} rows of {field.name!r}"
-        raise ValueError(f"vectors of mixed dimensions, {got}")
+        raise ValueError(f"{got}, not vectors of one dimension up to {MAX_WIDTH:,}")
     dtype = torch.from_numpy(np.empty(0, field.type.value_type.to_pandas_dtype())).dtype
     if not dtype.is_floating_point:
         dtype = torch.float32 if dtype.itemsize <= 2 else torch.float64
     return ParquetRows(path, field.name, (metadata.num_rows, width), dtype)
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    """How many numbers the list in each row has, -1 of a null."""
+    return column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _refuse_odd(path: Path | str, name: str) -> None:
+    """Raise at the first row of a list column that is not as long as most are, or null."""
+    with _open(path) as file:
+        lengths = np.concatenate([_lengths(b.column(0)) for b in file.iter_batches(columns=[name])])
+    known, times = np.unique(lengths[lengths >= 0], return_counts=True)
+    usual = known[times.argmax()] if len(known) else 0
+    odd = (lengths != usual).nonzero()[0]
+    if len(odd):
+        row, length = odd[0], lengths[odd[0]]
+        if length < 0:
+            raise ValueError(f"a null in row {row} of {name!r}")
+        got = f"{length:,} in row {row} and {usual:,} in most"
+        raise ValueError(f"vectors of mixed dimensions in {name!r}, {got}")
+
+
+def _refuse_nulls(column: pa.Array | pa.ChunkedArray, what: str) -> None:
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        number = column.null_count
+        rest = "" if number == 1 else f", the first of {number:,}"
+        raise ValueError(f"a null in row {row} of {what}{rest}")
 
 
 def _labels(path: Path | str, field: Any) -> Rows | Text:
@@ -288,8 +318,7 @@ def _labels(path: Path | str, field: Any) -> Rows | Text:
     # As dictionaries: a long string may stand in each of a million rows.
     with _open(path, dictionaries=[field.name] if strings else None) as file:
         column = file.read([field.name]).column(field.name)
-    if column.null_count:
-        raise ValueError(f"{column.null_count} nulls among the labels {field.name!r}")
+    _refuse_nulls(column, f"the labels {field.name!r}")
     if strings or t.is_dictionary(field.type):
         column = column.combine_chunks()
         column = column if t.is_dictionary(column.type) else column.dictionary_encode()
@@ -316,8 +345,7 @@ def _splits(file: pq.ParquetFile) -> dict[str, Tensor]:
     """The places of the rows of each split that the column `SPLIT` names."""
     pa = _arrow()[0]
     column = file.read([SPLIT]).column(SPLIT).cast(pa.string()).combine_chunks().dictionary_encode()
-    if column.null_count:
-        raise ValueError(f"{column.null_count} nulls in the column {SPLIT!r}")
+    _refuse_nulls(column, f"the column {SPLIT!r}")
     codes = torch.from_numpy(column.indices.to_numpy().copy())
     return split_places(column.dictionary.to_pylist(), codes)
 

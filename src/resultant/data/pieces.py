@@ -16,11 +16,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from resultant.data._layout import require_vectors
 from resultant.data.folder import split_of
 from resultant.data.parquet import ParquetRows
 from resultant.data.readers import read_parquet_arrays, settled
 from resultant.data.shards import Joined, Rows, Selected
-from resultant.data.store import FeatureStore, require_vectors
+from resultant.data.store import FeatureStore
 
 # Bytes of features that a worker reads at a time, about; a piece is that or one row group.
 PIECE_BYTES = 1 << 28

@@ -36,6 +36,8 @@ FORMAT = "resultant.FeatureStore 1"
 SPLITS = ("train", "val", "test")
 RESERVED = ("labels", "identities", "class_names")
 CLASS_NAMES = "train/class_names"
+# What metadata say of labels that were strings, and are numbers by their order.
+WORDS = "words"
 NAMING = f"SPLIT/WHAT, SPLIT_WHAT, SPLIT.WHAT or WHAT_SPLIT, SPLIT in {', '.join(SPLITS)}"
 BEFORE = re.compile(rf"{SPLIT}[/_.-](.+)", re.IGNORECASE | re.DOTALL)
 BEHIND = re.compile(rf"(.+)[/_.-]{SPLIT}", re.IGNORECASE | re.DOTALL)
@@ -106,7 +108,7 @@ def settled(
         metadata, kept = classes | metadata, _chosen(where, parts, features, labels)
         if "labels" in map(what_of, parts) and "labels" not in map(what_of, kept.values()):
             # What is said of the file's own labels does not hold for others.
-            said = ("class_names", "num_classes")
+            said = ("class_names", "num_classes", "labels")
             metadata = {n: value for n, value in metadata.items() if n not in said}
         read_too = {CLASS_NAMES} if classes else set()
         left_out += [called.get(n, n) for n in parts if n not in {*kept.values(), *read_too}]
@@ -114,7 +116,7 @@ def settled(
         parts = {n: parts[given] for n, given in kept.items()}
     arrays, names = class_labels(where, {n: p for n, p in parts.items() if what_of(n) == "labels"})
     if names:
-        metadata |= {"class_names": names, "num_classes": len(names)}
+        metadata |= {"class_names": names, "num_classes": len(names), "labels": WORDS}
     for name, of in parts.items():
         if name not in arrays:
             arrays[name] = join(where, name, [(file, _numbers(file, name, a)) for file, a in of])

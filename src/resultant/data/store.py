@@ -28,7 +28,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from resultant._replacing import replacing
-from resultant.data._layout import INTEGERS, MAX_CLASSES, layout, number_of_classes
+from resultant.data._layout import (
+    INTEGERS,
+    MAX_CLASSES,
+    layout,
+    number_of_classes,
+    require_vectors,
+)
 from resultant.data._npy import as_tensor
 from resultant.data.readers import (
     FORMAT,
@@ -230,7 +236,7 @@ class FeatureStore:
             piece = array.read(top, min(top + rows, len(array)))
             if what_of(name) not in INTEGERS:
                 called = f"{self.called.get(name, name)} of {self.where}"
-                require_vectors(piece, called, array, top, zero=zero)
+                require_vectors(piece, called, array, top, zero=zero, whole=True)
             yield slice(top, top + len(piece)), piece
 
     def check(self, *, zero: bool = False) -> None:
@@ -238,6 +244,24 @@ class FeatureStore:
         for name in self.features:
             for _ in self.chunks(name, zero=zero):
                 pass
+
+    def without_zeros(self) -> tuple[FeatureStore, dict[str, Tensor]]:
+        """A store without the rows of which a feature is a zero vector, and where these were, by
+        split."""
+        arrays, zeros = dict(self._arrays), {}
+        for part in self.splits:
+            names = [n for n in self._arrays if split_part(n) == part]
+            features = [n for n in names if n in self.features]
+            empty = torch.zeros(len(self._arrays[names[0]]), dtype=torch.bool)
+            for name in features:
+                for rows, piece in self.chunks(name, zero=True):
+                    empty[rows] |= (piece == 0).all(-1)
+            if empty.all():
+                raise ValueError(f"expected {part} of {self.where} not all zero, got zero vectors")
+            if empty.any():
+                zeros[part], stays = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
+                arrays |= {n: Selected(arrays[n], stays) for n in names}
+        return self._with(arrays, self.num_classes), zeros
 
     def held_out(self, share: float = 0.2, *, seed: int = 0) -> FeatureStore:
         """A store of one split as train and test: of every class, ``share`` of its rows is drawn
@@ -258,7 +282,9 @@ class FeatureStore:
         drawn = torch.minimum((share * counts).round().long(), counts - 2)
         chosen = rank < drawn[labels[order]]
         if not chosen.any():
-            raise ValueError(f"expected rows to hold out in {self.where}, got too few a class")
+            least = max(3, math.floor(0.5 / share) + 1)
+            rule = f"expected {least} rows or more in some class of {self.where}, or a test split"
+            raise ValueError(f"{rule}, got {int(counts.max())} at the most")
         places = {"train": order[~chosen].sort().values, "test": order[chosen].sort().values}
         arrays, called = {}, {}
         for name, index in places.items():
@@ -351,24 +377,3 @@ def write_store(
 def printable(path: Location) -> str:
     """A name as text; bytes of it that are no UTF-8 are replaced."""
     return os.fsencode(path).decode("utf-8", "replace")
-
-
-def require_vectors(
-    piece: Tensor, name: str, rows: Rows, top: int = 0, *, zero: bool = False
-) -> None:
-    """Raise unless a piece of ``rows``, from ``top`` on, is finite and, unless ``zero``, without
-    zero vectors."""
-    # One pass where all is well: a finite norm above zero is that of a vector.
-    wide = torch.float64 if piece.dtype == torch.float64 else torch.float32
-    norm = torch.linalg.vector_norm(piece, dim=1, dtype=wide)
-    if norm.isfinite().all() and (zero or (norm > 0).all()):
-        return
-    finite = piece.isfinite().all(-1)
-    if not finite.all():
-        i = int((~finite).nonzero()[0])
-        value = piece[i][~piece[i].isfinite()][0]
-        raise ValueError(f"expected {name} finite, got {float(value)} in {rows.where(top + i)}")
-    empty = (piece == 0).all(-1)
-    if not zero and empty.any():
-        where = rows.where(top + int(empty.nonzero()[0]))
-        raise ValueError(f"expected {name} without zero vectors, got one in {where}")

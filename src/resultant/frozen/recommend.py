@@ -27,11 +27,12 @@ PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
 @dataclass(frozen=True, eq=False)
 class ClassEffect(Result):
-    """The accuracy of one class before (native) and after (the best candidate)."""
+    """The accuracy of one class before (native) and after (the best candidate); no ``group`` where
+    all classes have one size."""
 
     index: int
     count: int
-    group: str
+    group: str | None
     gain: float
     queries: int
     before: float
@@ -157,7 +158,7 @@ def _effects(
         return ClassEffect(
             index=c,
             count=int(space.counts[c]),
-            group=GROUPS[int(space.groups[c])],
+            group=GROUPS[int(space.groups[c])] if space.group_names else None,
             gain=float(g[c]),
             queries=int(queries[c]),
             before=float(before[c]),

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from resultant._checks import DivergedError
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.frozen import FrozenSpace
@@ -38,7 +39,6 @@ from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summaries, summarize_state
 from resultant.presets import RESULTS, STACK
 from resultant.records import Record, append, folders
-from resultant.stack import LOWER
 from resultant.train import Job, Progress, Trained, train_cifar
 
 Say = Callable[[str], object]
@@ -56,10 +56,6 @@ TRAJECTORY = (
     "mean_increment_error",
     "increment_plane",
 )
-
-
-# What is said of a run that cannot go on, while others beside it can.
-LOST = (LOWER, "for class temperatures")
 
 
 class OutOfTimeError(Exception):
@@ -95,8 +91,8 @@ def run_plan(
 
     Calls for different plans can share a device, one evaluating while another trains: ``beside``
     says how many others do, so that the times in these records are not taken for the device's own.
-    Two calls at once must write neither the same file of records nor the same ``work``: a file is
-    read and written anew, and what another call added in between would be lost.
+    Two calls at once must not write the same file of records: it is read and written anew, and what
+    another call added in between would be lost. A job that another call is at is told as failed.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
@@ -161,7 +157,7 @@ def _in_turn(
         except OutOfTimeError:
             return False
         except ValueError as error:
-            parts = _apart(job) if any(words in str(error) for words in LOST) else []
+            parts = _apart(job) if isinstance(error, DivergedError) else []
             told = f"{job.name}, {', '.join(run.name for run in job.runs)}: failed: {error}"
             say(f"{told}; now in {len(parts)} parts" if parts else told)
             queue.extendleft(reversed(parts))

@@ -19,6 +19,7 @@ from resultant.report.tables import Column, Table
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
+    counted,
     number,
     of_features,
     p_value,
@@ -76,7 +77,7 @@ def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
     else:
         gain = y - x
         reach = NORMAL * math.sqrt(x * (1 - x) / len(a) + y * (1 - y) / len(b))
-        low, high = gain - reach, gain + reach
+        low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
         pooled = float(a.sum() + b.sum()) / (len(a) + len(b))
         error = math.sqrt(pooled * (1 - pooled) * (1 / len(a) + 1 / len(b)))
         p = math.erfc(abs(gain) / error / math.sqrt(2)) if error else 1.0
@@ -131,8 +132,8 @@ def table(pair: Pair) -> Table:
     """The numbers of both and their difference."""
     rows = []
     for name, a, b in zip(*_numbers(pair[0]), _numbers(pair[1])[1], strict=True):
-        difference = None if a is None or b is None else b - a
-        rows.append((name, a, b, difference))
+        if a is not None or b is not None:
+            rows.append((name, a, b, None if a is None or b is None else b - a))
     return Table(
         "comparison",
         "Side by side",
@@ -171,13 +172,13 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
 
 
 def _answer(name: str, v: Verdict) -> str:
-    rows = f"the same {v.rows[0]:,} rows"
+    rows = f"the same {counted(v.rows[0], 'row', 'rows')}"
     if not v.same_rows:
         rows = f"{v.rows[0]:,} and {v.rows[1]:,} rows, not the same"
     interval = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
     gain = f"B - A is {points(v.gain)} points, {interval}"
     if v.same_rows and v.low == v.high:
-        gain = f"both are right on the same of {v.rows[0]:,} rows"
+        gain = f"both are right on the same of {counted(v.rows[0], 'row', 'rows')}"
     a, b = map(percent, v.accuracy)
     best = v.better or "neither is shown to be"
     return f"{best}: on {of_features(name)} A is {a} accurate and B {b}; {gain}"

@@ -11,7 +11,7 @@ from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import tables
-from resultant.report.words import counted, listed
+from resultant.report.words import ONE_SIZE, counted, listed
 
 
 def analysis_page(
@@ -65,7 +65,7 @@ def footer(about: Mapping[str, Any]) -> str:
 
 def _text(a: Analysis) -> str:
     s = a.space
-    groups = ", ".join(f"{n} {name}" for name, n in s.groups.items())
+    groups = ", ".join(f"{n} {name}" for name, n in s.groups.items()) or ONE_SIZE
     text = f"{s.dim} dimensions, temperature {s.tau:g}, concentrations by {s.estimator}; {groups}."
     return text if a.recommendation is None else f"{a.recommendation.reason} {text}"
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from resultant import figures
 from resultant.frozen import GridPoint
+from resultant.report.words import counted
 from resultant.shots import GROUPS
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def sparse_bins(points: Iterable[GridPoint | None]) -> str:
     counts = [p.reliability.count for p in points if p is not None and p.reliability is not None]
     said = f"Of {len(counts[0])} equal bins of confidence those of fewer than {FEWEST} rows are "
     hidden = max(int(n[n < FEWEST].sum()) for n in counts)
-    said += f"not drawn ({hidden:,} rows at most)"
+    said += f"not drawn ({counted(hidden, 'row', 'rows')} at most)"
     left = max(int((n >= FEWEST).sum()) for n in counts)
     return said + {0: ": no curve is left.", 1: ": a single mark is left."}.get(left, ".")
 
@@ -120,10 +121,12 @@ def dots(
     ax.plot(x, y, marker, label=label, rasterized=image, **style)
 
 
-def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor, *, hollow: bool = False) -> None:
-    """Points in the colours of the shot groups; hollow ones have no names of their own."""
-    for g, (name, colour) in enumerate(GROUP_COLOURS.items()):
-        chosen = (group == g) & y.isfinite()
+def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor | None, *, hollow: bool = False) -> None:
+    """Points in the colours of the shot groups, if there are any; hollow ones have no names of
+    their own."""
+    parts = [(group == g, *of) for g, of in enumerate(GROUP_COLOURS.items()) if group is not None]
+    for members, name, colour in parts or [(y.isfinite(), None, "black")]:
+        chosen = members & y.isfinite()
         if chosen.any():
             if hollow:
                 dots(ax, x[chosen], y[chosen], colour, marker="o", size=3.5, hollow=True)

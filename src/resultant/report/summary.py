@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from resultant.frozen import Analysis, ClassEffect, GainDistribution, Recommendation
 from resultant.report.words import (
     NAMES,
+    ONE_SIZE,
     class_name,
     counted,
     of_features,
@@ -41,7 +42,9 @@ def summary(
         said = (a.notes or {}).get("recommendation", "not asked")
         return [("use", f"no recommendation: {said}"), *found]
     used = policy(r.realization, r.beta)
-    reached = f"{_accuracy(a)} accurate on all {s.held_out:,} held-out rows"
+    reached = (
+        f"{_accuracy(a)} accurate on all {counted(s.held_out, 'held-out row', 'held-out rows')}"
+    )
     original = _original(analyses, chosen)
     found.insert(0, ("use", f"{used} on {of_features(chosen)}, {reached}{original}"))
     found += _kept(a, r) if r.candidate == "native" else _changes(r, of_features(chosen), names)
@@ -87,16 +90,17 @@ def _kept(a: Analysis, r: Recommendation) -> list[tuple[str, str]]:
     nothing = "nothing to gain: no other realization was more accurate on the half that chooses"
     error = f"error {percent(r.ece_before)}, cross-entropy {r.nll_before:.3f}"
     return [
-        ("accuracy", f"{nothing} ({a.space.held_out - r.queries:,} rows)"),
+        ("accuracy", f"{nothing} ({counted(a.space.held_out - r.queries, 'row', 'rows')})"),
         ("calibration", f"all rows: {error}"),
-        *((name, "no change") for name in ("groups", "rise most", "fall most")),
+        ("groups", "no change" if r.groups else ONE_SIZE),
+        *((name, "no change") for name in ("rise most", "fall most")),
     ]
 
 
 def _changes(r: Recommendation, features: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """What the best candidate changes, or would change if it were used."""
     tried, kept = policy(r.candidate, r.candidate_beta), r.realization == "native"
-    judged = f"judging half ({r.queries:,} rows that did not choose it)"
+    judged = f"judging half ({counted(r.queries, 'row', 'rows')} that did not choose it)"
     native = f"{NAMES['native']} of {features}"
     interval = f"95 % interval {points(r.low)} to {points(r.high)}"
     accuracy = f"{points(r.gain)} points over {native}, {interval}, {p_value(r.p_value)}"
@@ -106,10 +110,11 @@ def _changes(r: Recommendation, features: str, names: Sequence[str]) -> list[tup
     change = f"all rows: {points(r.accuracy_after - r.accuracy_before)} points"
     errors = f"error {percent(r.ece_before)} to {percent(r.ece_after)}"
     groups = ", ".join(f"{name} {points(v)}" for name, v in r.groups.items() if v is not None)
+    groups = f"all rows: {groups} points" if groups else ONE_SIZE
     found = {
         "accuracy": f"{judged}: {accuracy}; {change}",
         "calibration": f"all rows: {errors}, cross-entropy {r.nll_before:.3f} to {r.nll_after:.3f}",
-        "groups": f"all rows: {groups} points",
+        "groups": groups,
         "rise most": f"all rows: {_effects(r.gained, names)}",
         "fall most": f"all rows: {_effects(r.lost, names)}",
     }
@@ -121,7 +126,7 @@ def _features(analyses: Mapping[str, Analysis], where: str) -> str:
     s = next(iter(analyses.values())).space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
-    rows = f"{s.fitting:,} rows fitted, {apart}{s.held_out:,} held out"
+    rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
     return f"{where}: {s.num_classes:,} classes, {rows}; {spaces}"
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from resultant._replacing import replacing
-from resultant.frozen import Analysis
+from resultant.frozen import Analysis, GainDistribution
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
     before_and_after,
+    counted,
     number,
     percent,
     points,
@@ -76,10 +77,11 @@ def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
 def _realizations(a: Analysis) -> Table | None:
     if a.grid is None:
         return None
+    groups = GROUPS if a.space.groups else ()
     rows = [
         (
             *(NAMES[p.realization], p.beta, p.gamma, p.accuracy, p.change, p.balanced),
-            *((p.groups or {}).get(g) for g in GROUPS),
+            *((p.groups or {}).get(g) for g in groups),
             *(p.nll, p.ece, p.agreement),
         )
         # Those without a prior first.
@@ -93,17 +95,17 @@ def _realizations(a: Analysis) -> Table | None:
             Column("accuracy", percent),
         ),
         *(Column("change", points), Column("balanced", percent)),
-        *(Column(g, percent) for g in GROUPS),
+        *(Column(g, percent) for g in groups),
         *(Column("NLL"), Column("ECE", percent), Column("as cosine", percent)),
     )
     undefined = sum(bool(p.undefined) for p in a.grid.points)
-    gone = f" {undefined} are undefined, as a class would need a temperature below zero."
+    gone = f" Undefined, as a class would need a temperature below zero: {undefined}."
     return Table(
         "realizations",
         "Every realization",
-        f"Accuracy (with its change from {NAMES['native']} in points), its mean over classes and "
-        "by group, cross-entropy, calibration error and agreement with cosine, on all held-out "
-        f"rows.{gone if undefined else ''} {NATIVE_IN_PAPER}",
+        f"Accuracy (with its change from {NAMES['native']} in points), its mean over classes"
+        f"{' and by group' if groups else ''}, cross-entropy, calibration error and agreement with "
+        f"cosine, on all held-out rows.{gone if undefined else ''} {NATIVE_IN_PAPER}",
         "tab:frozen-vmf-realizations",
         columns,
         rows,
@@ -149,7 +151,8 @@ def _same_state(a: Analysis, names: Sequence[str]) -> Table | None:
     return Table(
         "same-state",
         "Only the realization changes",
-        f"{r.queries} held-out rows under one fitted state at β = {r.beta:g}, γ = {r.gamma:g}.",
+        f"{counted(r.queries, 'held-out row', 'held-out rows')} under one fitted state at "
+        f"β = {r.beta:g}, γ = {r.gamma:g}.",
         "sec:same-state-diagnostic",
         (
             *(Column("realization"), Column("cross-entropy"), Column("accuracy", percent)),
@@ -175,7 +178,7 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
     g = a.gains
     rows = list(
         zip(
-            *(names, g.count.tolist(), [GROUPS[i] for i in g.group.tolist()]),
+            *(names, g.count.tolist(), _groups(g)),
             *(g.gain.tolist(), g.resultant.tolist(), g.kappa.tolist(), a.grid.queries.tolist()),
             *(native.tolist(), best.tolist(), (best - native).tolist()),
             strict=True,
@@ -203,16 +206,29 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
     )
 
 
+def _groups(g: GainDistribution) -> list[str | None]:
+    """The shot group of each class, [C]."""
+    if g.group is None:
+        return [None] * len(g.gain)
+    return [GROUPS[i] for i in g.group.tolist()]
+
+
 def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
     if (r := a.boundaries) is None:
         return None
+    # Where there are no groups, or nothing to compare with.
+    none = [None] * len(r.pairs)
     rows = [
         (names[i], names[j], *rest)
         for (i, j), *rest in zip(
-            *(r.pairs.tolist(), r.kind, r.cosine.tolist(), r.theta_degrees.tolist()),
+            *(
+                r.pairs.tolist(),
+                r.kind if a.space.groups else none,
+                r.cosine.tolist(),
+                r.theta_degrees.tolist(),
+            ),
             *(r.before_degrees.tolist(), r.after_degrees.tolist(), r.shift_degrees.tolist()),
-            # None where there is nothing to compare with.
-            r.change or [None] * len(r.pairs),
+            r.change or none,
             strict=True,
         )
     ]

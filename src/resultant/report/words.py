@@ -18,6 +18,7 @@ NAMES = {
 NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
 
 MISSING = "–"
+ONE_SIZE = "classes of one size"
 
 
 def percent(share: float | None, digits: int = 2) -> str:

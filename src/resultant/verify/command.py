@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from resultant.options import Verify
     from resultant.verify.check import Check
 
+RESULTS = "verify.json"
 CAPTION = (
     "Reference: the exact score of this package in float64, held against Arb in its tests. "
     "Grids and every number: {json}."
@@ -29,7 +30,7 @@ CAPTION = (
 def verify(options: Verify) -> int:
     """Run the checks that are asked for; 1 if one does not hold and ``strict``."""
     from resultant import figures as drawing
-    from resultant.verify import selected
+    from resultant.verify import CHECKS, selected
     from resultant.watch import terminal
 
     names, out = selected(options.only), options.out
@@ -37,15 +38,21 @@ def verify(options: Verify) -> int:
         drawing.require()
     if out.exists() and not out.is_dir():
         raise ValueError(f"expected --out to be a folder, got a file: {out}")
+    found = sorted(out.iterdir()) if out.is_dir() else []
+    # A call that was interrupted has left figures alone.
+    others = [path for path in found if path.stem not in CHECKS and path.name[0] != "."]
+    if others and out / RESULTS not in found:
+        rule = "expected --out to be new or of an earlier verify"
+        raise ValueError(f"{rule}, got others' files: {others[0]}")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got = f"{out} ({error.strerror})"
         raise ValueError(f"expected --out where a folder can be made, got {got}") from None
     console = terminal()
-    results = run(names, out if options.figures else None, console)
-    write(results, out / "verify.json")
-    console.print(table(results, out / "verify.json"))
+    results = run(names, out if options.figures else None, terminal(stderr=True))
+    write(results, out / RESULTS)
+    console.print(table(results, out / RESULTS))
     for check, _, _ in results:
         if check.note:
             console.print(f"{check.name}: {check.note}", style="dim", highlight=False)
