@@ -328,7 +328,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
         [],
     ),
     "rows": (changed(train_labels=LABELS[1:]), "expected 150 rows|expected 151 rows", []),
-    "temperature": (changed(), "tau > 0", ["--temperature", "-1"]),
+    "temperature": (changed(), "--temperature > 0", ["--temperature", "-1"]),
     "bomb": (bomb, "decode to .* beyond the limit", []),
 }
 

@@ -271,7 +271,7 @@ def test_refuses_options(
         ([], f"expected data sets at --data, .* got nothing at {tmp_path / 'data'}"),
         (["--data", "nowhere"], "expected cifar10 in nowhere as one of"),
         (["--data", str(root), "--features", "depth"], "expected features of one name in both"),
-        (["--data", str(root), "--temperature", "0"], "tau > 0"),
+        (["--data", str(root), "--temperature", "0"], "--temperature > 0"),
         (["--data", str(root), "--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N"),
     ):
         assert cli.main(["compare", *both, *words]) == 2

@@ -304,7 +304,7 @@ def test_classes_of_a_single_row_are_left_out(divided: bool, tmp_path: Path) -> 
     found = prepared.store
     assert prepared.names == tuple(sorted(NAMES)) and found.num_classes == 5
     lost = "0" if divided else "3"
-    said = f"2 classes have a single training row and are left out with their test rows ({lost})"
+    said = f"2 classes have a single training row and are left out with their {lost} test rows"
     assert f"{said}: yak, zebu." in prepared.notes
     rows = {"train": (X[y < 5], ORDER[y[y < 5]]), "test": (Z[t < 5], ORDER[t[t < 5]])}
     if divided:

@@ -174,8 +174,8 @@ def _in_short(evidence: Evidence, changes: Sequence[Change]) -> str:
     """What equalization does on a data set, its imbalances averaged, ours and printed."""
     parts = []
     for place, found in pooled(evidence, CHANGE).items():
-        dataset, _, space = place.partition(" ")
-        own = (c for c in changes if c.row.startswith(f"{dataset} /"))
+        dataset, _, space = place.rpartition(" ")
+        own = (c for c in changes if c.row.startswith((f"{dataset} /", f"{dataset},")))
         shown = [c.paper for c in own if c.paper is not None and c.row.endswith(space.capitalize())]
         parts.append(f"{place} {found.said()} (printed {fmean(shown):+.2f})")
     return (
