@@ -26,6 +26,7 @@ from resultant.extract import Loaded, extract, load_data, load_network
 from resultant.job_files import save_run
 from resultant.models import StackedResNet32, patches
 from resultant.presets import Run, preset
+from resultant.shots import GROUPS, shot_groups
 from resultant.stack import Stack
 from resultant.train import outputs
 from resultant.train_images import load_images
@@ -118,6 +119,18 @@ def test_cifar_features(
     assert about["run"] == asdict(RUNS[1]) and about["config"]["dim"] == 8
     assert (about["dataset"], about["imbalance"], about["dtype"]) == ("cifar10", 3.0, dtype)
     assert store.num_classes == 4
+    # Image by image, of all and of the classes of each group.
+    assert isinstance(loaded.network, StackedResNet32)
+    logits = outputs(loaded.network, data.test_images, torch.float32).logits
+    assert logits is not None
+    right = (logits[0].argmax(-1) == data.test_labels).double()
+    groups = shot_groups(torch.bincount(data.train_labels[members]))
+    wanted = {"accuracy": float(right.mean())}
+    for g, name in enumerate(GROUPS):
+        classes = [c for c in range(4) if groups[c] == g]
+        means = [float(right[data.test_labels == c].mean()) for c in classes]
+        wanted |= {name: sum(means) / len(means)} if means else {}
+    assert about["classifier"] == pytest.approx(wanted) and len(wanted) > 1
 
 
 def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -> None:

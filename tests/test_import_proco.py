@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 from launch import NUM_CLASSES, small
-from listed import SIZES, write_images
+from listed import SIZES, scaled, write_images
 from plain_resnet import PlainNetwork, PlainResNet32
 from proco_alike import C, P, loss_modules
 from resultant import checkpoint, cli
 from resultant.augment import normalize
+from resultant.data.images import ViewDataset, evaluation_view
 from resultant.data.lists import DATASETS
 from resultant.data.longtail import long_tail_counts
 from resultant.data.store import FeatureStore
@@ -26,6 +27,7 @@ from resultant.extract import extract, load_network
 from resultant.models import patches
 from resultant.presets import PRESETS, preset
 from resultant.proco_checkpoint import RECIPES, convert
+from resultant.train_images import load_images
 from tiny_cifar import tiny_cifar
 
 Shown = pytest.CaptureFixture[str]
@@ -218,9 +220,12 @@ def test_to_a_report(tmp_path: Path, root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["resnet50", "resnext50_32x4d"])
 def test_features_of_listed_images(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """ImageNet-LT of four classes, and of small images."""
+    """ImageNet-LT of four classes, and of small images; what the released classifier reaches."""
     monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
     small()
     monkeypatch.setitem(RECIPES, NUM_CLASSES, RECIPES[1000])
@@ -232,6 +237,15 @@ def test_features_of_listed_images(
     words = ["--data", str(tmp_path), "--out", str(store), "--device", "cpu", "--workers", "0"]
     assert cli.main(["extract", str(network), *words]) == 0
     opened = FeatureStore.open(store)
+    reached = opened.metadata["classifier"]["accuracy"]
+    assert f"its classifier on test: accuracy {100 * reached:.3f} %, " in capsys.readouterr().out
+    loaded, images = load_network(network), load_images("imagenet-lt", tmp_path, tmp_path)
+    listed = ViewDataset(images.test, [evaluation_view(32)])
+    right = [
+        int(loaded.network(scaled(view, DATASETS["imagenet-lt"])).logits.argmax()) == label
+        for view, label, _ in (listed[i] for i in range(len(listed)))
+    ]
+    assert reached == pytest.approx(sum(right) / len(right))
     assert opened["train/encoder"].shape == (sum(SIZES["train"]), 2048)
     assert opened["test/projection"].shape == (sum(SIZES["test"]), 8)
     assert opened.metadata["imbalance"] is None

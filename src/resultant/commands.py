@@ -146,7 +146,12 @@ def extract(options: Extract) -> None:
             workers=options.workers,
             progress=lambda done, of: watch.tick(done / of),
         )
-    terminal().print(_contents(FeatureStore.open(options.out)))
+    store, console = FeatureStore.open(options.out), terminal()
+    console.print(_contents(store))
+    reached = store.metadata.get("classifier", {})
+    if reached:
+        told = ", ".join(f"{name} {100 * value:.3f} %" for name, value in reached.items())
+        console.print(f"its classifier on {store.metadata['held_out']}: {told}", highlight=False)
 
 
 def probe(options: Probe) -> None:

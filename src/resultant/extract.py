@@ -25,11 +25,13 @@ from resultant.models import CosineClassifier, ImageNetwork, Outputs, StackedRes
 from resultant.precision import full_precision
 from resultant.presets import CIFAR, Run, TrainConfig
 from resultant.proco_checkpoint import imbalance_of, recipe
+from resultant.shots import group_masks
 from resultant.stack import build
 from resultant.train import PIECE, outputs
 from resultant.train_images import (
     WORKERS,
     ListedImages,
+    accuracies,
     evaluated,
     evaluation_loader,
     load_images,
@@ -213,7 +215,8 @@ def extract(
     unless given, and to be given where that is unknown), with ``balanced`` of the whole training
     set; of listed images all. ``identities`` are positions in the official order or in the list.
     ``test/*`` are of the held-out images, of whichever split they are; the metadata have its name
-    as ``held_out``. There ``imbalance`` is that of ``train/*``, and that of ``config`` the one that
+    as ``held_out``, and what the network's own classifier reaches there, if it has one, as
+    ``classifier``. There ``imbalance`` is that of ``train/*``, and that of ``config`` the one that
     the network was trained at. No image is augmented, and features are computed in float32 and
     stored as ``dtype``. ``progress`` gets the images done and their number.
     """
@@ -232,15 +235,22 @@ def extract(
         taken = 1.0 if balanced else loaded.imbalance if imbalance is None else imbalance
     parts = _parts(data, None if balanced else taken, loaded.config.subset)
     total, done, arrays = sum(len(part.labels) for part in parts.values()), 0, {}
+    decided: list[Tensor] = []
     for split, part in parts.items():
         arrays |= {f"{split}/labels": part.labels, f"{split}/identities": part.identities}
         pieces = _outputs(loaded, part.images, torch.device(device), workers)
-        for n in _fill(arrays, split, pieces, getattr(torch, dtype)):
-            done += n
+        for found in _fill(arrays, split, pieces, getattr(torch, dtype)):
+            if split == "test" and found.logits is not None:
+                decided.append(found.logits[0].argmax(-1).cpu())
+            done += found.encoder.shape[1]
             if progress is not None:
                 progress(done, total)
     known = imbalance if loaded.imbalance is None else loaded.imbalance
-    write_store(out, arrays, _about(loaded, data, known) | {"imbalance": taken, "dtype": dtype})
+    about = _about(loaded, data, known) | {"imbalance": taken, "dtype": dtype}
+    if decided:
+        train, test = (parts[split].labels for split in ("train", "test"))
+        about["classifier"] = _classified(torch.cat(decided), test, train, loaded.num_classes)
+    write_store(out, arrays, about)
 
 
 class _Part(NamedTuple):
@@ -282,9 +292,9 @@ def _outputs(
 
 def _fill(
     arrays: dict[str, Tensor], split: str, pieces: Iterator[Outputs], dtype: torch.dtype
-) -> Iterator[int]:
-    """Put the features of pieces into ``arrays``, in which the labels of the split are; the images
-    of each piece."""
+) -> Iterator[Outputs]:
+    """Put the features of pieces into ``arrays``, in which the labels of the split are, and hand
+    each on."""
     top = 0
     for found in pieces:
         n = found.encoder.shape[1]
@@ -296,7 +306,16 @@ def _fill(
             require_vectors(x, f"{name} as {dtype}", Held(arrays[name]), top)
             arrays[name][top : top + n] = x
         top += n
-        yield n
+        yield found
+
+
+def _classified(predicted: Tensor, labels: Tensor, train: Tensor, classes: int) -> dict[str, float]:
+    """The `accuracies` of what was ``predicted`` [N] of ``labels`` [N], in the shot groups of the
+    labels ``train`` [M]."""
+    right, number, counts = (
+        torch.bincount(y, minlength=classes) for y in (labels[predicted == labels], labels, train)
+    )
+    return accuracies(right.double(), number, group_masks(counts))
 
 
 def _about(loaded: Loaded, data: Cifar | ListedImages, imbalance: float | None) -> dict[str, Any]:

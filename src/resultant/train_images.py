@@ -7,7 +7,7 @@ together, gradients are averaged, class statistics are of all samples, and testi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 
@@ -154,8 +154,8 @@ def evaluated(
 
 
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
-    """The accuracy on the held-out images, over all and as the mean over the classes of the groups
-    of `group_masks`; logits without prior. Every process reads its share of them."""
+    """The `accuracies` on the held-out images, in the groups of `group_masks`; logits without
+    prior. Every process reads its share of them."""
     share = slice(_ranks.rank(), None, _ranks.world_size())
     mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
     images = evaluation_loader(mine, config, workers)
@@ -174,11 +174,17 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
                 right = (found.logits[0].argmax(-1) == labels).double()
                 tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
         right, number = _ranks.total(tally).cpu()
-        found = {"accuracy": float(right.sum() / number.sum())}
-        for name, members in groups.items():
-            members = members & (number > 0)
-            if members.any():
-                found[name] = float((right / number)[members].mean())
-        return [found]
+        return [accuracies(right, number, groups)]
 
     return test
+
+
+def accuracies(right: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
+    """The accuracy over all images, from those ``right`` [C] of the ``number`` [C] of each class,
+    and as the mean over the classes of groups, masks [C] by name, that have images."""
+    found = {"accuracy": float(right.sum() / number.sum())}
+    for name, members in groups.items():
+        members = members & (number > 0)
+        if members.any():
+            found[name] = float((right / number)[members].mean())
+    return found

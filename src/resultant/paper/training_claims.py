@@ -85,8 +85,10 @@ STRONGER = (
     "commands of tab:angular-training below"
 )
 RESNEXT = (
-    "asks for images of ImageNet-LT, and no command here scores the released classifier; that of a "
-    "network trained by the same recipe: resultant train imagenet-lt --architecture "
+    "asks for images of ImageNet-LT; what the released classifier reaches is said by resultant "
+    "import-proco resnext50.pth.tar resnext50.safetensors, then resultant extract "
+    "resnext50.safetensors --out test.safetensors --data LISTS --images IMAGES; here that of a "
+    "network trained by the same recipe is read: resultant train imagenet-lt --architecture "
     "resnext50_32x4d --data LISTS --images IMAGES --out out/resnext, then resultant reproduce "
     "claims --records out/resnext/records.jsonl"
 )
