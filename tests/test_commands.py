@@ -20,7 +20,7 @@ from launch import small
 from listed import SIZES, write_images
 from listed import options as listed_options
 from resultant import cli, commands, options
-from resultant.commands import accuracies, grid, stopped
+from resultant.commands import accuracy_table, grid, stopped
 from resultant.data.lists import DATASETS
 from resultant.data.store import FeatureStore, write_store
 from resultant.gain import REALIZATIONS
@@ -311,13 +311,13 @@ def test_grid() -> None:
 
 
 def test_records_without_numbers_are_shown() -> None:
-    table = accuracies([{"run": "native-seed0", "last": {}}])
+    table = accuracy_table([{"run": "native-seed0", "last": {}}])
     assert [column.header for column in table.columns] == ["run", "loss"]
     both = [
         {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
         {"run": "b", "last": {"loss": 2.5}, "frozen": {"projection": {"proco": {"native": 0.5}}}},
     ]
-    table = accuracies(both)
+    table = accuracy_table(both)
     cells = [list(column.cells) for column in table.columns]
     assert cells == [
         ["a", "b"],
@@ -344,7 +344,7 @@ def test_no_digit_is_lost_on_a_narrow_terminal(width: int) -> None:
         "frozen": {"projection": {"proco": {r: number() for r in ("native", "cosine", "angular")}}},
     }
     file = io.StringIO()
-    Console(file=file, width=width).print(accuracies([record]))
+    Console(file=file, width=width).print(accuracy_table([record]))
     shown = file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert "1.2345" in shown

@@ -103,3 +103,17 @@ def test_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(job_files, "fcntl", None)
         with alone(tmp_path):
             pass
+
+
+def test_the_same_process_is_refused_too(tmp_path: Path) -> None:
+    """By whichever name of the folder, and the first still holds it: a lock is the process's."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with alone(tmp_path / "out"):
+        for again in (tmp_path / "out", tmp_path / "link"):
+            with pytest.raises(ValueError, match="in use by this process"), alone(again):
+                pass
+        assert (tmp_path / "out" / IN_USE).exists()
+    with alone(tmp_path / "out"):
+        pass
+    assert not (tmp_path / "out" / IN_USE).exists()

@@ -295,7 +295,7 @@ def test_jobs_that_are_named_exist() -> None:
 
 SMALLER, OBJECTIVE = (
     "much smaller under the frequency prior",
-    "costs joint training less than contrastive",
+    "joint training otherwise than contrastive",
 )
 
 
@@ -381,16 +381,15 @@ def test_objective() -> None:
 
     assert of_settings(uniform(1.0), OBJECTIVE).verdict == "not run yet"
     one = of_settings(uniform(1.0) + joint_u(-1.0), OBJECTIVE)
-    assert one.verdict == "holds where tested" and "one network: at most" in one.why
+    assert one.verdict == "not settled" and "one seed is not tested" in one.why
     assert one.paper == ("+0.39 / -0.34; -0.25 / -1.15 for -5.06 / -10.91; -8.10 / -19.84")
     assert one.ours == (
         "IF50 -1.00 / -1.00; IF100 -1.00 / -1.00 for IF50 -5.06 / -10.91; IF100 -8.10 / -19.84; "
         "n = 1"
     )
-    # One readout that falls by as much: of one network that is not against it.
-    assert of_settings(uniform(1.0) + joint_u(-6.0), OBJECTIVE).verdict == "not settled"
-    for step, verdict in ((-1.0, "holds"), (-6.0, "does not hold")):
-        several = of_settings(uniform(1.0, 2) + joint_u(step, 2), OBJECTIVE)
-        assert several.verdict == verdict and several.ours.endswith("; n = 2")
+    # Smaller or larger, it depends on the objective; one readout that is the same leaves it open.
+    for step, verdict in ((-1.0, "holds"), (-40.0, "holds"), (-5.06, "not settled")):
+        several = of_settings(uniform(1.0, 3) + joint_u(step, 3), OBJECTIVE)
+        assert several.verdict == verdict and several.ours.endswith("; n = 3")
     part = [r for r in joint_u(-1.0) if r["config"]["imbalance"] == 50]
     assert of_settings(uniform(1.0) + part, OBJECTIVE).ours.endswith("-10.91; n = 1 (2 of 4)")

@@ -92,7 +92,7 @@ def test_leading_gradients_where_accuracy_is_lower() -> None:
     both = claim(trained(near, 2) + trained(far, 2, "joint"))
     assert both.verdict == "does not hold"
     assert both.ours.startswith("contrastive 4.00 (temperature 0.5, epoch 100), joint 11.00 (")
-    assert "above 10.68 at 2 of 12 states of 3 policies; n = 2" in both.ours
+    assert "above 10.68 at 1 of 6 states of 3 policies; n = 2" in both.ours
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(10.67, "holds"), (10.69, "does not hold")])

@@ -277,6 +277,19 @@ def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
 
 
+def test_command_line_looks_at_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device that is not there is told before images are read, and data are where the
+    environment says."""
+    call = ["members", "--results", str(tmp_path), "--work", str(tmp_path)]
+    assert run.main([*call, "--device", "cuda:77"]) == 2
+    assert "expected a device to compute on, got 'cuda:77'" in capsys.readouterr().err
+    monkeypatch.setenv("RESULTANT_DATA", str(tmp_path / "elsewhere"))
+    assert run.main([*call, "--device", "cpu"]) == 2
+    assert str(tmp_path / "elsewhere") in capsys.readouterr().err
+
+
 def test_one_command_line() -> None:
     """The two have the same options, and the same defaults of them."""
     given = {action.dest for action in run.parser()._actions} - {"help", "name"}

@@ -159,7 +159,7 @@ def test_the_loss_names_classes_out_of_reach(
     z[20, 0] += 1e-7
     if leave_out:
         z, y = torch.cat([z, z[:1]]), torch.cat([y, torch.tensor([2])])
-    named = r"expected target gains > 0 and gains > 0 for class temperatures .* class 2 \(0\)$"
+    named = r"expected target gains > 0 and gains > 0 for class temperatures .* class 2 \(0, or .* reach\)$"
     with pytest.raises(ValueError, match=named):
         loss(z.float(), y)
     assert ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
@@ -188,3 +188,22 @@ def test_no_recommendation_from_nan(realization: str) -> None:
     found = recommend(space, decisions=decisions)
     assert realization not in (found.candidate, found.realization)
     assert math.isfinite(found.nll_after)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, F32])
+def test_class_temperatures_of_narrow_states(dtype: torch.dtype) -> None:
+    """Limits of a wider dtype are beyond what a narrow one can hold."""
+    state = small_space(F64).state
+    narrow = state.to(dtype=dtype)
+    for of in (None, F64):
+        found = target_temperature(narrow, 0.1, dtype=of)
+        assert found.dtype == dtype
+        wide = target_temperature(state, 0.1)
+        torch.testing.assert_close(found.double(), wide, rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("given", [[0.1, 0.2], np.array([0.1, 0.2]), torch.tensor([0.1, 0.2])])
+def test_cosine_takes_one_temperature(given: Any) -> None:
+    x, y = np.eye(4)[[0, 1, 2, 3]], np.arange(4)
+    with pytest.raises(ValueError, match="expected temperature to be a finite number, got"):
+        CosinePrototypeClassifier(given).fit(x, y).predict(x)

@@ -51,7 +51,8 @@ def integer(name: str, value: int, least: int, also: str = "") -> int:
     """``value`` as an int, at least ``least``: whatever stands for an index, but for a bool. An
     error says what else is taken, ``also``."""
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        truth = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
+        number = None if truth else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < least:

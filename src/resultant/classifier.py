@@ -287,9 +287,10 @@ class CosinePrototypeClassifier(_Incremental):
 
     def _rule(self, dtype: torch.dtype) -> Realization:
         prior = finite_number("prior", self.prior)
-        require_temperatures(self.temperature, dtype)
+        temperature = finite_number("temperature", self.temperature)
+        checks.temperature("temperature", temperature, dtype)
         state = self._present_state().to(dtype=dtype)
-        slope = torch.full_like(state.kappa[0], 1 / float(self.temperature))
+        slope = torch.full_like(state.kappa[0], 1 / temperature)
         shift = (prior * self._log_prior()).to(dtype) if prior else None
         return Realization(state.mu, state.kappa, None, slope, shift)
 

@@ -68,7 +68,7 @@ def train(options: Train) -> None:
             if _ranks.rank() == 0:
                 append(out / "records.jsonl", made)
         if _ranks.rank() == 0:
-            console.print(accuracies(records))
+            console.print(accuracy_table(records))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
 
@@ -279,7 +279,7 @@ COLUMNS = {
 }
 
 
-def accuracies(records: Sequence[dict]) -> Table:
+def accuracy_table(records: Sequence[dict]) -> Table:
     """A line a run: the classifier, and the probes and frozen rules where there are any."""
     cells = {
         name: [[_at(record, path.split()) for path in paths] for record in records]

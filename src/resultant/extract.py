@@ -248,7 +248,11 @@ def extract(
     known = imbalance if loaded.imbalance is None else loaded.imbalance
     about = _about(loaded, data, known) | {"imbalance": taken, "dtype": dtype}
     if decided:
-        train, test = (parts[split].labels for split in ("train", "test"))
+        train = parts["train"].labels
+        if isinstance(data, Cifar) and known is not None:
+            # Shot groups are of the images that it was trained on, whichever are extracted.
+            train = data.train_labels[data.members(known, loaded.config.subset)]
+        test = parts["test"].labels
         about["classifier"] = _classified(torch.cat(decided), test, train, loaded.num_classes)
     write_store(out, arrays, about)
 

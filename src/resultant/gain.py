@@ -161,7 +161,8 @@ def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype
 
 def comparable(tau: Tensor, dtype: torch.dtype) -> Tensor:
     """Where scores in ``dtype`` at temperatures ``tau`` can be compared."""
-    return tau.clamp(*checks.temperatures(dtype)) == tau
+    least, most = checks.temperatures(dtype)
+    return (tau >= least) & (tau <= min(most, torch.finfo(tau.dtype).max))
 
 
 def class_scores(
@@ -364,7 +365,9 @@ def _require_classes(rule: str, a: Tensor, good: Tensor) -> None:
     if bad:
         named = ", ".join(f"class {c} ({float(a[c]):.4g})" for c in bad[:NAMED])
         rest = ", ..." if len(bad) > NAMED else ""
-        raise ValueError(f"expected {rule}, got {len(bad)} of {len(a)} not: {named}{rest}")
+        raise checks.DivergedError(
+            f"expected {rule}, got {len(bad)} of {len(a)} not: {named}{rest}"
+        )
 
 
 def _require_offset(

@@ -31,6 +31,8 @@ except ImportError:
 UNFINISHED = "checkpoint.safetensors"
 # Says, while a job is at work in a folder, whose it is.
 IN_USE = ".in-use"
+# The folders in which this process is at work.
+HELD: set[Path] = set()
 
 
 class Done(NamedTuple):
@@ -52,12 +54,23 @@ def alone(out: Path) -> Iterator[None]:
         yield
         return
     out.mkdir(parents=True, exist_ok=True)
+    place = out.resolve()
+    # The lock is the process's, which would get it twice.
+    if place in HELD:
+        raise _in_use(out, "this process")
     with _locked(out / IN_USE) as file:
+        HELD.add(place)
         try:
             yield
         finally:
+            HELD.remove(place)
             # While it is locked: another that waits for the name finds that it has gone.
             Path(file.name).unlink(missing_ok=True)
+
+
+def _in_use(out: Path, holder: str) -> ValueError:
+    rule = f"expected a folder that no other training writes to, got {out}"
+    return ValueError(f"{rule}, in use by {holder}; wait until that ends, or give another folder")
 
 
 def _locked(path: Path) -> TextIO:
@@ -71,9 +84,7 @@ def _locked(path: Path) -> TextIO:
             file.seek(0)
             holder = file.read() or "another process"
             file.close()
-            rule = f"expected a folder that no other training writes to, got {path.parent}"
-            mend = "wait until that ends, or give another folder"
-            raise ValueError(f"{rule}, in use by {holder}; {mend}") from None
+            raise _in_use(path.parent, holder) from None
         except OSError:
             # A file system without locks.
             return file

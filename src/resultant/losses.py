@@ -319,10 +319,11 @@ class ProCoLoss(WideModule):
         bad = ~(self._pick("tempered", target, math.inf) > 0)
         if not bad.any():
             return
-        named = [
-            f"{f'run {tuple(run)} ' if run else ''}class {c} ({float(target[(*run, c)]):.4g})"
-            for *run, c in bad.nonzero()[:NAMED].tolist()
-        ]
+        named = []
+        for *run, c in bad.nonzero()[:NAMED].tolist():
+            least = float(target[(*run, c)])
+            said = f"{least:.4g}" if least else "0, or no temperature in reach"
+            named.append(f"{f'run {tuple(run)} ' if run else ''}class {c} ({said})")
         more = ", ..." if int(bad.sum()) > NAMED else ""
         rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
@@ -362,7 +363,8 @@ class LogitAdjustedCrossEntropy(WideModule):
         ):
             rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
             raise ValueError(f"{rule}, got {shape_of(logits)}")
-        checks.tensors(logits=logits)
+        if logits.dtype not in checks.COMPUTE_DTYPE:
+            raise ValueError(f"expected logits of a floating dtype, got {logits.dtype}")
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
         require_counted(y, self.log_prior)
         with torch.autocast(logits.device.type, enabled=False):

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from resultant.presets import PRESETS, RESULTS, STACK, WORKERS, Estimator, ProbeConfig, TrainConfig
-
-# Where the data sets are, unless --data says.
-VARIABLE = "RESULTANT_DATA"
+from resultant.presets import (
+    PRESETS,
+    RESULTS,
+    STACK,
+    VARIABLE,
+    WORKERS,
+    Estimator,
+    ProbeConfig,
+    TrainConfig,
+)
 
 PRESET_HELP = {
     "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",

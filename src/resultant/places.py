@@ -10,7 +10,7 @@ import torch
 
 from resultant._replacing import require_place
 from resultant.extract import find_network, is_network
-from resultant.options import VARIABLE
+from resultant.presets import VARIABLE
 
 
 def data_root(data: Path | None) -> Path:

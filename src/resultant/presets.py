@@ -38,6 +38,8 @@ WITHOUT_BETA = ("native", "cosine")
 
 # Runs in one stack on a GPU; more go side by side on streams of their own.
 STACK = 12
+# Where the data sets are, unless one says.
+VARIABLE = "RESULTANT_DATA"
 # Where records of one's own trainings are, unless another folder is named.
 RESULTS = Path("results")
 # Processes that read image files.

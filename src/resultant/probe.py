@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from resultant._checks import COMPUTE_DTYPE
+from resultant._checks import COMPUTE_DTYPE, DivergedError
 from resultant._features import require_labels, shape_of
 from resultant.data.lists import DATASETS
 from resultant.precision import full_precision
@@ -246,7 +246,7 @@ def _require_converged(probes: _Probes, largest: Tensor, names: Sequence[str] | 
         i = lost[0]
         got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
         rule = f"expected logits below {limit:.1e} after training (a lower learning_rate may help)"
-        raise ValueError(f"{rule}, got {got} in probe {i if names is None else names[i]}")
+        raise DivergedError(f"{rule}, got {got} in probe {i if names is None else names[i]}")
 
 
 def _result(

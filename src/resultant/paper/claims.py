@@ -160,7 +160,7 @@ def _alike(evidence: Evidence) -> Iterator[Claim]:
             for rule in ("temperature", "preserve")
             if Policy(rule) in told
         ]
-    ours = f"{reaching(gaps, 2, sign='+')}"
+    ours = reaching(gaps, 2, sign="+")
     ours += f"; the same decision for {span(shares, 2)} % of the packaged queries"
     means = [statistics.fmean(values) for values in gaps]
     claim = judged(

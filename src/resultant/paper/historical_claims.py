@@ -89,7 +89,7 @@ def _end(
     ]
     said = ", ".join(f"{name} {ours.said(3)}" for name, ours, _ in found)
     near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
-    rule = "each mean over networks within a quarter of the printed one"
+    rule = "each mean over networks within a factor of 1.25 of the printed one"
     return Measured(measure, [ours for _, ours, _ in found], said, near, rule)
 
 

@@ -78,7 +78,7 @@ def _modules() -> dict[str, Source]:
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         # The package itself loads modules by name, as others ask for them.
         if name not in found and name != "resultant" and path.is_file():
-            found[name] = read(path.read_text())
+            found[name] = read(path.read_text(encoding="utf-8"))
             asked += [name.rpartition(".")[0], *found[name].imported]
     return found
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from resultant.paper.artefact import Claim, Value, judged, untestable
+from resultant.paper.artefact import SO_FAR, Claim, Value, judged, untestable
 from resultant.paper.backbones import STORES, cross_backbone
 from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import over_seeds
@@ -74,7 +75,7 @@ def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
     """A change on CIFAR-100 of a network that the paper does not name. The numbers beside it are
     of the authors' networks, so that one of ProCo's public recipe is the nearest; a contrastive
     one, of which tab:frozen-vmf-realizations has +1.09 at gamma = 0, is shown. On a recipe that is
-    guessed no size is for the claim, and the other sign is against it."""
+    guessed the sign alone is judged, and holds at most where tested."""
     text = f"CIFAR-100, network not named: equalization at gamma = {gamma:g}, projection (points)"
     kept = []
     for record in evidence.records.seeds(official("cifar100", 100)).values():
@@ -94,18 +95,18 @@ def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
     holds = None
     if public is None or tested is None:
         found = "no record of ProCo's public recipe has it"
-    elif public.mean * number > 0:
-        near = alike(public.mean, number)
-        found = "sign and order of size agree" if near else "the sign agrees, the size does not"
     else:
-        # The sign of zero is not the other one.
-        holds = False if tested.sign and tested.sign * number < 0 else None
-        found = "the sign does not agree"
-        if holds is None:
+        agrees = public.mean * number > 0
+        near = agrees and alike(public.mean, number)
+        found = "sign and order of size agree" if near else "the sign agrees, the size does not"
+        found = found if agrees else "the sign does not agree"
+        if tested.sign:
+            holds = agrees
+        else:
             found += ", but is not seen" if tested.p is not None else ", but is not tested"
     rule = (
-        f"{found}; on a recipe that we guess a size does not decide, the other sign with p < 0.05 "
-        "is against it"
+        f"{found}; on a recipe that we guess the sign with p < 0.05 decides, where tested at most, "
+        "and a size does not"
     )
     turned = [over_seeds(v) for v in (plain, own)]
     if number < 0 and [v and v.sign for v in turned] == [1, -1]:
@@ -114,7 +115,8 @@ def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
             "0.05 at both), only the size is open"
         )
     about = ("sec:prior-dependent-frozen", text, f"{number:+g}")
-    return judged(*about, "; ".join(said), holds, rule)
+    claim = judged(*about, "; ".join(said), holds, rule)
+    return replace(claim, verdict=SO_FAR) if holds else claim
 
 
 def _backbones(evidence: Evidence) -> Iterator[Claim]:

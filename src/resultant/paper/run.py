@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import math
+import os
 import sys
 import time
 from collections import deque
@@ -22,9 +22,11 @@ from typing import Any
 import torch
 
 from resultant._checks import DivergedError
+from resultant._features import require_device
 from resultant.data.cifar import Cifar, load_cifar
 from resultant.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.frozen import FrozenSpace
+from resultant.metrics import read_metrics
 from resultant.paper.increments import power_diagnostic
 from resultant.paper.plan import (
     PLANS,
@@ -37,7 +39,7 @@ from resultant.paper.plan import (
 )
 from resultant.paper.records import Records
 from resultant.paper.summary import SPACES, summaries, summarize_state
-from resultant.presets import RESULTS, STACK
+from resultant.presets import RESULTS, STACK, VARIABLE
 from resultant.records import Record, append, folders
 from resultant.train import Job, Progress, Trained, train_cifar
 
@@ -107,7 +109,7 @@ def run_plan(
     read = folders(Path(results))
     records = Records.read(*read)
     left, pace = missing(wanted, records), Pace.of(records)
-    where = f", in {results} or in the package" if len(read) > 1 else ""
+    where = f", in {results} or among ours" if len(read) > 1 else ""
     say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records{where}")
     if left:
         say(f"left: {estimate(left, pace)} ({pace.said()})")
@@ -117,6 +119,7 @@ def run_plan(
         return len(left)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = require_device(device)
     images = _images(left, data, say)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
@@ -145,7 +148,8 @@ def _in_turn(
     jobs: Sequence[PlannedJob], train: Callable[[PlannedJob], object], end: float, say: Say
 ) -> bool:
     """Train jobs, those that fail in parts where that may help; whether there was time for all.
-    Something is trained in any case."""
+    Something is trained in any case: after the end as well, up to a checkpoint, where all before
+    failed."""
     queue, begun = deque(jobs), False
     while queue:
         job = queue.popleft()
@@ -156,7 +160,7 @@ def _in_turn(
             begun = True
         except OutOfTimeError:
             return False
-        except ValueError as error:
+        except (ValueError, OSError, torch.OutOfMemoryError) as error:
             parts = _apart(job) if isinstance(error, DivergedError) else []
             told = f"{job.name}, {', '.join(run.name for run in job.runs)}: failed: {error}"
             say(f"{told}; now in {len(parts)} parts" if parts else told)
@@ -307,8 +311,7 @@ def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[
     """What metrics.jsonl says of each run at some epochs, None where it is silent; without what it
     says of none."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    for line in path.read_text().splitlines():
-        values = json.loads(line)
+    for values in read_metrics(path):
         if values["epoch"] in epochs:
             rows.setdefault(values["run"], []).append(values)
     return {
@@ -344,6 +347,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line without its packages; 1 if something of the plan is left."""
     given = vars(parser().parse_args(argv))
+    given.setdefault("data", Path(os.environ.get(VARIABLE, "data")))
     try:
         left = run_plan(**given)
     except (ValueError, FileNotFoundError) as error:
