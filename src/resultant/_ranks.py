@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,8 +58,9 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
     yield device
-    # Not after an error: the others may be waiting, and torchrun ends them. The barrier lets the
-    # threads of gloo drop the tensors of what they did before; one that drops a tensor while
-    # Python ends aborts the process.
+    # Not after an error: the others may be waiting, and torchrun ends them. A thread of gloo that
+    # drops a tensor while Python ends aborts the process. The barrier lets them drop what they did
+    # before; and they end with the group, which a network that is garbage would still hold.
     dist.barrier()
+    gc.collect()
     dist.destroy_process_group()

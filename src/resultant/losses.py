@@ -280,10 +280,11 @@ class ProCoLoss(WideModule):
         torch.fmin(self.least_target, least, out=self.least_target)
 
     def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
-        """The lesser of gain and target, not positive where there is no class temperature."""
+        """The lesser of gain and target; minus infinity where both are positive, but scores are not
+        compared at the temperature that they ask for."""
         least = torch.minimum(gains.g, gains.target)
         known = comparable(self.temperature * (gains.g / gains.target), dtype)
-        return torch.where(known, least, least.clamp_max(0.0))
+        return torch.where(known | ~(least > 0), least, -math.inf)
 
     @torch.no_grad()
     def _terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
@@ -322,7 +323,7 @@ class ProCoLoss(WideModule):
         named = []
         for *run, c in bad.nonzero()[:NAMED].tolist():
             least = float(target[(*run, c)])
-            said = f"{least:.4g}" if least else "0, or no temperature in reach"
+            said = f"{least:.4g}" if math.isfinite(least) else "no temperature in reach"
             named.append(f"{f'run {tuple(run)} ' if run else ''}class {c} ({said})")
         more = ", ..." if int(bad.sum()) > NAMED else ""
         rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
