@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from resultant._checks import DivergedError
 from resultant.paper import run
@@ -76,6 +77,28 @@ def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(run, "run_job", diverging)
     assert call(tmp_path)[0] == 1 and parts == [[0, 1, 2], [0], [1], [2]]
     assert trained(tmp_path) == [runs[0].name, runs[2].name]
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory"), OSError("disk full")])
+def test_a_machine_that_fails_one_job(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told, not trained in parts, and the next job is done."""
+    jobs = [planned(f"{dim}", (Run(), Run("angular")), dim=dim) for dim in (9, 10)]
+    put(monkeypatch, *jobs)
+    real, begun = run.run_job, []
+
+    def failing(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
+        begun.append(job.name)
+        if job.name == "9":
+            raise error
+        return real(job, *args, **options)
+
+    monkeypatch.setattr(run, "run_job", failing)
+    left, said = call(tmp_path)
+    assert left == 1 and begun == ["9", "10"]
+    assert any(line.endswith(f": failed: {error}") for line in said)
+    assert said[-1] == "power: without all records: 9"
 
 
 def test_other_failures_are_told_and_passed_over(

@@ -242,10 +242,10 @@ def _objective(evidence: Evidence) -> Claim:
         "balanced E / P at IF50; IF100 (points)",
         " for ".join(_quoted(_printed("u", kind, evidence)) for kind in OBJECTIVES[::-1]),
     )
-    both_known = [equalized(evidence, "balanced", kind) for kind in OBJECTIVES[::-1]]
+    by_kind = [equalized(evidence, "balanced", kind) for kind in OBJECTIVES[::-1]]
     joint, alone = (
         {at: v for at in READOUTS if (v := Value.of([*known[*at, "u"].values()])) is not None}
-        for known in both_known
+        for known in by_kind
     )
     both = [at for at in READOUTS if at in joint and at in alone]
     if not both:
@@ -259,7 +259,7 @@ def _objective(evidence: Evidence) -> Claim:
     half = len(said) // 2
     least = min(own[at].n for own in (joint, alone) for at in both)
     ours = f"{'; '.join(said[:half])} for {'; '.join(said[half:])}; {counted([least])}"
-    tests = [welch(*([*known[*at, "u"].values()] for known in both_known)) for at in both]
+    tests = [welch(*([*known[*at, "u"].values()] for known in by_kind)) for at in both]
     kept = holm([p for p in tests if p is not None])
     return judged(
         *about,

@@ -97,9 +97,12 @@ def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
         found = "no record of ProCo's public recipe has it"
     else:
         agrees = public.mean * number > 0
-        near = agrees and alike(public.mean, number)
-        found = "sign and order of size agree" if near else "the sign agrees, the size does not"
-        found = found if agrees else "the sign does not agree"
+        if not agrees:
+            found = "the sign does not agree"
+        elif alike(public.mean, number):
+            found = "sign and order of size agree"
+        else:
+            found = "the sign agrees, the size does not"
         if tested.sign:
             holds = agrees
         else:
