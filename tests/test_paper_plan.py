@@ -51,6 +51,7 @@ def test_other_plans() -> None:
         "failure": 6,
         "beyond": 30,
         "members": 6,
+        "trials": 18,
     }
     for job in PLANS["power"].jobs():
         assert job.config.family == "power" and job.config.views == 3

@@ -152,6 +152,13 @@ def test_steps() -> None:
         ({"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
         ({"leave_out": 1}, "leave_out to be True or False, got 1"),
         ({"classification_view": "no"}, "classification_view to be True or False, got 'no'"),
+        ({"classifier_views": 3}, "classifier_views 1 or 2, got 3"),
+        ({"classifier_views": True}, "classifier_views 1 or 2, got True"),
+        ({"classifier_views": 1}, "classifier_views 1 in joint .* got it with no classifier"),
+        (
+            {"objective": "joint", "classification_view": True, "classifier_views": 1},
+            "without a third view alone, got it with a third view",
+        ),
         ({"fuse": None}, "fuse to be True or False, got None"),
         ({"architecture": 32}, "architecture to be a name, got 32"),
         ({"architecture": "resnet50"}, "got resnet50 for cifar10"),

@@ -82,6 +82,7 @@ def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
             {"objective": "joint", "alpha": 0.7, "classification_view": True, "leave_out": True},
             Run("preserve", 0.5, seed=2),
         ),
+        ({"objective": "joint", "classifier_views": 1}, Run("native", seed=3)),
     ],
 )
 def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
@@ -116,6 +117,7 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
             value = config.contrastive_weight * loss(torch.stack(z.split(N)[:2]), y[0])
             if joint:
                 read = logits[2 * N :] if config.classification_view else logits
+                read = read[:N] if config.classifier_views == 1 else read
                 adjusted = read + (config.classifier_prior or config.prior) * log_prior
                 y = y[0].repeat(len(read) // N)
                 value = value + config.alpha * F.cross_entropy(adjusted, y)

@@ -87,7 +87,9 @@ class TrainConfig:
     contrastive_view: ContrastiveKind = "simclr"
     """Both contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
-    """A third view, which the classifier reads; without it the classifier reads both others."""
+    """A third view, which the classifier reads; without it the classifier reads the others."""
+    classifier_views: int = 2
+    """How many of the two contrastive views the classifier reads where there is no third one."""
     epochs: int = 200
     """Passes over the training images."""
     batch_size: int = 256
@@ -119,6 +121,12 @@ class TrainConfig:
         for name in ("leave_out", "classification_view", "fuse"):
             if not isinstance(got := getattr(self, name), bool):
                 raise ValueError(f"expected {name} to be True or False, got {got!r}")
+        if self.classifier_views not in (1, 2) or isinstance(self.classifier_views, bool):
+            raise ValueError(f"expected classifier_views 1 or 2, got {self.classifier_views!r}")
+        if self.classifier_views == 1 and (self.classification_view or self.objective != "joint"):
+            where = "a third view" if self.classification_view else "no classifier"
+            rule = "expected classifier_views 1 in joint training without a third view alone"
+            raise ValueError(f"{rule}, got it with {where}")
         if not isinstance(self.architecture, str):
             raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):

@@ -86,7 +86,8 @@ class Stack:
         if self.classification is not None:
             assert outputs.logits is not None
             logits = outputs.logits.unflatten(1, (-1, n)).transpose(0, 1)
-            read = logits[2:] if self.config.classification_view else logits
+            third, own = self.config.classification_view, self.config.classifier_views
+            read = logits[2:] if third else logits[:own]
             loss = loss + self.config.alpha * self.classification(read, labels)
         return loss
 

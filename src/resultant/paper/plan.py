@@ -84,6 +84,14 @@ def stronger_views() -> TrainConfig:
     return controlled("cifar10", 100, contrastive_view="autoaugment")
 
 
+def joint_trials(dataset: str) -> dict[str, TrainConfig]:
+    """Joint training at IF 100 as it is kept, and with less of a classifier in it."""
+    changes = {"kept": {}, "one-view": {"classifier_views": 1}, "half-weight": {"alpha": 0.5}}
+    return {
+        name: controlled(dataset, 100, objective="joint", **own) for name, own in changes.items()
+    }
+
+
 def _runs(
     realizations: Sequence[str], seeds: Sequence[int], betas: Sequence[float] = (0.0,)
 ) -> tuple[Run, ...]:
@@ -157,6 +165,12 @@ def _members(seeds: Sequence[int]) -> Iterator[PlannedJob]:
         yield PlannedJob(f"subset{subset}", config, _runs(("native",), seeds), analyzed=())
 
 
+def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset in SETS:
+        for name, config in joint_trials(dataset).items():
+            yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
+
+
 PLANS = {
     plan.name: plan
     for plan in (
@@ -168,6 +182,7 @@ PLANS = {
         Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
         Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
+        Plan("trials", "native joint training with less of a classifier", (0, 1, 2), _trials),
     )
 }
 
