@@ -17,6 +17,7 @@ from resultant.paper import (
     frozen_tables,
     guide,
     historical,
+    joint_trials,
     settings,
     theory,
     training,
@@ -30,7 +31,8 @@ from resultant.paper.training_claims import training_claims
 
 MODULES = (
     *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, failure, theory, baseline, beyond, estimators, guide),
+    *(feature_figures, failure, theory, baseline, joint_trials, beyond),
+    *(estimators, guide),
 )
 
 # Tables first, then figures, then what the paper does not have.

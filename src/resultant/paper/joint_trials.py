@@ -1,0 +1,72 @@
+"""Beyond the paper: joint training with less of a classifier in it, for the paper does not say which
+views the classifier reads, and its numbers and ours differ there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from resultant.paper.artefact import Artefact, Cell, Change, Outcome, printed, rows
+from resultant.paper.controls import COLUMNS, TABLES
+from resultant.paper.evidence import Evidence
+from resultant.paper.plan import joint_trials, wanted
+from resultant.paper.records import paired
+from resultant.paper.training import JOINT
+
+TITLES = {
+    "kept": "both views, weight 1 (kept)",
+    "one-view": "one view, weight 1",
+    "half-weight": "both views, weight 1/2",
+}
+
+
+def _readouts() -> list[tuple[str, str, str, str]]:
+    """What is printed of native joint networks at IF 100: data set, name, path, number."""
+    own, *_ = rows(TABLES["c10-if100-f"])
+    found = [
+        ("cifar10", f"CIFAR-10 {column}", path, text)
+        for (objective, column, path), text in zip(COLUMNS, own[2:], strict=True)
+        if objective == "joint"
+    ]
+    heads = {name: text for name, text, *_ in rows(JOINT)}
+    return [*found, ("cifar100", "CIFAR-100 FC", "last.accuracy", heads["CIFAR-100 / 100"])]
+
+
+def trials(evidence: Evidence) -> Outcome:
+    """Every trial beside the printed numbers, and what it changes from what is kept."""
+    cells, changes = [], []
+    kept: dict[str, Mapping[int, float]] = {}
+    for trial, title in TITLES.items():
+        for dataset, column, path, text in _readouts():
+            config = joint_trials(dataset)[trial]
+            found = evidence.records.values(config, "native", 0.0, path)
+            ours = evidence.records.value(config, "native", 0.0, path)
+            cells.append(Cell(title, column, printed(text), ours, wanted=wanted(config)))
+            if trial == "kept":
+                kept[column] = found
+            elif differences := paired(found, kept[column]):
+                changes.append(Change(column, f"{title} - kept", None, differences))
+    note = "E, P: probes fitted to all training images. FC: the classifier, last epoch."
+    return Outcome(cells, changes, notes=[note], headline=_headline(cells))
+
+
+def _headline(cells: Sequence[Cell]) -> str:
+    """How far each of the trials is from the printed numbers."""
+    parts = []
+    for title in TITLES.values():
+        apart = [c.difference for c in cells if c.row == title and c.difference is not None]
+        if apart:
+            parts.append(f"{title} {' / '.join(f'{d:+.2f}' for d in apart)}")
+    columns = " / ".join(dict.fromkeys(cell.column for cell in cells))
+    told = f"Joint training at IF 100, ours less the paper's (points), {columns}: "
+    return told + "; ".join(parts) + "." if parts else ""
+
+
+ARTEFACTS = (
+    Artefact(
+        "joint-protocol",
+        "beyond:joint-protocol",
+        "Joint training with less of a classifier, native, IF 100",
+        trials,
+        ("joint", "trials"),
+    ),
+)
