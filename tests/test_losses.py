@@ -21,6 +21,7 @@ from resultant.classes import ClassStatistics
 from resultant.finite_sample import leave_one_out_scores
 from resultant.gain import REALIZATIONS, class_scores
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.score import vmf_score
 
 
 class LogI(torch.autograd.Function):
@@ -235,6 +236,13 @@ def test_leave_out_of_a_class_with_one_sample() -> None:
         total = loss(z, torch.arange(C))
         total.backward()
         assert total.isfinite() and z.grad is not None and z.grad.isfinite().all()
+        if realization == "native":
+            # The own class has the length of the random start, and a direction across the query.
+            start = torch.tensor(P * 0.9 / (1 - 0.9**2)).double()
+            own = vmf_score(torch.zeros(C).double(), start, 0.1, P)
+            q = vmf_score(z @ z.mT, torch.tensor(1e5).double(), 0.1, P)
+            q = q.diagonal_scatter(own)
+            torch.testing.assert_close(total, nn.functional.cross_entropy(q, torch.arange(C)))
 
 
 def test_logit_adjusted_cross_entropy() -> None:

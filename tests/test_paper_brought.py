@@ -228,6 +228,17 @@ def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
     assert len(read_brought([path])) == 1
 
 
+def test_all_trainings_of_a_run_are_passed_on(tmp_path: Path) -> None:
+    """The fuller one counts, whichever file has it, and probes are of the last."""
+    config, paths = preset("cifar-controlled"), [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    full = trained(config, Run(), analysis={}, job_seconds=1.0)
+    bare = trained(config, Run(), job_seconds=2.0)
+    for path, one in zip(paths, (full, bare), strict=True):
+        path.write_text(json.dumps(one) + "\n")
+    assert read_brought(paths) == [full, bare]
+    assert "analysis" in Records(read_brought(paths)).seeds(config)[0]
+
+
 def features(classes: int, each: int, dim: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     centres = torch.randn(classes, dim, generator=generator)

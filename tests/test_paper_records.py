@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,13 @@ import pytest
 
 from resultant.paper import Records
 from resultant.paper.plan import controlled
+from resultant.presets import TrainConfig
 from resultant.records import append, identity, read_lines
 from training_records import record
+
+
+def of(config: TrainConfig) -> str:
+    return identity(config, "native", 0.0)
 
 
 def test_records_are_found_by_what_was_trained() -> None:
@@ -31,6 +38,15 @@ def test_records_are_found_by_what_was_trained() -> None:
     power = controlled("cifar10", 100, family="power")
     assert identity(config, "native", 0.0) == identity(power, "native", 1.0)
     assert identity(config, "temperature", 0.0) != identity(power, "temperature", 0.0)
+    # Nor is there a weight of a classifier that is not there, or a milestone on a cosine.
+    for same in ({"alpha": 0.5}, {"milestones": (0.5,)}, {"classifier_prior": 0.0}):
+        assert identity(controlled("cifar10", 100, **same), "native", 0.0) == of(config)
+    for other in ({"alpha": 0.5}, {"classifier_prior": 0.0}, {"classifier_views": 1}):
+        joint = controlled("cifar10", 100, objective="joint")
+        assert of(replace(joint, **other)) != of(joint)
+    assert of(replace(config, schedule="step", milestones=(0.5,))) != of(
+        replace(config, schedule="step")
+    )
     assert not records.seeds(config, "angular", 0.0) and records.seeds(config, "angular", 0.5)
     for other in (controlled("cifar10", 50), controlled("cifar10", 100, prior=0.0)):
         assert not records.seeds(other)
@@ -46,6 +62,12 @@ def test_the_fuller_record_counts() -> None:
     followed = {**full, "trajectory": {}, "plan": "power"}
     for both in ([full, followed], [followed, full]):
         assert Records(both).seeds(config)[0]["plan"] == "power"
+    # The rules at the last state count more than the analysis, and that than a trajectory.
+    parts: list[dict[str, Any]] = [{"ended": {}}, {"analysis": {}}, {"trajectory": {}}, {}]
+    for more, less in pairwise(parts):
+        for both in ([more, less], [less, more]):
+            made = [record(config, "native", 0.0, 0, **part) for part in both]
+            assert more.keys() <= Records(made).seeds(config)[0].keys()
     twice = Records([bare, {**bare, "plan": "again"}])
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 

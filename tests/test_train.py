@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +166,17 @@ def test_finished_job_is_not_trained_again(whole: Path, monkeypatch: pytest.Monk
     trained = five_epochs(whole)
     assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
     assert trained.metrics["native-seed1"]["epoch"] == 5
+
+
+def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
+    """What it does not name had the value that is the default; another one is refused."""
+    tensors, about = checkpoint.load(whole / "checkpoint.safetensors")
+    del about["config"]["estimator"]
+    checkpoint.save(tmp_path / "checkpoint.safetensors", tensors, about)
+    shutil.copy(whole / "metrics.jsonl", tmp_path)
+    assert five_epochs(tmp_path).metrics["native-seed1"]["epoch"] == 5
+    with pytest.raises(ValueError, match=r"config \{'estimator': 'mle'\}, got .* 'proco'"):
+        five_epochs(tmp_path, estimator="mle")
 
 
 def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:

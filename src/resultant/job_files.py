@@ -115,6 +115,9 @@ def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     tensors, about = checkpoint.load(path)
+    if isinstance(about.get("config"), dict):
+        # What was no setting yet had the value that is now the default.
+        about["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | about["config"]
     mine = json.loads(json.dumps(identity))
     for part, value in mine.items():
         if about.get(part) != value:

@@ -79,7 +79,7 @@ class ProCoLoss(WideModule):
     Python. On other devices, inside a graph, torch.compile or inference mode, and on several ranks
     it changes nothing. The gradient then has no gradient.
 
-    In ``eval`` mode the statistics stay as they are: a loss of held-out features leaves no trace.
+    In ``eval`` mode the statistics stay as they are.
     Under ``torch.utils.checkpoint`` each step enters them twice: keep the loss outside of it.
     Values of z and y are checked on the CPU alone, and not under ``torch.compile``.
 
@@ -208,7 +208,7 @@ class ProCoLoss(WideModule):
             return scores.movedim(0, -2).reshape(*z.shape[:-1], self.bank.num_classes)
 
     def check(self) -> None:
-        """Raise if a step since the last call met gains that have no temperature."""
+        """Raise if a loss or scores since the last call met gains that have no temperature."""
         least = self.least_target.clone()
         self.least_target.fill_(math.inf)
         self._require_positive(least)

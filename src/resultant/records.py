@@ -34,8 +34,10 @@ def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: fl
         settings["family"], beta = "linear", 0.0
     if settings["schedule"] == "cosine":
         del settings["milestones"]
-    if settings["classifier_prior"] == settings["prior"] or settings["objective"] != "joint":
+    if settings["classifier_prior"] == settings["prior"]:
         settings["classifier_prior"] = None
+    if settings["objective"] != "joint":
+        settings["classifier_prior"], settings["alpha"] = None, None
     return json.dumps([settings, realization, float(beta)], sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""The training loop (alg:controlled-training): many runs side by side, resumable at every epoch.
+"""The training loop (alg:controlled-training): many runs side by side, resumable.
 
 All that is random about an epoch follows from (seed, epoch), so a job that was killed continues
 from its last checkpoint to the result it would have had, bit for bit on a CPU. Runs of one seed

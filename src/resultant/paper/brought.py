@@ -19,14 +19,15 @@ def read_brought(paths: Sequence[Path]) -> list[Record]:
     for path in paths:
         if not path.is_file():
             raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
-    trained = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
-    found = {run_of(record): record for record in trained}
+    found = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
+    last = {run_of(record): record for record in found}
     for path in paths:
         if path.suffix != ".jsonl":
             record = read_probes(path)
-            known = found.setdefault(run_of(record), record)
+            known = last.setdefault(run := run_of(record), record)
             known["probes"] = merged_probes(known, record)
-    return list(found.values())
+            found += [record] if last[run] is record else []
+    return found
 
 
 def read_probes(path: Path) -> Record:
