@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from loss_batches import C, P, batch
+from loss_batches import TAU, C, P, batch
 from loss_batches import seeded as seeded
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant._checks import integer
@@ -90,3 +90,24 @@ def test_checkpointing_enters_the_statistics_twice() -> None:
     value: Any = checkpoint(loss, z, y, use_reentrant=False)
     value.backward()
     assert math.isclose(float(loss.bank.old[..., -1].sum()), 2 * len(y))
+
+
+def test_settings_between_steps() -> None:
+    """A temperature is that of the next step, checked as at the start; the others stay, and another
+    loss goes on from the statistics."""
+    z, y = batch()
+    loss, other = ProCoLoss(C, P, TAU), ProCoLoss(C, P, 2 * TAU)
+    loss.temperature = 2 * TAU
+    assert torch.equal(loss(z, y), other(z, y))
+    edited = ProCoLoss(C, P, TAU, "temperature", 0.5)
+    edited(z, y)
+    linear = edited.eval()(z, y)
+    power = ProCoLoss(C, P, TAU, "temperature", 0.5, family="power").eval()
+    power.load_state_dict(edited.state_dict())
+    assert not torch.equal(power(z, y), linear)
+    with pytest.raises(ValueError, match="temperature > 0 and finite, got -1"):
+        loss.temperature = -1
+    for name, value in (("realization", "angular"), ("family", "power")):
+        with pytest.raises(AttributeError, match=name):
+            setattr(loss, name, value)
+    assert loss.temperature == 2 * TAU and loss.realization == ("native",)

@@ -43,7 +43,7 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(torch.cuda, "CUDAGraph", Played)
         monkeypatch.setattr(torch.cuda, "device", lambda place: nullcontext())
         monkeypatch.setattr(_replay.Recorded, "record", play)
-        monkeypatch.setattr(losses, "_replays", lambda z, y: not torch.is_inference_mode_enabled())
+        monkeypatch.setattr(losses, "replays", lambda z, y: not torch.is_inference_mode_enabled())
     return request.param
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from resultant import _ranks
+
 # A loss [*runs] of features and labels.
 Step = Callable[[Tensor, Tensor], Tensor]
 
@@ -20,6 +22,20 @@ Step = Callable[[Tensor, Tensor], Tensor]
 CALLS = 3
 # Graphs that are kept, as a batch may be shorter at the end of an epoch; others are not recorded.
 MOST = 4
+
+
+def replays(z: Tensor, y: Tensor) -> bool:
+    """Whether a step can be recorded here."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch.is_inference_mode_enabled()
+        and isinstance(z, Tensor)
+        and isinstance(y, Tensor)
+        and z.is_cuda
+        and z.device == y.device
+        and not torch.cuda.is_current_stream_capturing()
+        and _ranks.world_size() == 1
+    )
 
 
 class Recorded:

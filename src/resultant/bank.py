@@ -242,6 +242,13 @@ def by_view(a: Tensor, runs: tuple[int, ...]) -> Tensor:
     return a if a.dim() > len(runs) + 2 else a.unsqueeze(0)
 
 
+def labels_by_view(y: Tensor, views: int, runs: tuple[int, ...]) -> Tensor:
+    """The labels [N, V, *runs] of y [N] or [*runs, N]."""
+    first = y.movedim(-1, 0)
+    shape = (len(first), views, *runs)
+    return first.view(len(first), *(1,) * (len(shape) - y.dim()), *first.shape[1:]).expand(shape)
+
+
 def require_run_labels(
     y: Tensor, number: int, num_classes: int, runs: tuple[int, ...], device: torch.device
 ) -> None:

@@ -194,7 +194,8 @@ def class_scores(
     of cosines). The scores have the dtype and device of z; the product is never in less than
     float32. An error of up to :math:`3\epsilon/\tau` is in the difference of two scores: tau and
     :math:`\tau_c^\star` are at least 2^-17 = 7.6e-6 where they compute in float32, 2^-46 = 1.4e-14
-    in float64.
+    in float64. A class without samples (kappa = 0 and mu = e_1, see `ClassStatistics`) takes part
+    in the mean gain and may be the best one: leave such classes out of the state.
     """
     if chunk is not None:
         chunk = checks.integer("chunk", chunk, 1, " or None")

@@ -16,17 +16,17 @@ import torch
 from torch import Tensor
 
 from resultant import _checks as checks
-from resultant import _ranks
 from resultant._checks import COMPUTE_DTYPE
 from resultant._entropy import cross_entropy
 from resultant._features import shape_of
 from resultant._prior import log_prior_of, numbers, require_counted
-from resultant._replay import Replay
+from resultant._replay import Replay, replays
 from resultant.bank import (
     ProCoBank,
     Snapshot,
     WideModule,
     by_view,
+    labels_by_view,
     require_run_labels,
     require_runs,
 )
@@ -116,9 +116,7 @@ class ProCoLoss(WideModule):
         self.replay = Replay() if cuda_graph else None
         if family not in FAMILIES:
             raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
-        (self.temperature,) = numbers("temperature", temperature, 1)
-        checks.temperature("temperature", self.temperature, torch.float32)
-        self.family = family
+        self.temperature, self._family = temperature, family
         self.bank = ProCoBank(
             num_classes, dim, estimator=estimator, leave_out=leave_out, runs=runs, seed=seed
         )
@@ -128,7 +126,7 @@ class ProCoLoss(WideModule):
         if len(names) != number or not set(names) <= set(REALIZATIONS):
             rule = f"expected realization to be of {REALIZATIONS}, or one a run ({number})"
             raise ValueError(f"{rule}, got {realization!r}")
-        self.realization = names
+        self._realization = names
         self.everywhere: dict[str, bool] = {}
         for role, of in _ROLES.items():
             taken = [name in of for name in names]
@@ -148,6 +146,26 @@ class ProCoLoss(WideModule):
             self.register_buffer(name, constant, persistent=False)
         least = torch.full((*self.runs, num_classes), math.inf, dtype=torch.float64)
         self.register_buffer("least_target", least, persistent=False)
+
+    @property
+    def temperature(self) -> float:
+        """tau, which may be changed between steps."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        (value,) = numbers("temperature", value, 1)
+        checks.temperature("temperature", value, torch.float32)
+        self._temperature = value
+
+    @property
+    def family(self) -> str:
+        return self._family
+
+    @property
+    def realization(self) -> tuple[str, ...]:
+        """Of each run. Another one is another loss's, which takes the state_dict of this."""
+        return self._realization
 
     def extra_repr(self) -> str:
         names = self.realization if self.runs else self.realization[0]
@@ -173,7 +191,7 @@ class ProCoLoss(WideModule):
         return super()._apply(fn, recurse)
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        if self.replay is None or not _replays(z, y):
+        if self.replay is None or not replays(z, y):
             return self._step(z, y)
         bank = self.bank
         state = (bank.old, bank.new, self.least_target)
@@ -194,7 +212,7 @@ class ProCoLoss(WideModule):
             snapshot = self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
         with torch.autocast(z.device.type, enabled=False):
             views = by_view(_computing(z), self.runs)
-            labels = _labels(y, len(views), self.runs)
+            labels = labels_by_view(y, len(views), self.runs)
             scores = self._scores(views, snapshot, labels)
             return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
 
@@ -370,31 +388,10 @@ class LogitAdjustedCrossEntropy(WideModule):
         require_counted(y, self.log_prior)
         with torch.autocast(logits.device.type, enabled=False):
             views = by_view(_computing(logits), self.runs).movedim(-2, 0)
-            labels = _labels(y, views.shape[1], self.runs)
+            labels = labels_by_view(y, views.shape[1], self.runs)
             return cross_entropy(views, self.log_prior, labels).mean((0, 1))
-
-
-def _replays(z: Tensor, y: Tensor) -> bool:
-    """Whether a step can be recorded here."""
-    return (
-        not torch.compiler.is_compiling()
-        and not torch.is_inference_mode_enabled()
-        and isinstance(z, Tensor)
-        and isinstance(y, Tensor)
-        and z.is_cuda
-        and z.device == y.device
-        and not torch.cuda.is_current_stream_capturing()
-        and _ranks.world_size() == 1
-    )
 
 
 def _computing(a: Tensor) -> Tensor:
     """In the dtype to compute with, at least float32."""
     return a.to(COMPUTE_DTYPE[a.dtype])
-
-
-def _labels(y: Tensor, views: int, runs: tuple[int, ...]) -> Tensor:
-    """The labels [N, V, *runs] of y [N] or [*runs, N]."""
-    first = y.movedim(-1, 0)
-    shape = (len(first), views, *runs)
-    return first.view(len(first), *(1,) * (len(shape) - y.dim()), *first.shape[1:]).expand(shape)
