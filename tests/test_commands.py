@@ -91,6 +91,7 @@ def test_train_again_replaces_and_continues(
     assert train(*call, "--gradient-epochs", "1") == 0
     shown = capsys.readouterr()
     assert "epoch 1/1" not in shown.err and "angular-beta0-seed0" in shown.out
+    assert "cifar10, 2 runs: 1 of 1 epochs are trained already\n" in shown.err
     runs = [record["run"] for record in records(tmp_path)]
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other
@@ -110,7 +111,8 @@ def test_train_tells_and_shows(
     assert train("--epochs", "2", "--seeds", "3", "--out", str(tmp_path), "--no-evaluate") == 0
     # How far it is, apart from what it comes to.
     shown = capsys.readouterr()
-    first, *lines = shown.err.splitlines()
+    few, first, *lines = shown.err.splitlines()
+    assert few == f"cifar10 in {root} has 60 training images, usually 50,000"
     assert first == "cifar10, 1 run: 33 images, 2 views, 2 epochs on cpu"
     (record,) = records(tmp_path)
     assert (record["seed"], record["train_images"]) == (3, 33)
@@ -119,7 +121,7 @@ def test_train_tells_and_shows(
     assert lines[1].startswith(last) and lines[1].endswith(" views/s, 0:00:00 left")
     assert len(lines) == 2
     title, *table = shown.out.splitlines()
-    assert "accuracy in percent" in title and "native-seed3" in "".join(table)
+    assert title.strip() == "after the last epoch" and "native-seed3" in "".join(table)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,15 @@ def test_train_refuses_before_any_work(
     told = " ".join(told.replace("│", " ").split())
     assert message in told
     assert not out.exists() and "images, 2 views" not in told
+
+
+@pytest.mark.parametrize("option", ["--dim", "--bogus"])
+def test_a_complaint_names_the_help_of_the_recipe(option: str, capsys: Shown) -> None:
+    """That of the command alone has not its settings."""
+    assert cli.main(["train", "cifar-official", option, "1"]) == 2
+    assert "resultant train cifar-official --help" in capsys.readouterr().err
+    assert cli.main(["train", "cifar-official", "--help"]) == 0
+    assert "usage: resultant train cifar-official [-h]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--subset", "3"], ["--imbalance", "10.0"]])
@@ -313,11 +324,13 @@ def test_grid() -> None:
 def test_records_without_numbers_are_shown() -> None:
     table = accuracy_table([{"run": "native-seed0", "last": {}}])
     assert [column.header for column in table.columns] == ["run", "loss"]
+    assert table.title == "after the last epoch"
     both = [
         {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
         {"run": "b", "last": {"loss": 2.5}, "frozen": {"projection": {"proco": {"native": 0.5}}}},
     ]
     table = accuracy_table(both)
+    assert table.title == "accuracy in percent"
     cells = [list(column.cells) for column in table.columns]
     assert cells == [
         ["a", "b"],

@@ -141,6 +141,8 @@ def test_seed_by_seed(tmp_path: Path) -> None:
     assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
     said: list[str] = []
     assert run.run_plan("power", *places(tmp_path), dry_run=True, say=said.append) == 1
+    # The pace is that of the records here, and no GPU's.
+    assert run.NO_GPU not in said[1] and "(on CPU: " in said[1]
     assert said[2] == "plain: 1 of 1 records, done"
     assert said[3].startswith("power: 0 of 2 records, ") and "minutes" in said[3]
 
@@ -153,6 +155,25 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
     assert list(calls) == [2, 2, 1, 1, 1, 0]
     found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert found == wanted
+
+
+@pytest.mark.usefixtures("_small")
+def test_what_is_said_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is taken up, and from where; and that a pace is of what is not there."""
+    said: list[str] = []
+    options: dict[str, Any] = {**QUIET, "say": said.append, "jobs": ("plain",)}
+    for minutes in (1e-9, 1e-9, None):
+        run.run_plan("power", *places(tmp_path), minutes=minutes, **options)
+    taken_up = [text for text in said if "goes on after" in text or "trained already" in text]
+    assert taken_up == [
+        "plain: goes on after epoch 1/2",
+        "plain: 2 of 2 epochs are trained already",
+    ]
+    for there in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        said.clear()
+        run.run_plan("main", *places(tmp_path / "new"), dry_run=True, say=said.append)
+        assert "H200" in said[1] and (run.NO_GPU in said[1]) != there
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])

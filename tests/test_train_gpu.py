@@ -72,7 +72,7 @@ def test_resumes(tmp_path: Path) -> None:
         train_cifar(job("stopped"), DATA, "cuda", watch=stop)
     seen: list[Any] = []
     trained = train_cifar(job("stopped"), DATA, "cuda", watch=seen.append)
-    assert [(progress.before, progress.epoch) for progress in seen] == [(2, 1), (2, 2)]
+    assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
     wanted = losses(tmp_path / "whole")
     assert wanted.keys() == losses(tmp_path / "stopped").keys() and len(wanted) == 4 * len(RUNS)
     assert losses(tmp_path / "stopped") == pytest.approx(wanted, rel=1e-4)

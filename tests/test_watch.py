@@ -39,6 +39,18 @@ def test_watch_elsewhere(quiet: bool) -> None:
     assert file.getvalue() == ("" if quiet else f"work: {expected}\n")
 
 
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_job_that_is_continued(shown: bool) -> None:
+    """One line, on a terminal too, where the bar starts with what is done."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=shown, width=140)
+    with Watch(console, "work", 10) as watch:
+        watch(progress(0, {}))
+        assert watch.bar.tasks[0].completed == 2
+    assert "work: goes on after epoch 2/10\n" in file.getvalue()
+    assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "10 of 10 epochs are trained already"
+
+
 def test_watch_breaks_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch that takes long is told of now and then, also before its end."""
     now = 0.0

@@ -34,7 +34,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
             about = json.loads((file.metadata() or {}).get(KEY, "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
-        raise ValueError(f"expected a safetensors file, got {error} in {path}") from None
+        raise ValueError(f"expected a whole safetensors file, got {path} ({error})") from None
     if not isinstance(about, dict):
         raise ValueError(f"expected a file with metadata {KEY!r}, got none in {path}")
     return tensors, about

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from resultant._version import __version__
+from resultant.presets import PRESETS
 
 
 class Command(NamedTuple):
@@ -147,12 +148,20 @@ def run(arguments: Sequence[str]) -> int:
             return OK
         kind = loaded(COMMANDS[name].options)
         call = partial(tyro.cli, kind, description=inspect.getdoc(kind))
-        options = parse(call, f"resultant {name}", rest)
+        options = parse(call, " ".join(("resultant", name, *_recipe(name, rest))), rest)
     except SystemExit as stop:
         # After help, and after a complaint.
         return stop.code if isinstance(stop.code, int) else OK
     status = loaded(COMMANDS[name].target)(options)
     return OK if status is None else int(status)
+
+
+def _recipe(name: str, rest: Sequence[str]) -> list[str]:
+    """The recipe of a training, whose help is that of all its options; nothing where help is asked
+    for, which names it itself."""
+    if name != "train" or not {"-h", "--help"}.isdisjoint(rest):
+        return []
+    return [word for word in rest if word in PRESETS][:1]
 
 
 def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -31,11 +32,16 @@ from resultant.train import Job, train_cifar
 from resultant.train_images import ListedImages, load_images, train_images
 from resultant.watch import Watch, terminal
 
+# Training images of CIFAR.
+USUAL = 50_000
+
 
 def train(options: Train) -> None:
     """Train the runs, evaluate them, and leave their records."""
     config, out = options.config, options.out
-    folder(out)
+    # Of several processes the first alone writes.
+    if os.environ.get("RANK", "0") == "0":
+        folder(out)
     read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
     root, console, aside = data_root(options.data), terminal(), terminal(stderr=True)
@@ -55,6 +61,9 @@ def train(options: Train) -> None:
                 rule = "expected one process for CIFAR (its runs go side by side)"
                 raise ValueError(f"{rule}, got {_ranks.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
+            if len(images.train_labels) != USUAL:
+                here = f"{config.dataset} in {root} has {len(images.train_labels):,}"
+                aside.print(f"{here} training images, usually {USUAL:,}", soft_wrap=True)
             found = [_cifar(job, images, place, aside, options.evaluate)]
         else:
             listed = load_images(config.dataset, options.lists or root, options.images or root)
@@ -96,6 +105,8 @@ def _cifar(
         if not data.whole:
             there = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
             aside.print(f"no probes of the balanced set: {there} are there", highlight=False)
+        if not aside.is_terminal:
+            aside.print(f"{title}: probes and frozen rules", highlight=False)
         with aside.status("probes and frozen rules"):
             return evaluate_cifar(done, data)
     return base_records(done, members)
@@ -286,7 +297,8 @@ def accuracy_table(records: Sequence[dict]) -> Table:
         for name, paths in COLUMNS.items()
     }
     taken = [name for name in cells if any(v is not None for row in cells[name] for v in row)]
-    shown = Table("run", "loss", *taken, title="accuracy in percent", title_justify="left")
+    title = "accuracy in percent" if taken else "after the last epoch"
+    shown = Table("run", "loss", *taken, title=title, title_justify="left")
     for column in shown.columns:
         # A narrow terminal folds, and loses no digit.
         column.overflow, column.min_width = "fold", len("81.00")

@@ -31,6 +31,7 @@ except ImportError:
 UNFINISHED = "checkpoint.safetensors"
 # Says, while a job is at work in a folder, whose it is.
 IN_USE = ".in-use"
+AFRESH = "give another folder to start afresh"
 # The folders in which this process is at work.
 HELD: set[Path] = set()
 
@@ -114,23 +115,40 @@ def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
-    tensors, about = checkpoint.load(path)
+    try:
+        tensors, about = checkpoint.load(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; {AFRESH}") from None
     if isinstance(about.get("config"), dict):
         # What was no setting yet had the value that is now the default.
         about["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | about["config"]
     mine = json.loads(json.dumps(identity))
     for part, value in mine.items():
         if about.get(part) != value:
-            got = about.get(part)
-            if isinstance(value, dict) and isinstance(got, dict):
-                odd = sorted(k for k in value | got if got.get(k) != value.get(k))
-                value, got = ({k: d.get(k) for k in odd} for d in (value, got))
-            rule = f"expected the checkpoint of this job, {part} {value}"
-            raise ValueError(f"{rule}, got {got} in {path}; give another folder to start afresh")
+            odd = _difference(part, value, about.get(part))
+            raise ValueError(f"expected the checkpoint of this job, {odd} in {path}; {AFRESH}")
     for i, stack in enumerate(stacks):
         mark = f"{i}."
         stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
     return Done(*(about[name] for name in Done._fields))
+
+
+def _difference(part: str, mine: Any, got: Any) -> str:
+    """In what the checkpoint of another job differs: of settings and runs those that do."""
+    if part == "images":
+        return f"on the same images ({mine[:12]}), got one on others ({str(got)[:12]})"
+    if part == "runs":
+        ours, others = ([Run(**facts).name for facts in runs or ()] for runs in (mine, got))
+        lacking, more = (
+            [name for name in these if name not in those]
+            for these, those in ((ours, others), (others, ours))
+        )
+        odd = [f"{word} {', '.join(n)}" for word, n in (("without", lacking), ("with", more)) if n]
+        return f"got one {' and '.join(odd) or 'with its runs in another order'}"
+    if isinstance(mine, dict) and isinstance(got, dict):
+        odd = sorted(k for k in mine | got if got.get(k) != mine.get(k))
+        mine, got = ({k: d.get(k) for k in odd} for d in (mine, got))
+    return f"{part} {mine}, got {got}"
 
 
 def require_metrics(

@@ -82,7 +82,8 @@ class Analyze:
     Ten lines here, and a folder with index.html, results.json, figures and tables. FEATURES is a
     file (.safetensors, .npz, .npy or .parquet) or a folder of such; without it, features that come
     with the package are analysed. With --engine ray it is a folder of Parquet files or a pattern,
-    and the work is done on the cluster of RAY_ADDRESS, or on one of this machine's CPUs.
+    and the work is done on the cluster of RAY_ADDRESS, or on one of this machine's CPUs. Labels of
+    a single other.npy are in other_labels.npy beside it, or else in labels.npy.
 
     Examples:
       resultant analyze features.safetensors
@@ -99,7 +100,7 @@ class Analyze:
     features: Column = None
     """The array or Parquet column of features."""
     labels: Labels = None
-    """The array or Parquet column of labels."""
+    """The array or Parquet column of labels, or the .npy of them beside a single .npy."""
     temperature: float = 0.1
     """The shared temperature tau of the scores."""
     estimator: Estimator = "mle"
@@ -137,7 +138,7 @@ class Compare:
     features: Column = None
     """The array or Parquet column of features."""
     labels: Labels = None
-    """The array or Parquet column of labels."""
+    """The array or Parquet column of labels, or the .npy of them beside a single .npy."""
     temperature: float = 0.1
     """The shared temperature tau of the scores."""
     estimator: Estimator = "mle"
@@ -236,7 +237,8 @@ class Train:
     stack: int = STACK
     """Runs that are trained as one network."""
     checkpoint_every: int = 10
-    """Epochs between checkpoints."""
+    """Epochs between checkpoints; another is written when an epoch ends more than a minute after
+    the last one."""
     test_every: int = 1
     """Epochs between tests of a classifier."""
     gradient_epochs: Annotated[tuple[int, ...], _default("INT ...", "none")] = ()

@@ -4,6 +4,7 @@ looked at before any work."""
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import torch
@@ -57,10 +58,14 @@ def destination(out: Path, source: Path) -> None:
     require_place(out)
 
 
-def folder(out: Path) -> None:
-    """Raise if ``out`` cannot be a folder."""
-    for part in (out, *out.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise ValueError(f"expected --out to be a folder, got a file: {part}")
-            return
+def folder(out: Path, option: str = "--out") -> None:
+    """Raise unless ``out``, of an option, is a folder to write to or can be made one."""
+    there = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
+    if not there.is_dir():
+        raise ValueError(f"expected {option} to be a folder, got a file: {there}")
+    try:
+        tempfile.TemporaryDirectory(dir=there).cleanup()
+    except OSError as error:
+        can = "files can be written" if there == out else "a folder can be made"
+        rule = f"expected {option} where {can}, got {out}"
+        raise ValueError(f"{rule} ({error.strerror})") from None

@@ -40,6 +40,8 @@ from resultant.stack import LOWER, Stack
 PIECE = 2500
 # Queries of the gradient diagnostic.
 QUERIES = 512
+# Seconds since the last checkpoint after which the end of an epoch is saved in any case.
+UNSAVED = 60.0
 
 # What a classifier reaches on held-out images: numbers by name for each run of a stack.
 Test = Callable[[Stack], list[dict[str, float]]]
@@ -52,9 +54,10 @@ Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
 class Job:
     """Runs of one configuration that are trained together, and where their files go.
 
-    ``gradient_epochs`` are those after which leading and exact gradients are compared;
-    ``test_every`` epochs a classifier is tested, and always after the last. So many other jobs are
-    ``beside`` it on the device: its seconds are not what the device takes for it alone.
+    A checkpoint is written every ``checkpoint_every`` epochs, and more often if these take minutes;
+    a classifier is tested every ``test_every``; both always after the last. ``gradient_epochs`` are
+    those after which leading and exact gradients are compared. So many other jobs are ``beside`` it
+    on the device: its seconds are not what the device takes for it alone.
     """
 
     config: TrainConfig
@@ -111,10 +114,19 @@ class Progress:
     loss: dict[str, float] = field(default_factory=dict)
     before: int = 0
     """Epochs of an earlier job that this one continues; not counted in the others."""
+    saved: bool = False
+    """Whether the epoch is in a checkpoint of this process."""
 
     @property
     def seconds_left(self) -> float:
         return self.seconds / max(1, self.epoch) * (self.epochs - self.epoch)
+
+    @property
+    def resumed(self) -> str:
+        """What an earlier job has done, for before the first epoch of this one."""
+        of = self.before + self.epochs
+        left = f"goes on after epoch {self.before}/{of}"
+        return left if self.epochs else f"{of} of {of} epochs are trained already"
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +202,10 @@ def train(
     and at the end ``RUN.safetensors`` with the network and banks of each run, all written by the
     first process if there are several. ``queries`` are the training images of the gradient
     diagnostic, of which ``diagnostic`` may say more; ``test`` is asked of the stacks that have a
-    classifier. ``watch`` is called after every epoch, and ``tick`` with the share of an epoch that
-    is done, at every step that is not part of a graph. A run that diverges is an error, which
-    leaves the last checkpoint as it is; so is a checkpoint whose metrics lack what is asked for,
-    and a folder in which another job is at work.
+    classifier. ``watch`` is called after every epoch, and with epoch 0 where a checkpoint is
+    continued; ``tick`` with the share of an epoch that is done, at every step that is not part of a
+    graph. A run that diverges is an error, which leaves the last checkpoint as it is; so is a
+    checkpoint whose metrics lack what is asked for, and a folder in which another job is at work.
     """
     with alone(job.out):
         return _train(job, stacks, queries, test, watch, diagnostic, tick)
@@ -219,13 +231,15 @@ def _train(
         require_metrics(metrics.path, job.runs, "gradient_error", past, "ask for later epochs")
         ended = [first] if first == config.epochs else []
         require_metrics(metrics.path, job.runs, "loss", ended, "put the file back")
+    if watch is not None and first:
+        watch(Progress(0, config.epochs - first, 0.0, 0.0, before=first))
     if device.type == "cuda" and config.architecture == "resnet32" and first < config.epochs:
         for stack in stacks:
             stack.batches.load(stack.batches.draw(first))
             stack.capture()
         torch.cuda.synchronize()
     streams = [stack.stream for stack in stacks]
-    began, seconds = time.perf_counter(), earlier
+    began, seconds, saved_at = time.perf_counter(), earlier, earlier
     drawn = [stack.batches.draw(first) for stack in stacks]
     finished: tuple[int, list[dict[str, Any]]] | None = None
     for epoch in range(first, config.epochs):
@@ -262,12 +276,14 @@ def _train(
             _compare_gradients(stacks, queries, seen, diagnostic)
         finished = epoch, seen
         seconds = earlier + time.perf_counter() - began
-        if metrics is not None and (last or (epoch + 1) % job.checkpoint_every == 0):
+        due = last or (epoch + 1) % job.checkpoint_every == 0 or seconds - saved_at > UNSAVED
+        if metrics is not None and due:
             metrics.write(*finished)
             finished = None
             save(job.out, identity, Done(epoch + 1, seconds, beside), stacks)
+            saved_at = seconds
         if watch is not None:
-            watch(_progress(job, stacks, first, epoch, began, seen))
+            watch(_progress(job, stacks, first, epoch, began, seen, finished is None))
     trained = Trained(job, stacks, metrics.last if metrics else {}, seconds, earlier, beside)
     if metrics is not None:
         for run, stack, place in trained.networks():
@@ -277,8 +293,7 @@ def _train(
 
 def snapshots(stack: Stack) -> list[dict[str, Any]]:
     """Of each run of a stack, on the CPU: its mean loss, and its bank to be looked at later."""
-    mean = _ranks.total(stack.total / (stack.batches.steps * _ranks.world_size()))
-    losses = mean.tolist()
+    losses = _ranks.total(stack.total / (stack.batches.steps * _ranks.world_size())).tolist()
     banks = [stack.proco.state(run).to("cpu") for run in range(len(stack.runs))]
     return [
         {"run": run, "loss": loss, "state": state}
@@ -374,10 +389,11 @@ def _progress(
     epoch: int,
     began: float,
     seen: list[dict[str, Any]],
+    saved: bool,
 ) -> Progress:
     seconds = time.perf_counter() - began
     done = epoch + 1 - first
     steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
     views = steps * job.config.batch_size * job.config.views * done
     losses = {values["run"].name: values["loss"] for values in seen}
-    return Progress(done, job.config.epochs - first, seconds, views / seconds, losses, first)
+    return Progress(done, job.config.epochs - first, seconds, views / seconds, losses, first, saved)

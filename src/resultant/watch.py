@@ -54,7 +54,7 @@ class Shown:
 
 class Watch(Shown):
     """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one: elsewhere than on a
-    terminal that is a line now and then."""
+    terminal that is a line now and then. That a job is continued is a line everywhere."""
 
     def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
         super().__init__(
@@ -72,6 +72,10 @@ class Watch(Shown):
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
+        if not progress.epoch:
+            self.bar.update(self.task, completed=self.done)
+            self.print(progress.resumed)
+            return
         text = said(progress)
         self.bar.update(self.task, completed=self.done, said=text)
         self.tell(text)
@@ -83,7 +87,11 @@ class Watch(Shown):
 
     def tell(self, text: str) -> None:
         self.told = time.monotonic()
-        if not self.console.is_terminal and not self.quiet:
+        if not self.console.is_terminal:
+            self.print(text)
+
+    def print(self, text: str) -> None:
+        if not self.quiet:
             self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 

@@ -60,6 +60,10 @@ TRAJECTORY = (
 )
 
 
+# Of a pace that is a GPU's.
+NO_GPU = "; this machine has no GPU and takes far longer"
+
+
 class OutOfTimeError(Exception):
     """The minutes of a call are over; what was trained is in the checkpoint."""
 
@@ -112,7 +116,8 @@ def run_plan(
     where = f", in {results} or among ours" if len(read) > 1 else ""
     say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records{where}")
     if left:
-        say(f"left: {estimate(left, pace)} ({pace.said()})")
+        slower = "" if pace.device == "CPU" or torch.cuda.is_available() else NO_GPU
+        say(f"left: {estimate(left, pace)} ({pace.said()}{slower})")
     if dry_run:
         for line in outlook(wanted, records, pace):
             say(line)
@@ -229,14 +234,15 @@ def run_job(
 
     def watch(progress: Progress) -> None:
         epoch, of = progress.before + progress.epoch, progress.before + progress.epochs
-        if epoch == of or time.monotonic() - said[0] > 15:
+        if not progress.epoch:
+            say(f"{planned.name}: {progress.resumed}")
+        elif epoch == of or time.monotonic() - said[0] > 15:
             said[0] = time.monotonic()
             say(
                 f"{planned.name}: epoch {epoch}/{of}, {progress.views_a_second:,.0f} views/s, "
                 f"{progress.seconds_left:.0f} s left"
             )
-        saved = epoch == of or epoch % checkpoint_every == 0
-        if saved and time.monotonic() > end:
+        if progress.saved and time.monotonic() > end:
             raise OutOfTimeError
 
     job = Job(
