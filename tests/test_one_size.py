@@ -13,17 +13,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from resultant import cli
+from resultant.data.longtail import long_tail_counts
 from resultant.data.store import write_store
 from resultant.frozen import Analysis, FrozenSpace, analyze_space
 from resultant.report.comparison import table
 from resultant.report.content import analysis_page
 from resultant.report.drawings import drawings
 from resultant.report.tables import tables
-from resultant.shots import GROUPS
+from resultant.shots import GROUPS, group_masks, group_rule, shot_groups
 
 pytest.importorskip("matplotlib")
 
 NAMES = [str(c) for c in range(10)]
+NONE = "no groups, as the classes are of about one size"
 
 
 def ten_classes(seed: int = 0) -> dict[str, Tensor]:
@@ -52,11 +54,30 @@ def test_no_groups_of_an_analysis() -> None:
     assert a.grid.point("native").groups == {} and a.recommendation.groups == {}
 
 
+def test_ranks_of_about_one_size_are_no_groups() -> None:
+    """Of ten classes, which alone are ranked; others are parted by numbers of rows."""
+    near = [146, 145, 144, 143, 142, 141, 140, 139, 139, 146]
+    assert group_masks(near) == {} == group_masks([199, *[100] * 9])
+    assert group_masks([200, *[100] * 9])["medium"].sum() == 9
+    assert group_masks(near[:9])["head"].all()
+    cifar = group_masks(long_tail_counts(5000, 10, 10))
+    assert [int(mask.sum()) for mask in cifar.values()] == [3, 4, 3]
+
+
+def test_the_rule_is_that_of_the_groups() -> None:
+    assert group_rule(10) == "head is the 3 largest of 10 classes, tail the 3 smallest"
+    assert shot_groups(torch.arange(10) * 50).tolist() == [2] * 3 + [1] * 4 + [0] * 3
+    for number in (9, 100):
+        said = "head has more than 100 training rows a class, tail fewer than 20"
+        assert group_rule(number) == said
+    assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
+
+
 def test_no_groups_of_a_report() -> None:
     a = equal()
     page = analysis_page({"features": a}, "z.npz", NAMES, [], {})
-    assert dict(page.facts)["groups"].endswith("classes of one size")
-    assert page.sections[0].text.endswith("; classes of one size.")
+    assert dict(page.facts)["groups"] == NONE
+    assert page.sections[0].text.endswith(f"; {NONE}.")
     assert not any(group in fact for _, fact in page.facts for group in GROUPS)
     for made in [*tables(a, NAMES), table((a, a))]:
         heads = [column.name for column in made.columns]

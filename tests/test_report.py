@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import replace
@@ -164,6 +165,21 @@ def test_long_tables_are_shown_in_part(tmp_path: Path) -> None:
     assert len(lines) == SHOWN + 6 and lines[2] == "c1,," and lines[3] == f"c2,{2 / 3!r},"
 
 
+def test_tables_go_with_the_page(tmp_path: Path) -> None:
+    """The CSV is within it, unless it is large."""
+    small, large = (
+        Table(name, "T", "S.", "tab:x", (Column("β"),), [(f"{i},",) for i in range(n)])
+        for name, n in (("small", 3), ("large", 20_000))
+    )
+    write_page(tmp_path, Page("p", [], [Section("s", "S", "", (), (small, large))]))
+    links = [url for url in Links((tmp_path / "index.html").read_text()).urls if "csv" in url]
+    head, _, content = links[0].partition("base64,")
+    assert head == "data:text/csv;charset=utf-8;"
+    assert base64.b64decode(content) == (tmp_path / "tables" / "s-small.csv").read_bytes()
+    assert base64.b64decode(content).decode() == 'β\n"0,"\n"1,"\n"2,"\n'
+    assert links[1] == "tables/s-large.csv"
+
+
 def test_the_more_accurate_space_is_recommended(analysis: Analysis) -> None:
     arrays = small_features(noise=0.3)
     names = ("train/projection", "train/labels", "test/projection", "test/labels")
@@ -175,7 +191,7 @@ def test_the_more_accurate_space_is_recommended(analysis: Analysis) -> None:
     assert "on b features" in said
     # The original of the other space is beside it, whatever is used.
     assert analysis.recommendation is not None
-    assert f"a features {words.percent(analysis.recommendation.accuracy_before)}" in said
+    assert f"{words.percent(analysis.recommendation.accuracy_before)} on a)" in said
 
 
 def test_every_number_has_its_rows(analysis: Analysis) -> None:
@@ -241,6 +257,7 @@ def test_native_has_one_name_and_that_of_the_paper_once(made: Page, folder: Path
     text = (folder / "index.html").read_text()
     assert text.lower().count("original vmf") == 1
     assert words.NATIVE_IN_PAPER in unescape(text)
+    assert "are labels of the paper <cite>Does a Shared Temperature" in text
     (table,) = (t for t in made.sections[0].tables if t.name == "realizations")
     assert table.sentence.endswith(words.NATIVE_IN_PAPER)
     assert {row[0] for row in table.rows} == set(words.NAMES.values())
@@ -298,7 +315,7 @@ def test_what_is_kept_is_not_said_to_change(analysis: Analysis) -> None:
         tried = replace(other, better=better, worse=0)
         said = dict(summary({"z": replace(analysis, recommendation=tried)}, "file", NAMES))
         for name in ("accuracy", "calibration", "groups", "rise most", "fall most"):
-            assert said[name].startswith("Pure Angular at β = 0.5, ")
+            assert said[name].startswith("Pure Angular at β = 0.5 (not advised), ")
         judged = f"judging half ({r.queries} rows that did not choose it): "
         assert judged in said["accuracy"]
         assert ("interval" in said["accuracy"]) == bool(better)

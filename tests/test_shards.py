@@ -181,6 +181,7 @@ def test_broken_parquet(tmp_path: Path, monkeypatch: Any) -> None:
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").touch()
     with pytest.raises(ValueError, match=r"pip install resultant\[parquet\]"):
         FeatureStore.open(tmp_path / "a.parquet")
 

@@ -29,7 +29,7 @@ from resultant.options import Analyze, Engine
 from resultant.places import find_device, refuse_network
 from resultant.report import page
 from resultant.report.content import analysis_page
-from resultant.report.words import counted, listed
+from resultant.report.words import counted, listed, shown
 from resultant.watch import Step, Steps, terminal
 
 SHIPPED = "cifar100-lt-if100.safetensors"
@@ -113,6 +113,8 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
             raise ValueError(f"expected {split}/labels in {where}, got {got}")
         if not any(name.startswith(f"{split}/") for name in store.features):
             raise ValueError(f"expected features of {split} in {where}, got {', '.join(store)}")
+    if store.label_files:
+        notes.append(f"The labels are those of {listed(store.label_files)}.")
     zeros: Mapping[str, Tensor] = {}
     if drop_zeros:
         store, zeros = store.without_zeros()
@@ -122,8 +124,8 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
     if len(store.splits) == 1:
         _require_classes(store, store.splits[0])
         store = store.held_out(SHARE, seed=SEED)
-        rule = "one split only: of every class a fifth of its rows is held out for the test"
-        notes.append(f"{where} has {rule} (seed {SEED}), and two rows or more are fitted.")
+        rule = "one split only: a fifth of every class is held out for the test"
+        notes.append(f"{where} has {rule} (seed {SEED}), two rows or more are fitted.")
     elif "train" not in store.splits:
         raise ValueError(f"expected a split train in {where}, got {' and '.join(store.splits)}")
     test = "test" if "test" in store.splits else "val"
@@ -157,7 +159,7 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
         have = "has no rows and is" if number == 1 else "have no rows and are"
         notes.append(f"{what} below {largest} {have} left out.")
     if len(single):
-        which = listed(known[c] for c in single.tolist())
+        which = listed(shown(known[c]) for c in single.tolist())
         rows = counted(int(asked[single].sum()), f"{test} row", f"{test} rows")
         said = f"class has a single training row and is left out with its {rows}"
         if len(single) > 1:
@@ -165,7 +167,7 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
         notes.append(f"{len(single)} {said}: {which}.")
     asked = store.label_counts(test)
     if (asked == 0).any():
-        missing = [names[c] for c in (asked == 0).nonzero()[:, 0].tolist()]
+        missing = [shown(names[c]) for c in (asked == 0).nonzero()[:, 0].tolist()]
         have = counted(len(missing), "class has", "classes have")
         notes.append(f"{have} no held-out row: {listed(missing)}.")
     if store.left_out:
@@ -276,8 +278,9 @@ def about(prepared: Prepared, device: torch.device) -> dict[str, Any]:
 
 
 def tell(console: Console, made: page.Page, out: Path) -> None:
-    """The facts, a line each, and where the page is."""
-    lines = [*made.facts, ("report", printable(out / "index.html"))]
+    """The facts and the notes, a line each, and where the page is."""
+    notes = [("note", note) for note in made.notes]
+    lines = [*made.facts, *notes, ("report", printable(out / "index.html"))]
     width = max(len(heading) for heading, _ in lines)
     for i, (heading, text) in enumerate(lines):
         line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")

@@ -52,13 +52,14 @@ A = TypeVar("A", bound=Rows | Text)
 
 @dataclass
 class Contents(Generic[A]):
-    """What files hold: arrays by full name, metadata, what the files call the arrays, and those
-    that are neither features nor labels."""
+    """What files hold: arrays by full name, metadata, what the files call the arrays, those that
+    are neither features nor labels, and the files of labels that are not those of features."""
 
     arrays: dict[str, A]
     metadata: dict[str, Any] = field(default_factory=dict)
     called: dict[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    label_files: tuple[str, ...] = ()
 
 
 Found = Contents[Rows | Text]
@@ -66,16 +67,19 @@ Found = Contents[Rows | Text]
 
 def read_arrays(path: Path, features: str | None, labels: str | None) -> Contents[Rows]:
     """The arrays of a file or a folder of shards; see `FeatureStore.open`."""
+    if not path.exists():
+        raise ValueError(f"expected {path} to exist, got no such file")
     if path.is_dir():
         files, keep = shards(path), False
     elif path.suffix == ".npy":
-        files, keep = _pair(path), True
+        files, keep = _pair(path, labels), True
+        labels = None
     elif path.suffix in KINDS:
         files, keep = [Shard(path, split_of(path.stem), path.stem)], True
     else:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
-        raise ValueError(f"{rule}, got {got if path.exists() else 'no such file'}")
+        raise ValueError(f"{rule}, got {got}")
     read = [(str(file.path), _read(file, features, labels, keep=keep)) for file in files]
     # Columns of Parquet have been chosen already.
     chosen = files[0].path.suffix == ".parquet"
@@ -120,7 +124,10 @@ def settled(
     for name, of in parts.items():
         if name not in arrays:
             arrays[name] = join(where, name, [(file, _numbers(file, name, a)) for file, a in of])
-    return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)))
+    beside = [file for name, of in parts.items() if what_of(name) == "labels" for file, _ in of]
+    others = {file for name, of in parts.items() if what_of(name) != "labels" for file, _ in of}
+    label_files = tuple(file for file in dict.fromkeys(beside) if file not in others)
+    return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)), label_files)
 
 
 def _numbers(file: str, name: str, array: Rows | Text) -> Rows:
@@ -251,16 +258,17 @@ def _at(array: Rows | Text, index: Tensor) -> Rows | Text:
     return Text(shape, array.kind, some)
 
 
-def _pair(path: Path) -> list[Shard]:
-    """An .npy of features and the one of labels beside it."""
+def _pair(path: Path, name: str | None) -> list[Shard]:
+    """An .npy of features and the one of labels beside it, of this name if there is one."""
     split = split_of(path.stem)
     stems = [FEATURES.sub(label, path.stem) for label in ("labels", *LABELS)]
     stems += [f"{path.stem}_{label}" for label in ("labels", *LABELS)]
     # Without a split, labels can only be those of these features.
     stems += [] if split else ["labels", *LABELS]
-    beside = [path.with_name(f"{stem}.npy") for stem in stems if stem != path.stem]
+    stems = [stem for stem in stems if stem != path.stem] if name is None else [name]
+    beside = [path.parent / f"{stem.removesuffix('.npy')}.npy" for stem in stems]
     labels = next((other for other in beside if other.exists()), beside[0])
-    if path.exists() and not labels.exists():
+    if not labels.exists():
         rule = f"expected {path} together with one of labels, such as {beside[0]}"
         raise ValueError(f"{rule}, got it alone; give the folder of both, or save both as .npz")
     return [Shard(path, split, "features"), Shard(labels, split, "labels")]

@@ -77,11 +77,13 @@ class FeatureStore:
         *,
         called: Mapping[str, str] | None = None,
         left_out: Sequence[str] = (),
+        label_files: Sequence[str] = (),
     ) -> None:
-        """``called`` says what arrays are called where they come from, and ``left_out`` what else
-        was there."""
+        """``called`` says what arrays are called where they come from, ``left_out`` what else was
+        there, and ``label_files`` where labels come from that are not in the files of features."""
         self.where, self.metadata = printable(where), dict(metadata or {})
         self.called, self.left_out = dict(called or {}), tuple(left_out)
+        self.label_files = tuple(map(printable, label_files))
         try:
             json.dumps(self.metadata, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -105,11 +107,14 @@ class FeatureStore:
     ) -> FeatureStore:
         """The store in a file, in a folder of shards, or in .npy files by name.
 
-        The last is a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"};
-        ``train_features.npy`` alone is taken together with ``train_labels.npy``. ``features`` and
-        ``labels`` name arrays or Parquet columns that are called otherwise. Shards are files of
-        one kind, in sorted order; a split is named by how their names begin or end. Files that are
-        broken or do not fit together are a ValueError that names them.
+        The last is a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"}. A single
+        .npy is taken with that of labels beside it: ``train_features.npy`` with
+        ``train_labels.npy``, ``other.npy`` with ``other_labels.npy`` or else ``labels.npy``, in
+        which labels may be called label, target, targets, class or y too. ``features`` and
+        ``labels`` name arrays or Parquet columns that are called otherwise, ``labels`` also the
+        .npy beside a single one. Shards are files of one kind, in sorted order; a split is named by
+        how their names begin or end. Files that are broken or do not fit together are a ValueError
+        that names them.
         """
         if isinstance(path, Mapping):
             where = ", ".join(os.fspath(p) for p in path.values())
@@ -125,8 +130,12 @@ class FeatureStore:
     @staticmethod
     def of(where: str, found: Contents[Rows]) -> FeatureStore:
         """The store of what was found in files."""
-        names = {"called": found.called, "left_out": found.left_out}
-        return FeatureStore(where, found.arrays, found.metadata, **names)
+        return FeatureStore(
+            *(where, found.arrays, found.metadata),
+            called=found.called,
+            left_out=found.left_out,
+            label_files=found.label_files,
+        )
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)
@@ -301,8 +310,12 @@ class FeatureStore:
     ) -> FeatureStore:
         """A store of other arrays that come from the same place."""
         metadata = self.metadata | {"num_classes": num_classes}
-        names = {"called": called or self.called, "left_out": self.left_out}
-        return FeatureStore(self.where, arrays, metadata, **names)
+        return FeatureStore(
+            *(self.where, arrays, metadata),
+            called=called or self.called,
+            left_out=self.left_out,
+            label_files=self.label_files,
+        )
 
     def without_rare(self, least: int) -> tuple[FeatureStore, Tensor]:
         """A store without the rows, in all splits, of the classes that have fewer than ``least``

@@ -20,8 +20,8 @@ class GainDistribution(Result):
     r"""The gains :math:`g_c=A_c/\tau_0` ``gain`` [C] of all classes, equally weighted.
 
     ``resultant``, ``kappa`` and ``count`` [C] beside them, ``group`` [C] an index of head, medium
-    and tail (None where all classes are of one size). ``spread`` is the standard deviation over
-    the mean, ``ratio`` the largest over the smallest gain (None where that is zero),
+    and tail (None where all classes are of about one size). ``spread`` is the standard deviation
+    over the mean, ``ratio`` the largest over the smallest gain (None where that is zero),
     ``rank_correlation`` Spearman's with the counts (None where either is constant). ``groups`` are
     means by shot group, None for an empty one. ``capped`` are the classes at the largest
     concentration: of one sample, or of equal ones.

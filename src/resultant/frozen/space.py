@@ -63,7 +63,8 @@ class Vectors(Protocol):
 @dataclass(frozen=True, eq=False)
 class SpaceSummary(Result):
     """What a space is made of: rows for fitting, for calibration and held out, classes by shot
-    group (none if all are of one size), classes of one training row (their kappa is the cap)."""
+    group (none if all are of about one size), classes of one training row, whose kappa is
+    the cap."""
 
     name: str
     num_classes: int
@@ -267,12 +268,12 @@ class FrozenSpace:
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Those of the ``groups``; none where all classes are of one size."""
+        """Those of the ``groups``; none where all classes are of about one size."""
         return () if one_size(self.counts) else GROUPS
 
     def group_means(self, values: Tensor) -> dict[str, float | None]:
         """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left; none
-        where all classes are of one size."""
+        where all classes are of about one size."""
         found: dict[str, float | None] = {}
         values = values.cpu().double()
         for g, name in enumerate(self.group_names):

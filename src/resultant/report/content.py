@@ -11,7 +11,7 @@ from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import tables
-from resultant.report.words import ONE_SIZE, counted, listed
+from resultant.report.words import ONE_SIZE, counted, listed, shown
 
 
 def analysis_page(
@@ -74,6 +74,6 @@ def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:
     found = [f"{name}: {question} is left out, {why}" for question, why in (a.notes or {}).items()]
     if a.gains is not None and a.gains.capped:
         number = counted(len(a.gains.capped), "class", "classes")
-        which = listed(names[c] for c in a.gains.capped)
+        which = listed(shown(names[c]) for c in a.gains.capped)
         found.append(f"{name}: the concentration of {number} is at the cap: {which}.")
     return found

@@ -16,7 +16,7 @@ from resultant.report.drawing import (
     sparse_bins,
 )
 from resultant.report.words import NAMES, before_and_after, counted, percent, points, policy
-from resultant.shots import GROUPS
+from resultant.shots import GROUPS, group_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ def groups(a: Analysis) -> Drawing | None:
         "groups",
         "Who gains: head, medium and tail",
         f"With equal gains ({policy(shown, 0.0)}) the mean accuracy of the classes changes by "
-        f"{said} percentage points.",
+        f"{said} percentage points; {group_rule(a.space.num_classes)}.",
         "sec:frozen-states",
         draw,
     )
@@ -182,9 +182,9 @@ def calibration(a: Analysis) -> Drawing | None:
         )
 
     native, best = both
-    error = f"goes from {percent(native.ece)} to {percent(best.ece)}"
-    if best is native:
-        error = f"of {NAMES['native']} is {percent(native.ece)}"
+    error = f"of {NAMES['native']} is {percent(native.ece)}"
+    if best is not native:
+        error += f", that of {policy(best.realization, best.beta)} {percent(best.ece)}"
     return Panel(
         "calibration",
         "Calibration",

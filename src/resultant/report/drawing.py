@@ -84,7 +84,9 @@ def reliability_curves(ax: Axes, named: Mapping[str, tuple[GridPoint, str]]) -> 
         if (r := point.reliability) is None:
             continue
         kept = (r.count >= FEWEST).nonzero()[:, 0]
-        ax.plot(r.confidence[kept], r.accuracy[kept], "o-", color=colour, label=name)
+        line = r.confidence[kept], r.accuracy[kept]
+        # A share of one is on the edge, and is shown whole.
+        ax.plot(*line, "o-", color=colour, label=name, clip_on=False)
         drawn += r.confidence[kept].tolist()
     # A mark by itself is seen against the whole range.
     if len(drawn) > len(named):

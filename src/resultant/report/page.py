@@ -75,14 +75,15 @@ def require() -> None:
         raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[report]")
 
 
-def require_place(out: Path) -> None:
-    """Raise unless ``out`` is free, empty, or an earlier report, which may be replaced."""
+def require_place(out: Path, mine: Callable[[str], bool] = lambda name: False) -> None:
+    """Raise unless ``out`` is free, empty, or an earlier report, which may be replaced; files whose
+    names are ``mine`` may be so too."""
     for part in (out, *out.parents):
         if part.exists() or part.is_symlink():
             if not part.is_dir():
                 raise ValueError(f"expected --out to be a folder, got a file: {part}")
             break
-    found = {part.name for part in out.iterdir()} if out.is_dir() else set()
+    found = {part.name for part in out.iterdir() if not mine(part.name)} if out.is_dir() else set()
     others = sorted(found - PARTS if RESULTS in found else found)
     if others:
         rule = "expected --out to be new or an earlier report"

@@ -16,6 +16,7 @@ from resultant.report.words import (
     points,
     policy,
 )
+from resultant.shots import group_rule
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
@@ -47,7 +48,7 @@ def summary(
     )
     original = _original(analyses, chosen)
     found.insert(0, ("use", f"{used} on {of_features(chosen)}, {reached}{original}"))
-    found += _kept(a, r) if r.candidate == "native" else _changes(r, of_features(chosen), names)
+    found += _kept(a, r) if r.candidate == "native" else _changes(a, r, of_features(chosen), names)
     if g is not None:
         found.append(("angular gain", f"{_gains(g)}, at temperature {s.tau:g}"))
     if c is not None:
@@ -64,7 +65,7 @@ def _original(analyses: Mapping[str, Analysis], chosen: str) -> str:
         if a.recommendation is not None
     }
     first = analyses[chosen].recommendation
-    said = [f"{of_features(name)} {at}" for name, at in before.items() if name != chosen]
+    said = [f"{at} on {name}" for name, at in before.items() if name != chosen]
     if first is not None and first.realization != "native":
         said.insert(0, f"{before[chosen]} there" if said else before[chosen])
     return f" ({NAMES['native']}: {', '.join(said)})" if said else ""
@@ -97,7 +98,9 @@ def _kept(a: Analysis, r: Recommendation) -> list[tuple[str, str]]:
     ]
 
 
-def _changes(r: Recommendation, features: str, names: Sequence[str]) -> list[tuple[str, str]]:
+def _changes(
+    a: Analysis, r: Recommendation, features: str, names: Sequence[str]
+) -> list[tuple[str, str]]:
     """What the best candidate changes, or would change if it were used."""
     tried, kept = policy(r.candidate, r.candidate_beta), r.realization == "native"
     judged = f"judging half ({counted(r.queries, 'row', 'rows')} that did not choose it)"
@@ -110,21 +113,24 @@ def _changes(r: Recommendation, features: str, names: Sequence[str]) -> list[tup
     change = f"all rows: {points(r.accuracy_after - r.accuracy_before)} points"
     errors = f"error {percent(r.ece_before)} to {percent(r.ece_after)}"
     groups = ", ".join(f"{name} {points(v)}" for name, v in r.groups.items() if v is not None)
-    groups = f"all rows: {groups} points" if groups else ONE_SIZE
+    rule = group_rule(a.space.num_classes)
     found = {
         "accuracy": f"{judged}: {accuracy}; {change}",
         "calibration": f"all rows: {errors}, cross-entropy {r.nll_before:.3f} to {r.nll_after:.3f}",
-        "groups": groups,
+        "groups": f"all rows: {groups} points ({rule})",
         "rise most": f"all rows: {_effects(r.gained, names)}",
         "fall most": f"all rows: {_effects(r.lost, names)}",
     }
-    subject = f"{tried}, " if kept else ""
-    return [(heading, subject + text) for heading, text in found.items()]
+    # Without a word they would read as effects of the advice.
+    subject = f"{tried} (not advised), " if kept else ""
+    found = {heading: subject + text for heading, text in found.items()}
+    return list((found if groups else found | {"groups": ONE_SIZE}).items())
 
 
 def _features(analyses: Mapping[str, Analysis], where: str) -> str:
     s = next(iter(analyses.values())).space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
+    spaces += " (--features NAME takes one of them)" if len(analyses) > 1 else ""
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
     rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
     return f"{where}: {s.num_classes:,} classes, {rows}; {spaces}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,9 @@ from resultant.shots import GROUPS
 
 # Rows that the page shows; the CSV has them all.
 SHOWN = 200
+
+# Bytes of a CSV that the page has within it.
+WITHIN = 64_000
 
 Say = Callable[[Any], str]
 
@@ -60,11 +65,25 @@ class Table:
             for i, column in enumerate(self.columns)
         ]
 
+    def csv(self) -> bytes:
+        """All rows with every digit."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([column.name for column in self.columns])
+        writer.writerows([["" if _lacks(v) else v for v in row] for row in self.rows])
+        return text.getvalue().encode()
+
     def write(self, path: Path) -> None:
-        with replacing(path) as temporary, open(temporary, "w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([column.name for column in self.columns])
-            writer.writerows([["" if _lacks(v) else v for v in row] for row in self.rows])
+        with replacing(path) as temporary:
+            temporary.write_bytes(self.csv())
+
+    def address(self, file: str) -> str:
+        """Where the page has its CSV: within it, so that it may move alone, or in a file where
+        that is large."""
+        content = self.csv()
+        if len(content) > WITHIN:
+            return file
+        return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 
 
 def tables(a: Analysis, names: Sequence[str]) -> list[Table]:

@@ -18,7 +18,7 @@ NAMES = {
 NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
 
 MISSING = "–"
-ONE_SIZE = "classes of one size"
+ONE_SIZE = "no groups, as the classes are of about one size"
 
 
 def percent(share: float | None, digits: int = 2) -> str:
@@ -60,9 +60,14 @@ def policy(realization: str, beta: float) -> str:
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
 
 
+def shown(name: str) -> str:
+    """The name of a class; that of no letters would not be seen."""
+    return name or '""'
+
+
 def class_name(name: str) -> str:
     """A class in a sentence; a name of digits is but its label."""
-    return f"class {name}" if name.isdecimal() else name
+    return f"class {name}" if name.isdecimal() else shown(name)
 
 
 def of_features(name: str) -> str:
