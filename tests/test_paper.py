@@ -9,6 +9,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_ind
 
 from paper_evidence import numbered
 from resultant.paper import (
@@ -126,6 +127,20 @@ def test_value() -> None:
     assert Value.of([]) is None
     assert Value.of([3.0]) == (3.0, None, 1)
     assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
+    # What is rounded to zero is not negative.
+    assert [Value(-0.004).said(2, sign) for sign in (True, False)] == ["+0.00", "0.00"]
+    assert Value(-0.006, 0.1, 2).said(2, sign=True) == "-0.01 ± 0.10"
+
+
+def test_one_more_draw() -> None:
+    """The t test of a sample of one against the others, which has their spread."""
+    own = [99.0, 99.1, 99.25, 98.9]
+    value, known = Value.of(own), ttest_ind(own, [98.5])
+    assert value is not None
+    assert value.drawn(98.5) == pytest.approx(known.pvalue)  # type: ignore[attr-defined]
+    assert Value(1.0).drawn(2.0) is Value(1.0, 0.0, 3).drawn(2.0) is None
+    # The sd of equal numbers but for rounding is not known.
+    assert Value(0.3, 1e-17, 3).drawn(0.4) is None
 
 
 def test_change_is_a_paired_t_test() -> None:
@@ -143,9 +158,12 @@ def test_change_is_a_paired_t_test() -> None:
     assert Change("", "", 0.5, numbered((0.5,))).verdict == "same sign, one seed: not tested"
     assert Change("", "", 0.5).verdict == "no record"
     # A change that the paper does not have, and one that it prints as none.
-    assert Change("", "", None, numbered(differences)).verdict == "significant"
+    assert Change("", "", None, numbered(differences)).verdict == "p < 0.05 alone"
     assert Change("", "", None, numbered((0.5, -0.4, 0.1))).verdict == "not significant"
-    assert Change("", "", 0.0, numbered(differences)).verdict == "none printed, ours significant"
+    zero = [Change("", "", 0.0, numbered(d)).verdict for d in (differences, (0.5,), ())]
+    ours = [f"printed as zero; ours {said}" for said in ("p < 0.05 alone", "not tested")]
+    assert zero == [*ours, "no record"]
+    assert Change("", "", None, numbered((0.5,))).verdict == "not tested"
     # Differences that are equal but for rounding say nothing of their spread.
     alike = tuple(100 * (a - b) for a, b in ((0.4148, 0.4147), (0.4132, 0.4131), (0.4267, 0.4266)))
     assert len(set(alike)) > 1
@@ -160,6 +178,9 @@ def test_change_is_a_paired_t_test() -> None:
 def test_verdicts() -> None:
     verdicts = [judged("", "", "", "", h, "", tested=1, of=2).verdict for h in (True, False, None)]
     assert verdicts == ["holds where tested", "does not hold", "not settled"]
+    # More cases than planned do not lower it.
+    more = judged("", "", "", "ours", True, "", tested=3, of=2)
+    assert (more.verdict, more.ours) == ("holds", "ours")
 
 
 def test_catalogue() -> None:
@@ -170,7 +191,7 @@ def test_catalogue() -> None:
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
-    baseline official-recipe beta-sweep stronger-views estimator guide"""
+    baseline joint-protocol official-recipe beta-sweep stronger-views estimator guide"""
     assert set(ARTEFACTS) == set(wanted.split())
     for artefact in ARTEFACTS.values():
         assert artefact.label.partition(":")[2] == artefact.name

@@ -49,6 +49,17 @@ def test_nothing_is_computed_twice(name: str) -> None:
     assert set(evidence.calls.values()) == {1} and len(evidence.calls) == 2
 
 
+def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    write_store(path, small_features(names=("projection",)), {"dataset": "cifar10"})
+    with pytest.raises(ValueError, match=r"of inaturalist18 in .*a.safetensors, got .* cifar10"):
+        Evidence(Records(), {"inaturalist18": path})
+    write_store(path, small_features(names=("features",)), {"dataset": "imagenet-lt"})
+    rule = "expected train/encoder or train/projection in .*, got .*train/features"
+    with pytest.raises(ValueError, match=rule):
+        Evidence(Records(), {"imagenet-lt-resnet50": path})
+
+
 class Quick(Evidence):
     """Where there are features, a summary of accuracies alone."""
 

@@ -104,7 +104,10 @@ def test_claims() -> None:
     least, *rest = failing_claims(Evidence(Records(found)))
     assert [least.verdict, *(c.verdict for c in rest)] == ["not settled", *["not run yet"] * 5]
     assert least.ours == "seed 0: 5.40 (native seed 0: 86.00); n = 1 and 1 (1 of 3)"
-    assert least.text.endswith("at its end")
+    # Each can be read alone.
+    assert {c.text.partition(": ")[0] for c in (least, *rest)} == {
+        "CIFAR-100 IF 10, uniform prior, direct temperature, at its end"
+    }
     for state, verdict in (
         (ended(72.3, 1, 79.1), "holds where tested"),
         # Of one network that is not against it.
@@ -133,8 +136,21 @@ def test_several_seeds() -> None:
         "holds",
         "seed 0: 5.40; seed 1: 6.10; seed 2: 7.00 (native seed 0: 86.00); n = 3 and 1",
     )
+    # More seeds than planned do not take it back.
+    assert least((5.4, 6.1, 7.0, 7.1))[0] == "holds"
     assert least((80.0, 70.0))[0] == "does not hold" and least((80.0,))[0] == "not settled"
     assert least((80.0, 5.4, 6.1))[0] == "not settled"
+
+
+def test_low_is_a_tenth_of_the_least_native_one() -> None:
+    """8 is below a tenth of 120, and not of 60."""
+    native = [network("native", kappa, seed) for seed, kappa in enumerate((120.0, 60.0))]
+    for kappa, low in ((8.0, False), (5.9, True)):
+        edited = [network("temperature", kappa, seed) for seed in (0, 1, 2)]
+        found = Trainings.of(Evidence(Records([*native, *edited])))
+        assert found and [*map(found.low, found.edited)] == [low] * 3
+        claim = next(failing_claims(Evidence(Records([*native, *edited]))))
+        assert claim.verdict == ("holds" if low else "does not hold")
 
 
 def test_a_seed_that_was_trained_twice() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from resultant import figures
 from resultant.paper import ARTEFACTS, Evidence, Records
-from resultant.paper.evidence import PACKAGED
-from resultant.paper.feature_figures import _pair, finite_sample_claims
-from resultant.verify import CHECKS
+from resultant.paper.evidence import PACKAGED, trained_as
+from resultant.paper.feature_figures import finite_sample_claims
+from resultant.paper.pair_figures import closest_pair
+from resultant.verify import CHECKS, transition
+from training_records import record
 
 NAN = float("nan")
 
@@ -32,10 +36,22 @@ def test_panels_of_the_transition() -> None:
     assert list(outcome.drawings) == names == list(outcome.parts)
 
 
+def test_letters_of_the_transition() -> None:
+    """Those of the paper, over three files."""
+    pytest.importorskip("matplotlib")
+    checks = (
+        *(transition.error_transition(), transition.error_exponents()),
+        transition.rule_agreement(samples=200),
+    )
+    drawn = [check.draw() for check in checks if check.draw is not None]
+    titles = [ax.get_title(loc="left") for figure in drawn for ax in figure.axes]
+    assert [title[:3] for title in titles] == ["(a)", "(b)", "(c)", "(d)", "(d)"]
+
+
 def pair(kinds: str, cosines: list[float], shifts: list[float]) -> int:
     kind, cosine, shift = tuple(kinds.split()), torch.tensor(cosines), torch.tensor(shifts)
     found: Any = SimpleNamespace(kind=kind, cosine=cosine, shift_degrees=shift)
-    return _pair(SimpleNamespace(boundaries=found))  # type: ignore[arg-type]
+    return closest_pair(SimpleNamespace(boundaries=found))  # type: ignore[arg-type]
 
 
 def test_the_pair_that_is_drawn() -> None:
@@ -82,6 +98,14 @@ class OfSample(Evidence):
     def _analysis(self, store: str, space: str, estimator: str = "") -> Any:
         assert space == "projection"
         return sample(self.exact)
+
+    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
+        return displaced(0.1, 50)
+
+
+def displaced(mae: float, pairs: int) -> dict[str, Any]:
+    """Of a frozen summary what fig:main-boundaries has in its caption."""
+    return {"boundaries": {"joint_leading": {"mae": mae, "comparable": pairs}}}
 
 
 def test_what_figures_show_is_said() -> None:
@@ -136,3 +160,97 @@ def test_self_inclusion_of_the_packaged_network() -> None:
     ratio = float(own.exact[c]) / float(shift)
     low, high = (float(v) for v in claim.ours.split(",")[0].split(" to "))
     assert low - 5e-4 <= ratio <= high + 5e-4 and claim.verdict == "holds where tested"
+
+
+def test_data_sets_that_the_paper_names_are_counted() -> None:
+    """fig:finite-sample is of CIFAR-100; of two figures it is not said what they are of."""
+    evidence = OfSample([1.02, 0.5, 0.0099])
+    counted = {name: ARTEFACTS[name].compute(evidence) for name in ARTEFACTS if name in STATUS}
+    assert {name: ARTEFACTS[name].status(o) for name, o in counted.items()} == STATUS
+    for name in ("real-scope-app", "real-margin-app"):
+        assert "says which data sets" in counted[name].notes[0]
+
+
+STATUS = {
+    "gain-discovery": "partly rerun (1 of 3; 2 need data we may not ship)",
+    "finite-sample": "rerun",
+    "real-scope-app": "rerun",
+    "real-margin-app": "rerun",
+    "gain-prior": "partly rerun (1 of 3; 2 need data we may not ship)",
+}
+
+
+def test_the_caption_of_boundaries() -> None:
+    """All four data sets are counted, CIFAR-10 from records alone."""
+    figure, evidence = ARTEFACTS["main-boundaries"], OfSample([1.0, 1.0, 1.0])
+
+    def said() -> tuple[dict[tuple[str, str], str], str]:
+        outcome = figure.compute(evidence)
+        return {(c.row, c.column[:3]): c.said() for c in outcome.cells}, figure.status(outcome)
+
+    cells, status = said()
+    assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / no record"
+    assert cells["ImageNet-LT", "pai"] == "52 of 60 / not shipped"
+    assert status.startswith("partly rerun (2 of 8, 2 with fewer seeds than planned; 4 need data")
+    config = trained_as("CIFAR-10 / 100")
+    evidence.records = Records(
+        [
+            record(config, "native", 0.0, seed, analysis={"projection": {"proco": displaced(*of)}})
+            for seed, of in enumerate(((0.01, 45), (0.012, 45), (0.014, 44)))
+        ]
+    )
+    cells, status = said()
+    assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / 0.0120 ± 0.0020 [3]"
+    assert cells["CIFAR-10 / 100", "pai"] == "45 of 45 / 44.7 ± 0.6 [3]"
+    assert status.startswith("partly rerun (4 of 8")
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Any]:
+    """The figures of the packaged network, laid out."""
+    pytest.importorskip("matplotlib")
+    evidence = Evidence(Records())
+    names = ("main-boundaries", *STATUS)
+    made = {
+        name: next(iter(ARTEFACTS[name].compute(evidence).drawings.values()))() for name in names
+    }
+    for figure in made.values():
+        figure.draw_without_rendering()
+    return made
+
+
+def test_legends_are_not_among_the_data(drawn: dict[str, Any]) -> None:
+    legends = [ax for figure in drawn.values() for ax in figure.axes if ax.get_legend() is not None]
+    assert len(legends) == 11
+    for ax in legends:
+        below = ax.get_tightbbox(call_axes_locator=False, bbox_extra_artists=[ax.xaxis])
+        assert ax.get_legend().get_window_extent().y1 <= min(below.y0, ax.bbox.y0)
+
+
+def test_labels_are_no_longer_than_their_axes(drawn: dict[str, Any]) -> None:
+    for figure in drawn.values():
+        for ax in figure.axes:
+            assert ax.yaxis.label.get_window_extent().height <= ax.bbox.height
+            assert ax.xaxis.label.get_window_extent().width <= ax.bbox.width
+
+
+def test_approximations_are_marks_beside_exact_lines(drawn: dict[str, Any]) -> None:
+    """fig:gain-discovery (b) has g rho of both classes; they have names."""
+    sphere, scores, _ = drawn["gain-discovery"].axes
+    names = [text.get_text() for text in sphere.texts]
+    assert names == ["crab", "snake"]
+    labels = [text.get_text() for text in scores.get_legend().get_texts()]
+    assert [label.partition(",")[0] for label in labels[:2]] == names
+    marks = [line for line in scores.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert [line.get_linestyle() for line in marks] == ["None"] * 2
+    for line, label in zip(marks, labels, strict=False):
+        gain = float(label.partition("g=")[2].rstrip("$"))
+        assert line.get_ydata() == pytest.approx(gain * line.get_xdata(), abs=5e-3)
+
+
+def test_files_are_of_the_resolution_of_the_style(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    with figures.style():
+        figure, _ = figures.panels(width=2.0, height=1.5)
+    _, png = figures.save(figure, tmp_path / "a")
+    assert image.open(png).size == (400, 300)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -35,6 +37,7 @@ def test_seen_after_correction() -> None:
     "said",
     [
         advice.equalize({E10: ONE, P10: ONE}, {"CIFAR-10 / 10 encoder": ONE}),
+        advice.keep({E10: ONE, P10: ONE}, {"CIFAR-10 / 10 encoder": ONE}),
         training_advice.training({"temperature": ONE, "angular": ONE}),
         training_advice.trained("t", "Doing it", {"encoder": ONE, "projection": ONE}, "tab:x"),
         training_advice.avoid("t", "do it", lambda times: {"encoder": ONE}, "tab:x"),
@@ -48,6 +51,7 @@ def test_what_is_not_tested_has_no_verdict(said: Sentence) -> None:
     """One seed is neither an effect nor the lack of one."""
     text = said.text.lower()
     assert any(words in text for words in ("not tested", "was tested", "no difference was tested"))
+    assert "keep the gains" not in text
     for words in ("no effect", "none of them", "was seen", "expect little", "as you like"):
         assert words not in text
 
@@ -69,27 +73,40 @@ def test_what_is_missing_is_said() -> None:
     assert none.text == "Edit of frozen features: nothing measured." and not none.begun
 
 
-def test_equalize() -> None:
+def test_equalize_and_keep() -> None:
+    """What helps is advised, what harms or is not seen to help stands under when not to; of single
+    settings only what their data set does not say."""
     native = {E10: DOWN, P10: FLAT, E100: UP, P100: UP}
-    text = advice.equalize(native, {}).text
-    assert text.startswith(
-        "Equalize the gains of frozen features on CIFAR-100 encoder, projection; keep them on "
-        "CIFAR-10 encoder; no effect of it, as a mean over imbalances, was seen on CIFAR-10 "
-        "projection. Pure Angular at"
+    up, down = "+2.00 [+1.00, +3.00]", "-2.00 [-3.00, -1.00]"
+    assert advice.equalize(native, {}).text == (
+        f"Equalize the gains of frozen features on CIFAR-100 encoder {up}, projection {up} (Pure "
+        "Angular at beta 0 less native, points, mean over imbalances)."
     )
-    assert advice.equalize({E10: DOWN}, {}).text.startswith("Keep them on CIFAR-10 encoder. ")
-    # Only what a setting says that its data set does not.
-    apart = {
+    assert advice.keep(native, {}).text == (
+        f"Keep the gains of frozen features on CIFAR-10 encoder {down} (Pure Angular at beta 0 "
+        "less native, points). As a mean over imbalances no gain was seen on CIFAR-10 projection "
+        "+1.00 [-1.00, +3.00]."
+    )
+    settings = {
         "CIFAR-10 / 10 encoder": UP,
         "CIFAR-10 / 100 encoder": DOWN,
         "CIFAR-10 / 50 projection": FLAT,
         "CIFAR-10 / 100 projection": DOWN,
         "CIFAR-100 / 10 encoder": UP,
     }
-    assert advice.equalize(native, apart).text == (
-        f"{text} By single imbalances accuracy is raised on CIFAR-10 / 10 encoder +2.00 [+1.00, "
-        "+3.00]; lowered on CIFAR-10 / 100 projection -2.00 [-3.00, -1.00]."
+    text = advice.equalize(native, settings).text
+    assert f"projection {up}; at single imbalances on CIFAR-10 / 10 encoder {up} (Pure" in text
+    text = advice.keep(native, settings).text
+    assert f"CIFAR-10 encoder {down}; at single imbalances on CIFAR-10 / 100 projection" in text
+    alone = advice.keep({E10: FLAT}, {"CIFAR-10 / 100 encoder": DOWN}).text
+    assert alone.startswith(f"Keep the gains of frozen features on CIFAR-10 / 100 encoder {down} (")
+    assert advice.equalize({E10: DOWN}, {}).text.startswith(
+        "Equalizing the gains of frozen features was not seen to help: "
     )
+    assert advice.keep({E10: UP}, {}).text.endswith("does harm was not seen.")
+    one = advice.equalize({E10: UP, P10: ONE}, {}).text
+    assert one.endswith(" Not tested on CIFAR-10 projection.")
+    assert advice.keep({}, {}, "main").missing == "main"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +132,7 @@ def test_trained() -> None:
         "tested, of one seed each: projection +1.50 points (tab:x)."
     )
     text = training_advice.trained("t", "Doing it", {"a": FLAT, "b": FLAT, "c": FLAT}, "tab:x").text
-    assert "means +1.00 points over 3 comparisons (tab:x)." in text
+    assert "means +1.00 points over 3 comparisons, each ± 2.0 (tab:x)." in text
     text = training_advice.trained("t", "Doing it", {"a": UP, "b": FLAT, "c": DOWN}, "tab:x").text
     assert text == (
         "Doing it: seen are a +2.00 [+1.00, +3.00], c -2.00 [-3.00, -1.00] points, of 3 "
@@ -141,8 +158,8 @@ def test_avoid() -> None:
 
     assert text(a=far, b=far._replace(mean=-4, low=-5, high=-3)) == (
         "Do not do it: less ProCo on long-tail probes (points), a -8.00 [-9.00, -7.00], b -4.00 "
-        "[-5.00, -3.00]; all of one seed, with intervals by the sd over seeds over there: so it "
-        "is unless that is 4.0 times as large (tab:x)."
+        "[-5.00, -3.00]; all of one seed, with intervals by the sd over seeds over there: this "
+        "changes only if the sd is more than 4.0 times as large (tab:x)."
     )
     some = text(a=DOWN, b=far, c=ONE, d=FLAT)
     assert some.startswith("Do not do it: ") and "; no effect was seen on d; 1 of one" in some
@@ -228,12 +245,33 @@ def test_strength() -> None:
     assert none == "No beta of 0, 0.5 was seen to help."
 
 
-def test_kappas_and_confidence() -> None:
-    same = Interval(0, 0, 0, 99)
-    text = advice.kappas({"MLE native of a": same, "MLE angular of a": FLAT}, ["a"]).text
-    assert text.startswith("Take any estimator of kappa on frozen features: another than ProCo's")
-    text = advice.kappas({"MLE native of a": UP}, ["a"]).text
-    assert text.startswith("Compare estimators of kappa: seen are MLE native of a: ")
+def test_kappas() -> None:
+    """Decided by Holm's correction over all kappas and rules, and weighed against the edit."""
+    same, edit = Interval(0, 0, 0, 99, p=1.0), {"a": Interval(3, 2, 4, 9, True, 1e-4)}
+    text = advice.kappas({"MLE native of a": same, "MLE angular of a": FLAT}, edit).text
+    assert text == (
+        "Take any estimator of kappa on frozen features: another kappa than ProCo's moves the "
+        "accuracy of a rule by +0.00 to +1.00 points, none seen (records and packaged; "
+        "beyond:estimator)."
+    )
+    # Alone it would be seen; not as one of eight.
+    edge = Interval(-0.1, -0.19, -0.01, 99, p=0.03)
+    eight = {f"{k} {rule} of a": same for k in ("MLE", "Banerjee") for rule in "npta"}
+    assert edge.sign == -1
+    assert "none seen" in advice.weighed(eight | {"MLE n of a": edge}, edit)
+    text = advice.kappas({"MLE native of a": DOWN}, edit).text
+    assert text.startswith("Keep ProCo's kappa: ")
+    assert "; seen: MLE native of a -2.00 [-3.00, -1.00], less than the edit there (+3" in text
+    text = advice.kappas({"MLE native of a": UP}, {"a": FLAT}).text
+    assert text.startswith("Compare estimators of kappa: ")
+    assert ", as much as the edit there (+1.00)" in text
+    # One that is larger than the edit at its own place is enough.
+    both = advice.weighed({"MLE native of a": UP, "MLE native of b": UP}, edit | {"b": FLAT})
+    assert ", as much as the edit" in both
+    assert advice.spotted({"x a": UP, "x b": FLAT}) == "seen: x a"
+
+
+def test_confidence() -> None:
     text = advice.confidence({E10: UP, E100: DOWN, P100: FLAT}).text
     assert text.startswith(
         "Calibrate after an edit where probabilities matter: NLL rises on CIFAR-10 encoder; NLL "
@@ -246,8 +284,17 @@ def test_choice_is_that_of_the_recommendation() -> None:
     own = recommend(small_space())
     assert isinstance(own, Recommendation)
     text = advice.choice({"packaged encoder": own}).text
-    use = f"use {own.candidate}" if own.low > 0 else "keep native"
+    use = f"use {own.candidate}" if own.p_value < 0.05 and own.gain > 0 else "keep native"
     assert f"packaged encoder: {use}" in text and f"{100 * own.gain:+.2f} [" in text
+
+
+def test_choice_by_the_exact_test() -> None:
+    """Whatever the normal interval says, corrected for how many places there are."""
+    own = replace(recommend(small_space()), candidate="cosine", gain=0.02, low=0.001, high=0.039)
+    for p, places, use in ((0.06, 1, "keep native"), (0.04, 1, "use cosine"), (0.04, 2, "keep")):
+        text = advice.choice({f"place {i}": replace(own, p_value=p) for i in range(places)}).text
+        assert text.count(f": {use}") == places
+    assert ": keep native" in advice.choice({"a": replace(own, gain=-0.02, p_value=0.01)}).text
 
 
 def trainings(drop: float, kappas: tuple[float, ...], seeds: int = 3) -> Trainings:

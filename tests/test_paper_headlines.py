@@ -6,24 +6,16 @@ import json
 import re
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize
 
-from frozen_data import small_space
-from paper_evidence import OfSpaces, probed
-from resultant.frozen import FrozenSpace
-from resultant.gain import class_scores
+from paper_evidence import probed
 from resultant.paper import ARTEFACTS, Evidence, Records
 from resultant.paper.artefact import Artefact, Claim, Outcome
-from resultant.paper.beyond import sweep, views
+from resultant.paper.beyond import views
 from resultant.paper.controls import control_config
 from resultant.paper.frozen_tables import REALIZED, frozen_table
 from resultant.paper.plan import controlled, stronger_views
-from resultant.paper.summary import BETAS
 from resultant.paper.training import angular_training
 from resultant.paper.words import claims_section, counts, headlines, markdown
 from resultant.presets import TrainConfig
@@ -41,43 +33,6 @@ def test_what_pure_angular_adds() -> None:
     assert "long-tail probes by +1.10 [+0.85, +1.35], p = 0.003, in points" in said
     assert "2 of 2 readouts rise. Printed are +0.19 to +1.17, and 12 of 12 rise." in said
     assert angular_training(Evidence(Records(native))).headline == ""
-
-
-def scores(space: FrozenSpace, beta: float) -> Tensor:
-    z = normalize(torch.as_tensor(space.test).double())
-    return class_scores(z, space.state, 0.1, "angular", beta)
-
-
-def test_which_beta() -> None:
-    """None where nothing is seen, and the one that is; without records that it was not tested."""
-    config = controlled("cifar100", 100)
-    native = [probed(config, "native", seed, 0.34) for seed in range(3)]
-    steps = (-0.01, 0.01, 0.003)
-    flat = [probed(config, "angular", seed, 0.34 + d, 0.5) for seed, d in enumerate(steps)]
-    far = [probed(config, "angular", seed, 0.39 + seed / 10_000) for seed in range(3)]
-    own = small_space()
-    right = {
-        beta: float((scores(own, beta).argmax(1) == own.test_labels).double().mean())
-        for beta in BETAS
-    }
-    best = max(right, key=right.__getitem__)
-
-    evidence = OfSpaces(lambda estimator: own)
-
-    def of(records: list[dict[str, Any]]) -> str:
-        # What is known of the frozen features stays.
-        evidence.records = Records(records)
-        return sweep(evidence).headline
-
-    none = of([])
-    start = f"On the packaged features the best beta is {best:g} on encoder ("
-    assert none.startswith(f"{start}{100 * (right[best] - right[1.0]):+.2f} [")
-    assert none.endswith("; trained, none was tested.")
-    said = of(native + flat)
-    assert "trained, of 2 differences from native none was seen to differ by Holm's" in said
-    assert said.endswith("means +0.10 points with intervals of ± 2.5.")
-    said = of(native + flat + far)
-    assert "these differ: beta 0 - native +5.01 ± 0.01 (trained, encoder), " in said
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,14 @@ from scipy.stats import t as student
 from scipy.stats import ttest_1samp, ttest_ind
 
 from paper_evidence import numbered
-from resultant.paper.artefact import Change, judged
+from resultant.paper.artefact import Change, Claim, Value, judged
 from resultant.paper.intervals import over_alike, over_settings
 from resultant.paper.records import paired
 from resultant.paper.rules import (
+    POINT,
+    SIZE,
+    Tolerance,
+    above,
     alike,
     borne_out,
     by_network,
@@ -24,6 +28,8 @@ from resultant.paper.rules import (
     of_networks,
     reaching,
     seen,
+    sized,
+    span,
     turns,
     within,
 )
@@ -43,6 +49,7 @@ def test_single_networks_are_shown() -> None:
     """A mean may be above what one of its networks is below."""
     said = reaching([[0.999948, 0.999954], [0.999997]], 6)
     assert said == "0.999951 to 0.999997; n = 1 to 2, single networks 0.999948 to 0.999997"
+    assert span([-0.001, 0.001], 2, sign="+") == "+0.00"
 
 
 def test_holm_is_the_closed_test() -> None:
@@ -156,7 +163,7 @@ def test_borne_out() -> None:
     """Signs that are printed, whichever they are."""
     near, far = (0.5, 0.52, 0.54), (0.2, -0.1, 0.15)
 
-    def found(*changes: tuple[float, tuple[float, ...]]) -> bool | None:
+    def found(*changes: tuple[float | None, tuple[float, ...]]) -> bool | None:
         return borne_out([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
 
     def turned(d: tuple[float, ...]) -> tuple[float, ...]:
@@ -173,6 +180,11 @@ def test_borne_out() -> None:
     assert seen(
         [Change("", "", None, numbered(near)), Change("", "", None, numbered(turned(near)))]
     ) == (1, 1)
+    # A change that is printed as zero, or not at all, has no sign to be of, and is left out.
+    for none in (0.0, None):
+        assert found((1.0, near), (none, turned(near))) is True
+        assert found((-1.0, turned(near)), (none, near)) is True
+        assert found((none, near)) is found((none, turned(near))) is None
     # Alone it would be seen, of twelve it is not.
     some = Change("", "", None, numbered((0.5, 0.7, 0.9)))
     assert seen([some]) == (1, 0) and seen([some] + [Change("", "", None, numbered(far))] * 11) == (
@@ -193,6 +205,45 @@ def test_one_network_settles_nothing() -> None:
             assert ("one network" in claim.why) == (n == 1)
     for open_ in (judged("", "", "", "", None, ""), judged("", "", "", "", True, "", of=2)):
         assert of_networks(open_, 1) == open_
+
+
+def test_sizes() -> None:
+    """Each near by the tolerance, with the p value of the printed one as one more draw."""
+
+    def claim(tolerance: Tolerance, *own: list[float]) -> Claim:
+        ours = [Value.of(v) for v in own]
+        return sized("", "", ["1.00", "2.00"], ours, tolerance, 2, sign=True, lost="no")
+
+    near = claim(SIZE, [1.3, 1.4, 1.5], [2.0, 2.2])
+    p = ttest_ind([1.3, 1.4, 1.5], [1.0]).pvalue  # type: ignore[attr-defined]
+    other = ttest_ind([2.0, 2.2], [2.0]).pvalue  # type: ignore[attr-defined]
+    assert p > 0.05 and near.verdict == "holds" and near.paper == "1.00 / 2.00"
+    assert near.ours == f"+1.40 ± 0.10 (p = {p:.3f}) / +2.10 ± 0.14 (p = {other:.3f}); n = 2 to 3"
+    # Near, and yet it differs.
+    assert "+1.40 ± 0.01 (differs, p = 0.001)" in claim(SIZE, [1.39, 1.4, 1.41], [2.0]).ours
+    assert claim(SIZE, [0.4, 0.5], [2.0, 2.2]).verdict == "does not hold"
+    assert claim(POINT, [0.4, 0.5], [2.0, 2.2]).verdict == "holds"
+    assert claim(POINT, [2.1, 2.2], [2.0, 2.2]).verdict == "does not hold"
+    assert claim(SIZE, [1.4, 1.5], [2.0]).verdict == "holds where tested"
+    # A mean over several networks is no draw.
+    mean = sized("", "", ["1.00"], [Value.of([1.3, 1.5])], SIZE, 2, single=False)
+    assert mean.ours == "1.40 ± 0.14; n = 2" and "draw" in near.why and "draw" not in mean.why
+    lost = claim(SIZE, [1.4], [])
+    assert (lost.verdict, lost.ours, lost.why) == ("cannot be tested here", "", "no")
+
+
+def test_above() -> None:
+    """A bound is cleared by more than networks vary; of one network the value counts."""
+    sure, near = [1.1, 1.11, 1.12], [0.99, 1.0, 1.03]
+    assert above([sure, [1.2]], 1.0)[0] is True
+    assert above([sure, near], 1.0)[0] is None
+    assert "not beyond their spread at 1 of 2" in above([sure, near], 1.0)[1]
+    assert above([near, [0.88, 0.89, 0.9]], 1.0)[0] is False
+    assert above([[0.9]], 1.0)[0] is False
+    # Below with p = 0.04, which of two tests is not enough by Holm's correction.
+    faint = [0.81, 0.86, 0.91]
+    assert 0.025 < float(ttest_1samp(faint, 1.0).pvalue) < 0.05  # type: ignore[attr-defined]
+    assert above([faint], 1.0)[0] is False and above([faint, near], 1.0)[0] is None
 
 
 def test_where_a_verdict_turns() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from resultant.paper import ARTEFACTS, Evidence, Records, words
-from resultant.paper.artefact import Artefact, Cell, Outcome, Value, printed
+from resultant.paper.artefact import FAILS, Artefact, Cell, Claim, Outcome, Value, printed
 from resultant.paper.plan import Plan, PlannedJob, controlled
-from resultant.paper.words import listing, standing, unfinished
+from resultant.paper.training_claims import SHARED
+from resultant.paper.words import listing, markdown, standing, unfinished
 from resultant.presets import Run
 from resultant.records import append
 from training_records import record
@@ -78,9 +79,24 @@ def test_listing_names_plans_that_have_something_left(
 def test_listing_of_the_records() -> None:
     """Nothing that is complete in results/ is to be run again."""
     records = Records.read(RESULTS)
-    left = {row[0] for row in standing(records) if row[3] != "nothing"}
+    left = {row[0] for row in standing(records) if row[3].partition(";")[0] != "nothing"}
     assert left == unfinished(records) and "main" not in left
     evidence = Evidence(records)
     made = {name: ARTEFACTS[name].compute(evidence) for name in ("angular-training", "c10-if10-f")}
     for *_, how in listing(ARTEFACTS, made, records):
         assert "run main" not in how
+
+
+def test_claims_of_the_same_runs() -> None:
+    """Several that do not hold are told to be one finding; one is one."""
+    claims = [
+        Claim("sec", name, "", "", FAILS, f"rule{SHARED}" if shared else "rule")
+        for name, shared in (("a", True), ("b", True), ("c", False))
+    ]
+
+    def said(told: list[Claim]) -> str:
+        return markdown({}, {}, told, Records(), "").partition("## Artefacts")[0]
+
+    assert "All that do not hold are of the same runs: one finding, not 2." in said(claims[:2])
+    assert "2 of those that do not hold are of the same runs: one finding, not 2." in said(claims)
+    assert "one finding" not in said(claims[1:])

@@ -24,7 +24,13 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
     out, text = tmp_path / "page", tmp_path / "R.md"
     call = ["reproduce", "all", "--results", str(tmp_path), "--out", str(out)]
-    assert cli.main([*call, "--text", str(text)]) == 0
+    # Figures of single artefacts make way, other files do not.
+    out.mkdir()
+    figure, letter = out / "angular-training-changes.png", out / "angular-training.txt"
+    letter.write_text("mine")
+    assert cli.main(call) == 2 and letter.read_text() == "mine" and not text.exists()
+    letter.rename(figure)
+    assert cli.main([*call, "--text", str(text)]) == 0 and not figure.exists()
     written = text.read_text()
     assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
     html = (out / "index.html").read_text()
@@ -36,6 +42,10 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for part in ("number of seeds in brackets", "Left to run", "resultant probe out/imagenet"):
         assert part in html
     assert "Representation accuracy after contrastive-only training: not run yet." in html
+    # How far each is rerun, and what would add to it, in one table.
+    status = html[html.index('<section id="artefacts">') : html.index('<section id="claims">')]
+    assert all(f">{name}</td>" in status for name in FEW)
+    assert "resultant reproduce run main" in status and "`" not in status
     assert "| main | tab:angular-training and the frozen tables | 0 of 72 |" in written
     results = json.loads((out / "results.json").read_text())
     assert set(results["artefacts"]) == set(FEW)
@@ -98,6 +108,19 @@ def test_one_and_list(
     assert (tmp_path / "out" / "angular-training-changes.png").exists()
 
 
+def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd, asked = (
+        record(controlled("cifar10", imbalance, objective="joint"), "native", 0.0, 7)
+        for imbalance in (20, 100)
+    )
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in (odd, asked)))
+    call = ["reproduce", "joint-fc", "--records", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main(call) == 0
+    said = "1 of the 2 records of --records (cifar10 native) are of trainings that nothing here"
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("left", [0, 2])
 def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One if its time was over before it."""
@@ -122,6 +145,8 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
         (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
         (["claims", "--results", __file__], "records at --results, got a file at "),
+        (["joint-fc", "--out", f"{__file__}/a"], "expected --out to be a folder, got a file: "),
+        (["all", "--text", f"{__file__}/a.md"], "the place of --text to be a folder, got a file"),
     ],
 )
 def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.5,
     "lines.markersize": 4,
     "figure.constrained_layout.use": True,
-    "savefig.dpi": 160,
+    "savefig.dpi": 200,
     # Text stays text in a vector file.
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
@@ -108,6 +108,12 @@ def legend_below(figure: Figure, axes: Axes, *, columns: int = 3) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
+def legend_under(ax: Axes, *, columns: int = 1) -> None:
+    """The legend of one panel beneath it, where no data are."""
+    # The pad, in sizes of its font, leaves room for ticks and label.
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=columns)
+
+
 def save(
     figure: Figure, stem: str | os.PathLike[str], formats: Sequence[str] = ("pdf", "png")
 ) -> list[Path]:
@@ -117,13 +123,14 @@ def save(
     written = []
     for suffix in formats:
         path = stem.with_name(f"{stem.name}.{suffix}")
-        with replacing(path) as temporary:
+        # The style has the resolution and the fonts of the file too.
+        with style(), replacing(path) as temporary:
             figure.savefig(temporary, format=suffix, metadata=METADATA.get(suffix))
         written.append(path)
     return written
 
 
-def letter(axes: Iterable[Axes]) -> None:
+def letter(axes: Iterable[Axes], names: Iterable[str] = "abcdefgh") -> None:
     """Panels named (a), (b), ... before their titles."""
-    for name, ax in zip("abcdefgh", axes, strict=False):
+    for name, ax in zip(names, axes, strict=False):
         ax.set_title(f"({name}) {ax.get_title(loc='left')}", loc="left")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resultant import checkpoint
+from resultant import checkpoint, places
 from resultant.options import Reproduce
 from resultant.paper import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records, claims
 from resultant.paper.artefact import STATUSES
@@ -16,6 +16,7 @@ from resultant.paper.inputs import digest
 from resultant.paper.plan import PLANS
 from resultant.paper.words import (
     HEADINGS,
+    LISTED,
     PLAN_HEADINGS,
     as_json,
     claim_row,
@@ -31,7 +32,7 @@ from resultant.paper.words import (
     standing,
 )
 from resultant.presets import RESULTS
-from resultant.records import folders, read_folder
+from resultant.records import folders, of_record, read_folder
 from resultant.report import page
 from resultant.report.drawings import Drawing
 from resultant.report.tables import Column, Table
@@ -39,6 +40,7 @@ from resultant.report.tables import Column, Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+
 
 # Options that say nothing but of a plan.
 OF_RUN = ("seeds", "jobs", "beside", "minutes", "dry_run")
@@ -61,15 +63,14 @@ def reproduce(options: Reproduce) -> int:
 def _run(options: Reproduce) -> int:
     """Run a plan; how many of its jobs remain."""
     from resultant.paper.run import run_plan
-    from resultant.places import data_root, find_device
 
     _, *plans = options.what
     if len(plans) != 1 or plans[0] not in PLANS:
         rule = f"expected run and one plan ({', '.join(PLANS)})"
         raise ValueError(f"{rule}, got {' '.join(options.what)}")
-    data = Path("data") if options.dry_run else data_root(options.data)
-    places = data, options.work, options.results, find_device(options.device)
-    return run_plan(plans[0], *places, **{name: getattr(options, name) for name in OF_RUN})
+    data = Path("data") if options.dry_run else places.data_root(options.data)
+    where = data, options.work, options.results, places.find_device(options.device)
+    return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
 
 
 def _write(options: Reproduce) -> None:
@@ -82,10 +83,16 @@ def _write(options: Reproduce) -> None:
         rule = "expected a folder of records at --results"
         raise ValueError(f"{rule}, got {got} at {options.results}")
     names, read = _names(what), folders(options.results)
+    if tuple(what) == ("all",):
+        page.require_place(out, _figure)
+        places.folder(options.text.parent, "the place of --text")
+    elif tuple(what) != ("list",):
+        places.folder(out)
     kept = [record for folder in read for record in read_folder(folder)]
     # What plans have left is told by the records that they look at.
     records = Records(kept)
-    evidence = Evidence(Records([*kept, *read_brought(options.records)]), _stores(options.store))
+    brought = read_brought(options.records)
+    evidence = Evidence(Records([*kept, *brought]), _stores(options.store))
     if not len(evidence.records):
         console.print(
             f"no records in {options.results}: cells of trainings are empty", highlight=False
@@ -95,6 +102,11 @@ def _write(options: Reproduce) -> None:
         _list(console, found, records)
         return
     told = claims(evidence) if set(what) & {"all", "claims"} else []
+    unread = [r for r in brought if of_record(r) not in evidence.records.asked]
+    if unread:
+        kinds = dict.fromkeys(f"{r['config']['dataset']} {r['realization']}" for r in unread)
+        which = f"{len(unread)} of the {len(brought)} records of --records ({', '.join(kinds)})"
+        console.print(f"{which} are of trainings that nothing here asks for", highlight=False)
     if tuple(what) == ("all",):
         write_page(out, found, told, evidence, records, console)
         made_from = digest(read, evidence.stores, options.records)
@@ -146,17 +158,20 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
 
 def _list(console: Console, found: Mapping[str, Outcome], records: Records) -> None:
     """What there is, how far it is rerun, and what would add to it."""
-    headings = ("name", "label", "status", "what would add to it")
-    rows = [
-        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, records)
-    ]
-    console.print(_rich("artefacts", headings, rows))
+    console.print(_rich("artefacts", LISTED, _listed(found, records)))
     console.print(_rich("plans", PLAN_HEADINGS, standing(records)))
     console.print(plans_note(records).replace("`", ""), highlight=False, soft_wrap=True)
     for what, commands in foreign_commands(ARTEFACTS):
         console.print(f"\n{what}:", highlight=False)
         for command in commands:
             console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+def _listed(found: Mapping[str, Outcome], records: Records) -> list[tuple[str, ...]]:
+    """The rows of what there is, as plain text."""
+    return [
+        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, records)
+    ]
 
 
 def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
@@ -169,6 +184,11 @@ def _rich(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
     for row in rows:
         shown.add_row(*(cell.replace("[", r"\[") for cell in row))
     return shown
+
+
+def _figure(name: str) -> bool:
+    """Whether a file may be one that `_show` wrote, which the page has too."""
+    return name.endswith((".png", ".pdf")) and any(name.startswith(f"{a}-") for a in ARTEFACTS)
 
 
 def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> None:
@@ -251,13 +271,17 @@ def write_page(
     from resultant.evaluation import versions
 
     page.require()
-    page.require_place(out)
+    page.require_place(out, _figure)
     made = versions(_cpu())
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
     stands = ", ".join(f"{s}: {n}" for s in STATUSES if (n := statuses.count(s)))
     rows = [claim_row(claim) for claim in told]
     sections = [
         page.Section("short", "In short", "\n".join(headlines(ARTEFACTS, found))),
+        page.Section(
+            *("artefacts", "Artefacts", "How far each table and figure is rerun."),
+            tables=[_table("artefacts", "Artefacts", LISTED, _listed(found, records), "")],
+        ),
         page.Section(
             *("claims", "Claims", f"Sentences of the paper with a number in them.\n{read_as()}"),
             tables=[_table("claims", "Claims", HEADINGS, rows, "")],

@@ -1,5 +1,5 @@
-"""The sentences of the guide on frozen features: what is advised hangs on the intervals alone,
-corrected by Holm for how many of them a sentence has."""
+"""The sentences of the guide on frozen features: what is advised hangs on tests alone, corrected by
+Holm for how many of them a sentence has."""
 
 from __future__ import annotations
 
@@ -100,27 +100,46 @@ def where(seen: Seen, up: str, down: str, none: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _turned(native: Effects, settings: Effects, way: str) -> list[str]:
+    """Where accuracy goes a way, up or down: as a mean over the settings of a data set, and in
+    single ``settings``, named as ``CIFAR-10 / 100 encoder``, whose data set does not."""
+    whole, alone = (getattr(Seen.of(own), way) for own in (native, settings))
+    apart = {place: settings[place] for place in alone if _whole(place) not in whole}
+    told = (numbers({place: native[place] for place in whole}), numbers(apart))
+    return [text for text in told if text]
+
+
 def equalize(native: Effects, settings: Effects, missing: str = "") -> Sentence:
-    """Whether to equalize the gains of frozen features without a prior: the means over the settings
-    of a data set, and those of its ``settings``, named as ``CIFAR-10 / 100 encoder``, that go
-    another way."""
+    """Where to equalize the gains of frozen features without a prior."""
     topic = "Edit of frozen features"
     if not native:
         return untold(topic, missing)
-    seen, alone = Seen.of(native), Seen.of(settings)
-    clauses = where(
-        seen,
-        "equalize the gains of frozen features on",
-        "keep them on",
-        "no effect of it, as a mean over imbalances, was seen on",
+    seen, up = Seen.of(native), _turned(native, settings, "up")
+    text = (
+        f"Equalize the gains of frozen features on {'; at single imbalances on '.join(up)} (Pure "
     )
-    text = f"{clauses} Pure Angular at beta 0 less native (points): {numbers(native)}."
-    apart = {
-        f"{word} on": {place: settings[place] for place in own if _whole(place) not in whole}
-        for word, own, whole in (("raised", alone.up, seen.up), ("lowered", alone.down, seen.down))
-    }
-    told = "; ".join(f"{word} {numbers(own)}" for word, own in apart.items() if own)
-    text += f" By single imbalances accuracy is {told}." if told else ""
+    text += "Angular at beta 0 less native, points, mean over imbalances)."
+    if not up:
+        found = "seen to help" if seen.tested() else "tested"
+        text = f"Equalizing the gains of frozen features was not {found}: {numbers(native)} points."
+    elif seen.untested:
+        text += f" Not tested on {places(seen.untested)}."
+    return Sentence(topic, text, missing, begun=True)
+
+
+def keep(native: Effects, settings: Effects, missing: str = "") -> Sentence:
+    """Where to leave the gains of frozen features as they are."""
+    topic = "Frozen features to leave alone"
+    if not native:
+        return untold(topic, missing)
+    seen, down = Seen.of(native), _turned(native, settings, "down")
+    flat = {place: native[place] for place in seen.none}
+    found = "seen" if seen.tested() else "tested"
+    text = f"That equalizing the gains of frozen features does harm was not {found}."
+    if down:
+        text = f"Keep the gains of frozen features on {'; at single imbalances on '.join(down)} "
+        text += "(Pure Angular at beta 0 less native, points)."
+    text += f" As a mean over imbalances no gain was seen on {numbers(flat)}." if flat else ""
     return Sentence(topic, text, missing, begun=True)
 
 
@@ -132,13 +151,17 @@ def _whole(setting: str) -> str:
 
 def choice(found: Mapping[str, Recommendation]) -> Sentence:
     """Which frozen rule to use: the best on one half of the queries, judged on the other."""
-    parts = []
+    gains = {
+        place: Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries, p=r.p_value)
+        for place, r in found.items()
+    }
+    better, parts = Seen.of(gains).up, []
     for place, r in found.items():
-        gain, name = Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries), r.candidate
+        name = r.candidate
         if name not in ("cosine", "native"):
             name += f" at beta {r.candidate_beta:g}"
-        use = f"use {name}" if gain.sign == 1 else "keep native"
-        less = "" if name == "native" else f" ({name} less native {gain.said()} points)"
+        use = f"use {name}" if place in better else "keep native"
+        less = "" if name == "native" else f" ({name} less native {gains[place].said()} points)"
         parts.append(f"{place}: {use}{less}")
     advice = "Let half of your held-out queries choose a rule and the others judge it"
     return Sentence("Choice of a rule", f"{advice}, as resultant analyze does: {'; '.join(parts)}.")
@@ -216,14 +239,34 @@ def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
     )
 
 
-def kappas(found: Effects, on: Iterable[str]) -> Sentence:
-    """Whether another kappa than ProCo's matters on the frozen features of some places."""
+def spotted(found: Effects) -> str:
+    """Which differences are seen, by name."""
+    seen = Seen.of(found)
+    return f"seen: {places((*seen.up, *seen.down))}" if seen.any() else "none seen"
+
+
+def weighed(found: Effects, edit: Effects) -> str:
+    """What another kappa does, its differences named as ``MLE native of CIFAR-10 encoder``, beside
+    the edit at the same place."""
+    seen = Seen.of(found)
+    text = f"another kappa than ProCo's moves the accuracy of a rule by {means(found)} points"
+    told = {name: found[name] for name in (*seen.up, *seen.down)}
+    if not told:
+        return f"{text}, none seen"
+    beside = {name: edit[name.partition(" of ")[2]] for name in told}
+    much = any(abs(i.mean) >= abs(beside[name].mean) for name, i in told.items())
+    order = "as much as" if much else "less than"
+    return f"{text}; seen: {numbers(told)}, {order} the edit there ({means(beside)})"
+
+
+def kappas(found: Effects, edit: Effects) -> Sentence:
+    """Whether another kappa than ProCo's matters on frozen features."""
     seen = Seen.of(found)
     advice = "Take any estimator of kappa on frozen features"
     if seen.any():
-        advice = f"Compare estimators of kappa: seen are {', '.join((*seen.up, *seen.down))}"
-    text = f"{advice}: another than ProCo's changes accuracy by {means(found)} points"
-    return Sentence("Estimator of kappa, frozen", f"{text} ({places(on)}; beyond:estimator).")
+        advice = "Compare estimators of kappa" if seen.up else "Keep ProCo's kappa"
+    text = f"{advice}: {weighed(found, edit)} (records and packaged; beyond:estimator)."
+    return Sentence("Estimator of kappa, frozen", text)
 
 
 def confidence(nll: Effects, missing: str = "") -> Sentence:

@@ -5,6 +5,7 @@ Means are over seeds, standard deviations those of a sample.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 SIGNIFICANCE = 0.05
 ALONE = f"p < {SIGNIFICANCE:g} alone"
 
-RERUN, PARTLY, WAITING, FOREIGN = (
+RERUN, PARTLY, WAITING, UNSHIPPED = (
     "rerun",
     "partly rerun",
     "not run yet",
     "needs data we may not ship",
 )
-STATUSES = (RERUN, PARTLY, WAITING, FOREIGN)
+STATUSES = (RERUN, PARTLY, WAITING, UNSHIPPED)
 
 
 class Value(NamedTuple):
@@ -44,8 +45,19 @@ class Value(NamedTuple):
         return Value(statistics.fmean(values), sd, len(values))
 
     def said(self, digits: int, sign: bool = False) -> str:
-        mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
+        # z: what is rounded to zero is not negative.
+        mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
+
+    def drawn(self, number: float) -> float | None:
+        """The two-sided p value of a number as one more draw of these runs, whose mean varies too;
+        None where nothing is known of their spread."""
+        from scipy.stats import t
+
+        if self.sd is None or self.sd <= 1e-9 * abs(self.mean):
+            return None
+        error = self.sd * math.sqrt(1 + 1 / self.n)
+        return float(2 * t.sf(abs(number - self.mean) / error, self.n - 1))
 
 
 def equal(values: Sequence[float]) -> bool:
@@ -165,17 +177,15 @@ class Change:
         ours, p = self.ours, self.p_value
         if ours is None:
             return "no record"
-        tested = "not significant" if p is None or p >= SIGNIFICANCE else "significant"
-        if self.paper is None:
-            return "not tested" if p is None else tested
+        tested = "not tested" if p is None else ALONE if p < SIGNIFICANCE else "not significant"
         if not self.paper:
-            return f"none printed, ours {'not tested' if p is None else tested}"
+            return tested if self.paper is None else f"printed as zero; ours {tested}"
         same = ours.mean * self.paper > 0
         sign = f"{'same' if same else 'other'} sign" if ours.mean else "no change"
         if p is None:
             seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
             return f"{sign}, {seeds}: not tested"
-        return f"{sign}, {ALONE if p < SIGNIFICANCE else 'not significant'}"
+        return f"{sign}, {tested}"
 
 
 @dataclass(frozen=True)
@@ -240,9 +250,9 @@ class Artefact:
         if done == of and not outcome.begun:
             return RERUN
         if not done:
-            return WAITING if self.plans else FOREIGN
+            return WAITING if self.plans else UNSHIPPED
         rest = f", {outcome.begun} with fewer seeds than planned" if outcome.begun else ""
-        need = FOREIGN if foreign == 1 else FOREIGN.replace("needs", "need")
+        need = UNSHIPPED if foreign == 1 else UNSHIPPED.replace("needs", "need")
         rest += f"; {foreign} {need}" if foreign else ""
         return f"{PARTLY} ({done} of {of}{rest})"
 
@@ -282,7 +292,7 @@ def judged(
     ``holds`` is None where chance could have made either outcome."""
     verdict = OPEN if holds is None else FAILS
     if holds:
-        verdict = HOLDS if tested == of else SO_FAR
+        verdict = HOLDS if tested >= of else SO_FAR
     if tested < of:
         ours = f"{ours} ({tested} of {of})"
     return Claim(label, text, paper, ours, verdict, rule)

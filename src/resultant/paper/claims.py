@@ -17,13 +17,18 @@ from resultant.paper.frozen_tables import DIAGNOSTICS, REALIZED
 from resultant.paper.networks import at_path, by_place, less
 from resultant.paper.rules import (
     BORNE_OUT,
-    FOREIGN,
+    DRAWN,
+    NO_IMAGES,
+    POINT,
     SIZE,
+    above,
     alike,
     borne_out,
     counted,
+    drawn,
     of_networks,
     reaching,
+    sized,
     span,
     whole,
     within,
@@ -49,7 +54,7 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         paper: str,
         path: str,
         conditions: tuple[str, ...],
-        judge: Callable[[list[float]], tuple[bool, str]],
+        judge: Callable[[list[list[float]]], tuple[bool | None, str]],
         digits: int = 2,
         scale: float = 1.0,
     ) -> Claim:
@@ -57,22 +62,22 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         if not known:
             lost = conditions == LARGE
             about = (label, text, paper)
-            return untestable(*about, FOREIGN) if lost else waiting(*about, "main")
+            return untestable(*about, NO_IMAGES) if lost else waiting(*about, "main")
         ours, of = reaching(known, digits, scale), len(conditions) * len(SPACES)
-        means = [scale * statistics.fmean(values) for values in known]
-        claim = judged(label, text, paper, ours, *judge(means), tested=len(known), of=of)
+        places = [[scale * v for v in values] for values in known]
+        claim = judged(label, text, paper, ours, *judge(places), tested=len(known), of=of)
         return of_networks(claim, min(map(len, known)))
 
     yield ranged(
         *("sec:realization", "Cosine and Pure Angular agree in sixteen conditions (%)"),
         *("98.43 to 99.99", "cosine.agreement", everywhere),
-        lambda v: within(v, 98.43, 99.99, 100),
+        lambda v: within(_means(v), 98.43, 99.99, 100),
         scale=100,
     )
     yield ranged(
-        *("sec:realization", "The same on CIFAR-10 IF50, IF100 (%)"),
+        *("sec:realization", "Cosine and Pure Angular agree on CIFAR-10 IF50, IF100 (%)"),
         *("99.46 to 99.95", "cosine.agreement", tuple(DECREASED)),
-        lambda v: within(v, 99.46, 99.95, 100),
+        lambda v: within(_means(v), 99.46, 99.95, 100),
         scale=100,
     )
     gaps = list(by_place(evidence, less("accuracy.angular", "accuracy.cosine")).values())
@@ -80,34 +85,35 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
     if gaps:
         claim = judged(
             *("sec:realization", text, "-0.170 to +0.110", reaching(gaps, 3, sign="+")),
-            *within([statistics.fmean(v) for v in gaps], -0.170, 0.110),
+            *within(_means(gaps), -0.170, 0.110),
             tested=len(gaps),
             of=len(everywhere) * len(SPACES),
         )
         yield of_networks(claim, min(map(len, gaps)))
     yield ranged(
-        *("tab:cosine-diagnostics", "Certified queries on which the two rules differ", "0"),
-        *("cosine.certified_disagreements", everywhere),
-        lambda v: (max(v) == 0, "none on any network"),
+        *("tab:cosine-diagnostics", "Certified queries on which Pure Angular and cosine differ"),
+        *("0", "cosine.certified_disagreements", everywhere),
+        lambda v: (max(map(max, v)) == 0, "none on any network"),
         digits=0,
     )
     yield from _low_margins(evidence)
     yield ranged(
         *("sec:realization", "Gradients of Pure Angular and cosine, CIFAR-100: error (%)"),
         *("1.45 to 1.62", "gradients.gradient_error", CIFAR100),
-        lambda v: within(v, 1.448, 1.624),
+        lambda v: within(_means(v), 1.448, 1.624),
     )
     for name, conditions in (("CIFAR-100", CIFAR100), ("ImageNet-LT and iNaturalist", LARGE)):
         yield ranged(
-            *("sec:realization", f"Median cosine between these gradients, {name}"),
+            *("sec:realization", f"Gradients of Pure Angular and cosine, {name}: median cosine"),
             *("> 0.99995", "gradients.median_cosine", conditions),
-            lambda v: (min(v) > 0.99995, "means over networks above 0.99995"),
+            lambda v: above(v, 0.99995),
             digits=6,
         )
     yield ranged(
-        *("sec:realization", "Gradients of the two on ImageNet-LT and iNaturalist: error (%)"),
+        "sec:realization",
+        "Gradients of Pure Angular and cosine, ImageNet-LT and iNaturalist: error (%)",
         *("0.12 to 0.15", "gradients.gradient_error", LARGE),
-        lambda v: within(v, 0.122, 0.146),
+        lambda v: within(_means(v), 0.122, 0.146),
         digits=3,
     )
     yield from _alike(evidence)
@@ -115,8 +121,12 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
     yield from finite_sample_claims(evidence)
 
 
+def _means(places: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.fmean(values) for values in places]
+
+
 def _low_margins(evidence: Evidence) -> Iterator[Claim]:
-    text = "Disagreements in the lowest cosine-margin decile (%)"
+    text = "Disagreements of Pure Angular and cosine in the lowest cosine-margin decile (%)"
     low, every = (
         by_place(evidence, at_path(f"cosine.{name}")) for name in ("low_margin", "disagreements")
     )
@@ -162,10 +172,9 @@ def _alike(evidence: Evidence) -> Iterator[Claim]:
         ]
     ours = reaching(gaps, 2, sign="+")
     ours += f"; the same decision for {span(shares, 2)} % of the packaged queries"
-    means = [statistics.fmean(values) for values in gaps]
     claim = judged(
         *(label, text, _bounds(printed), ours),
-        *within(means, min(printed), max(printed)),
+        *within(_means(gaps), min(printed), max(printed)),
         tested=len(places[0]),
         of=len(CONDITIONS) * len(SPACES),
     )
@@ -242,7 +251,7 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
 
     def unknown(label: str, condition: str, text: str, paper: str) -> Claim:
         if condition in LARGE:
-            return untestable(label, text, paper, FOREIGN)
+            return untestable(label, text, paper, NO_IMAGES)
         return waiting(label, text, paper, "main")
 
     for condition, values in BOUNDARIES.items():
@@ -252,11 +261,8 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
             if ours is None:
                 yield unknown(label, condition, text, f"{number:g}")
                 continue
-            holds, rule = alike(ours.mean, number), SIZE
-            if scale == 100:
-                holds, rule = abs(ours.mean - number) <= 1, "mean over networks within one point"
-            said = f"{ours.said(digits)}; {counted([ours.n])}"
-            yield of_networks(judged(label, text, f"{number:g}", said, holds, rule), ours.n)
+            tolerance = POINT if scale == 100 else SIZE
+            yield sized(label, text, [f"{number:g}"], [ours], tolerance, digits)
     label = STUDIES
     text = "CIFAR-10 / 100: pairs with one boundary before and after; their directions predicted"
     moved = one("CIFAR-10 / 100", "boundaries.tally.displaced")
@@ -288,9 +294,9 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
             continue
         claim = judged(
             *(label, text, paper),
-            f"{100 * right.mean:.1f} %; {born.said(1)} of 60; {counted([born.n])}",
+            f"{100 * right.mean:.1f} %; {drawn(born, number, 1)} of 60; {counted([born.n])}",
             right.mean == 1 and gone.mean == 0 and alike(born.mean, number),
-            f"every direction; {SIZE}, and no root lost",
+            f"every direction, no root lost, and of those acquired {SIZE.rule}{DRAWN}",
         )
         yield of_networks(claim, born.n)
         claim = judged(

@@ -211,8 +211,9 @@ def _smaller(evidence: Evidence) -> Claim:
     )
     rule = (
         "every one less than half of that under the uniform prior in size, by Holm's correction "
-        "(Welch's t tests of that less twice the other); one that is so more is against it; the "
-        "borrowed sd is in part of the same differences, so that the two are not independent"
+        "(Welch's t tests of that less twice the other); one significantly larger than half speaks "
+        "against it; the borrowed sd is in part of the same differences, so that the two are not "
+        "independent"
     )
     shown = {at: i for at, i in frequency.items() if i is not None}
     beside = f"; frequency {_readouts(shown)}" if shown else ""
@@ -310,7 +311,7 @@ def _joint(imbalance: str, policies: Sequence[str], what: str, evidence: Evidenc
     tested = [replace(c, row="") for c in known if len(c.differences) > 1]
     holds = borne_out(tested)
     # One seed tests nothing, but of another sign it does not let the others speak for it.
-    if holds and any(c.ours.mean * (c.paper or 0.0) <= 0 for c in known if c.ours is not None):
+    if holds and any(c.ours.mean * c.paper <= 0 for c in known if c.ours and c.paper):
         holds = None
     parts = []
     for policy in policies:

@@ -220,12 +220,6 @@ def _signs(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def with_sign(value: float, digits: int) -> str:
-    """A number with its sign; what is rounded to zero has none."""
-    said = f"{value:+.{digits}f}"
-    return said if float(said) else said[1:]
-
-
 def _draw_map(cells: Sequence[Cell]) -> Figure:
     known = {
         (c.row, c.column): (c.paper and c.paper.value.mean, c.ours and c.ours.mean) for c in cells
@@ -240,7 +234,7 @@ def _draw_map(cells: Sequence[Cell]) -> Figure:
             mesh = ax.imshow(shade, cmap=figures.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
             for y, row in enumerate(values):
                 for x, v in enumerate(row):
-                    said = "–" if v is None else with_sign(v, 2)
+                    said = "–" if v is None else f"{v:+.2f}" if round(v, 2) else "0.00"
                     strong = v is not None and abs(v) > 0.6 * SHADE
                     colour = figures.GREY if v is None else "white" if strong else INK
                     ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)

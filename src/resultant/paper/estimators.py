@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,18 +20,18 @@ from resultant.finite_sample import (
     leave_one_out_scores,
     unbiased_square_resultant,
 )
-from resultant.frozen import Decisions, FrozenSpace, Policy, decide
+from resultant.frozen import FrozenSpace, Policy, decide
 from resultant.frozen.rows import owners, rank_in_class, sample_rows
 from resultant.gain import class_scores, target_temperature
+from resultant.paper.advice import Effects, listed, spotted, weighed
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
 from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import Interval, over_queries, resampled
-from resultant.paper.plan import BOTH, controlled
+from resultant.paper.networks import KAPPAS, added, edited, stores, swapped, swaps
+from resultant.paper.plan import BOTH, REALIZATIONS, controlled
 from resultant.paper.records import paired, path_of
 from resultant.paper.summary import SPACES
-
-KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
-RULES = ("native", "temperature", "preserve", "angular")
+from resultant.paper.training_advice import in_words, over_seeds_of, rerun
 
 # Of cross-fitting. The paper gives no numbers; a clip at a factor of two leaves the ordinary class.
 FOLDS = 5
@@ -47,7 +48,7 @@ class LeftOut:
     ``increment`` is the mean and standard deviation over ``rows`` of the own score with the row
     less that without it. By rule: the shares of right decisions ``included`` and ``left_out`` in
     percent, and the ``change`` in points. What Pure Angular adds to native in points is
-    ``added_included`` and ``added_left_out``.
+    ``added_included`` and ``added_left_out``, and the latter less the former ``added_change``.
     """
 
     rows: int
@@ -57,6 +58,7 @@ class LeftOut:
     change: dict[str, Interval]
     added_included: Interval
     added_left_out: Interval
+    added_change: Interval
 
 
 @torch.no_grad()
@@ -83,7 +85,13 @@ def leave_out(space: FrozenSpace, most: int = MOST_ROWS, seed: int = 0) -> LeftO
         change={rule: over_queries(left[rule], included[rule], 100.0) for rule in BOTH},
         added_included=over_queries(included["angular"], included["native"], 100.0),
         added_left_out=over_queries(left["angular"], left["native"], 100.0),
+        added_change=over_queries(_more(left), _more(included), 100.0),
     )
+
+
+def _more(hits: dict[str, Tensor]) -> Tensor:
+    """What Pure Angular has right and native not, less the reverse, query by query [N]."""
+    return hits["angular"].double() - hits["native"].double()
 
 
 @dataclass(frozen=True)
@@ -92,9 +100,10 @@ class CrossFitted:
 
     On training rows: ``in_sample``; out of fold from the lengths as they are (``plain``) and by
     eq:cross-fit-temperature (``crossed``). On held-out queries: from the lengths as they are
-    (``held_out``) and by the same formula (``corrected``). ``clipped`` of ``folds`` times the
-    classes. ``spread``: the standard deviation over the mean of the gains that held-out queries
-    have at the temperatures of native, held_out and corrected.
+    (``held_out``) and by the same formula (``corrected``), the latter less the former in
+    ``correction``. ``clipped`` of ``folds`` times the classes. ``spread``: the standard deviation
+    over the mean of the gains that held-out queries have at the temperatures of native, held_out
+    and corrected.
     """
 
     rows: int
@@ -105,6 +114,7 @@ class CrossFitted:
     crossed: Interval
     held_out: Interval
     corrected: Interval
+    correction: Interval
     spread: dict[str, Interval]
 
 
@@ -141,7 +151,7 @@ def cross_fitted(
         out["plain"][at] = _right(x, y, rest, tau, "temperature")
         out["fit"][at] = _right(x, y, fit.states[k], fit.temperature[k], "native")
     held = decide(space, [Policy("native"), Policy("temperature")])
-    native = held.right(Policy("native"))
+    native, warmed = (held.right(Policy(rule)) for rule in ("native", "temperature"))
     state, warm = corrected.states[0], corrected.temperature[0]
     fresh = torch.cat([_right(z, y.cpu(), state, warm, "native") for _, z, y in space.queries()])
     used = {
@@ -156,8 +166,9 @@ def cross_fitted(
         in_sample=over_queries(own.right(Policy("temperature")), own.right(Policy("native")), 100),
         plain=over_queries(out["plain"], out["native"], 100.0),
         crossed=over_queries(out["fit"], out["native"], 100.0),
-        held_out=over_queries(held.right(Policy("temperature")), native, 100.0),
+        held_out=over_queries(warmed, native, 100.0),
         corrected=over_queries(fresh, native, 100.0),
+        correction=over_queries(fresh, warmed, 100.0),
         spread={name: gain_spread(space, t) for name, t in used.items()},
     )
 
@@ -222,44 +233,11 @@ def _percent(hits: Tensor) -> float:
     return 100 * float(hits.double().mean())
 
 
-def swapped(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Interval:
-    """What another kappa than ProCo's changes in the held-out accuracy of a rule, in points."""
-    after, own = (evidence.decisions(store, space, e).right(Policy(rule)) for e in (kappa, "proco"))
-    return over_queries(after, own, 100.0)
-
-
-def _added(decisions: Decisions) -> Interval:
-    """What Pure Angular at beta = 0 adds to native, in points."""
-    angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
-    return over_queries(angular, native, 100.0)
-
-
 def _said(change: Interval) -> str:
     """A change of accuracy; where every query is as right as before there is no interval."""
     if change.low == change.high == 0:
         return f"0 of {change.n:,} queries"
     return change.said()
-
-
-def in_short(evidence: Evidence, title: str, store: str, space: str) -> str:
-    """The largest change by another kappa beside what Pure Angular adds."""
-    added = _added(evidence.decisions(store, space))
-    others = [kappa for kappa in KAPPAS if kappa != "proco"]
-    most = max(
-        (swapped(evidence, store, space, kappa, rule) for kappa in others for rule in RULES),
-        key=lambda change: abs(change.mean),
-    )
-    moved = f"moves the accuracy of a rule by {most.said()} points at most"
-    if most.low == most.high == 0:
-        moved = f"makes no rule more or less accurate on {most.n:,} queries"
-    matters = "was not seen to matter"
-    if most.sign:
-        much = abs(most.mean) >= abs(added.mean)
-        matters = "matters as much" if much else "matters, but less"
-    return (
-        f"{title}: another kappa than ProCo's {moved}, while Pure Angular adds {added.said()} "
-        f"points to native: the estimator {matters}"
-    )
 
 
 def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[Cell]:
@@ -271,7 +249,7 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
         text = f"{float(g.mean()):.3f}, {float(g.min()):.3f} to {float(g.max()):.3f}, {spread:.4f}"
         value = Value(float(g.mean()))
         yield Cell(f"{title}: gain, range, sd / mean", name, None, value, text=text)
-    for rule in RULES:
+    for rule in REALIZATIONS:
         policy = Policy(rule).canonical
         for kappa, name in KAPPAS.items():
             accuracy, nll = (
@@ -289,41 +267,46 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
                 text=f"{_said(change)}; {nll.said(4)}",
             )
     for kappa, name in KAPPAS.items():
-        change = _added(found[kappa])
+        change = added(found[kappa])
         row = f"{title}: angular less native (points)"
         yield Cell(row, name, None, Value(change.mean), text=change.said())
 
 
-def _statistics(evidence: Evidence, title: str, store: str, space: str) -> Iterator[str]:
-    """What is said of kappa, of leaving out and of cross-fitting in one space."""
-    fitted = evidence.space(store, space)
-    found = leave_out(fitted)
+def _said_left_out(found: LeftOut, title: str) -> str:
+    """What is said of leaving out in one space."""
     shares = "; ".join(
         f"{rule} {found.included[rule]:.2f} % right with it, {found.left_out[rule]:.2f} % without, "
         f"{found.change[rule].said()} points"
         for rule in BOTH
     )
-    yield (
+    return (
         f"{title}, query left out: over {found.rows:,} training rows the score of the own class is "
         f"{found.increment.said(3)} (sd over rows) higher for having the row in it; {shares}; "
         f"Pure Angular adds {found.added_included.said()} to native with it and "
-        f"{found.added_left_out.said()} without."
+        f"{found.added_left_out.said()} without, {found.added_change.said()} by that."
     )
-    try:
-        crossed = cross_fitted(fitted)
-    except ValueError as error:
-        yield f"{title}, cross-fitted: {error}."
-        return
+
+
+def _said_crossed(crossed: CrossFitted, title: str, num_classes: int) -> str:
+    """What is said of cross-fitting in one space."""
     spread = ", ".join(f"{name} {i.said(3, sign=False)}" for name, i in crossed.spread.items())
-    yield (
+    return (
         f"{title}, cross-fitted: equalization by temperature less native (points) is "
         f"{crossed.in_sample.said()} on {crossed.rows:,} training rows in the sample, "
         f"{crossed.plain.said()} out of {crossed.folds} folds and {crossed.crossed.said()} there "
         f"with unbiased lengths, clipped to a factor of {CLIP[1]:g} ({crossed.clipped} of "
-        f"{crossed.folds * fitted.num_classes} times); on held-out queries "
-        f"{crossed.held_out.said()} and {crossed.corrected.said()}. Spread of the gains of "
+        f"{crossed.folds * num_classes} times); on held-out queries "
+        f"{crossed.held_out.said()} and {crossed.corrected.said()}, {crossed.correction.said()} by "
+        f"that. Spread of the gains of "
         f"held-out queries at these temperatures: {spread}."
     )
+
+
+class Refit(NamedTuple):
+    """By how much other statistics ``change`` what an ``edit`` adds (points)."""
+
+    change: Interval
+    edit: Interval
 
 
 TRAINED = {
@@ -351,24 +334,53 @@ def trained(evidence: Evidence) -> list[Change]:
     return changes
 
 
+def in_short(
+    swapped: Effects, edit: Effects, refitted: dict[str, Refit], changes: list[Change]
+) -> str:
+    """How much of the effect is the estimator: another kappa, statistics without the query, and
+    both in training."""
+    own = over_seeds_of(c for c in changes if c.what.endswith("ProCo's"))
+    told = {name: f"{r.change.said()} of {r.edit.mean:+.2f}" for name, r in refitted.items()}
+    return (
+        f"On frozen features {weighed(swapped, edit)}. Other statistics change what the edit adds "
+        f"(points): {listed(told)}; {spotted({name: r.change for name, r in refitted.items()})}. "
+        "Training with the MLE of kappa or the query left out: "
+        f"{in_words(own) or 'nothing measured'}."
+    )
+
+
 def estimators(evidence: Evidence) -> Outcome:
     """Frozen features under each kappa and each way to leave a query out; then training."""
     cells = [cell for place in evidence.places for cell in _frozen(evidence, *place)]
-    notes = [note for place in evidence.places for note in _statistics(evidence, *place)]
+    left, crossed, notes = dict[str, Refit](), dict[str, Refit](), []
+    for (title, *_), (name, at) in zip(evidence.places, stores(evidence).items(), strict=True):
+        space = evidence.space(*at)
+        out = leave_out(space)
+        notes.append(_said_left_out(out, title))
+        left[f"query left out, {name}"] = Refit(out.added_change, out.added_included)
+        try:
+            fit = cross_fitted(space)
+        except ValueError as error:
+            notes.append(f"{title}, cross-fitted: {error}.")
+            continue
+        notes.append(_said_crossed(fit, title, space.num_classes))
+        crossed[f"cross-fitted, {name}"] = Refit(fit.correction, fit.held_out)
     changes = trained(evidence)
     parts = {"frozen": bool(cells)}
-    for name in TRAINED:
-        parts[name] = any(c.differences for c in changes if c.what.startswith(name))
+    for name, settings in TRAINED.items():
+        parts[name] = rerun(evidence, controlled("cifar100", 100, **settings))
         if not parts[name]:
-            notes.append(f"Trained, {name}: not run yet (resultant reproduce run beyond).")
+            begun = any(c.differences for c in changes if c.what.startswith(name))
+            state = "not all seeds yet" if begun else "not run yet"
+            notes.append(f"Trained, {name}: {state} (resultant reproduce run beyond).")
     note = (
         "Encoder and Projection are of the packaged network. Held-out queries, temperature 0.1, "
         "zero prior, beta 0; brackets are 95 % intervals of paired differences over queries, of "
         "spreads over classes: of one network, not over seeds."
     )
+    headline = in_short(swaps(evidence), edited(evidence), left | crossed, changes)
     tested = [c for c in changes if c.differences]
-    short = "; ".join(in_short(evidence, *place) for place in evidence.places)
-    return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=f"{short}.")
+    return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=headline)
 
 
 ARTEFACTS = (

@@ -29,6 +29,7 @@ BROUGHT = {
     "imagenet-lt-resnet50": "ImageNet-LT, the authors' ResNet-50",
     "imagenet-lt-resnext50": "ImageNet-LT, the authors' ResNeXt-50",
 }
+FOREIGN_DATASETS = ("imagenet-lt", "inaturalist18")
 # sec:inat-realization-protocol.
 FITTING_SHARE = {"inaturalist18": 0.8}
 
@@ -61,6 +62,18 @@ def trained_as(condition: str, **changes: object) -> TrainConfig:
     return preset(kind, **(own | changes))
 
 
+def _require_store(name: str, store: FeatureStore) -> None:
+    """Raise unless a store that is brought may be what it is called."""
+    wanted = [f"train/{space}" for space in SPACES]
+    if not any(array in store for array in wanted):
+        got = ", ".join(sorted(store))
+        raise ValueError(f"expected {' or '.join(wanted)} in {store.where}, got {got}")
+    dataset = next(known for known in FOREIGN_DATASETS if name.startswith(known))
+    told = store.metadata.get("dataset", dataset)
+    if told != dataset:
+        raise ValueError(f"expected features of {dataset} in {store.where}, got those of {told}")
+
+
 class Evidence:
     """Records of a folder, the packaged features, and stores by the names of `BROUGHT`.
 
@@ -73,6 +86,8 @@ class Evidence:
         if unknown:
             rule = f"expected stores named {', '.join(BROUGHT)}"
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
+        for name, path in self.stores.items():
+            _require_store(name, FeatureStore.open(path))
         self.check = cache(self._check)
         self.summary = cache(self._summary)
         # Without defaults: a cache would keep what is asked for with and without them apart.
@@ -140,9 +155,9 @@ class Evidence:
         found: dict[int, dict[str, Any]] = {}
         for seed, record in self.records.seeds(trained_as(condition)).items():
             whole, rules = (record.get(part, {}).get(space) for part in ("analysis", "frozen"))
-            if whole is not None:
+            if whole is not None and estimator in whole:
                 found[seed] = whole[estimator]
-            elif rules is not None:
+            elif rules is not None and estimator in rules:
                 found[seed] = {"accuracy": rules[estimator]}
         if isinstance(kind, str):
             there = self.has(kind, space)

@@ -9,24 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Any
 
 from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
 from resultant.paper import advice, training_advice
 from resultant.paper.advice import Effects, Reach, Sentence
-from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
+from resultant.paper.artefact import Artefact, Cell, Outcome, Value
 from resultant.paper.controls import OBJECTIVES, POLICIES, UNIFORM, control_config
-from resultant.paper.estimators import KAPPAS, RULES, swapped, trained
-from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence, foreign
+from resultant.paper.estimators import TRAINED, trained
+from resultant.paper.evidence import CONDITIONS, Evidence, foreign
 from resultant.paper.failure import Trainings
+from resultant.paper.historical import heads
 from resultant.paper.intervals import Interval, over_queries, over_seeds, over_settings
-from resultant.paper.networks import Reader, at_path, by_place, less, on_grid, pooled
+from resultant.paper.networks import (
+    Reader,
+    apart,
+    at_path,
+    by_place,
+    edited,
+    less,
+    on_grid,
+    pooled,
+    stores,
+    swaps,
+)
 from resultant.paper.plan import EDITED, controlled, missing, plan, stronger_views
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import by_network
+from resultant.paper.rules import by_network, counted
 from resultant.paper.summary import BETAS, SPACES
-from resultant.paper.training import COLUMNS, angular_training
+from resultant.paper.training import COLUMNS, angular_training, joint_fc
+from resultant.paper.training_advice import rerun
 from resultant.paper.training_claims import columns_less
 from resultant.paper.uniform import ELSEWHERE, equalized, under_uniform
 from resultant.presets import TrainConfig
@@ -52,14 +64,6 @@ COMPARED: dict[str, tuple[Policy, Policy, Reader]] = {
 NLL = "NLL, PA - native"
 
 
-def _stores(evidence: Evidence) -> dict[str, tuple[str, str]]:
-    """The frozen spaces at hand, store and space by the names that the guide has for them."""
-    return {
-        f"{BROUGHT.get(store, 'packaged')} {space}": (store, space)
-        for _, store, space in evidence.places
-    }
-
-
 def over_records(evidence: Evidence) -> dict[str, dict[str, Interval]]:
     """Differences between rules on frozen features, by what is compared and by data set and space,
     over the networks of the records."""
@@ -70,7 +74,7 @@ def over_records(evidence: Evidence) -> dict[str, dict[str, Interval]]:
 
 def over_stores(evidence: Evidence) -> dict[str, dict[str, Interval]]:
     """The same of the stores, over queries."""
-    decided = {place: evidence.decisions(*at) for place, at in _stores(evidence).items()}
+    decided = {place: evidence.decisions(*at) for place, at in stores(evidence).items()}
     found = {
         name: {
             place: over_queries(d.right(after), d.right(before), 100.0)
@@ -90,7 +94,7 @@ def under_priors(evidence: Evidence) -> dict[str, str]:
     """The accuracy of native itself by gamma (%), by place."""
     networks = [pooled(evidence, at_path(f"grid.native 1 {g:g}", 100.0)) for g in GAMMAS]
     found = {place: [own[place].mean for own in networks] for place in networks[1]}
-    for place, at in _stores(evidence).items():
+    for place, at in stores(evidence).items():
         decisions = evidence.decisions(*at)
         rules = [Policy("native", 1.0, g).canonical for g in GAMMAS]
         found[place] = [100 * float(decisions.right(rule).double().mean()) for rule in rules]
@@ -120,7 +124,7 @@ def table(
 def same_decisions(evidence: Evidence) -> float:
     """The least share, of any network, of decisions that Pure Angular and cosine have in common."""
     shares = [min(v) for v in by_place(evidence, at_path("cosine.agreement")).values()]
-    for at in _stores(evidence).values():
+    for at in stores(evidence).values():
         shares.append(evidence.summary(*at, FROZEN_FITS[0])["cosine"]["agreement"])
     return min(shares)
 
@@ -134,17 +138,11 @@ def by_setting(evidence: Evidence) -> dict[str, Interval]:
 
 def moved_by_prior(evidence: Evidence) -> dict[float, dict[str, Interval]]:
     """By how much a log prior of gamma moves what Pure Angular adds to native."""
-
-    def moved(gamma: float) -> Reader:
-        readers = on_grid(0.0, gamma), on_grid(0.0)
-
-        def read(summary: Mapping[str, Any]) -> float | None:
-            there, without = (own(summary) for own in readers)
-            return None if there is None or without is None else there - without
-
-        return read
-
-    return {gamma: pooled(evidence, moved(gamma)) for gamma in GAMMAS if gamma}
+    return {
+        gamma: pooled(evidence, apart(on_grid(0.0, gamma), on_grid(0.0)))
+        for gamma in GAMMAS
+        if gamma
+    }
 
 
 def reach(space: FrozenSpace, decisions: Decisions) -> Reach:
@@ -152,12 +150,6 @@ def reach(space: FrozenSpace, decisions: Decisions) -> Reach:
     changed = decisions.prediction[ANGULAR] != decisions.prediction[NATIVE]
     spread = space.gain.std(correction=0) / space.gain.mean()
     return Reach(float(spread), float(changed.double().mean()))
-
-
-def _tested(changes: Iterable[Change]) -> dict[str, Interval]:
-    """Changes over seeds, where there are any."""
-    found = {f"{c.what.partition(' - ')[0]}, {c.row}": over_seeds(c.differences) for c in changes}
-    return {name: i for name, i in found.items() if i is not None}
 
 
 def _added(
@@ -215,7 +207,7 @@ def sentences(evidence: Evidence, networks: Mapping[str, Effects]) -> dict[str, 
 
 def _when(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
     choices = {}
-    for place, at in _stores(evidence).items():
+    for place, at in stores(evidence).items():
         recommendation = evidence.analysis(*at).recommendation
         assert recommendation is not None
         choices[place] = recommendation
@@ -230,48 +222,74 @@ def _when(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> l
         advice.equalize(networks["PA - native"], by_setting(evidence), frozen),
         advice.choice(choices),
         training_advice.training({n: i for n, i in by_column.items() if i is not None}, main),
+        _joint(
+            "Joint training with an edited gain",
+            "Joint training under the frequency prior",
+            joint_fc(evidence),
+            "tab:joint-fc",
+            "joint",
+        ),
+        _joint(
+            "Power family",
+            "Joint training by powers of the temperature, public recipe",
+            heads(evidence),
+            "tab:historical-power-temperature",
+            "power",
+        ),
         training_advice.trained(
             "Pure Angular on stronger views",
             "Training with Pure Angular on AutoAugment and Cutout views, CIFAR-10 IF 100",
             views,
             "beyond:stronger-views",
-            "" if len(views) == len(SPACES) else "beyond",
+            "" if rerun(evidence, stronger_views()) else "beyond",
         ),
     ]
 
 
-def _how(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
-    stores = _stores(evidence)
-    kappas = {
-        f"{title} {rule} of {place}": swapped(evidence, *at, kappa, rule)
-        for kappa, title in KAPPAS.items()
-        if kappa != "proco"
-        for rule in RULES
-        for place, at in stores.items()
+def _joint(topic: str, what: str, found: Outcome, source: str, own: str) -> Sentence:
+    """What edits do to the classifier of joint training, mean over settings, of a plan ``own``."""
+    known = [c for c in found.changes if c.differences]
+    by_edit = {
+        edit.partition(" - ")[0]: over_settings(by_network([c for c in known if c.what == edit]))
+        for edit in dict.fromkeys(c.what for c in known)
     }
+    seeds = counted(len(c.differences) for c in known) if known else ""
+    return training_advice.trained(
+        topic,
+        f"{what}, classifiers less ProCo's, mean over settings ({seeds} a setting)",
+        {edit: i for edit, i in by_edit.items() if i is not None},
+        source,
+        own if any(c.begun or c.ours is None for c in found.cells if not c.foreign) else "",
+    )
+
+
+def _how(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
     statistics = [c for c in trained(evidence) if c.what.endswith("ProCo's")]
-    estimated = _tested(statistics)
+    estimated = training_advice.over_seeds_of(statistics)
     by_gamma = {g: networks[f"gamma {g:g}" if g else "PA - native"] for g in GAMMAS}
     others = {rule: networks[f"{rule} - PA"] for rule in ("temperature", "preserve")}
     return [
         advice.cosine(networks["PA - cosine"], same_decisions(evidence), frozen),
         advice.realized(others, frozen),
         advice.prior(by_gamma, moved_by_prior(evidence), frozen),
-        advice.kappas(kappas, stores),
+        advice.kappas(swaps(evidence), edited(evidence)),
         training_advice.trained(
             "Estimator of kappa, trained",
             "Training with the MLE of kappa, or with the query left out, CIFAR-100 IF 100",
             estimated,
             "beyond:estimator",
-            "" if estimated and len(estimated) == len(statistics) else "beyond",
+            ""
+            if all(rerun(evidence, controlled("cifar100", 100, **own)) for own in TRAINED.values())
+            else "beyond",
         ),
     ]
 
 
 def _how_much(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
     by_beta = {b: networks[f"beta {b:g}" if b else "PA - native"] for b in (0.0, 0.5, 1.5)}
-    swept = [beta for beta in BETAS if beta != 1]
-    found = _added(evidence, controlled("cifar100", 100), swept, "beta {beta:g} ")
+    swept, config = [beta for beta in BETAS if beta != 1], controlled("cifar100", 100)
+    found = _added(evidence, config, swept, "beta {beta:g} ")
+    kinds = [("angular", beta) for beta in swept]
     return [
         advice.strength(by_beta, frozen),
         training_advice.trained(
@@ -279,7 +297,7 @@ def _how_much(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) 
             "Training with Pure Angular at beta -0.5 to 2, CIFAR-100 IF 100",
             found,
             "beyond:beta-sweep",
-            "" if len(found) == len(swept) * len(SPACES) else "beyond",
+            "" if rerun(evidence, config, [("native", 0.0), *kinds]) else "beyond",
         ),
     ]
 
@@ -295,9 +313,10 @@ def _when_not(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) 
     whole = sum(map(len, edits.values())) == len(OBJECTIVES) * len(UNIFORM) * len(SPACES)
     reaches = {
         place: reach(evidence.space(*at), evidence.decisions(*at))
-        for place, at in _stores(evidence).items()
+        for place, at in stores(evidence).items()
     }
     return [
+        advice.keep(networks["PA - native"], by_setting(evidence), frozen),
         training_advice.avoid(
             "Pure Angular under a uniform prior",
             "train with Pure Angular under a uniform prior",
@@ -340,6 +359,6 @@ ARTEFACTS = (
         "beyond:guide",
         "When to edit the gain, how, by how much, and when not to",
         guide,
-        ("main", "controls", "failure", "beyond"),
+        ("main", "joint", "controls", "power", "failure", "beyond"),
     ),
 )

@@ -35,7 +35,18 @@ from resultant.paper.historical import (
 )
 from resultant.paper.plan import official
 from resultant.paper.records import paired
-from resultant.paper.rules import SINGLE, borne_out, counted, of_networks, significant, span, within
+from resultant.paper.rules import (
+    DRAWN,
+    NOT_EQUAL,
+    SINGLE,
+    borne_out,
+    counted,
+    drawn,
+    of_networks,
+    significant,
+    span,
+    within,
+)
 from resultant.presets import TrainConfig
 
 # The setting whose records have the means over queries too.
@@ -87,9 +98,9 @@ def _end(
         for (name, policy), number in zip(POLICIES.items(), texts, strict=True)
         if (ours := evidence.records.value(config, *policy, f"last.{key}", 1.0)) is not None
     ]
-    said = ", ".join(f"{name} {ours.said(3)}" for name, ours, _ in found)
+    said = ", ".join(f"{name} {drawn(ours, number, 3)}" for name, ours, number in found)
     near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
-    rule = "each mean over networks within a factor of 1.25 of the printed one"
+    rule = NOT_EQUAL.format("a factor of 1.25") + DRAWN
     return Measured(measure, [ours for _, ours, _ in found], said, near, rule)
 
 
@@ -157,7 +168,7 @@ def _native_order(evidence: Evidence) -> Claim:
 def _by_seeds(label: str, text: str, paper: str, found: Sequence[Measured], *, of: int) -> Claim:
     """A claim about ``of`` numbers, each a mean over networks: fewer of these than planned do not
     settle that it holds, and one settles nothing. Of several measures one is enough for it, and all
-    that there are have to be against it."""
+    have to be against it: one without records leaves it open."""
     known = [m for m in found if m.values]
     if not known:
         return waiting(label, text, paper, "power")
@@ -169,7 +180,7 @@ def _by_seeds(label: str, text: str, paper: str, found: Sequence[Measured], *, o
     if len(found) > 1:
         names = " or ".join(m.measure for m in found)
         why += (
-            f", by either measure, for the paper does not say which is its own ({names}); only "
+            f"; by either measure, for the paper does not say which is its own ({names}); only "
             "both can be against it"
         )
     if any(_least(m) < 2 for m in known):

@@ -10,15 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant.frozen.measures import NORMAL
+from resultant.frozen.measures import NORMAL, paired_gain
 from resultant.paper.artefact import SIGNIFICANCE, equal
 
 DRAWS = 400
 
 
 class Interval(NamedTuple):
-    """A mean over ``n`` queries, classes or ``seeds``, its interval, and the p value of the test
-    whose interval it is; neither where a single seed says nothing of it."""
+    """A mean over ``n`` queries, classes or ``seeds``, its interval, and the p value of its test;
+    neither where a single seed says nothing of it. Interval and test are one, but that of hits the
+    interval is normal and the test exact."""
 
     mean: float
     low: float | None
@@ -29,14 +30,17 @@ class Interval(NamedTuple):
 
     @property
     def sign(self) -> int | None:
-        """1 or -1 where the interval leaves zero out, 0 where it does not, None without one."""
+        """1 or -1 where the interval leaves zero out, and of queries the test says so too, else 0;
+        None without an interval."""
         if self.low is None or self.high is None:
             return None
+        if not self.seeds and self.p is not None and self.p >= SIGNIFICANCE:
+            return 0
         return int(self.low > 0) - int(self.high < 0)
 
     def said(self, digits: int = 2, sign: bool = True) -> str:
         """The mean and, in brackets, the ends."""
-        form = f"{'+' if sign else ''},.{digits}f"
+        form = f"{'+' if sign else ''}z,.{digits}f"
         if self.low is None or self.high is None:
             return f"{self.mean:{form}}"
         return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
@@ -56,7 +60,10 @@ class Interval(NamedTuple):
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Interval:
     """The mean of the differences [N] of two rules on the same queries, with a normal interval; for
-    hits that of `resultant.frozen.measures.paired_gain`."""
+    hits, [N] bool, and McNemar's exact p value, as `resultant.frozen.measures.paired_gain`."""
+    if after.dtype == before.dtype == torch.bool:
+        gain, low, high, p = paired_gain(before, after)[:4]
+        return Interval(scale * gain, scale * low, scale * high, len(after), p=p)
     d = scale * (after.double() - before.double())
     mean, error = float(d.mean()), float(d.std(correction=0)) / math.sqrt(len(d))
     reach, p = NORMAL * error, math.erfc(abs(mean) / error / math.sqrt(2)) if error else None

@@ -1,9 +1,10 @@
-"""Beyond the paper: joint training with less of a classifier in it, for the paper does not say which
+"""Beyond the paper: joint training with less of a classifier in it. The paper does not say which
 views the classifier reads, and its numbers and ours differ there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, printed, rows
 from resultant.paper.controls import COLUMNS, TABLES
@@ -45,20 +46,31 @@ def trials(evidence: Evidence) -> Outcome:
                 kept[column] = found
             elif differences := paired(found, kept[column]):
                 changes.append(Change(column, f"{title} - kept", None, differences))
-    note = "E, P: probes fitted to all training images. FC: the classifier, last epoch."
+    note = (
+        "E, P: probes fitted to all training images. FC: the classifier, last epoch. The paper "
+        "prints the weight as 1, which is kept."
+    )
     return Outcome(cells, changes, notes=[note], headline=_headline(cells))
 
 
 def _headline(cells: Sequence[Cell]) -> str:
     """How far each of the trials is from the printed numbers."""
-    parts = []
+    parts, far = [], {}
     for title in TITLES.values():
-        apart = [c.difference for c in cells if c.row == title and c.difference is not None]
-        if apart:
-            parts.append(f"{title} {' / '.join(f'{d:+.2f}' for d in apart)}")
+        apart = [c.difference for c in cells if c.row == title]
+        known = [abs(d) for d in apart if d is not None]
+        if known:
+            said = " / ".join("–" if d is None else f"{d:+.2f}" for d in apart)
+            parts.append(f"{title} {said}")
+        if len(known) == len(apart):
+            far[title] = fmean(known)
     columns = " / ".join(dict.fromkeys(cell.column for cell in cells))
     told = f"Joint training at IF 100, ours less the paper's (points), {columns}: "
-    return told + "; ".join(parts) + "." if parts else ""
+    told += "; ".join(parts) + "."
+    if len(far) == len(TITLES):
+        nearest = min(far, key=far.__getitem__)
+        told += f" Nearest by the mean of their sizes: {nearest} ({far[nearest]:.2f})."
+    return told if parts else ""
 
 
 ARTEFACTS = (

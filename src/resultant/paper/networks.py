@@ -1,4 +1,5 @@
-"""Numbers of frozen features, and differences between rules, network by network of the records."""
+"""Numbers of frozen features, and differences between rules and kappas: network by network of the
+records, and of stores over their queries."""
 
 from __future__ import annotations
 
@@ -6,10 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from resultant.paper.evidence import CONDITIONS, Evidence
-from resultant.paper.intervals import Interval, over_settings
-from resultant.paper.records import dig
+from resultant.frozen import Decisions, Policy
+from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence
+from resultant.paper.intervals import Interval, over_queries, over_settings
+from resultant.paper.plan import REALIZATIONS
+from resultant.paper.records import dig, paired
 from resultant.paper.summary import SPACES
+
+KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
 
 # How a number is read from a frozen summary.
 Reader = Callable[[Mapping[str, Any]], float | None]
@@ -46,6 +51,16 @@ def on_grid(beta: float, gamma: float = 0.0) -> Reader:
     return read
 
 
+def apart(after: Reader, before: Reader) -> Reader:
+    """Reads the difference of what two readers find, where both find something."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        a, b = after(summary), before(summary)
+        return None if a is None or b is None else a - b
+
+    return read
+
+
 def by_place(
     evidence: Evidence,
     read: Reader,
@@ -62,11 +77,75 @@ def by_place(
     return found
 
 
-def pooled(evidence: Evidence, read: Reader) -> dict[str, Interval]:
-    """The mean over the settings of a data set, by data set and space, with its interval over
-    networks."""
+def by_mle(evidence: Evidence, rule: str) -> dict[tuple[str, str], list[float]]:
+    """What the MLE of kappa changes in the accuracy of a rule from ProCo's (points), network by
+    network."""
+    found = {}
+    for condition, space in product(CONDITIONS, SPACES):
+        mle, proco = (
+            {
+                seed: 100 * accuracy
+                for seed, summary in evidence.frozen(condition, space, kappa).items()
+                if (accuracy := dig(summary, f"accuracy.{rule}")) is not None
+            }
+            for kappa in ("mle", "proco")
+        )
+        differences = paired(mle, proco)
+        if differences:
+            found[condition, space] = [*differences.values()]
+    return found
+
+
+def over_data_sets(found: Mapping[tuple[str, str], list[float]]) -> dict[str, Interval]:
+    """The means over the settings of a data set of what `by_place` has, by data set and space, with
+    their intervals over networks."""
     settings: dict[str, list[list[float]]] = {}
-    for (condition, space), values in by_place(evidence, read).items():
+    for (condition, space), values in found.items():
         settings.setdefault(f"{condition.partition(' / ')[0]} {space}", []).append(values)
-    found = {place: over_settings(values) for place, values in settings.items()}
-    return {place: i for place, i in found.items() if i is not None}
+    means = {place: over_settings(values) for place, values in settings.items()}
+    return {place: i for place, i in means.items() if i is not None}
+
+
+def pooled(evidence: Evidence, read: Reader) -> dict[str, Interval]:
+    """A number of the frozen summaries, as `over_data_sets`."""
+    return over_data_sets(by_place(evidence, read))
+
+
+def stores(evidence: Evidence) -> dict[str, tuple[str, str]]:
+    """The frozen spaces at hand, store and space by name."""
+    return {
+        f"{BROUGHT.get(store, 'packaged')} {space}": (store, space)
+        for _, store, space in evidence.places
+    }
+
+
+def swapped(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Interval:
+    """What another kappa than ProCo's changes in the held-out accuracy of a rule, in points."""
+    after, own = (evidence.decisions(store, space, e).right(Policy(rule)) for e in (kappa, "proco"))
+    return over_queries(after, own, 100.0)
+
+
+def swaps(evidence: Evidence) -> dict[str, Interval]:
+    """The same by name, as ``MLE native of CIFAR-10 encoder``: of the MLE over the networks of the
+    records, of every kappa over the queries of stores."""
+    found = {
+        f"{KAPPAS['mle']} {rule} of {place}": i
+        for rule in REALIZATIONS
+        for place, i in over_data_sets(by_mle(evidence, rule)).items()
+    }
+    others = [kappa for kappa in KAPPAS if kappa != "proco"]
+    for (place, at), kappa, rule in product(stores(evidence).items(), others, REALIZATIONS):
+        found[f"{KAPPAS[kappa]} {rule} of {place}"] = swapped(evidence, *at, kappa, rule)
+    return found
+
+
+def added(decisions: Decisions) -> Interval:
+    """What Pure Angular at beta = 0 adds to native, in points."""
+    angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
+    return over_queries(angular, native, 100.0)
+
+
+def edited(evidence: Evidence) -> dict[str, Interval]:
+    """The same by place, of the networks of the records and of stores."""
+    found = pooled(evidence, less("accuracy.angular", "accuracy.native"))
+    return found | {place: added(evidence.decisions(*at)) for place, at in stores(evidence).items()}

@@ -19,6 +19,8 @@ class Records:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.by_kind: dict[str, dict[int, Record]] = {}
         self.set_aside: list[Record] = []
+        # The kinds that were looked for.
+        self.asked: set[str] = set()
         displaced: list[Record] = []
         for record in records:
             known = self.by_kind.setdefault(of_record(record), {})
@@ -49,7 +51,8 @@ class Records:
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0
     ) -> dict[int, Record]:
         """The records of one kind of run, by seed."""
-        return dict(sorted(self.by_kind.get(identity(config, realization, beta), {}).items()))
+        self.asked.add(kind := identity(config, realization, beta))
+        return dict(sorted(self.by_kind.get(kind, {}).items()))
 
     def trainings(
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0

@@ -1,9 +1,10 @@
 """What claims are judged by, and how the numbers beside them are said.
 
 The tolerances are ours, for the paper gives none: a range holds if all of ours lie within it when
-it is widened by half of its width on both sides, a size if it is the same within a factor. Numbers
-of several networks are judged by their mean over networks, and one network settles nothing: what it
-meets holds where tested, what it does not meet is left open.
+it is widened by half of its width on both sides, a size if it is the same within a factor or a
+point, which does not make it equal. Numbers of several networks are judged by their mean over
+networks, a bound by their spread too, and one network settles nothing: what it meets holds where
+tested, what it does not meet is left open.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from resultant.paper.artefact import (
     FAILS,
@@ -22,20 +24,21 @@ from resultant.paper.artefact import (
     Change,
     Claim,
     Value,
+    judged,
     said_p,
+    untestable,
 )
-from resultant.paper.intervals import Interval, over_settings
+from resultant.paper.intervals import Interval, over_seeds, over_settings
 
 # How far a size may be from the printed one to be the same.
 FACTOR = 2.0
-SIZE = "mean over networks of the printed size within a factor of two"
 
-FOREIGN = "asks for images of ImageNet-LT or iNaturalist 2018: see below"
+NO_IMAGES = "asks for images of ImageNet-LT or iNaturalist 2018: see below"
 
 
 def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "") -> str:
     """Least and largest of values, in words."""
-    low, high = (format(scale * f(values), f"{sign}.{digits}f") for f in (min, max))
+    low, high = (format(scale * f(values), f"{sign}z.{digits}f") for f in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
@@ -83,6 +86,72 @@ def alike(ours: float, paper: float) -> bool:
     return ours * paper > 0 and 1 / FACTOR <= ours / paper <= FACTOR
 
 
+class Tolerance(NamedTuple):
+    """Whether ours is of the printed size, and the rule."""
+
+    near: Callable[[float, float], bool]
+    rule: str
+
+
+NOT_EQUAL = "the size, not equality: mean over networks within {} of the printed one"
+SIZE = Tolerance(alike, NOT_EQUAL.format("a factor of two"))
+POINT = Tolerance(lambda ours, paper: abs(ours - paper) <= 1, NOT_EQUAL.format("one point"))
+# What the p is that `drawn` says.
+DRAWN = "; p: the printed one as one more draw of ours"
+
+
+def drawn(ours: Value, paper: float, digits: int, sign: bool = False) -> str:
+    """A number of ours in words, with the p value of the printed one as one more draw of it."""
+    said, p = ours.said(digits, sign), ours.drawn(paper)
+    if p is None:
+        return said
+    return f"{said} ({'differs, ' if p < SIGNIFICANCE else ''}{equals(p)})"
+
+
+def sized(
+    label: str,
+    text: str,
+    printed: Sequence[str],
+    ours: Sequence[Value | None],
+    tolerance: Tolerance,
+    digits: int,
+    *,
+    sign: bool = False,
+    single: bool = True,
+    lost: str = NO_IMAGES,
+    note: str = "",
+) -> Claim:
+    """A claim about numbers that are to be of the printed size, which are of ``single`` networks or
+    not; ``lost`` says why one of ours lacks where it does."""
+    paper, numbers = " / ".join(printed), list(map(float, printed))
+    known = [(v, number) for v, number in zip(ours, numbers, strict=True) if v is not None]
+    if len(known) < len(printed):
+        return untestable(label, text, paper, lost + note)
+    said = " / ".join(
+        drawn(v, number, digits, sign) if single else v.said(digits, sign) for v, number in known
+    )
+    said += f"; {counted(v.n for v, _ in known)}"
+    near = all(tolerance.near(v.mean, number) for v, number in known)
+    rule = f"{tolerance.rule}{DRAWN if single else ''}{note}"
+    claim = judged(label, text, paper, said, near, rule)
+    return of_networks(claim, min(v.n for v, _ in known))
+
+
+def above(places: Sequence[Sequence[float]], bound: float) -> tuple[bool | None, str]:
+    """Whether means over networks are above a bound by more than networks vary, and the rule. A
+    place with nothing to test, such as one network, counts by its mean."""
+    found = [i for values in places if (i := over_seeds([v - bound for v in values]))]
+    kept = iter(holm([i.p for i in found if i.p is not None]))
+    signs = [i.mean > 0 if i.p is None or next(kept) else None for i in found]
+    rule = (
+        f"means over networks above {bound:g}, each by Holm's correction (t tests over networks); "
+        "one that is so below is against it"
+    )
+    if near := signs.count(None):
+        rule += f"; not beyond their spread at {near} of {len(signs)}"
+    return False if False in signs else None if None in signs else True, rule
+
+
 def holm(p_values: Sequence[float]) -> list[bool]:
     """Which of some tests are significant together: the least of m p values is held against the
     level over m, the next against that over m - 1, up to the first that is not below."""
@@ -108,15 +177,15 @@ def seen(changes: Sequence[Change]) -> tuple[int, int]:
 
 
 # The verdicts that one network is not enough for, and what they become.
-ALONE = {HOLDS: SO_FAR, FAILS: OPEN}
-SINGLE = "one network: at most where tested, and not against it"
+LOWERED = {HOLDS: SO_FAR, FAILS: OPEN}
+SINGLE = "one network can neither confirm nor refute it"
 
 
 def of_networks(claim: Claim, least: int) -> Claim:
     """A claim whose numbers are judged without a test over networks, each of ``least`` ones."""
-    if least > 1 or claim.verdict not in ALONE:
+    if least > 1 or claim.verdict not in LOWERED:
         return claim
-    return replace(claim, verdict=ALONE[claim.verdict], why=f"{claim.why}; {SINGLE}")
+    return replace(claim, verdict=LOWERED[claim.verdict], why=f"{claim.why}; {SINGLE}")
 
 
 def positive(changes: Sequence[Change]) -> int:
@@ -157,9 +226,13 @@ def by_network(changes: Sequence[Change]) -> list[list[float]]:
 
 def with_p(found: Interval) -> str:
     """A mean in words, its interval and p value."""
-    p = said_p(found.p)
-    said = "" if found.p is None else f", p {p}" if p.startswith("<") else f", p = {p}"
-    return found.said() + said
+    return found.said() + ("" if found.p is None else f", {equals(found.p)}")
+
+
+def equals(p: float) -> str:
+    """A p value as an equation."""
+    said = said_p(p)
+    return f"p {said}" if said.startswith("<") else f"p = {said}"
 
 
 def whole(changes: Sequence[Change]) -> str:
@@ -169,11 +242,13 @@ def whole(changes: Sequence[Change]) -> str:
 
 
 def borne_out(changes: Sequence[Change]) -> bool | None:
-    """Whether changes have the signs that are printed; `BORNE_OUT` is the rule."""
+    """Whether changes have the signs that are printed; `BORNE_OUT` is the rule. One that is printed
+    as zero, or not at all, has none and is left out."""
     toward = []
     for c in changes:
-        sign = math.copysign(1.0, c.paper or 0.0)
-        toward.append(replace(c, by_seed={seed: sign * d for seed, d in c.by_seed.items()}))
+        if c.paper:
+            sign = math.copysign(1.0, c.paper)
+            toward.append(replace(c, by_seed={seed: sign * d for seed, d in c.by_seed.items()}))
     pooled = over_settings(by_network(toward))
     sure = pooled is not None and pooled.p is not None and pooled.p < SIGNIFICANCE
     mean = pooled.mean if pooled is not None and sure else 0.0

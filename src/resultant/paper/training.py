@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
-from resultant.paper.plan import REALIZATIONS, wanted
+from resultant.paper.plan import REALIZATIONS, plan, wanted
 from resultant.paper.records import paired, path_of
 from resultant.paper.rules import span, whole
 
@@ -106,21 +107,24 @@ def angular_training(evidence: Evidence) -> Outcome:
         "records those of more seeds than planned were added when numbers of the others were known."
     )
     drawings = {"changes": lambda: _draw(changes)}
-    return Outcome(cells, changes, drawings, notes=[note], headline=_in_short(changes))
+    found = Outcome(cells, changes, drawings, notes=[note])
+    return replace(found, headline=_in_short(of_cifar(found)))
 
 
-def _in_short(changes: list[Change]) -> str:
+def _in_short(own: list[Change]) -> str:
     """What Pure Angular adds on CIFAR, printed and ours."""
-    own = [c for c in changes if c.what == CHANGES[-1] and c.row.startswith("CIFAR")]
+    seeds = plan("main").seeds
+    planned = [replace(c, by_seed={s: c.by_seed[s] for s in c.by_seed if s in seeds}) for c in own]
     known = [c.ours.mean for c in own if c.ours]
     if not known:
         return ""
     paper = [c.paper for c in own if c.paper is not None]
+    alone = "" if planned == own else f" By the planned seeds alone it is {whole(planned)}."
     return (
         f"Training with Pure Angular in place of ProCo changes long-tail probes by {whole(own)}, "
         f"in points, mean over the settings of CIFAR; {sum(v > 0 for v in known)} of {len(known)} "
         f"readouts rise. Printed are {span(paper, 2, sign='+')}, and "
-        f"{sum(v > 0 for v in paper)} of {len(paper)} rise."
+        f"{sum(v > 0 for v in paper)} of {len(paper)} rise.{alone}"
     )
 
 

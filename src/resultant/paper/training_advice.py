@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 
 from resultant.paper.advice import Effects, Seen, Sentence, listed, means, numbers, places, untold
-from resultant.paper.artefact import Value
+from resultant.paper.artefact import Change, Value
 from resultant.paper.courses import said_seeds
+from resultant.paper.evidence import Evidence
 from resultant.paper.failure import Training, Trainings
-from resultant.paper.rules import counted, turns
+from resultant.paper.intervals import Interval, over_seeds
+from resultant.paper.plan import wanted
+from resultant.paper.records import path_of
+from resultant.paper.rules import counted, span, turns
 from resultant.paper.summary import SPACES
+from resultant.presets import TrainConfig
 
 
 def training(found: Effects, missing: str = "") -> Sentence:
@@ -42,21 +48,47 @@ def _open(found: Effects, seen: Seen) -> str:
     return f"not tested{seeds}: {numbers(own)} points"
 
 
-def trained(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
-    """What some change of the training does to long-tail probes."""
-    if not found:
-        return untold(topic, missing)
+def over_seeds_of(changes: Iterable[Change]) -> dict[str, Interval]:
+    """Changes over seeds by name, where there are any."""
+    found = {f"{c.what.partition(' - ')[0]}, {c.row}": over_seeds(c.differences) for c in changes}
+    return {name: i for name, i in found.items() if i is not None}
+
+
+def rerun(
+    evidence: Evidence,
+    config: TrainConfig,
+    kinds: Iterable[tuple[str, float]] = (("native", 0.0), ("angular", 0.0)),
+) -> bool:
+    """Whether kinds of runs, realization and beta, have long-tail probes of all planned seeds."""
+    return all(
+        len(evidence.records.values(config, *kind, path_of(space))) >= wanted(config, *kind)
+        for kind, space in product(kinds, SPACES)
+    )
+
+
+def in_words(found: Effects) -> str:
+    """What was seen of some changes of the training in long-tail probes."""
     seen, parts = Seen.of(found), []
     if seen.any():
-        told = {place: found[place] for place in (*seen.up, *seen.down)}
-        parts.append(f"seen are {numbers(told)} points, of {len(found)} comparisons")
+        own = {place: found[place] for place in (*seen.up, *seen.down)}
+        parts.append(f"seen are {numbers(own)} points, of {len(found)} comparisons")
     elif seen.none:
         flat = {place: found[place] for place in seen.none}
-        of = f" over {len(flat)} comparisons" if len(flat) > 2 else f" ({numbers(flat)})"
+        of = f" ({numbers(flat)})"
+        if len(flat) > 2:
+            wide = [i.high - i.mean for i in flat.values() if i.high is not None]
+            of = f" over {len(flat)} comparisons, each ± {span(wide, 1)}"
         parts.append(f"no effect was seen, means {means(flat)} points{of}")
     if seen.untested:
         parts.append(_open(found, seen))
-    return Sentence(topic, f"{what}: {'; '.join(parts)} ({source}).", missing, begun=True)
+    return "; ".join(parts)
+
+
+def trained(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
+    """What some change of the training does to long-tail probes, or to what is named."""
+    if not found:
+        return untold(topic, missing)
+    return Sentence(topic, f"{what}: {in_words(found)} ({source}).", missing, begun=True)
 
 
 def avoid(
@@ -86,17 +118,18 @@ def avoid(
     if not seen.any():
         return trained(topic, f"To {what}", found, source, missing)
     advice = "Do not" if not seen.up else "Do" if not seen.down else "See first whether to"
-    told = {place: i for place, i in found.items() if place not in seen.untested}
-    text = f"{advice} {what}: less ProCo on long-tail probes (points), {numbers(told)}"
+    sure = {place: i for place, i in found.items() if place not in seen.untested}
+    text = f"{advice} {what}: less ProCo on long-tail probes (points), {numbers(sure)}"
     text += f"; no effect was seen on {places(seen.none)}" if seen.none else ""
-    one = [i for i in told.values() if i.n == 1]
+    one = [i for i in sure.values() if i.n == 1]
     if one:
         times = turns(lambda k: Seen.of(by_spread(k)) == plain)
         text += (
             f"; {'all' if len(one) == len(found) else len(one)} of one seed, with intervals by the "
             f"sd over seeds {elsewhere}"
         )
-        text += f": so it is unless that is {times:.1f} times as large" if times else ""
+        if times:
+            text += f": this changes only if the sd is more than {times:.1f} times as large"
     text += f"; {_open(found, seen)}" if seen.untested else ""
     return Sentence(topic, f"{text} ({source}).", missing, begun=True)
 

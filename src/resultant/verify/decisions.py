@@ -314,7 +314,7 @@ def boundary_motion(
             ax.set_xlabel("exact displacement (degrees)")
             ax.set_ylabel("leading displacement (degrees)")
             ax.set_title("Equalizing the gains moves boundaries", loc="left")
-            ax.legend(loc="upper left")
+            figures.legend_below(figure, ax)
         return figure
 
     return Check(

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -130,15 +130,16 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         torch.manual_seed(3)
         shown = (10, 18, 34, 66, 130, 258, 514)
         counted = [ORDERED.monte_carlo(p, samples) for p in shown]
-        styles: dict[Rule, str] = {"leading": "-", "exact": "--"}
-        errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in styles}
+        # The exact rule as a broad band: the leading one lies on it.
+        looks: dict[Rule, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
+        errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in looks}
         with figures.style():
             figure, axes = figures.panels(2)
             for name, colour, key in (("head", figures.BLUE, "h"), ("tail", figures.ORANGE, "t")):
                 dots = [getattr(e, key) for e in counted]
-                for rule, style in styles.items():
+                for rule, look in looks.items():
                     line = [getattr(e, key) for e in errors[rule]]
-                    axes[0].loglog(shown, line, style, color=colour, label=f"{name}, {rule} rule")
+                    axes[0].loglog(shown, line, color=colour, label=f"{name}, {rule} rule", **look)
                 axes[0].errorbar(
                     shown,
                     [e.displayed for e in dots],
@@ -157,8 +158,9 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
             axes[1].set_title("decided differently at $R_t=0$", loc="left")
             for ax in axes:
                 ax.set_xlabel("dimension $p$")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0])
+            # Both belong to panel (d) of fig:synthetic-transition.
+            figures.letter(axes, "dd")
+            figures.legend_below(figure, axes[0], columns=4)
         return figure
 
     return Check(
@@ -214,7 +216,9 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
             ax.set_ylim(bottom=0)
             ax.set_xlabel(r"$\nu=p/2-1$")
             ax.set_ylabel(r"$-\nu^{-1}\log\,$error")
-            ax.set_title("Errors reach the exponents", loc="left")
+            ax.set_title("errors reach the exponents", loc="left")
+            # As fig:synthetic-transition has it.
+            figures.letter([ax], "c")
             figures.legend_below(figure, ax, columns=4)
         return figure
 
