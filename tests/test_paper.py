@@ -24,7 +24,7 @@ from resultant.paper import (
     training,
 )
 from resultant.paper.artefact import Cell, Change, Value, judged, printed, rows, said_p
-from resultant.paper.plan import PLANS, REALIZATIONS, controlled
+from resultant.paper.plan import PLANS, RULES, controlled
 from resultant.records import identity
 
 # The source of the paper, if it is at hand.
@@ -216,7 +216,7 @@ def test_every_trained_cell_is_planned() -> None:
         for imbalance in (10, 50, 100):
             for objective in ("contrastive", "joint"):
                 config = controlled(dataset, imbalance, objective=objective)
-                asked += [(config, realization, 0.0) for realization in REALIZATIONS]
+                asked += [(config, realization, 0.0) for realization in RULES]
     assert all(identity(*kind) in planned for kind in asked)
     assert identity(controlled("cifar10", 30), "native", 0.0) not in planned
 

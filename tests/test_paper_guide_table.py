@@ -14,11 +14,12 @@ from scipy.stats import t as student
 
 from frozen_data import PER_CLASS, C, log_softmax, scores, small_space
 from paper_evidence import OfSpaces, probed, seeds
+from resultant.gain import EDITED
 from resultant.paper import ARTEFACTS, guide
 from resultant.paper.advice import Sentence
 from resultant.paper.artefact import Outcome
 from resultant.paper.controls import control_config
-from resultant.paper.plan import EDITED, IMBALANCES, SETS, controlled, official, stronger_views
+from resultant.paper.plan import IMBALANCES, SETS, controlled, official, stronger_views
 from resultant.paper.summary import SPACES
 from resultant.paper.words import section
 from training_records import record

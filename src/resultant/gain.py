@@ -23,7 +23,9 @@ from resultant.classes import ClassState
 from resultant.score import vmf_score, vmf_score_slope
 from resultant.vmf import mean_resultant
 
-REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
+# The three edits of the gain, and all rules.
+EDITED = ("temperature", "preserve", "angular")
+REALIZATIONS = ("native", *EDITED, "cosine")
 FAMILIES = ("linear", "power")
 
 # Those that move the temperature, which is there for positive gains and targets alone.

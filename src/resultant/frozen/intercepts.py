@@ -12,9 +12,9 @@ from resultant.frozen.decisions import Decisions, Policy, decide
 from resultant.frozen.result import Result
 from resultant.frozen.rows import rank_in_class
 from resultant.frozen.space import FrozenSpace
-from resultant.gain import Realization, realize, target_gain
+from resultant.gain import EDITED, Realization, realize, target_gain
 
-NAMES = ("native", "temperature", "preserve", "angular")
+NAMES = ("native", *EDITED)
 
 
 @dataclass(frozen=True, eq=False)

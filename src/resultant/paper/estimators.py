@@ -28,7 +28,7 @@ from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value
 from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import Interval, over_queries, resampled
 from resultant.paper.networks import KAPPAS, added, edited, stores, swapped, swaps
-from resultant.paper.plan import BOTH, REALIZATIONS, controlled
+from resultant.paper.plan import BOTH, RULES, controlled
 from resultant.paper.records import paired, path_of
 from resultant.paper.summary import SPACES
 from resultant.paper.training_advice import in_words, over_seeds_of, rerun
@@ -249,7 +249,7 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
         text = f"{float(g.mean()):.3f}, {float(g.min()):.3f} to {float(g.max()):.3f}, {spread:.4f}"
         value = Value(float(g.mean()))
         yield Cell(f"{title}: gain, range, sd / mean", name, None, value, text=text)
-    for rule in REALIZATIONS:
+    for rule in RULES:
         policy = Policy(rule).canonical
         for kappa, name in KAPPAS.items():
             accuracy, nll = (

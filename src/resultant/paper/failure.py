@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant import figures
+from resultant.gain import EDITED
 from resultant.paper.artefact import Artefact, Claim, Outcome, judged, waiting
 from resultant.paper.courses import said_seeds
 from resultant.paper.evidence import CONDITIONS, Evidence
@@ -21,7 +22,6 @@ from resultant.records import Record
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = ("temperature", "preserve", "angular")
 LABEL = "sec:same-state-diagnostic"
 NETWORK = "CIFAR-100 IF 10, uniform prior, direct temperature, at its end"
 # Predictions collapsed if fewer than these of 100 classes are among them.
@@ -186,8 +186,8 @@ def _together(
 def _outcomes(state: dict[str, Any]) -> tuple[tuple[str, bool, str], ...]:
     """What is asked of a last state: its numbers, whether they are as printed, and the rule."""
     rows, focus = state["same_state"], state["focus"]
-    losses = [rows[name]["cross_entropy"] for name in ("native", *NAMES)]
-    distinct = [rows[name]["distinct"] for name in NAMES]
+    losses = [rows[name]["cross_entropy"] for name in ("native", *EDITED)]
+    distinct = [rows[name]["distinct"] for name in EDITED]
     before, after = (focus["intercepts"][name] for name in ("native", "temperature"))
     accuracy, target = 100 * rows["native"]["accuracy"], focus["target_gain"]
     return (
@@ -231,13 +231,13 @@ def realization(evidence: Evidence) -> Outcome:
         shown = last or states[0]
         with figures.style():
             figure, axes = figures.panels(2)
-            for i, name in enumerate(NAMES):
+            for i, name in enumerate(EDITED):
                 values = [state["intercepts"][name] for state in states]
                 axes[0].plot([i] * len(values), values, "o", mfc="none", color=figures.BLUE)
                 if last and name in last["intercepts"]:
                     axes[0].plot(i, last["intercepts"][name], "*", ms=9, color=figures.RED)
             axes[0].set_yscale("symlog", linthresh=0.01)
-            axes[0].set_xticks(range(len(NAMES)), NAMES)
+            axes[0].set_xticks(range(len(EDITED)), EDITED)
             axes[0].set_ylabel("largest |change of $q_c(0)$|")
             rows = shown["same_state"]
             axes[1].bar(list(rows), [row["cross_entropy"] for row in rows.values()])

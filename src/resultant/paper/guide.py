@@ -12,6 +12,7 @@ from itertools import product
 
 from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
+from resultant.gain import EDITED
 from resultant.paper import advice, training_advice
 from resultant.paper.advice import Effects, Reach, Sentence
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value
@@ -33,7 +34,7 @@ from resultant.paper.networks import (
     stores,
     swaps,
 )
-from resultant.paper.plan import EDITED, controlled, missing, plan, stronger_views
+from resultant.paper.plan import controlled, missing, plan, stronger_views
 from resultant.paper.records import paired, path_of
 from resultant.paper.rules import by_network, counted
 from resultant.paper.summary import BETAS, SPACES

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import product
 from statistics import fmean
 
+from resultant.gain import EDITED
 from resultant.paper.artefact import Claim, judged, waiting
 from resultant.paper.controls import OBJECTIVES, POLICIES, control_config
 from resultant.paper.courses import Course
 from resultant.paper.evidence import Evidence
 from resultant.paper.historical import ENDS
-from resultant.paper.plan import REALIZATIONS
 from resultant.paper.records import Records, dig, paired, path_of
 from resultant.paper.rules import FACTOR, counted, of_networks
 from resultant.paper.summary import SPACES
@@ -27,7 +27,7 @@ def intercept_claim(records: Records) -> Claim:
     that a trajectory keeps."""
     text = "Intercepts at cosine zero are preserved at every recorded state: largest mean |drift|"
     paper = "0 under intercept-preserving and Pure Angular"
-    ends: dict[str, list[float]] = {name: [] for name in REALIZATIONS[1:]}
+    ends: dict[str, list[float]] = {name: [] for name in EDITED}
     along: list[float] = []
     for record in records:
         name, drift = record["realization"], dig(record, "last.intercept_drift")

@@ -10,7 +10,7 @@ from typing import Any
 from resultant.frozen import Decisions, Policy
 from resultant.paper.evidence import BROUGHT, CONDITIONS, Evidence
 from resultant.paper.intervals import Interval, over_queries, over_settings
-from resultant.paper.plan import REALIZATIONS
+from resultant.paper.plan import RULES
 from resultant.paper.records import dig, paired
 from resultant.paper.summary import SPACES
 
@@ -130,11 +130,11 @@ def swaps(evidence: Evidence) -> dict[str, Interval]:
     records, of every kappa over the queries of stores."""
     found = {
         f"{KAPPAS['mle']} {rule} of {place}": i
-        for rule in REALIZATIONS
+        for rule in RULES
         for place, i in over_data_sets(by_mle(evidence, rule)).items()
     }
     others = [kappa for kappa in KAPPAS if kappa != "proco"]
-    for (place, at), kappa, rule in product(stores(evidence).items(), others, REALIZATIONS):
+    for (place, at), kappa, rule in product(stores(evidence).items(), others, RULES):
         found[f"{KAPPAS[kappa]} {rule} of {place}"] = swapped(evidence, *at, kappa, rule)
     return found
 

@@ -10,12 +10,12 @@ from statistics import linear_regression, median
 from typing import NamedTuple
 
 from resultant.data.longtail import long_tail_counts
+from resultant.gain import EDITED
 from resultant.paper.records import Records, dig
 from resultant.presets import STACK, Run, TrainConfig, preset
 from resultant.records import Record, identity
 
-REALIZATIONS = ("native", "temperature", "preserve", "angular")
-EDITED = REALIZATIONS[1:]
+RULES = ("native", *EDITED)
 BOTH = ("native", "angular")
 SETS = ("cifar10", "cifar100")
 IMBALANCES = (10, 50, 100)
@@ -105,14 +105,14 @@ def _runs(
 def _main(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     for dataset, imbalance in product(SETS, IMBALANCES):
         yield PlannedJob(
-            f"{dataset}-if{imbalance}", controlled(dataset, imbalance), _runs(REALIZATIONS, seeds)
+            f"{dataset}-if{imbalance}", controlled(dataset, imbalance), _runs(RULES, seeds)
         )
 
 
 def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     for dataset, imbalance in product(SETS, IMBALANCES):
         config = controlled(dataset, imbalance, objective="joint")
-        runs = _runs(REALIZATIONS, seeds)
+        runs = _runs(RULES, seeds)
         yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, analyzed=())
 
 
@@ -121,7 +121,7 @@ def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     for imbalance, objective in product((1, *IMBALANCES), ("contrastive", "joint")):
         config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
         watched = WATCHED if imbalance == 50 else ()
-        runs = _runs(REALIZATIONS, seeds, (0.0, 0.5))
+        runs = _runs(RULES, seeds, (0.0, 0.5))
         analyzed = ("native",) if objective == "contrastive" else ()
         yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched, analyzed)
     for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):

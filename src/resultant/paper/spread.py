@@ -7,9 +7,10 @@ from itertools import product
 from math import sqrt
 from statistics import fmean, variance
 
+from resultant.gain import EDITED
 from resultant.paper.artefact import Cell, Change, Value, equal, said_p
 from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
-from resultant.paper.plan import EDITED, REALIZATIONS
+from resultant.paper.plan import RULES
 from resultant.paper.records import dig, paired, path_of
 from resultant.paper.rules import span
 from resultant.paper.summary import SPACES
@@ -77,7 +78,7 @@ def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
     known = {
         identity(trained_as(condition), realization, 0.0)
         for condition in CONDITIONS
-        for realization in REALIZATIONS
+        for realization in RULES
     }
     found: dict[str, list[tuple[float, float]]] = {}
     for old in evidence.records.set_aside:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from resultant import figures
 from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
-from resultant.paper.plan import REALIZATIONS, plan, wanted
+from resultant.paper.plan import RULES, plan, wanted
 from resultant.paper.records import paired, path_of
 from resultant.paper.rules import span, whole
 
@@ -68,8 +68,8 @@ def _row(
     """The cells of a printed row that ends with the change of the last column from the first, and
     the changes of all columns; none where the data are foreign and nobody brought records."""
     config = trained_as(name, **changes)
-    values = [evidence.records.values(config, r, 0.0, path) for r in REALIZATIONS]
-    seeds = [0 if foreign(name) else wanted(config, r) for r in REALIZATIONS]
+    values = [evidence.records.values(config, r, 0.0, path) for r in RULES]
+    seeds = [0 if foreign(name) else wanted(config, r) for r in RULES]
     shown = [printed(text) for text in texts]
     differences = [paired(after, values[0]) for after in values[1:]]
     ours = [*(Value.of(list(v.values())) for v in values), Value.of([*differences[-1].values()])]

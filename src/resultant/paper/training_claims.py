@@ -21,7 +21,7 @@ from resultant.paper.evidence import Evidence, trained_as
 from resultant.paper.historical_claims import historical_claims
 from resultant.paper.intervals import Interval, over_settings
 from resultant.paper.mechanism_claims import gradient_claim, intercept_claim
-from resultant.paper.plan import REALIZATIONS
+from resultant.paper.plan import RULES
 from resultant.paper.records import paired, path_of
 from resultant.paper.rules import (
     BORNE_OUT,
@@ -273,7 +273,7 @@ def columns_less(after: str, before: str, evidence: Evidence, trained: Outcome) 
         name, _, space = row.rpartition(", ")
         values = [
             evidence.records.values(
-                *(trained_as(name), REALIZATIONS[COLUMNS.index(column)], 0.0),
+                *(trained_as(name), RULES[COLUMNS.index(column)], 0.0),
                 path_of(space.lower()),
             )
             for column in (after, before)

@@ -12,8 +12,9 @@ from torch import Tensor
 from resultant import figures
 from resultant.frozen import Analysis, Policy, Result
 from resultant.frozen.measures import NORMAL, paired_gain
+from resultant.gain import EDITED
 from resultant.report.content import footer, slugs
-from resultant.report.drawing import EDITED, Drawing, Panel, dots, reliability_curves, sparse_bins
+from resultant.report.drawing import Drawing, Panel, dots, reliability_curves, sparse_bins
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import (

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from resultant import figures
 from resultant.frozen import Analysis
+from resultant.gain import EDITED
 from resultant.report.drawing import (
     COLOURS,
-    EDITED,
     Drawing,
     Panel,
     by_group,

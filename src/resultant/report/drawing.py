@@ -28,7 +28,6 @@ COLOURS = {
 }
 # None of a realization; black is the colour of the text in a page, light or dark.
 GROUP_COLOURS = dict(zip(GROUPS, (figures.SKY, "black", figures.RED), strict=True))
-EDITED = ("temperature", "preserve", "angular")
 
 # Bins of fewer rows say nothing of a confidence: one row is a share right of zero or one.
 FEWEST = 20

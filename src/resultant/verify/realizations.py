@@ -14,7 +14,7 @@ from resultant import figures
 from resultant.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.classes import ClassState
 from resultant.expansion import directional_cumulants
-from resultant.gain import class_scores, target_temperature
+from resultant.gain import EDITED, class_scores, target_temperature
 from resultant.geometry import GradientDifference, intercept_gradient_difference
 from resultant.score import decompose, vmf_score, vmf_score_slope
 from resultant.verify.check import Check, Numbers, grid
@@ -104,9 +104,7 @@ def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Che
     for beta in betas:
         cooled = target_temperature(state, tau, beta)
         h1, _, r1 = decompose(rho, state.kappa, cooled, state.dim)
-        temperature, preserve, angular = (
-            scores(z, state, tau, name, beta) for name in ("temperature", "preserve", "angular")
-        )
+        temperature, preserve, angular = (scores(z, state, tau, name, beta) for name in EDITED)
         gaps = {
             "intercept": temperature - preserve - (h1 - h0),
             "remainder": preserve - angular - (r1 - r0),
