@@ -111,3 +111,8 @@ def test_settings_between_steps() -> None:
         with pytest.raises(AttributeError, match=name):
             setattr(loss, name, value)
     assert loss.temperature == 2 * TAU and loss.realization == ("native",)
+    # A parameter is a number that is not learned.
+    given = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.25)))  # type: ignore[arg-type]
+    assert given.temperature == 0.25 and not list(given.parameters())
+    with pytest.raises(ValueError, match="temperature"):
+        ProCoLoss(C, P, nn.Parameter(torch.tensor(-1.0)))  # type: ignore[arg-type]

@@ -79,13 +79,13 @@ def test_equalize_and_keep() -> None:
     native = {E10: DOWN, P10: FLAT, E100: UP, P100: UP}
     up, down = "+2.00 [+1.00, +3.00]", "-2.00 [-3.00, -1.00]"
     assert advice.equalize(native, {}).text == (
-        f"Equalize the gains of frozen features on CIFAR-100 encoder {up}, projection {up} (Pure "
-        "Angular at beta 0 less native, points, mean over imbalances)."
+        f"Equalize the gains of frozen features on CIFAR-100 encoder {up}, projection {up} (means "
+        "over imbalances): Pure Angular at beta 0 less native, points."
     )
     assert advice.keep(native, {}).text == (
-        f"Keep the gains of frozen features on CIFAR-10 encoder {down} (Pure Angular at beta 0 "
-        "less native, points). As a mean over imbalances no gain was seen on CIFAR-10 projection "
-        "+1.00 [-1.00, +3.00]."
+        f"Keep the gains of frozen features on CIFAR-10 encoder {down} (means over imbalances): "
+        "Pure Angular at beta 0 less native, points. As a mean over imbalances no gain was seen on "
+        "CIFAR-10 projection +1.00 [-1.00, +3.00]."
     )
     settings = {
         "CIFAR-10 / 10 encoder": UP,
@@ -95,11 +95,22 @@ def test_equalize_and_keep() -> None:
         "CIFAR-100 / 10 encoder": UP,
     }
     text = advice.equalize(native, settings).text
-    assert f"projection {up}; at single imbalances on CIFAR-10 / 10 encoder {up} (Pure" in text
+    whole, alone = "(means over imbalances)", "(single imbalances)"
+    assert f"projection {up} {whole}; on CIFAR-10 / 10 encoder {up} {alone}: Pure" in text
     text = advice.keep(native, settings).text
-    assert f"CIFAR-10 encoder {down}; at single imbalances on CIFAR-10 / 100 projection" in text
-    alone = advice.keep({E10: FLAT}, {"CIFAR-10 / 100 encoder": DOWN}).text
-    assert alone.startswith(f"Keep the gains of frozen features on CIFAR-10 / 100 encoder {down} (")
+    assert f"CIFAR-10 encoder {down} {whole}; on CIFAR-10 / 100 projection {down} {alone}" in text
+    for advise, one, verb in (
+        (advice.keep, DOWN, "Keep the gains"),
+        (advice.equalize, UP, "Equalize the gains"),
+    ):
+        text = advise({E10: FLAT}, {"CIFAR-10 / 100 encoder": one}).text
+        said = f"{verb} of frozen features on CIFAR-10 / 100 encoder {one.said()} {alone}:"
+        assert text.startswith(said)
+    # One family of tests: what is seen alone is not as one of many.
+    edge = Interval(-2, -3, -1, 9, True, 0.02)
+    assert (
+        "was not seen" in advice.keep({E10: FLAT, P10: FLAT}, {"CIFAR-10 / 100 encoder": edge}).text
+    )
     assert advice.equalize({E10: DOWN}, {}).text.startswith(
         "Equalizing the gains of frozen features was not seen to help: "
     )
@@ -233,13 +244,14 @@ def test_strength() -> None:
     more = Interval(5, 4, 6, 9, True, 1e-5)
     by_beta = {0.0: {E10: UP, P10: FLAT}, 0.5: {E10: more, P10: FLAT}, 1.5: {E10: DOWN}}
     assert advice.strength(by_beta).text == (
-        "Take beta 0.5 on CIFAR-10 encoder; none was seen to help on CIFAR-10 projection. Less "
-        "native at beta 0, 0.5, 1.5 (points): CIFAR-10 encoder +2.00, +5.00, -2.00, projection "
-        "+1.00, +1.00, –."
+        "Take the beta with the largest mean of those seen to help: 0.5 on CIFAR-10 encoder; none "
+        "was seen to help on CIFAR-10 projection. Less native at beta 0, 0.5, 1.5 (points): "
+        "CIFAR-10 encoder +2.00, +5.00, -2.00, projection +1.00, +1.00, –."
     )
     both = {0.0: {E10: more, P10: FLAT}, 0.5: {E10: UP, P10: UP}}
     assert advice.strength(both).text.startswith(
-        "Take beta 0 on CIFAR-10 encoder; take beta 0.5 on CIFAR-10 projection. "
+        "Take the beta with the largest mean of those seen to help: 0 on CIFAR-10 encoder; 0.5 on "
+        "CIFAR-10 projection. "
     )
     none = advice.strength({0.0: {E10: DOWN}, 0.5: {E10: FLAT}}).text
     assert none == "No beta of 0, 0.5 was seen to help."

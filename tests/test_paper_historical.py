@@ -208,7 +208,7 @@ def test_claim_of_increments() -> None:
         assert (said, found.verdict) == (f"mean over queries: {ours}", verdict)
         # Stacked errors are there, whatever they are.
         assert beside.startswith("stacked 8.00 to 9.00")
-        assert ("one network can neither" in found.why) == ("n = 1" in ours)
+        assert ("one network: it holds where tested at most" in found.why) == ("n = 1" in ours)
 
 
 def test_increments_without_the_mean() -> None:
@@ -264,9 +264,13 @@ def test_claims_by_either_measure() -> None:
         (
             [*every(0, 1, **off), *every(2, **met)],
             "holds where tested",
-            "one network can neither",
+            "one network: it holds where tested at most",
         ),
-        ([*every(0, 1, **off), *every(2, **far)], "not settled", "one network can neither"),
+        (
+            [*every(0, 1, **off), *every(2, **far)],
+            "not settled",
+            "one network: it holds where tested at most",
+        ),
     ):
         found = claim_of(made, text)
         assert found.verdict == verdict and why in found.why, found

@@ -89,6 +89,20 @@ def test_runs_in_another_order(tmp_path: Path) -> None:
         train_cifar(Job(config(epochs=1), runs[::-1], tmp_path), DATA)
 
 
+def test_runs_that_are_not_ours(tmp_path: Path) -> None:
+    """Of runs that this version does not know, or whose names are the same, all is told."""
+    runs = Run("angular", 0.12345678), Run("angular", 0.5)
+    train_cifar(Job(config(epochs=1), runs, tmp_path), DATA)
+    others = Run("angular", 0.12345679), runs[1]
+    with pytest.raises(ValueError, match="got one without angular-beta0.123457-seed0 and with"):
+        train_cifar(Job(config(epochs=1), others, tmp_path), DATA)
+    tensors, about = checkpoint.load(tmp_path / UNFINISHED)
+    about["runs"][1]["mood"] = "good"
+    checkpoint.save(tmp_path / UNFINISHED, tensors, about)
+    with pytest.raises(ValueError, match=r"and with \{.*'mood': 'good'\} in .*checkpoint"):
+        train_cifar(Job(config(epochs=1), runs, tmp_path), DATA)
+
+
 def test_seconds_of_all_calls(tmp_path: Path) -> None:
     """What an earlier call took is counted once, and one that trains nothing adds nothing."""
     job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1, beside=2)

@@ -138,10 +138,10 @@ def _difference(part: str, mine: Any, got: Any) -> str:
     if part == "images":
         return f"on the same images ({mine[:12]}), got one on others ({str(got)[:12]})"
     if part == "runs":
-        ours, others = ([Run(**facts).name for facts in runs or ()] for runs in (mine, got))
+        others = got if isinstance(got, list) else []
         lacking, more = (
-            [name for name in these if name not in those]
-            for these, those in ((ours, others), (others, ours))
+            [_name(run) for run in these if run not in those]
+            for these, those in ((mine, others), (others, mine))
         )
         odd = [f"{word} {', '.join(n)}" for word, n in (("without", lacking), ("with", more)) if n]
         return f"got one {' and '.join(odd) or 'with its runs in another order'}"
@@ -149,6 +149,12 @@ def _difference(part: str, mine: Any, got: Any) -> str:
         odd = sorted(k for k in mine | got if got.get(k) != mine.get(k))
         mine, got = ({k: d.get(k) for k in odd} for d in (mine, got))
     return f"{part} {mine}, got {got}"
+
+
+def _name(facts: Any) -> str:
+    """What a run of a checkpoint is called; of one that is none, what there is."""
+    known = isinstance(facts, dict) and facts.keys() == asdict(Run()).keys()
+    return Run(**facts).name if known else str(facts)
 
 
 def require_metrics(

@@ -75,9 +75,9 @@ class ProCoLoss(WideModule):
     ``seed`` may be sequences, one a run.
 
     With ``cuda_graph`` a step on a CUDA device is recorded at its first call for each of up to four
-    shapes of z, gradient included, and replayed from then on: several times as fast as called from
-    Python. On other devices, inside a graph, torch.compile or inference mode, and on several ranks
-    it changes nothing. The gradient then has no gradient.
+    shapes of z and settings, gradient included, and replayed from then on: several times as fast as
+    called from Python. Elsewhere, inside a graph, torch.compile or inference mode, and on several
+    ranks it changes nothing. The gradient then has no gradient.
 
     In ``eval`` mode the statistics stay as they are.
     Under ``torch.utils.checkpoint`` each step enters them twice: keep the loss outside of it.
@@ -116,7 +116,7 @@ class ProCoLoss(WideModule):
         self.replay = Replay() if cuda_graph else None
         if family not in FAMILIES:
             raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
-        self.temperature, self._family = temperature, family
+        self._temperature, self._family = _temperature(temperature), family
         self.bank = ProCoBank(
             num_classes, dim, estimator=estimator, leave_out=leave_out, runs=runs, seed=seed
         )
@@ -154,9 +154,7 @@ class ProCoLoss(WideModule):
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        (value,) = numbers("temperature", value, 1)
-        checks.temperature("temperature", value, torch.float32)
-        self._temperature = value
+        self._temperature = _temperature(value)
 
     @property
     def family(self) -> str:
@@ -164,7 +162,6 @@ class ProCoLoss(WideModule):
 
     @property
     def realization(self) -> tuple[str, ...]:
-        """Of each run. Another one is another loss's, which takes the state_dict of this."""
         return self._realization
 
     def extra_repr(self) -> str:
@@ -390,6 +387,12 @@ class LogitAdjustedCrossEntropy(WideModule):
             views = by_view(_computing(logits), self.runs).movedim(-2, 0)
             labels = labels_by_view(y, views.shape[1], self.runs)
             return cross_entropy(views, self.log_prior, labels).mean((0, 1))
+
+
+def _temperature(value: float) -> float:
+    (tau,) = numbers("temperature", value, 1)
+    checks.temperature("temperature", tau, torch.float32)
+    return tau
 
 
 def _computing(a: Tensor) -> Tensor:

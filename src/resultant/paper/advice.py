@@ -90,7 +90,7 @@ def means(effects: Effects, digits: int = 2) -> str:
 def across(families: Mapping[float, Effects], place: str) -> str:
     """The means at one place, over the strengths or priors that they are of."""
     found = (own.get(place) for own in families.values())
-    return ", ".join("–" if i is None else f"{i.mean:+.2f}" for i in found)
+    return ", ".join("–" if i is None else f"{i.mean:+z.2f}" for i in found)
 
 
 def where(seen: Seen, up: str, down: str, none: str) -> str:
@@ -100,13 +100,20 @@ def where(seen: Seen, up: str, down: str, none: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _turned(native: Effects, settings: Effects, way: str) -> list[str]:
+def _turned(native: Effects, settings: Effects, way: str) -> str:
     """Where accuracy goes a way, up or down: as a mean over the settings of a data set, and in
     single ``settings``, named as ``CIFAR-10 / 100 encoder``, whose data set does not."""
-    whole, alone = (getattr(Seen.of(own), way) for own in (native, settings))
-    apart = {place: settings[place] for place in alone if _whole(place) not in whole}
-    told = (numbers({place: native[place] for place in whole}), numbers(apart))
-    return [text for text in told if text]
+    found = getattr(Seen.of({**native, **settings}), way)
+    whole = {place: native[place] for place in found if place in native}
+    alone = [place for place in found if place in settings and _whole(place) not in whole]
+    told = {
+        "means over imbalances": numbers(whole),
+        "single imbalances": numbers({place: settings[place] for place in alone}),
+    }
+    return "; ".join(f"on {text} ({how})" for how, text in told.items() if text)
+
+
+LESS = "Pure Angular at beta 0 less native, points"
 
 
 def equalize(native: Effects, settings: Effects, missing: str = "") -> Sentence:
@@ -115,10 +122,7 @@ def equalize(native: Effects, settings: Effects, missing: str = "") -> Sentence:
     if not native:
         return untold(topic, missing)
     seen, up = Seen.of(native), _turned(native, settings, "up")
-    text = (
-        f"Equalize the gains of frozen features on {'; at single imbalances on '.join(up)} (Pure "
-    )
-    text += "Angular at beta 0 less native, points, mean over imbalances)."
+    text = f"Equalize the gains of frozen features {up}: {LESS}."
     if not up:
         found = "seen to help" if seen.tested() else "tested"
         text = f"Equalizing the gains of frozen features was not {found}: {numbers(native)} points."
@@ -132,13 +136,12 @@ def keep(native: Effects, settings: Effects, missing: str = "") -> Sentence:
     topic = "Frozen features to leave alone"
     if not native:
         return untold(topic, missing)
-    seen, down = Seen.of(native), _turned(native, settings, "down")
-    flat = {place: native[place] for place in seen.none}
+    seen, down = Seen.of({**native, **settings}), _turned(native, settings, "down")
+    flat = {place: native[place] for place in seen.none if place in native}
     found = "seen" if seen.tested() else "tested"
     text = f"That equalizing the gains of frozen features does harm was not {found}."
     if down:
-        text = f"Keep the gains of frozen features on {'; at single imbalances on '.join(down)} "
-        text += "(Pure Angular at beta 0 less native, points)."
+        text = f"Keep the gains of frozen features {down}: {LESS}."
     text += f" As a mean over imbalances no gain was seen on {numbers(flat)}." if flat else ""
     return Sentence(topic, text, missing, begun=True)
 
@@ -228,10 +231,10 @@ def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
     if not best:
         found = "seen to help" if seen.tested() else "tested"
         return Sentence("Strength", f"No beta of {betas} was {found}.", missing, begun=True)
-    take = "; ".join(f"take beta {b:g} on {places(own)}" for b, own in sorted(best.items()))
+    take = "; ".join(f"{b:g} on {places(own)}" for b, own in sorted(best.items()))
     helped = [place for own in best.values() for place in own]
     rest = [place for place in by_beta[0.0] if place not in helped]
-    text = f"{take[0].upper()}{take[1:]}"
+    text = f"Take the beta with the largest mean of those seen to help: {take}"
     text += f"; none was seen to help on {places(rest)}" if rest else ""
     parts = listed({place: across(by_beta, place) for place in by_beta[0.0]})
     return Sentence(

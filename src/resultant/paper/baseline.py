@@ -61,12 +61,13 @@ class Gap:
 
     @property
     def network(self) -> str:
-        """What the paper trained once, or as often as it has seeds, for this number."""
+        """The setting of the training that it is a number of, within its `kind`."""
         if self.cell.row != "ProCo":
             return self.cell.row.partition(",")[0]
-        objective = self.cell.column.partition(" ")[0]
-        own = self.where.startswith("tab:c10")
-        return f"{self.where}, {objective}" if own else self.cell.column
+        if not self.where.startswith("tab:c10"):
+            return self.cell.column
+        _, imbalance, prior = self.where.split("-")
+        return f"CIFAR-10 / {imbalance[2:]}{', uniform prior' if prior == 'u' else ''}"
 
     @property
     def seeds(self) -> int:
@@ -128,32 +129,32 @@ def baseline(evidence: Evidence) -> Outcome:
         row = g.place
         both = replace(g.cell, row=row, column="paper / ours", paper=None, text=g.cell.said())
         cells.append(both)
-        cells.append(Cell(row, "ours less paper", None, text=f"{g.difference:+.2f}"))
+        cells.append(Cell(row, "ours less paper", None, text=f"{g.difference:+z.2f}"))
         times = "–" if g.times is None else f"{g.times:.1f}"
         cells.append(Cell(row, "times its spread", None, text=times))
         cells.append(Cell(row, "p", None, text=said_p(g.p_value)))
         cells.append(Cell(row, "verdict", None, text=g.verdict))
     parts = {f"{where}: {c.row}, {c.column}": c.ours is not None for where, c in every}
+    paper = [g for g in gaps if g.where != LOGS]
     notes = [
-        *_summary(gaps, len(every)),
+        *_summary(paper, sum(where != LOGS for where, _ in every)),
         *spread(evidence, [g.cell for g in gaps]),
         KEPT,
         "\n".join(f"- {doubt}" for doubt in doubts(evidence, every)),
     ]
-    return Outcome(cells, parts=parts, notes=notes, headline=_headline(gaps))
+    return Outcome(cells, parts=parts, notes=notes, headline=_headline(paper))
 
 
 def _names(gaps: list[Gap]) -> str:
     """Table by table, or none."""
     tables: dict[str, list[str]] = {}
     for g in gaps:
-        tables.setdefault(g.where, []).append(f"{g.within} {g.difference:+.2f}")
+        tables.setdefault(g.where, []).append(f"{g.within} {g.difference:+z.2f}")
     return ", ".join(f"{where} ({'; '.join(own)})" for where, own in tables.items()) or "none"
 
 
 def _headline(gaps: list[Gap]) -> str:
     """How near they are as a whole."""
-    gaps = [g for g in gaps if g.where != LOGS]
     if not gaps:
         return ""
     near = sum(abs(g.difference) <= NEAR for g in gaps)
@@ -197,13 +198,13 @@ def _by_kind(gaps: list[Gap]) -> str:
     changes = [Change(kind, "", None, dict(enumerate(own))) for kind, own in means.items()]
     kept = ", ".join(change.row for change in significant(changes)) or "none"
     told = (
-        f"{c.row} {fmean(c.differences):+.2f}, {sum(d < 0 for d in c.differences)} of "
+        f"{c.row} {fmean(c.differences):+z.2f}, {sum(d < 0 for d in c.differences)} of "
         f"{len(c.differences)}" + ("" if c.p_value is None else f", {equals(c.p_value)}")
         for c in changes
     )
     return (
-        "Ours less the paper's by kind of training, mean over the networks of the paper (points), "
-        f"how many of these are below it, and the p of a t test over them: {'; '.join(told)}. By "
+        "Ours less the paper's by kind of training, mean over its settings (points), in how many "
+        f"of these ours is below, and the p of a t test over them: {'; '.join(told)}. By "
         f"Holm's correction these differ: {kept}."
     )
 

@@ -16,6 +16,7 @@ from resultant.paper.intervals import Interval, over_queries, over_seeds
 from resultant.paper.networks import Reader, apart, by_place, on_grid
 from resultant.paper.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant.paper.records import paired, path_of
+from resultant.paper.rules import span
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training_advice import in_words
 
@@ -163,7 +164,8 @@ def _best(evidence: Evidence) -> str:
         means = {s: {b: queries(s, b, 1.0).mean for b in BETAS} for s in SPACES}
         return f"On the packaged features {ranked(means, queries)[0]}."
     text, best = ranked(means, networks)
-    text = f"On frozen features of {max(len(own[1.0]) for own in known.values())} networks {text}."
+    sizes = [len(known[s][b]) for s, own in means.items() for b in own if b != 1]
+    text = f"On frozen features of {span([*map(float, sizes)], 0)} networks {text}."
     lacking = [b for b in BETAS if any(b not in own for own in means.values())]
     ahead = {f"{b:g} on {s}": queries(s, best[s], b) for b in lacking for s in SPACES}
     if not ahead:

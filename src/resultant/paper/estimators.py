@@ -302,6 +302,11 @@ def _said_crossed(crossed: CrossFitted, title: str, num_classes: int) -> str:
     )
 
 
+# Which edit is fitted again, and on which queries.
+LEFT_OUT = "Pure Angular on training rows, the query left out"
+CROSSED = "temperature on held-out queries, cross-fitted"
+
+
 class Refit(NamedTuple):
     """By how much other statistics ``change`` what an ``edit`` adds (points)."""
 
@@ -340,12 +345,12 @@ def in_short(
     """How much of the effect is the estimator: another kappa, statistics without the query, and
     both in training."""
     own = over_seeds_of(c for c in changes if c.what.endswith("ProCo's"))
-    told = {name: f"{r.change.said()} of {r.edit.mean:+.2f}" for name, r in refitted.items()}
+    told = {name: f"{r.change.said()} of {r.edit.mean:+z.2f}" for name, r in refitted.items()}
+    seen = spotted({name: r.change for name, r in refitted.items()})
     return (
-        f"On frozen features {weighed(swapped, edit)}. Other statistics change what the edit adds "
-        f"(points): {listed(told)}; {spotted({name: r.change for name, r in refitted.items()})}. "
-        "Training with the MLE of kappa or the query left out: "
-        f"{in_words(own) or 'nothing measured'}."
+        f"On frozen features {weighed(swapped, edit)}. Other statistics change what an edit adds "
+        f"to native (points): {listed(told)}; {seen}. Training with the MLE of kappa or the query "
+        f"left out: {in_words(own) or 'nothing measured'}."
     )
 
 
@@ -357,14 +362,14 @@ def estimators(evidence: Evidence) -> Outcome:
         space = evidence.space(*at)
         out = leave_out(space)
         notes.append(_said_left_out(out, title))
-        left[f"query left out, {name}"] = Refit(out.added_change, out.added_included)
+        left[f"{LEFT_OUT}, {name}"] = Refit(out.added_change, out.added_included)
         try:
             fit = cross_fitted(space)
         except ValueError as error:
             notes.append(f"{title}, cross-fitted: {error}.")
             continue
         notes.append(_said_crossed(fit, title, space.num_classes))
-        crossed[f"cross-fitted, {name}"] = Refit(fit.correction, fit.held_out)
+        crossed[f"{CROSSED}, {name}"] = Refit(fit.correction, fit.held_out)
     changes = trained(evidence)
     parts = {"frozen": bool(cells)}
     for name, settings in TRAINED.items():

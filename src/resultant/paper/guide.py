@@ -250,9 +250,13 @@ def _when(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> l
 def _joint(topic: str, what: str, found: Outcome, source: str, own: str) -> Sentence:
     """What edits do to the classifier of joint training, mean over settings, of a plan ``own``."""
     known = [c for c in found.changes if c.differences]
+    edits = dict.fromkeys(c.what for c in known)
+    # Of the settings that all edits have.
+    rows = {c.row: {other.what for other in known if other.row == c.row} for c in known}
+    known = [c for c in known if rows[c.row] == edits.keys()]
     by_edit = {
         edit.partition(" - ")[0]: over_settings(by_network([c for c in known if c.what == edit]))
-        for edit in dict.fromkeys(c.what for c in known)
+        for edit in edits
     }
     seeds = counted(len(c.differences) for c in known) if known else ""
     return training_advice.trained(

@@ -40,10 +40,13 @@ class Interval(NamedTuple):
 
     def said(self, digits: int = 2, sign: bool = True) -> str:
         """The mean and, in brackets, the ends."""
-        form = f"{'+' if sign else ''}z,.{digits}f"
+        form = f",.{digits}f"
+        plus = "+" if sign else ""
+        mean = f"{self.mean:{plus}z{form}}"
         if self.low is None or self.high is None:
-            return f"{self.mean:{form}}"
-        return f"{self.mean:{form}} [{self.low:{form}}, {self.high:{form}}]"
+            return mean
+        # Ends keep their signs, which say whether zero is between them.
+        return f"{mean} [{self.low:{plus}{form}}, {self.high:{plus}{form}}]"
 
     def effect(self, what: str, digits: int = 2) -> str:
         """In words: that ``what`` rises or falls, or that no effect was seen, and the numbers."""

@@ -11,6 +11,7 @@ from resultant.paper.controls import COLUMNS, TABLES
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import joint_trials, wanted
 from resultant.paper.records import paired
+from resultant.paper.rules import equals, significant
 from resultant.paper.training import JOINT
 
 TITLES = {
@@ -50,17 +51,18 @@ def trials(evidence: Evidence) -> Outcome:
         "E, P: probes fitted to all training images. FC: the classifier, last epoch. The paper "
         "prints the weight as 1, which is kept."
     )
-    return Outcome(cells, changes, notes=[note], headline=_headline(cells))
+    return Outcome(cells, changes, notes=[note], headline=_headline(cells, changes))
 
 
-def _headline(cells: Sequence[Cell]) -> str:
-    """How far each of the trials is from the printed numbers."""
+def _headline(cells: Sequence[Cell], changes: Sequence[Change]) -> str:
+    """How far each of the trials is from the printed numbers, and whether it is told apart from
+    what is kept."""
     parts, far = [], {}
     for title in TITLES.values():
         apart = [c.difference for c in cells if c.row == title]
         known = [abs(d) for d in apart if d is not None]
         if known:
-            said = " / ".join("–" if d is None else f"{d:+.2f}" for d in apart)
+            said = " / ".join("–" if d is None else f"{d:+z.2f}" for d in apart)
             parts.append(f"{title} {said}")
         if len(known) == len(apart):
             far[title] = fmean(known)
@@ -70,6 +72,11 @@ def _headline(cells: Sequence[Cell]) -> str:
     if len(far) == len(TITLES):
         nearest = min(far, key=far.__getitem__)
         told += f" Nearest by the mean of their sizes: {nearest} ({far[nearest]:.2f})."
+        seen = [f"{c.what} on {c.row}" for c in significant(changes)]
+        least = min((p for c in changes if (p := c.p_value) is not None), default=None)
+        if least is not None:
+            apart = f"these are: {', '.join(seen)}" if seen else f"none is (least {equals(least)})"
+            told += f" Told apart from what is kept by Holm's correction: {apart}."
     return told if parts else ""
 
 

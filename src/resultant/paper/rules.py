@@ -178,7 +178,7 @@ def seen(changes: Sequence[Change]) -> tuple[int, int]:
 
 # The verdicts that one network is not enough for, and what they become.
 LOWERED = {HOLDS: SO_FAR, FAILS: OPEN}
-SINGLE = "one network can neither confirm nor refute it"
+SINGLE = "one network: it holds where tested at most, and is never against a claim"
 
 
 def of_networks(claim: Claim, least: int) -> Claim:

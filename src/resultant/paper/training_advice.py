@@ -146,7 +146,7 @@ def any_edit(found: Mapping[str, Mapping[str, Sequence[Value]]], missing: str = 
         every = [change for changes in own.values() for change in changes]
         below = f"{sum(change.mean < 0 for change in every)} of {len(every)} long-tail probes"
         means = {place: fmean(c.mean for c in changes) for place, changes in own.items()}
-        told = listed({place: f"{mean:+.2f}" for place, mean in means.items()})
+        told = listed({place: f"{mean:+z.2f}" for place, mean in means.items()})
         parts.append(f"after {kind} training {below} are below ProCo's, by setting {told}")
     seeds = counted(v.n for own in known.values() for changes in own.values() for v in changes)
     text = (
