@@ -56,7 +56,7 @@ def test_trials_are_paired_with_what_is_kept() -> None:
         mean = 100 * statistics.fmean(own)
         far[title] = statistics.fmean(abs(mean - v) for v in (81.50, 80.13, 77.79, 44.67))
     nearest = min(far, key=far.__getitem__)
-    # One view is 1 and 3 points more: t = 2 of one degree of freedom; half the weight has no spread.
+    # One view is 1 and 3 points more: t = 2, one degree of freedom; half the weight does not vary.
     p = 2 * (0.5 - math.atan(2) / math.pi)
     assert outcome.headline.endswith(
         f"Nearest by the mean of their sizes: {nearest} ({far[nearest]:.2f}). Told apart from what "

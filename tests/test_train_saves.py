@@ -94,7 +94,7 @@ def test_runs_that_are_not_ours(tmp_path: Path) -> None:
     runs = Run("angular", 0.12345678), Run("angular", 0.5)
     train_cifar(Job(config(epochs=1), runs, tmp_path), DATA)
     others = Run("angular", 0.12345679), runs[1]
-    with pytest.raises(ValueError, match="got one without angular-beta0.123457-seed0 and with"):
+    with pytest.raises(ValueError, match=r"got one without angular-beta0\.123457-seed0 and with"):
         train_cifar(Job(config(epochs=1), others, tmp_path), DATA)
     tensors, about = checkpoint.load(tmp_path / UNFINISHED)
     about["runs"][1]["mood"] = "good"
