@@ -39,7 +39,12 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "http://www.w3", ""
     )
     # How numbers are read, what is left to run and the commands for foreign data are there too.
-    for part in ("number of seeds in brackets", "Left to run", "resultant probe out/imagenet"):
+    for part in (
+        "A claim holds where",
+        "paper / ours: 86.28 ± 0.09 / 86.01 ± 0.20 [3]",
+        "Left to run",
+        "resultant probe out/imagenet",
+    ):
         assert part in html
     assert "Representation accuracy after contrastive-only training: not run yet." in html
     # How far each is rerun, and what would add to it, in one table.
