@@ -187,7 +187,7 @@ def measure(name: str, threads: int, device: str) -> dict[str, object]:
         raise RuntimeError(f"{name} failed: {done.stderr[-2000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     within = found["seconds"] <= size.seconds
-    bars = f"bar {size.seconds:g} s"
+    bars = f"target {size.seconds:g} s"
     if device == "cpu":
         within = within and found["peak_mb"] <= size.memory / 1e6
         bars += f", {size.memory / 1e6:g} MB"

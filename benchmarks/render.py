@@ -64,7 +64,7 @@ def job_bar(jobs: Sequence[Row]) -> Iterator[list[str]]:
         yield [
             f"{what}, evaluated, from images at hand to records, {job['device']}",
             f"{us:.2f} us a view, {amount(job['whole'])} s",
-            f"bar {JOB_BAR} us, start of the process included",
+            f"target {JOB_BAR} us, start of the process included",
         ]
 
 
@@ -75,7 +75,7 @@ def frozen_bars(frozen: Row) -> Iterator[list[str]]:
             yield [
                 f"frozen features of the size of {row['size']}, {place}",
                 f"{frozen_tables.seconds(row)} s, {amount(row['measured'][memory])} MB",
-                f"bar {amount(row['seconds'])} s{limit}",
+                f"target {amount(row['seconds'])} s{limit}",
             ]
 
 

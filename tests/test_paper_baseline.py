@@ -127,6 +127,12 @@ def test_what_is_said() -> None:
     assert "[2]; draw 1 31.00 / 31.00; draw 2 not run yet.\n" in text
     text = "\n".join(baseline(OfProbes(Records(drawn[:1]))).notes)
     assert "Of one seed, and not tested: 2." in text
+    for one in drawn:
+        part = 0.01 * one["config"]["subset"]
+        rules = {"encoder": 0.38 + part, "projection": 0.4 + part}
+        one["frozen"] = {space: {"proco": {"native": v}} for space, v in rules.items()}
+    text = "\n".join(baseline(OfProbes(Records(drawn[2:]))).notes)
+    assert "; frozen native decisions: draw 1 39.00 ± 0.00 / 41.00 ± 0.00 [2]; draw 2 40.00" in text
     other = probed(stronger_views(), "native", 0, 0.72)
     text = "\n".join(baseline(OfProbes(Records([other]))).notes)
     assert "give 72.00 / 72.00 for 68.24 / 72.65 on" in text and "kept have no record yet." in text
@@ -196,6 +202,12 @@ def test_what_pairing_gains() -> None:
         f"over 2 changes of tab:angular-training the variance of paired differences is {share:.2f} "
         f"times the sum of both variances, so that pairing takes {100 * (1 - share):.0f} % off it."
     ) in text
+    # Two runs of two trainings, a point apart in either space: the root of half a square.
+    assert baseline(evidence).headline.endswith(
+        "with the same seed a probe has a standard deviation of 0.71 points, and pairing by seeds "
+        f"takes {100 * (1 - share):.0f} % off the variance of a change: tests over three seeds are "
+        "weak."
+    )
     every = (*native, *again)
     d = statistics.fmean(angular) - statistics.fmean(every)
     a, b = statistics.variance(angular) / 3, statistics.variance(every) / 5

@@ -369,7 +369,7 @@ def test_restraint_counts_decisions() -> None:
     assert found.spread == pytest.approx(float(space.gain.std(correction=0) / space.gain.mean()))
     assert len(space.gain) == C
     text = advice.restraint({"A encoder": Reach(0.008, 0.298)}).text
-    assert text.endswith("changes: A encoder, whose gains spread by 0.8 %: 29.8 %.")
+    assert text.endswith("Changed are, of A encoder, whose gains spread by 0.8 %: 29.8 %.")
     generator = torch.Generator().manual_seed(0)
     base = torch.tensor([3.0, 0, 0, 0]) + torch.randn(20, 4, generator=generator)
     train = torch.cat([base.roll(k, 1) for k in range(4)]).double()

@@ -41,7 +41,7 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # How numbers are read, what is left to run and the commands for foreign data are there too.
     for part in (
         "A claim holds where",
-        "paper / ours: 86.28 ± 0.09 / 86.01 ± 0.20 [3]",
+        "paper / ours: of a / b ± c [3] a is printed",
         "Left to run",
         "resultant probe out/imagenet",
     ):

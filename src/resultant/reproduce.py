@@ -17,6 +17,7 @@ from resultant.paper.plan import PLANS
 from resultant.paper.words import (
     HEADINGS,
     LISTED,
+    PLACEHOLDERS,
     PLAN_HEADINGS,
     as_json,
     claim_row,
@@ -248,7 +249,7 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
 def _foreign() -> str:
     """What somebody who has the data would enter, a command a line."""
     parts = ((f"{what}:", *commands) for what, commands in foreign_commands(ARTEFACTS))
-    return "\n".join(line.strip() for part in parts for line in part)
+    return "\n".join([PLACEHOLDERS, *(line.strip() for part in parts for line in part)])
 
 
 def _table(

@@ -167,7 +167,8 @@ def choice(found: Mapping[str, Recommendation]) -> Sentence:
         less = "" if name == "native" else f" ({name} less native {gains[place].said()} points)"
         parts.append(f"{place}: {use}{less}")
     advice = "Let half of your held-out queries choose a rule and the others judge it"
-    return Sentence("Choice of a rule", f"{advice}, as resultant analyze does: {'; '.join(parts)}.")
+    how = f"{advice}, as resultant analyze --estimator proco does"
+    return Sentence("Choice of a rule", f"{how}: {'; '.join(parts)}.")
 
 
 def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
@@ -300,8 +301,8 @@ def restraint(found: Mapping[str, Reach]) -> Sentence:
         for place, r in found.items()
     )
     text = (
-        "Do not take gains that are nearly equal for an edit that does little: what counts is "
-        "their difference times the cosine, beside the margin of the two best classes. Count the "
-        f"decisions that it changes: {told}."
+        "Count the decisions that an edit changes, not how far gains are apart: nearly equal ones "
+        "move a decision where the margin of the two best classes is small. Changed are, of "
+        f"{told}."
     )
     return Sentence("Gains that are nearly equal", text)

@@ -14,7 +14,7 @@ from resultant.paper.evidence import Evidence
 from resultant.paper.frozen_tables import frozen_table
 from resultant.paper.historical import heads
 from resultant.paper.rules import equals, significant
-from resultant.paper.spread import PRINTED_SEEDS, spread
+from resultant.paper.spread import PRINTED_SEEDS, spread, weak_pairs
 from resultant.paper.training import angular_training, joint_fc
 
 LOGS = "public logs"
@@ -142,7 +142,8 @@ def baseline(evidence: Evidence) -> Outcome:
         KEPT,
         "\n".join(f"- {doubt}" for doubt in doubts(evidence, every)),
     ]
-    return Outcome(cells, parts=parts, notes=notes, headline=_headline(paper))
+    headline = f"{_headline(paper)}{weak_pairs(evidence)}" if paper else ""
+    return Outcome(cells, parts=parts, notes=notes, headline=headline)
 
 
 def _names(gaps: list[Gap]) -> str:
@@ -155,8 +156,6 @@ def _names(gaps: list[Gap]) -> str:
 
 def _headline(gaps: list[Gap]) -> str:
     """How near they are as a whole."""
-    if not gaps:
-        return ""
     near = sum(abs(g.difference) <= NEAR for g in gaps)
     far = max(gaps, key=lambda g: abs(g.difference))
     tested = [g for g in gaps if g.p_value is not None]

@@ -26,13 +26,24 @@ def _probes(evidence: Evidence, config: TrainConfig, pool: str = "long_tail") ->
     return _said([evidence.records.value(config, "native", 0.0, path) for path in paths])
 
 
+# Where a record has what the native rule reaches on frozen features.
+FROZEN = [f"frozen.{space}.proco.native" for space in SPACES]
+
+
 def _members(evidence: Evidence) -> str:
     """Native ProCo on each draw of the members of CIFAR-100, IF 100."""
     found = {i: _probes(evidence, controlled("cifar100", 100, subset=i)) for i in range(3)}
     if not found[1] and not found[2]:
         return "Other draws: no record yet, resultant reproduce run members."
     said = "; ".join(f"draw {i} {probes or 'not run yet'}" for i, probes in found.items())
-    return f"IF 100 by the draw of the members, long-tail probes: {said}."
+    frozen = {
+        i: _said([evidence.records.value(config, "native", 0.0, path) for path in FROZEN])
+        for i in found
+        for config in (controlled("cifar100", 100, subset=i),)
+    }
+    rules = "; ".join(f"draw {i} {own}" for i, own in frozen.items() if own)
+    told = f"IF 100 by the draw of the members, long-tail probes: {said}"
+    return f"{told}; frozen native decisions: {rules}." if rules else f"{told}."
 
 
 KEPT = (
@@ -133,8 +144,8 @@ def doubts(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> Iterator[st
     kept, *others = joint_trials("cifar10").values()
     tried = any(evidence.records.seeds(config) for config in others)
     yield "Views into the classifier of two-view joint training: unsaid; ours are both. " + (
-        "One view was tried, and half the weight of the classification loss, which the paper "
-        "prints as 1: see beyond:joint-protocol."
+        "One view was tried, and half the weight of the classification loss. The paper prints the "
+        "weight as 1, and so it is kept, whichever comes nearest in beyond:joint-protocol."
         if tried
         else "One view: no record yet, resultant reproduce run trials."
     )

@@ -37,8 +37,8 @@ hand. The same with every figure: `out/reproduce/index.html`. The packaged netwo
 native, seed 0 of `cifar-controlled.jsonl`: of the recipe of `main.jsonl`, but not one of the
 networks there. Where a run was trained again, the fuller record counts.
 
-- A cell of a table is *paper / ours*: `86.28 ± 0.09 / 86.01 ± 0.20 [3]` has the mean over 3 seeds ±
-  the sample standard deviation, `[1 of 3]` has fewer seeds than planned, and a number of ours
+- A cell of a table is *paper / ours*: of `a / b ± c [3]` a is printed, b our mean over 3 seeds and
+  c their sample standard deviation; `[1 of 3]` are fewer seeds than planned, and a number of ours
   without brackets is of one network. All seeds count, also where there are more than planned.
 - Changes are tested by a two-sided paired t test over seeds: in tables each by itself, with
   Student's interval beside it, in claims and in the guide with Holm's correction for their number.
@@ -228,9 +228,16 @@ def claims_section(told: Sequence[Claim]) -> str:
     return "\n".join(parts)
 
 
+PLACEHOLDERS = (
+    "LISTS stands for the folder of the usual lists (ImageNet_LT_train.txt, "
+    "iNaturalist18_train.txt and their like), IMAGES for that of the images of the same data set, "
+    "and a .pth.tar for a checkpoint of ProCo's authors, from their repository."
+)
+
+
 def foreign_section(artefacts: Mapping[str, Artefact]) -> str:
     """What may not be shipped, and what somebody who has it would enter."""
-    parts = ["\n## With data that may not be shipped\n"]
+    parts = ["\n## With data that may not be shipped\n", f"{PLACEHOLDERS}\n"]
     for what, commands in foreign_commands(artefacts):
         parts.append(f"{what}:\n\n```\n" + "\n".join(commands) + "\n```\n")
     return "\n".join(parts)
