@@ -26,14 +26,11 @@ from resultant.options import Extract, ImportProco, Probe, Train
 from resultant.places import data_root, destination, find_device, folder, refuse_network
 from resultant.presets import CIFAR, WITHOUT_BETA, Run, TrainConfig
 from resultant.probe import linear_probes, main_encoder
-from resultant.proco_checkpoint import RECIPES, convert
+from resultant.proco_checkpoint import CIFAR_IMAGES, RECIPES, convert
 from resultant.records import append, read_lines
 from resultant.train import Job, train_cifar
 from resultant.train_images import ListedImages, load_images, train_images
 from resultant.watch import Watch, terminal
-
-# Training images of CIFAR.
-USUAL = 50_000
 
 
 def train(options: Train) -> None:
@@ -61,9 +58,9 @@ def train(options: Train) -> None:
                 rule = "expected one process for CIFAR (its runs go side by side)"
                 raise ValueError(f"{rule}, got {_ranks.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
-            if len(images.train_labels) != USUAL:
+            if len(images.train_labels) != CIFAR_IMAGES:
                 here = f"{config.dataset} in {root} has {len(images.train_labels):,}"
-                aside.print(f"{here} training images, usually {USUAL:,}", soft_wrap=True)
+                aside.print(f"{here} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
             found = [_cifar(job, images, place, aside, options.evaluate)]
         else:
             listed = load_images(config.dataset, options.lists or root, options.images or root)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,14 @@ def trained_as(condition: str, **changes: object) -> TrainConfig:
         return controlled(*kind, **changes)
     own = {"objective": "contrastive"} if kind == "imagenet-lt" else {}
     return preset(kind, **(own | changes))
+
+
+@contextmanager
+def packaged() -> Iterator[FeatureStore]:
+    """The features that are shipped."""
+    source = importlib.resources.files("resultant") / "resources" / f"{PACKAGED}.safetensors"
+    with importlib.resources.as_file(source) as path:
+        yield FeatureStore.open(path)
 
 
 def _require_store(name: str, store: FeatureStore) -> None:
@@ -120,9 +129,8 @@ class Evidence:
     def _space(self, store: str, space: str, estimator: str) -> FrozenSpace:
         if store != PACKAGED:
             return _fitted(FeatureStore.open(self.stores[store]), space, estimator, store)
-        source = importlib.resources.files("resultant") / "resources" / f"{store}.safetensors"
-        with importlib.resources.as_file(source) as path:
-            return _fitted(FeatureStore.open(path), space, estimator, store)
+        with packaged() as shipped:
+            return _fitted(shipped, space, estimator, store)
 
     def _analysis(self, store: str, space: str, estimator: str) -> Analysis:
         return analyze_space(self.space(store, space, estimator))

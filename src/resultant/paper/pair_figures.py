@@ -5,7 +5,6 @@ What approximates is drawn as hollow marks: as a line it would lie on the exact 
 
 from __future__ import annotations
 
-import importlib.resources
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from resultant import figures
-from resultant.data.store import FeatureStore
 from resultant.expansion import joint_expansion
 from resultant.frozen import Analysis
-from resultant.paper.evidence import PACKAGED
+from resultant.paper.evidence import packaged
 from resultant.score import vmf_score
 
 if TYPE_CHECKING:
@@ -38,9 +36,8 @@ def closest_pair(a: Analysis) -> int:
 
 def _names(pair: torch.Tensor) -> list[str]:
     """What the classes of a pair [2] of the packaged network are called."""
-    source = importlib.resources.files("resultant") / "resources" / f"{PACKAGED}.safetensors"
-    with importlib.resources.as_file(source) as path:
-        known = FeatureStore.open(path).metadata["class_names"]
+    with packaged() as store:
+        known = store.metadata["class_names"]
     return [known[c].replace("_", " ") for c in pair.tolist()]
 
 

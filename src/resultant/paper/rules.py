@@ -229,10 +229,10 @@ def with_p(found: Interval) -> str:
     return found.said() + ("" if found.p is None else f", {equals(found.p)}")
 
 
-def equals(p: float) -> str:
-    """A p value as an equation."""
+def equals(p: float | None) -> str:
+    """A p value as an equation, or that there is none."""
     said = said_p(p)
-    return f"p {said}" if said.startswith("<") else f"p = {said}"
+    return f"p {said}" if p is None or said.startswith("<") else f"p = {said}"
 
 
 def whole(changes: Sequence[Change]) -> str:

@@ -8,11 +8,11 @@ from math import sqrt
 from statistics import fmean, variance
 
 from resultant.gain import EDITED
-from resultant.paper.artefact import Cell, Change, Value, equal, said_p
+from resultant.paper.artefact import Cell, Change, Value, equal
 from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
 from resultant.paper.plan import RULES
 from resultant.paper.records import dig, paired, path_of
-from resultant.paper.rules import span
+from resultant.paper.rules import equals, span
 from resultant.paper.summary import SPACES
 from resultant.records import identity, of_record
 
@@ -41,14 +41,14 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
     if not known:
         return
     (ours, freedom), (paper, other) = (pooled(column) for column in zip(*known, strict=True))
-    p = _p(float(f.sf(ours / paper, freedom, other)))
+    p = equals(float(f.sf(ours / paper, freedom, other)))
     printed = [v.sd for _, v in known if v.sd is not None]
     yield (
         f"Spread itself: printed are {span(printed, 2)} points. Pooled over "
         f"{_number(len(known), 'cell')} of tab:angular-training our variance over seeds is "
         f"{ours / paper:.1f} times the printed one, a standard deviation of {sqrt(ours):.2f} "
         f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
-        f"freedom, Encoder and Projection of a network counted once, p {p}). "
+        f"freedom, Encoder and Projection of a network counted once, {p}). "
         "In ours a seed changes the initial network, the order of images and the views; what it "
         "changes in the paper is not said."
     )
@@ -144,8 +144,8 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
         if all(every) and change.ours and [*map(len, every)] != [len(after), len(before)]:
             n, d = " and ".join(str(len(v)) for v in every), fmean(every[0]) - fmean(every[1])
             found.append(
-                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, p {_p(welch(*every))}; "
-                f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, p {_p(change.p_value)})"
+                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {equals(welch(*every))}; "
+                f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, {equals(change.p_value)})"
             )
     share, number = tie(evidence)
     if number:
@@ -171,11 +171,6 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
     if min(len(a), len(b)) < 2 or (equal(a) and equal(b)):
         return None
     return float(ttest_ind(a, b, equal_var=False).pvalue)  # type: ignore[attr-defined]
-
-
-def _p(p: float | None) -> str:
-    said = said_p(p)
-    return said if p is None or said.startswith("<") else f"= {said}"
 
 
 def _number(n: int, what: str) -> str:
