@@ -221,13 +221,22 @@ def test_sizes() -> None:
     assert near.ours == f"+1.40 ± 0.10 (p = {p:.3f}) / +2.10 ± 0.14 (p = {other:.3f}); n = 2 to 3"
     # Near, and yet it differs.
     assert "+1.40 ± 0.01 (differs, p = 0.001)" in claim(SIZE, [1.39, 1.4, 1.41], [2.0]).ours
-    assert claim(SIZE, [0.4, 0.5], [2.0, 2.2]).verdict == "does not hold"
     assert claim(POINT, [0.4, 0.5], [2.0, 2.2]).verdict == "holds"
-    assert claim(POINT, [2.1, 2.2], [2.0, 2.2]).verdict == "does not hold"
+    # Farther off, by more than networks vary or not.
+    for tolerance, far in ((SIZE, [0.4, 0.41, 0.42]), (POINT, [2.1, 2.11, 2.12])):
+        assert claim(tolerance, far, [2.0, 2.2]).verdict == "does not hold"
+    assert claim(SIZE, [0.1, 0.4, 0.7], [2.0, 2.2]).verdict == "not settled"
+    # With p = 0.04, which of two numbers is not enough by Holm's correction.
+    faint = [0.35, 0.55, 0.42]
+    assert 0.025 < float(ttest_ind(faint, [1.0]).pvalue) < 0.05  # type: ignore[attr-defined]
+    assert claim(SIZE, faint, [2.0, 2.2]).verdict == "not settled"
+    # Without spread, or of one network, there is nothing to test.
+    assert claim(SIZE, [0.4, 0.4], [2.0, 2.2]).verdict == "does not hold"
+    assert claim(SIZE, [0.4], [2.0]).verdict == "not settled"
     assert claim(SIZE, [1.4, 1.5], [2.0]).verdict == "holds where tested"
     # A mean over several networks is no draw.
     mean = sized("", "", ["1.00"], [Value.of([1.3, 1.5])], SIZE, 2, single=False)
-    assert mean.ours == "1.40 ± 0.14; n = 2" and "draw" in near.why and "draw" not in mean.why
+    assert mean.ours == "1.40 ± 0.14; n = 2" and "; p: " in near.why and "p: " not in mean.why
     lost = claim(SIZE, [1.4], [])
     assert (lost.verdict, lost.ours, lost.why) == ("cannot be tested here", "", "no")
 

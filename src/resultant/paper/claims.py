@@ -18,6 +18,7 @@ from resultant.paper.networks import at_path, by_place, less
 from resultant.paper.rules import (
     BORNE_OUT,
     DRAWN,
+    FARTHER,
     NO_IMAGES,
     POINT,
     SIZE,
@@ -27,6 +28,7 @@ from resultant.paper.rules import (
     counted,
     drawn,
     of_networks,
+    of_size,
     reaching,
     sized,
     span,
@@ -295,8 +297,8 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
         claim = judged(
             *(label, text, paper),
             f"{100 * right.mean:.1f} %; {drawn(born, number, 1)} of 60; {counted([born.n])}",
-            right.mean == 1 and gone.mean == 0 and alike(born.mean, number),
-            f"every direction, no root lost, and of those acquired {SIZE.rule}{DRAWN}",
+            right.mean == 1 and gone.mean == 0 and of_size([(born, number)], alike),
+            f"every direction, no root lost, and of those acquired {SIZE.rule}{DRAWN}{FARTHER}",
         )
         yield of_networks(claim, born.n)
         claim = judged(

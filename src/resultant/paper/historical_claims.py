@@ -37,12 +37,14 @@ from resultant.paper.plan import official
 from resultant.paper.records import paired
 from resultant.paper.rules import (
     DRAWN,
+    FARTHER,
     NOT_EQUAL,
     SINGLE,
     borne_out,
     counted,
     drawn,
     of_networks,
+    of_size,
     significant,
     span,
     within,
@@ -99,9 +101,10 @@ def _end(
         if (ours := evidence.records.value(config, *policy, f"last.{key}", 1.0)) is not None
     ]
     said = ", ".join(f"{name} {drawn(ours, number, 3)}" for name, ours, number in found)
-    near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
-    rule = NOT_EQUAL.format("a factor of 1.25") + DRAWN
-    return Measured(measure, [ours for _, ours, _ in found], said, near, rule)
+    known = [(ours, number) for _, ours, number in found]
+    holds = of_size(known, lambda ours, number: 0.8 <= ours / number <= 1.25)
+    rule = NOT_EQUAL.format("a factor of 1.25") + DRAWN + FARTHER
+    return Measured(measure, [ours for ours, _ in known], said, holds, rule)
 
 
 def _increment_claim(evidence: Evidence) -> Claim:

@@ -3,8 +3,8 @@
 The tolerances are ours, for the paper gives none: a range holds if all of ours lie within it when
 it is widened by half of its width on both sides, a size if it is the same within a factor or a
 point, which does not make it equal. Numbers of several networks are judged by their mean over
-networks, a bound by their spread too, and one network settles nothing: what it meets holds where
-tested, what it does not meet is left open.
+networks, a bound and what is against a size by their spread too, and one network settles nothing:
+what it meets holds where tested, what it does not meet is left open.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import and_
 from typing import NamedTuple
 
 from resultant.paper.artefact import (
@@ -98,6 +99,18 @@ SIZE = Tolerance(alike, NOT_EQUAL.format("a factor of two"))
 POINT = Tolerance(lambda ours, paper: abs(ours - paper) <= 1, NOT_EQUAL.format("one point"))
 # What the p is that `drawn` says.
 DRAWN = "; p: the printed one as one more draw of ours"
+FARTHER = "; one farther off is against it where it differs, as one more draw, by Holm's correction"
+
+
+def of_size(
+    known: Sequence[tuple[Value, float]], near: Callable[[float, float], bool]
+) -> bool | None:
+    """Whether means over networks are of the printed sizes; None where some are farther off, but
+    none of these by more than networks vary. `FARTHER` is the rule; what has no spread counts by
+    its mean."""
+    far = [not near(ours.mean, number) for ours, number in known]
+    differ = holm([ours.drawn(number) or 0.0 for ours, number in known])
+    return False if any(map(and_, far, differ)) else None if any(far) else True
 
 
 def drawn(ours: Value, paper: float, digits: int, sign: bool = False) -> str:
@@ -131,9 +144,8 @@ def sized(
         drawn(v, number, digits, sign) if single else v.said(digits, sign) for v, number in known
     )
     said += f"; {counted(v.n for v, _ in known)}"
-    near = all(tolerance.near(v.mean, number) for v, number in known)
-    rule = f"{tolerance.rule}{DRAWN if single else ''}{note}"
-    claim = judged(label, text, paper, said, near, rule)
+    rule = f"{tolerance.rule}{DRAWN if single else ''}{FARTHER}{note}"
+    claim = judged(label, text, paper, said, of_size(known, tolerance.near), rule)
     return of_networks(claim, min(v.n for v, _ in known))
 
 
