@@ -24,6 +24,7 @@ from resultant.augment import (
     normalize,
 )
 
+pytestmark = pytest.mark.usefixtures("blended_apart")
 BICUBIC = Image.Resampling.BICUBIC
 VIEWS = (ContrastiveView(), ClassificationView())
 

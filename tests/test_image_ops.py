@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor
 
-from pictures import SIZE, Picture, affine, levels, pictures, sample, seeded, tv
+from pictures import SIZE, Picture, affine, apart, fused, levels, pictures, sample, seeded, tv
 from resultant import _image_ops as ops
 from resultant.augment import (
     MEAN,
@@ -93,6 +94,7 @@ ELEMENTARY: dict[str, tuple[Ours, Reference, Callable[[int], Tensor]]] = {
 }
 
 
+@pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_operation_is_that_of_torchvision(name: str) -> None:
     ours, reference, draw = ELEMENTARY[name]
@@ -100,6 +102,14 @@ def test_operation_is_that_of_torchvision(name: str) -> None:
     m = draw(len(images))
     given = [reference(p, a) for p, a in zip(pictures(images), m.tolist(), strict=True)]
     torch.testing.assert_close(ours(images.float(), m), levels(given), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.5, 0.7, 1.0, 1.1, 1.6, 1.9, -0.2])
+def test_blend_is_that_of_pillow(factor: float) -> None:
+    """Of every two levels; which of the two ways it is depends on the machine, not on the pixel."""
+    a, b = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+    own = np.array(Image.blend(Image.fromarray(a), Image.fromarray(b), factor))
+    assert any((own == way(a, b, factor)).all() for way in (apart, fused))
 
 
 def test_hue_of_many_colours() -> None:

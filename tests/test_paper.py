@@ -170,7 +170,8 @@ def test_change_is_a_paired_t_test() -> None:
     assert (
         Change("", "", 0.5, numbered(alike)).verdict == "same sign, 3 equal differences: not tested"
     )
-    assert Change("", "", 0.5, numbered((0.0, 0.0))).verdict.startswith("no change, 2 equal")
+    assert Change("", "", -0.5, numbered((0.4, -0.408))).verdict == "zero, not significant"
+    assert Change("", "", 0.5, numbered((0.0, 0.0))).verdict.startswith("zero, 2 equal")
     assert [said_p(p) for p in (None, 0.0004, 0.0006)] == ["–", "< 0.001", "0.001"]
     assert [said_p(p) for p in (0.0497, 0.0502, 0.0506)] == ["0.0497", "0.0502", "0.051"]
 

@@ -207,8 +207,8 @@ def test_joint_training_and_powers() -> None:
     found = texts(of_space(made))
     said = found["Joint training with an edited gain"].said()
     assert said == (
-        "Joint training under the frequency prior, classifiers less ProCo's, mean over settings (n "
-        "= 1 a setting): not tested, of one seed each: Pure Angular +0.60; Direct temperature "
+        "Joint training under the frequency prior, classifiers less ProCo's, mean over settings, n "
+        "= 1 a setting: not tested, of one seed each: Pure Angular +0.60; Direct temperature "
         "-3.00 points (tab:joint-fc). Not all records yet: resultant reproduce run joint."
     )
     said = found["Power family"].said()

@@ -106,7 +106,8 @@ def test_of_the_control_matrix() -> None:
     # Printed for these: -5.06, -10.91, -4.52, -9.18.
     assert said == (
         "CIFAR-10, contrastive training, changes by any edit (points): under a uniform prior 2 of "
-        "4 below ProCo, mean -3.50 (printed 4 of 4 below ProCo, mean -7.42)."
+        "4 below ProCo, mean -3.50 (printed 4 of 4 below ProCo, mean -7.42); n = 1 a change, "
+        "which share their ProCo networks: not tested."
     )
     assert ARTEFACTS["c10-pure-complete"].compute(Evidence(Records())).headline == ""
 

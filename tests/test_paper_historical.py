@@ -179,8 +179,8 @@ def claim_of(records: list[dict[str, Any]], text: str) -> Claim:
 
 
 def test_claim_of_increments() -> None:
-    """The mean over queries of the last epoch of each policy and strength is judged: one seed
-    settles nothing, and not all of the numbers, or of the seeds, do not settle that it holds."""
+    """The mean over queries of the last epoch of each policy and strength is judged: on a guessed
+    recipe it holds where tested at most, and is not against it."""
 
     def claim(records: list[dict[str, Any]]) -> Claim:
         return claim_of(records, "leading gradient increments at epoch 200")
@@ -191,12 +191,13 @@ def test_claim_of_increments() -> None:
         del values[2:]
     assert claim([early]).verdict == "not run yet"
     for made, ours, verdict in (
-        ([trained("ProCo", mean=9.5)], "9.50; n = 1 of 3 (2 of 6)", "holds where tested"),
-        (every(0, mean=9.5), "9.50; n = 1 of 3", "holds where tested"),
-        (every(0, mean=17.0), "17.00; n = 1 of 3", "not settled"),
-        (every(0, 1, mean=9.5), "9.50, sd up to 0.00; n = 2 of 3", "holds where tested"),
-        (every(0, 1, mean=17.0), "17.00, sd up to 0.00; n = 2 of 3", "does not hold"),
-        (every(0, 1, 2, mean=9.5), "9.50, sd up to 0.00; n = 3", "holds"),
+        ([trained("ProCo", mean=9.5)], "9.50; n = 1 (2 of 6)", "holds where tested"),
+        (every(0, mean=9.5), "9.50; n = 1", "holds where tested"),
+        (every(0, mean=17.0), "17.00; n = 1", "not settled"),
+        (every(0, 1, mean=9.5), "9.50, sd up to 0.00; n = 2", "holds where tested"),
+        (every(0, 1, mean=17.0), "17.00, sd up to 0.00; n = 2", "not settled"),
+        (every(0, 1, mean=5.0), "5.00, sd up to 0.00; n = 2", "not settled"),
+        (every(0, 1, 2, mean=9.5), "9.50, sd up to 0.00; n = 3", "holds where tested"),
         (
             [trained("ProCo", seed, mean=9.5) for seed in range(3)],
             "9.50, sd up to 0.00; n = 3 (2 of 6)",
@@ -208,7 +209,8 @@ def test_claim_of_increments() -> None:
         assert (said, found.verdict) == (f"mean over queries: {ours}", verdict)
         # Stacked errors are there, whatever they are.
         assert beside.startswith("stacked 8.00 to 9.00")
-        assert ("one network: it holds where tested at most" in found.why) == ("n = 1" in ours)
+        assert "ours is a guess" in found.why
+        assert ("smaller errors" in found.why) == ours.startswith("5.00")
 
 
 def test_increments_without_the_mean() -> None:
@@ -223,7 +225,7 @@ def test_increments_without_the_mean() -> None:
     config = official("cifar100", 50, family="power")
     other = record(config, *POLICIES["ProCo"], 0, trajectory=told)
     both = claim_of([*every(0, more=1.0), other], text)
-    assert both.ours.endswith("n = 1 of 3; mean over queries, IF50 4.00 to 5.00; n = 1 of 3")
+    assert both.ours.endswith("n = 1 of 3; mean over queries, IF50 4.00 to 5.00; n = 1")
     assert both.verdict == "not settled"
 
 
@@ -240,53 +242,43 @@ def test_order_of_native_gains() -> None:
 
     assert claim().verdict == "not run yet" and claim().paper == "-0.036"
     assert claim(-0.04).verdict == "not settled" and claim(-0.04).ours == "-0.040; n = 1 of 3"
-    assert claim(-0.04, -0.041, -0.042).verdict == "holds"
+    assert claim(-0.04, -0.041, -0.042).verdict == "holds where tested"
+    assert ", p < 0.001; n = 3" in claim(-0.04, -0.041, -0.042).ours
     assert claim(0.04, 0.041, 0.042).verdict == "does not hold"
     assert claim(0.04, -0.041, 0.02).verdict == "not settled"
 
 
 def test_claims_by_either_measure() -> None:
-    """Of gradients one that meets the rule is enough, and both are needed against it."""
+    """Of gradients one that meets the rule is enough, and none is against it."""
     text, said = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
     off: Any = {"last": {"gradient_error": 2.9}}
     far: Any = {"last": {"gradient_error": 2.9, "mean_gradient_error": 99.0}}
     met: Any = {"last": {"gradient_error": 2.9, "mean_gradient_error": 5.0}}
     for made, verdict, why in (
-        (every(0, 1, 2, **off), "not settled", "one measure alone that does"),
-        (every(0, 1, 2, **far), "does not hold", "only both can be against it"),
-        (every(0, 1, 2, **met), "holds", "by either measure"),
+        (every(0, 1, 2, **off), "not settled", "a size that differs leaves it open"),
+        (every(0, 1, 2, **far), "not settled", "a size that differs leaves it open"),
+        (every(0, 1, 2, **met), "holds where tested", "by either measure"),
         (
             [*every(0, **off), *every(1, 2, **met)],
             "holds where tested",
             "the paper does not say which is its own (stacked or mean over queries)",
         ),
-        # One network of the second measure is not against it.
-        (
-            [*every(0, 1, **off), *every(2, **met)],
-            "holds where tested",
-            "one network: it holds where tested at most",
-        ),
-        (
-            [*every(0, 1, **off), *every(2, **far)],
-            "not settled",
-            "one network: it holds where tested at most",
-        ),
     ):
         found = claim_of(made, text)
         assert found.verdict == verdict and why in found.why, found
-        if verdict == "holds":
+        if made == every(0, 1, 2, **met):
             assert f"mean over queries: {said}" in found.ours
             assert found.ours.endswith("; n = 3") and "; n = 3; mean" in found.ours
     other = official("cifar100", 50, family="power")
     made = [record(other, *POLICIES["ProCo"], 0, last={"mean_gradient_error": 5.0})]
     beside = claim_of([*every(0, 1, 2, **off), *made], text)
-    assert beside.ours.endswith("; beside it: mean over queries, IF50 ProCo 5.000; n = 1 of 3")
+    assert beside.ours.endswith("; beside it: mean over queries, IF50 ProCo 5.000; n = 1")
     assert beside.verdict == "not settled" and claim_of(made, text).verdict == "not run yet"
     # Stacked errors that meet it do not ask for the other measure.
     good: Any = {"last": {"gradient_error": 5.0}}
-    assert claim_of(every(0, 1, 2, **good), text).verdict == "holds"
+    assert claim_of(every(0, 1, 2, **good), text).verdict == "holds where tested"
     bad: Any = {"last": {"gradient_error": 5.0, "mean_gradient_error": 99.0}}
-    assert claim_of(every(0, 1, 2, **bad), text).verdict == "holds"
+    assert claim_of(every(0, 1, 2, **bad), text).verdict == "holds where tested"
 
 
 def test_claim_of_the_gain() -> None:
@@ -306,8 +298,8 @@ def test_claim_of_the_gain() -> None:
     assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
     assert claim_of(made(1, increased=1.3), text).verdict == "not settled"
     assert one.ours == "ProCo 0.630, Reduced 0.350, Increased 0.950; n = 1 of 3"
-    assert claim_of(made(0, 1, 2), text).verdict == "holds"
-    assert claim_of(made(0, 1, 2, increased=1.3), text).verdict == "does not hold"
+    assert claim_of(made(0, 1, 2), text).verdict == "holds where tested"
+    assert claim_of(made(0, 1, 2, increased=1.3), text).verdict == "not settled"
     some = claim_of(made(0, 1, 2)[:5], text)
     assert some.verdict == "holds where tested"
     assert some.ours.endswith("n = 2 to 3 of 3 (2 of 3)")
@@ -381,7 +373,7 @@ def test_order_of_the_classifiers() -> None:
 
     up, down = (1.0,) * 4, (-1.0,) * 4
     turned = claim(heads_of((1.0, -1.0, 1.0, 1.0), (0.5,) * 4))
-    assert turned.verdict == "holds"
+    assert turned.verdict == "holds where tested"
     assert turned.ours.startswith("CIFAR-10 / 50: Reduced > Increased > ProCo; CIFAR-10 / 100: Inc")
     assert turned.ours.endswith("; both signs of Reduced gain disparity less ProCo; n = 3")
     # The same order everywhere is against it, another one that chance could make leaves it open.

@@ -37,7 +37,8 @@ def mean_level(x: Tensor) -> Tensor:
 
 def blend(target: Tensor, x: Tensor, factor: Tensor) -> Tensor:
     """``target + factor (x - target)``, cut off to levels: x at 1, the target at 0."""
-    # Product and sum apart: a fused one, rounded once, is now and then cut off a level lower.
+    # Product and sum apart, as Pillow has them on x86: a fused one, rounded once, is now and then
+    # cut off a level lower.
     return (x - target).mul_(factor).add_(target).clamp_(0, 255).floor_()
 
 

@@ -181,7 +181,8 @@ class Change:
         if not self.paper:
             return tested if self.paper is None else f"printed as zero; ours {tested}"
         same = ours.mean * self.paper > 0
-        sign = f"{'same' if same else 'other'} sign" if ours.mean else "no change"
+        # In the two digits that are shown.
+        sign = f"{'same' if same else 'other'} sign" if round(ours.mean, 2) else "zero"
         if p is None:
             seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
             return f"{sign}, {seeds}: not tested"

@@ -18,7 +18,6 @@ from resultant.paper.networks import at_path, by_place, less
 from resultant.paper.rules import (
     BORNE_OUT,
     DRAWN,
-    FARTHER,
     NO_IMAGES,
     POINT,
     SIZE,
@@ -28,7 +27,6 @@ from resultant.paper.rules import (
     counted,
     drawn,
     of_networks,
-    of_size,
     reaching,
     sized,
     span,
@@ -297,8 +295,8 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
         claim = judged(
             *(label, text, paper),
             f"{100 * right.mean:.1f} %; {drawn(born, number, 1)} of 60; {counted([born.n])}",
-            right.mean == 1 and gone.mean == 0 and of_size([(born, number)], alike),
-            f"every direction, no root lost, and of those acquired {SIZE.rule}{DRAWN}{FARTHER}",
+            right.mean == 1 and gone.mean == 0 and alike(born.mean, number),
+            f"every direction, no root lost, and of those acquired {SIZE.rule}{DRAWN}",
         )
         yield of_networks(claim, born.n)
         claim = judged(

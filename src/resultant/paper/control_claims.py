@@ -30,7 +30,7 @@ from resultant.paper.evidence import Evidence
 from resultant.paper.intervals import Interval, borrowed, over_settings
 from resultant.paper.plan import PLANS
 from resultant.paper.records import paired
-from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, turns
+from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, said_toward, turns
 from resultant.paper.spread import welch
 from resultant.paper.summary import SPACES
 from resultant.paper.uniform import (
@@ -318,6 +318,8 @@ def _joint(imbalance: str, policies: Sequence[str], what: str, evidence: Evidenc
         own = [c.ours for c in known if c.row == policy and c.ours is not None]
         said = " / ".join(v.said(2, sign=True) for v in own)
         parts += [f"{policy}: {said}, {counted(v.n for v in own)}"] if own else []
+    if tested:
+        parts.append(said_toward(tested))
     rule, lacking = BORNE_OUT, [JOINT] if min(map(len, whole)) < 2 else []
     if min(map(len, partial)) < 2:
         lacking.append(_more([f"{name[4:]}-joint"], partial))

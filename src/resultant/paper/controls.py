@@ -22,7 +22,7 @@ from resultant.paper.courses import Course, seeds_of, unprinted
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import controlled, wanted
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import span
+from resultant.paper.rules import counted, span
 from resultant.presets import TrainConfig
 
 if TYPE_CHECKING:
@@ -194,8 +194,11 @@ def _in_short(cells: Sequence[Cell], objective: str) -> str:
                 for own in zip(*known, strict=True)
             )
             parts.append(f"under {prior} prior {ours} (printed {theirs})")
-    told = f"CIFAR-10, {objective} training, changes by any edit (points): {'; '.join(parts)}."
-    return told if parts else ""
+    told = f"CIFAR-10, {objective} training, changes by any edit (points): {'; '.join(parts)}"
+    seeds = counted(c.ours.n for c in cells if c.ours) if parts else ""
+    return (
+        f"{told}; {seeds} a change, which share their ProCo networks: not tested." if parts else ""
+    )
 
 
 def _signs(cells: Sequence[Cell]) -> list[str]:

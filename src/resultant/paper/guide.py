@@ -36,7 +36,7 @@ from resultant.paper.networks import (
 )
 from resultant.paper.plan import controlled, missing, plan, stronger_views
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import by_network, counted
+from resultant.paper.rules import by_network, counted, several
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import COLUMNS, angular_training, joint_fc
 from resultant.paper.training_advice import rerun
@@ -254,6 +254,7 @@ def _joint(topic: str, what: str, found: Outcome, source: str, own: str) -> Sent
     # Of the settings that all edits have.
     rows = {c.row: {other.what for other in known if other.row == c.row} for c in known}
     known = [c for c in known if rows[c.row] == edits.keys()]
+    known, where = several(known)
     by_edit = {
         edit.partition(" - ")[0]: over_settings(by_network([c for c in known if c.what == edit]))
         for edit in edits
@@ -261,7 +262,7 @@ def _joint(topic: str, what: str, found: Outcome, source: str, own: str) -> Sent
     seeds = counted(len(c.differences) for c in known) if known else ""
     return training_advice.trained(
         topic,
-        f"{what}, classifiers less ProCo's, mean over settings ({seeds} a setting)",
+        f"{what}, classifiers less ProCo's, mean over {where}, {seeds} a setting",
         {edit: i for edit, i in by_edit.items() if i is not None},
         source,
         own if any(c.begun or c.ours is None for c in found.cells if not c.foreign) else "",

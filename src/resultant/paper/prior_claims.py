@@ -101,7 +101,7 @@ def _unnamed(evidence: Evidence, gamma: float, number: float) -> Claim:
     if len(equalized) < wanted(config):
         rule += f"; more seeds: {ANALYZED}"
     turned = [over_seeds(v) for v in (plain, own)]
-    if number < 0 and [v and v.sign for v in turned] == [1, -1]:
+    if holds is None and number < 0 and [v and v.sign for v in turned] == [1, -1]:
         rule += (
             "; that the sign turns from gamma = 0 is reproduced on contrastive-only networks (p < "
             "0.05 at both), only the size is open"

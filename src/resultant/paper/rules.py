@@ -3,8 +3,8 @@
 The tolerances are ours, for the paper gives none: a range holds if all of ours lie within it when
 it is widened by half of its width on both sides, a size if it is the same within a factor or a
 point, which does not make it equal. Numbers of several networks are judged by their mean over
-networks, a bound and what is against a size by their spread too, and one network settles nothing:
-what it meets holds where tested, what it does not meet is left open.
+networks, a bound by their spread too, and one network settles nothing: what it meets holds where
+tested, what it does not meet is left open.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import and_
 from typing import NamedTuple
 
 from resultant.paper.artefact import (
     FAILS,
     HOLDS,
+    NOT_RUN,
     OPEN,
     SIGNIFICANCE,
     SO_FAR,
@@ -76,9 +76,10 @@ def within(
     ``most`` that there can be, and the rule."""
     wide = (high - low) / 2
     least, largest = low - wide, min(high + wide, most)
-    inside = low <= min(values) and max(values) <= high
+    inside = sum(low <= v <= high for v in values)
     rule = f"{of} in {least:.4g} to {largest:.4g}, the printed range widened by half its width"
-    rule += "" if inside else " (not all in it as it is)"
+    if inside < len(values):
+        rule += f" ({'not all' if inside else 'none'} in it as it is)"
     return least <= min(values) and max(values) <= largest, rule
 
 
@@ -99,18 +100,6 @@ SIZE = Tolerance(alike, NOT_EQUAL.format("a factor of two"))
 POINT = Tolerance(lambda ours, paper: abs(ours - paper) <= 1, NOT_EQUAL.format("one point"))
 # What the p is that `drawn` says.
 DRAWN = "; p: the printed one as one more draw of ours"
-FARTHER = "; one farther off is against it where it differs, as one more draw, by Holm's correction"
-
-
-def of_size(
-    known: Sequence[tuple[Value, float]], near: Callable[[float, float], bool]
-) -> bool | None:
-    """Whether means over networks are of the printed sizes; None where some are farther off, but
-    none of these by more than networks vary. `FARTHER` is the rule; what has no spread counts by
-    its mean."""
-    far = [not near(ours.mean, number) for ours, number in known]
-    differ = holm([ours.drawn(number) or 0.0 for ours, number in known])
-    return False if any(map(and_, far, differ)) else None if any(far) else True
 
 
 def drawn(ours: Value, paper: float, digits: int, sign: bool = False) -> str:
@@ -144,8 +133,9 @@ def sized(
         drawn(v, number, digits, sign) if single else v.said(digits, sign) for v, number in known
     )
     said += f"; {counted(v.n for v, _ in known)}"
-    rule = f"{tolerance.rule}{DRAWN if single else ''}{FARTHER}{note}"
-    claim = judged(label, text, paper, said, of_size(known, tolerance.near), rule)
+    near = all(tolerance.near(v.mean, number) for v, number in known)
+    rule = f"{tolerance.rule}{DRAWN if single else ''}{note}"
+    claim = judged(label, text, paper, said, near, rule)
     return of_networks(claim, min(v.n for v, _ in known))
 
 
@@ -198,6 +188,22 @@ def of_networks(claim: Claim, least: int) -> Claim:
     if least > 1 or claim.verdict not in LOWERED:
         return claim
     return replace(claim, verdict=LOWERED[claim.verdict], why=f"{claim.why}; {SINGLE}")
+
+
+GUESSED = (
+    "of the recipe the paper says only that training is joint, and ours is a guess: what it meets "
+    "holds where tested at most"
+)
+
+
+def of_guess(claim: Claim, *, size: bool) -> Claim:
+    """A claim about trainings whose recipe is guessed. A ``size`` that differs is not against it,
+    for the recipe may be why."""
+    if claim.verdict == NOT_RUN:
+        return claim
+    verdicts = LOWERED if size else {HOLDS: SO_FAR}
+    why = f"{claim.why}; {GUESSED}" + (", and a size that differs leaves it open" if size else "")
+    return replace(claim, verdict=verdicts.get(claim.verdict, claim.verdict), why=why)
 
 
 def positive(changes: Sequence[Change]) -> int:
@@ -253,20 +259,44 @@ def whole(changes: Sequence[Change]) -> str:
     return "not known" if found is None else with_p(found)
 
 
+def toward(changes: Sequence[Change]) -> list[Change]:
+    """Changes that are positive where they have the sign that is printed. One that is printed as
+    zero, or not at all, has none and is left out."""
+    return [
+        replace(c, by_seed={s: math.copysign(1.0, c.paper) * d for s, d in c.by_seed.items()})
+        for c in changes
+        if c.paper
+    ]
+
+
+def several(changes: Sequence[Change]) -> tuple[list[Change], str]:
+    """The changes of settings all of whose changes have several seeds, or all where there is no
+    such setting; and which settings these are, in words."""
+    every = {setting_of(c) for c in changes}
+    kept = every - {setting_of(c) for c in changes if len(c.differences) < 2}
+    if not kept or kept == every:
+        return list(changes), "settings"
+    where = f"the settings with several seeds ({len(kept)} of {len(every)})"
+    return [c for c in changes if setting_of(c) in kept], where
+
+
+def said_toward(changes: Sequence[Change]) -> str:
+    """The mean over settings of changes toward the printed signs, which `borne_out` goes by, in
+    words; of those settings alone that have several seeds, if there are such."""
+    kept, where = several(toward(changes))
+    of = f"over {where}" if len({setting_of(c) for c in changes}) > 1 else "of the readouts"
+    return f"mean {of} toward the printed signs: {whole(kept)}"
+
+
 def borne_out(changes: Sequence[Change]) -> bool | None:
-    """Whether changes have the signs that are printed; `BORNE_OUT` is the rule. One that is printed
-    as zero, or not at all, has none and is left out."""
-    toward = []
-    for c in changes:
-        if c.paper:
-            sign = math.copysign(1.0, c.paper)
-            toward.append(replace(c, by_seed={seed: sign * d for seed, d in c.by_seed.items()}))
-    pooled = over_settings(by_network(toward))
+    """Whether changes have the signs that are printed; `BORNE_OUT` is the rule."""
+    known = toward(changes)
+    pooled = over_settings(by_network(known))
     sure = pooled is not None and pooled.p is not None and pooled.p < SIGNIFICANCE
     mean = pooled.mean if pooled is not None and sure else 0.0
-    if seen(toward)[1] or mean < 0:
+    if seen(known)[1] or mean < 0:
         return False
-    return True if mean > 0 and all(c.ours and c.ours.mean > 0 for c in toward) else None
+    return True if mean > 0 and all(c.ours and c.ours.mean > 0 for c in known) else None
 
 
 BORNE_OUT = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import sqrt
 from statistics import fmean, variance
@@ -14,6 +15,7 @@ from resultant.paper.plan import RULES
 from resultant.paper.records import dig, paired, path_of
 from resultant.paper.rules import equals, span
 from resultant.paper.summary import SPACES
+from resultant.presets import TrainConfig
 from resultant.records import identity, of_record
 
 # tab:angular-training.
@@ -68,7 +70,24 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
             "nothing but rounding. Encoder / Projection, first of the record that was set aside:"
         )
         yield "\n".join(told)
+        yield from _heads_again(evidence)
         yield from _unpaired(evidence)
+
+
+def _heads_again(evidence: Evidence) -> Iterator[str]:
+    """The classifiers of joint runs of which there are two records, in a sentence."""
+    told = []
+    for old in evidence.records.set_aside:
+        new = evidence.records.by_kind[of_record(old)][old["seed"]]
+        both = [dig(r, "last.accuracy") for r in (old, new)]
+        if old["config"]["objective"] == "joint" and None not in both:
+            config = old["config"]
+            views = "three" if config.get("classification_view") else "two"
+            where = f"{config['dataset']} IF {config['imbalance']:g}, {views} views"
+            said = ", again ".join(f"{100 * v:.2f}" for v in both if v is not None)
+            told.append(f"{where}, {old['realization']} seed {old['seed']} {said}")
+    if told:
+        yield f"Classifiers of joint training, first of the record set aside: {'; '.join(told)}."
 
 
 def deviation(again: Mapping[str, Sequence[tuple[float, float]]]) -> float:
@@ -79,14 +98,15 @@ def deviation(again: Mapping[str, Sequence[tuple[float, float]]]) -> float:
 
 def weak_pairs(evidence: Evidence) -> str:
     """How far a seed fixes a run, in a sentence; nothing where no run was trained twice."""
-    again, (share, number) = twice(evidence), tie(evidence)
+    again, (share, number) = twice(evidence), tie(columns(evidence))
     if not again or not number:
         return ""
-    off = 100 * max(0.0, 1 - share)
+    joint, of = tie(heads(evidence))
+    also = f", {_off(joint)} off one of tab:joint-fc" if of else ""
     return (
         " Trained again with the same seed a probe has a standard deviation of "
-        f"{deviation(again):.2f} points, and pairing by seeds takes {off:.0f} % off the variance "
-        "of a change: tests over three seeds are weak."
+        f"{deviation(again):.2f} points, and pairing by seeds takes {_off(share)} off the variance "
+        f"of a change of tab:angular-training{also}: tests over three seeds are weak."
     )
 
 
@@ -110,15 +130,35 @@ def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def tie(evidence: Evidence) -> tuple[float, int]:
-    """The variance of paired changes of tab:angular-training, pooled, as a share of the sum of both
-    variances: 1 where a seed does not tie runs together. And how many changes have two seeds."""
-    apart, together, number = 0.0, 0.0, 0
+# What an edited and a native kind of run reach, by seed.
+Both = tuple[Mapping[int, float], Mapping[int, float]]
+
+
+def columns(evidence: Evidence) -> Iterator[Both]:
+    """Of tab:angular-training."""
     for condition, space, edited in product(CONDITIONS, SPACES, EDITED):
-        after, before = (
-            evidence.records.values(trained_as(condition), name, 0.0, path_of(space))
-            for name in (edited, "native")
-        )
+        yield _both(evidence, trained_as(condition), edited, path_of(space))
+
+
+def heads(evidence: Evidence) -> Iterator[Both]:
+    """Of tab:joint-fc."""
+    for condition, edited in product(CONDITIONS, EDITED):
+        config = replace(trained_as(condition), objective="joint")
+        yield _both(evidence, config, edited, "last.accuracy")
+
+
+def _both(evidence: Evidence, config: TrainConfig, edited: str, path: str) -> Both:
+    after, before = (
+        evidence.records.values(config, name, 0.0, path) for name in (edited, "native")
+    )
+    return after, before
+
+
+def tie(pairs: Iterable[Both]) -> tuple[float, int]:
+    """The variance of paired changes, pooled, as a share of the sum of both variances: 1 where a
+    seed does not tie runs together. And how many changes have two seeds."""
+    apart, together, number = 0.0, 0.0, 0
+    for after, before in pairs:
         both = [seed for seed in after if seed in before]
         if len(both) > 1:
             freedom, number = len(both) - 1, number + 1
@@ -147,21 +187,29 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
                 f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {equals(welch(*every))}; "
                 f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, {equals(change.p_value)})"
             )
-    share, number = tie(evidence)
+    (share, number), (joint, of) = tie(columns(evidence)), tie(heads(evidence))
     if number:
-        gains = f"takes {100 * (1 - share):.0f} % off it" if share < 1 else "gains nothing"
+        also = (
+            f" Over {_number(of, 'change')} of tab:joint-fc it is {joint:.2f} times." if of else ""
+        )
         yield (
             f"Pairing by seeds: over {_number(number, 'change')} of tab:angular-training the "
             f"variance of paired differences is {share:.2f} times the sum of both variances, so "
-            f"that pairing {gains}. Paired tests stay valid; but where training again moves a "
-            "probe as much as another seed does, a seed hardly makes a pair of two runs, and "
-            "records that were set aside are draws as good as those that count."
+            f"that pairing takes {_off(share)} off it.{also} Paired tests stay valid; "
+            "but where training again moves a probe as much as another seed does, a seed hardly "
+            "makes a pair of two runs, and records that were set aside are draws as good as those "
+            "that count."
         )
     if found:
         yield (
             "Pure Angular less ProCo on all trainings, those set aside too, unpaired (Welch's t "
             f"test, each by itself): {'; '.join(found)}."
         )
+
+
+def _off(share: float) -> str:
+    """What pairing takes off a variance, of which it leaves a share."""
+    return f"{100 * (1 - share):.0f} %" if share < 1 else "nothing"
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, pri
 from resultant.paper.evidence import Evidence, foreign, trained_as
 from resultant.paper.plan import RULES, plan, wanted
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import span, whole
+from resultant.paper.rules import several, span, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,7 +138,23 @@ def joint_fc(evidence: Evidence) -> Outcome:
     note = (
         "The paper's are single runs; ours are of the last epoch, both views into the classifier."
     )
-    return Outcome(cells, changes, {"changes": lambda: _draw(changes)}, notes=[note])
+    found = Outcome(cells, changes, {"changes": lambda: _draw(changes)}, notes=[note])
+    return replace(found, headline=_joint_in_short(of_cifar(found)))
+
+
+def _joint_in_short(changes: list[Change]) -> str:
+    """What Pure Angular does to classifiers, and what is printed."""
+    known = [c for c in changes if c.ours is not None]
+    if not known:
+        return ""
+    same = sum(c.ours.mean * (c.paper or 0.0) > 0 for c in known if c.ours is not None)
+    kept, where = several(known)
+    paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
+    return (
+        "Joint training with Pure Angular in place of ProCo changes classifiers by "
+        f"{whole(kept)}, in points, mean over {where}; {same} of {len(known)} have the printed "
+        f"sign. Printed are {paper}."
+    )
 
 
 def _draw(changes: list[Change]) -> Figure:

@@ -32,6 +32,7 @@ from resultant.paper.rules import (
     by_network,
     counted,
     positive,
+    said_toward,
     seen,
     setting_of,
     sized,
@@ -307,7 +308,7 @@ def _mixed(changes: list[Change]) -> Claim:
     if not known:
         return waiting("sec:joint-head-results", text, "3 of 6 positive", "joint")
     same = sum(c.ours.mean * (c.paper or 0.0) > 0 for c in known if c.ours is not None)
-    ours = f"{same} of {len(known)} signs as printed; {_told(known)}"
+    ours = f"{same} of {len(known)} signs as printed; {_told(known)}; {said_toward(known)}"
     return judged(
         *("sec:joint-head-results", text, "3 of 6 positive", ours, _apart(known), SIGNS),
         tested=len(known),
