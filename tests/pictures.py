@@ -57,8 +57,8 @@ def levels(pictures: list[Picture]) -> Tensor:
 
 
 def apart(a: np.ndarray, b: np.ndarray, factor: float) -> np.ndarray:
-    """a + factor (b - a) as Pillow has it, product and sum rounded one after the other, and cut off
-    to levels."""
+    """a + factor (b - a) as Pillow has it on x86, product and sum rounded one after the other, and
+    cut off to levels."""
     first = a.astype(np.float32)
     return cut((b - first) * np.float32(factor) + first)
 

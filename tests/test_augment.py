@@ -24,7 +24,6 @@ from resultant.augment import (
     normalize,
 )
 
-pytestmark = pytest.mark.usefixtures("blended_apart")
 BICUBIC = Image.Resampling.BICUBIC
 VIEWS = (ContrastiveView(), ClassificationView())
 
@@ -83,6 +82,7 @@ def recipe_magnitude(name: str, level: int, sign: int) -> float:
 STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 
 
+@pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("name", "level"), STEPS)
 def test_policy_step_is_that_of_the_recipe(name: str, level: int, sign: int) -> None:
@@ -139,6 +139,7 @@ def test_contrastive_view(view: ContrastiveView) -> None:
     torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
 
 
+@pytest.mark.usefixtures("blended_apart")
 def test_classification_view() -> None:
     view = ClassificationView()
     images = sample(600)

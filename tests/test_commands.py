@@ -6,7 +6,7 @@ import io
 import json
 import re
 import weakref
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -281,6 +281,9 @@ def test_extract_and_probe(root: Path, trained: Path, tmp_path: Path, capsys: Sh
     assert said["features"] == ["encoder", "projection"]
     assert said["accuracy"] == expected.accuracy.tolist()
     assert said["metadata"]["run"]["realization"] == "angular"
+    # As the paper fits them, unless something else is asked for.
+    assert cli.main(["probe", str(store), "--device", "cpu", "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["probe"] == asdict(ProbeConfig())
     # What the evaluation at the end of training found, but for a query between two classes. A probe
     # of so few images would turn the last digit of a feature into several queries.
     for name, x, queries in zip(said["features"], train, test, strict=True):

@@ -224,9 +224,7 @@ def test_what_pairing_gains() -> None:
     for each in made[-3:]:
         each["seed"] = 2 - each["seed"]
     assert tie(columns(OfProbes(Records(made))))[0] > 1
-    assert "so that pairing takes nothing off it." in "\n".join(
-        baseline(OfProbes(Records(made))).notes
-    )
+    assert "so that pairing adds " in "\n".join(baseline(OfProbes(Records(made))).notes)
     assert tie(columns(OfProbes(Records(made[:6])))) == (1.0, 0)
     assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
     # Joint training by its classifiers, of which one was trained again.
@@ -240,10 +238,10 @@ def test_what_pairing_gains() -> None:
     assert tie(heads(evidence)) == (pytest.approx(share), 1)
     text = "\n".join(baseline(evidence).notes)
     assert f" Over 1 change of tab:joint-fc it is {share:.2f} times. Paired" in text
-    told = "record set aside: cifar10 IF 100, two views, native seed 0 61.00, again 60.00;"
+    told = "record set aside: CIFAR-10 / 100, native seed 0 61.00, again 60.00;"
     assert told in text
-    also = f", {100 * (1 - share):.0f} % off one of tab:joint-fc: tests over three seeds are weak."
-    assert baseline(evidence).headline.endswith(also)
+    also = f"and takes {100 * (1 - share):.0f} % off that of one of tab:joint-fc: tests over three"
+    assert baseline(evidence).headline.endswith(f"{also} seeds are weak.")
     assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
 
 

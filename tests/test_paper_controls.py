@@ -53,7 +53,10 @@ def test_tables_say_where_intervals_of_one_seed_are(name: str, seeds: int, said:
     kinds = [(r, s) for r in ("native", "angular") for s in range(seeds)]
     made = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
     notes = ARTEFACTS[name].compute(Evidence(Records(made))).notes
-    assert [("Claims has intervals" in note) for note in notes] == [True] * said
+    # Of the plan there is one seed.
+    later = ["Of the packaged records those of more seeds than planned"] * (seeds > 1)
+    begins = [*(["One seed is not tested here; Claims has intervals"] * said), *later]
+    assert [note[: len(begin)] for note, begin in zip(notes, begins, strict=True)] == begins
     assert not ARTEFACTS[name].compute(Evidence(Records())).notes
 
 

@@ -225,7 +225,7 @@ def test_increments_without_the_mean() -> None:
     config = official("cifar100", 50, family="power")
     other = record(config, *POLICIES["ProCo"], 0, trajectory=told)
     both = claim_of([*every(0, more=1.0), other], text)
-    assert both.ours.endswith("n = 1 of 3; mean over queries, IF50 4.00 to 5.00; n = 1")
+    assert both.ours.endswith("n = 1 of 3; mean over queries, IF50 4.00 to 5.00; n = 1 of 3")
     assert both.verdict == "not settled"
 
 
@@ -272,7 +272,7 @@ def test_claims_by_either_measure() -> None:
     other = official("cifar100", 50, family="power")
     made = [record(other, *POLICIES["ProCo"], 0, last={"mean_gradient_error": 5.0})]
     beside = claim_of([*every(0, 1, 2, **off), *made], text)
-    assert beside.ours.endswith("; beside it: mean over queries, IF50 ProCo 5.000; n = 1")
+    assert beside.ours.endswith("; beside it: mean over queries, IF50 ProCo 5.000; n = 1 of 3")
     assert beside.verdict == "not settled" and claim_of(made, text).verdict == "not run yet"
     # Stacked errors that meet it do not ask for the other measure.
     good: Any = {"last": {"gradient_error": 5.0}}
@@ -294,6 +294,13 @@ def test_claim_of_the_gain() -> None:
 
     text = "sd of applied gain at epoch 200"
     assert claim_of([], text).verdict == "not run yet"
+    native = "sd of native gain at epoch 200"
+    last = {"gain_sd": 0.65}
+    order = "of sizes alone, the order is asked by increased less reduced"
+    assert claim_of([trained(policy, 0, last=last) for policy in POLICIES], native).why.endswith(
+        order
+    )
+    assert claim_of([], native).why == "resultant reproduce run power"
     one = claim_of(made(1), text)
     assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
     assert claim_of(made(1, increased=1.3), text).verdict == "not settled"

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_1samp, ttest_ind
 
 from paper_evidence import numbered
-from resultant.paper.artefact import Change, Claim, Value, judged, waiting
+from resultant.paper.artefact import Change, Claim, Value, judged
 from resultant.paper.intervals import over_alike, over_settings
 from resultant.paper.records import paired
 from resultant.paper.rules import (
@@ -266,6 +266,11 @@ def test_settings_with_several_seeds() -> None:
     assert said.startswith("mean over the settings with several seeds (1 of 2) toward the printed ")
     assert "signs: +1.25 [" in said and said.endswith(f"], p = {p:.3f}")
     assert said_toward(both).startswith("mean of the readouts toward the printed signs: +1.25 [")
+    # One seed is not spoken for by other settings, which can be against it.
+    sure, one = change("a", 1.0, 1.0, 1.1, 1.2), change("b", 1.0, 1.0)
+    assert borne_out([sure]) is True and borne_out([sure, one]) is None
+    weak = [change(row, -1.0, 0.5, 1.1, 1.7) for row in ("c", "d")]
+    assert seen(weak) == (0, 0) and borne_out(weak) is False and borne_out([*weak, one]) is False
 
 
 def test_guessed_recipes() -> None:
@@ -275,10 +280,8 @@ def test_guessed_recipes() -> None:
     ):
         for met, verdict in zip((True, False), verdicts, strict=True):
             claim = of_guess(judged("", "", "", "", met, "near"), size=size)
-            assert claim.verdict == verdict and claim.why.startswith("near; of the recipe")
+            assert claim.verdict == verdict and claim.why.startswith("near; the paper says")
             assert claim.why.endswith("leaves it open") == size
-    none = waiting("", "", "", "power")
-    assert of_guess(none, size=True) == none
 
 
 def test_where_a_verdict_turns() -> None:

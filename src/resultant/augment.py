@@ -7,7 +7,8 @@ makes the images from them:
     augmented = normalize(view(images, parameters))
 
 Images go in as uint8 [N, 3, size, size] and come out as float32 that hold whole grey levels
-0, ..., 255, equal to what the torchvision transforms make of PIL images with these parameters.
+0, ..., 255, equal to what the torchvision transforms make of PIL images with these parameters, on
+x86; where Pillow is compiled to fuse products and sums, as on ARM, its levels may be one off.
 """
 
 from __future__ import annotations

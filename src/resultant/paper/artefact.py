@@ -60,6 +60,13 @@ class Value(NamedTuple):
         return float(2 * t.sf(abs(number - self.mean) / error, self.n - 1))
 
 
+# Where more seeds count than are planned.
+LATER = (
+    "Of the packaged records those of more seeds than planned were added when numbers of the "
+    "others were known."
+)
+
+
 def equal(values: Sequence[float]) -> bool:
     """Whether values are one value but for rounding, so that nothing is known of their spread."""
     return max(values) - min(values) <= 1e-9 * max(map(abs, values))

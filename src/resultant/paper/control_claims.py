@@ -313,13 +313,11 @@ def _joint(imbalance: str, policies: Sequence[str], what: str, evidence: Evidenc
     # One seed tests nothing, but of another sign it does not let the others speak for it.
     if holds and any(c.ours.mean * c.paper <= 0 for c in known if c.ours and c.paper):
         holds = None
-    parts = []
+    parts = [said_toward(tested)] if tested else []
     for policy in policies:
         own = [c.ours for c in known if c.row == policy and c.ours is not None]
         said = " / ".join(v.said(2, sign=True) for v in own)
         parts += [f"{policy}: {said}, {counted(v.n for v in own)}"] if own else []
-    if tested:
-        parts.append(said_toward(tested))
     rule, lacking = BORNE_OUT, [JOINT] if min(map(len, whole)) < 2 else []
     if min(map(len, partial)) < 2:
         lacking.append(_more([f"{name[4:]}-joint"], partial))

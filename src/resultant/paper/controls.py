@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resultant import figures
 from resultant.paper.artefact import (
+    LATER,
     Artefact,
     Cell,
     Change,
@@ -140,7 +141,9 @@ def control_table(name: str, evidence: Evidence) -> Outcome:
         "One seed is not tested here; Claims has intervals of contrastive Pure Angular 0 by the sd "
         "that the same difference has over seeds elsewhere."
     )
-    return Outcome(cells, tested, notes=[note] if borrowed else [])
+    later = any(c.ours and c.ours.n > c.wanted for c in cells)
+    notes = [*([note] if borrowed else []), *([LATER] if later else [])]
+    return Outcome(cells, tested, notes=notes)
 
 
 def _table(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:
@@ -194,10 +197,12 @@ def _in_short(cells: Sequence[Cell], objective: str) -> str:
                 for own in zip(*known, strict=True)
             )
             parts.append(f"under {prior} prior {ours} (printed {theirs})")
-    told = f"CIFAR-10, {objective} training, changes by any edit (points): {'; '.join(parts)}"
-    seeds = counted(c.ours.n for c in cells if c.ours) if parts else ""
+    if not parts:
+        return ""
     return (
-        f"{told}; {seeds} a change, which share their ProCo networks: not tested." if parts else ""
+        f"CIFAR-10, {objective} training, changes by any edit (points): {'; '.join(parts)}; "
+        f"{counted(c.ours.n for c in cells if c.ours)} a change; counts and means are not tested, "
+        "for changes share their ProCo networks."
     )
 
 

@@ -77,7 +77,7 @@ def historical_claims(evidence: Evidence) -> Iterator[Claim]:
         ways = measures(key)
         found = [_end(evidence, way, name, texts, shown()) for way, name in ways.items()]
         claim = _by_seeds(*about, found, of=len(texts), size=True)
-        if key == "gain_sd":
+        if key == "gain_sd" and claim.verdict != NOT_RUN:
             why = f"{claim.why}; of sizes alone, the order is asked by increased less reduced"
             claim = replace(claim, why=why)
         # Records of the other imbalance have the second measure.
@@ -214,10 +214,10 @@ def _least(found: Measured) -> int:
 
 
 def _counted(found: Measured) -> str:
-    """Over how many networks values are, and of how many where more are planned; older records lack
-    the second measure, and no plan asks for it again."""
+    """Over how many networks values are, and of how many where more are planned. Older records of
+    what is shown lack the second measure, and no plan asks for it again."""
     told, few = counted(v.n for v in found.values), _least(found) < planned("ProCo")
-    second = found.measure.startswith(list(MEASURES)[1])
+    second = found.measure == list(MEASURES)[1]
     return f"{told} of {planned('ProCo')}" if few and not second else told
 
 

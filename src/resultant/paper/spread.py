@@ -11,7 +11,7 @@ from statistics import fmean, variance
 from resultant.gain import EDITED
 from resultant.paper.artefact import Cell, Change, Value, equal
 from resultant.paper.evidence import CONDITIONS, Evidence, trained_as
-from resultant.paper.plan import RULES
+from resultant.paper.plan import IMBALANCES, RULES, SETS, official
 from resultant.paper.records import dig, paired, path_of
 from resultant.paper.rules import equals, span
 from resultant.paper.summary import SPACES
@@ -70,22 +70,30 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
             "nothing but rounding. Encoder / Projection, first of the record that was set aside:"
         )
         yield "\n".join(told)
-        yield from _heads_again(evidence)
         yield from _unpaired(evidence)
+    yield from _heads_again(evidence)
 
 
 def _heads_again(evidence: Evidence) -> Iterator[str]:
-    """The classifiers of joint runs of which there are two records, in a sentence."""
+    """The classifiers of which there are two records, of tab:joint-fc and of ProCo's public recipe,
+    in a sentence."""
+    kinds = {
+        identity(joint(condition), rule, 0.0): f"{condition}, {rule}"
+        for condition, rule in product(CONDITIONS, RULES)
+    } | {
+        identity(
+            official(dataset, imbalance), "native", 0.0
+        ): f"{dataset} / {imbalance}, public recipe"
+        for dataset, imbalance in product(SETS, IMBALANCES)
+    }
     told = []
     for old in evidence.records.set_aside:
-        new = evidence.records.by_kind[of_record(old)][old["seed"]]
-        both = [dig(r, "last.accuracy") for r in (old, new)]
-        if old["config"]["objective"] == "joint" and None not in both:
-            config = old["config"]
-            views = "three" if config.get("classification_view") else "two"
-            where = f"{config['dataset']} IF {config['imbalance']:g}, {views} views"
-            said = ", again ".join(f"{100 * v:.2f}" for v in both if v is not None)
-            told.append(f"{where}, {old['realization']} seed {old['seed']} {said}")
+        kind = of_record(old)
+        new = evidence.records.by_kind[kind][old["seed"]]
+        both = [v for r in (old, new) if (v := dig(r, "last.accuracy")) is not None]
+        if kind in kinds and len(both) == 2:
+            said = ", again ".join(f"{100 * v:.2f}" for v in both)
+            told.append(f"{kinds[kind]} seed {old['seed']} {said}")
     if told:
         yield f"Classifiers of joint training, first of the record set aside: {'; '.join(told)}."
 
@@ -101,12 +109,12 @@ def weak_pairs(evidence: Evidence) -> str:
     again, (share, number) = twice(evidence), tie(columns(evidence))
     if not again or not number:
         return ""
-    joint, of = tie(heads(evidence))
-    also = f", {_off(joint)} off one of tab:joint-fc" if of else ""
+    other, of = tie(heads(evidence))
+    also = f", and {_paired(other)} that of one of tab:joint-fc" if of else ""
     return (
         " Trained again with the same seed a probe has a standard deviation of "
-        f"{deviation(again):.2f} points, and pairing by seeds takes {_off(share)} off the variance "
-        f"of a change of tab:angular-training{also}: tests over three seeds are weak."
+        f"{deviation(again):.2f} points, and pairing by seeds {_paired(share)} the variance of a "
+        f"change of tab:angular-training{also}: tests over three seeds are weak."
     )
 
 
@@ -143,8 +151,12 @@ def columns(evidence: Evidence) -> Iterator[Both]:
 def heads(evidence: Evidence) -> Iterator[Both]:
     """Of tab:joint-fc."""
     for condition, edited in product(CONDITIONS, EDITED):
-        config = replace(trained_as(condition), objective="joint")
-        yield _both(evidence, config, edited, "last.accuracy")
+        yield _both(evidence, joint(condition), edited, "last.accuracy")
+
+
+def joint(condition: str) -> TrainConfig:
+    """How a row of tab:joint-fc is trained."""
+    return replace(trained_as(condition), objective="joint")
 
 
 def _both(evidence: Evidence, config: TrainConfig, edited: str, path: str) -> Both:
@@ -187,15 +199,15 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
                 f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {equals(welch(*every))}; "
                 f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, {equals(change.p_value)})"
             )
-    (share, number), (joint, of) = tie(columns(evidence)), tie(heads(evidence))
+    (share, number), (other, of) = tie(columns(evidence)), tie(heads(evidence))
     if number:
         also = (
-            f" Over {_number(of, 'change')} of tab:joint-fc it is {joint:.2f} times." if of else ""
+            f" Over {_number(of, 'change')} of tab:joint-fc it is {other:.2f} times." if of else ""
         )
         yield (
             f"Pairing by seeds: over {_number(number, 'change')} of tab:angular-training the "
             f"variance of paired differences is {share:.2f} times the sum of both variances, so "
-            f"that pairing takes {_off(share)} off it.{also} Paired tests stay valid; "
+            f"that pairing {_paired(share)} it.{also} Paired tests stay valid; "
             "but where training again moves a probe as much as another seed does, a seed hardly "
             "makes a pair of two runs, and records that were set aside are draws as good as those "
             "that count."
@@ -207,9 +219,10 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _off(share: float) -> str:
-    """What pairing takes off a variance, of which it leaves a share."""
-    return f"{100 * (1 - share):.0f} %" if share < 1 else "nothing"
+def _paired(share: float) -> str:
+    """What pairing does to a variance, of which it leaves a share."""
+    off = round(100 * (1 - share))
+    return f"takes {off} % off" if off > 0 else f"adds {-off} % to" if off else "leaves"
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float | None:

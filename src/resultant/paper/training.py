@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from resultant import figures
-from resultant.paper.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
+from resultant.paper.artefact import LATER, Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant.paper.evidence import Evidence, foreign, trained_as
 from resultant.paper.plan import RULES, plan, wanted
 from resultant.paper.records import paired, path_of
@@ -103,8 +103,8 @@ def angular_training(evidence: Evidence) -> Outcome:
         changes += tested
     note = (
         "Probes of the last epoch. Δ and the changes are paired: over the seeds that both kinds "
-        "have, so that Δ need not be the difference of the two means. Of the packaged "
-        "records those of more seeds than planned were added when numbers of the others were known."
+        "have, so that Δ need not be the difference of the two means. "
+        f"{LATER}"
     )
     drawings = {"changes": lambda: _draw(changes)}
     found = Outcome(cells, changes, drawings, notes=[note])
@@ -173,7 +173,8 @@ def _draw(changes: list[Change]) -> Figure:
         ax.plot([], [], ".", color=figures.SKY, label="ours, a seed")
         ax.axvline(0, color=figures.GREY, lw=1)
         ax.set_yticks(range(len(changes)), [change.row for change in changes])
-        ax.invert_yaxis()
+        # From above, with room for the marks of the first and the last row.
+        ax.set_ylim(len(changes) - 0.5, -0.5)
         ax.set_xlabel("Pure Angular less ProCo, percentage points")
         figures.legend_below(figure, ax)
     return figure

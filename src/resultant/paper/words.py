@@ -55,8 +55,9 @@ PLAN_HEADINGS = ("plan", "what it trains", "runs done", "left, and how long it t
 
 VERDICTS_SAID = (
     "A claim *holds* where its rule is met in all that it is about, and *holds where tested* where "
-    "there are records of a part of that, or a single network; it *does not hold* where the "
-    "records speak against it, and is *not settled* where chance could have made either outcome."
+    "there are records of a part of that, of a single network, or of a recipe that we guess; it "
+    "*does not hold* where the records speak against it, and is *not settled* where chance, or "
+    "such a recipe, could have made either outcome."
 )
 
 
