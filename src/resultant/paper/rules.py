@@ -294,8 +294,8 @@ def borne_out(changes: Sequence[Change]) -> bool | None:
     mean = pooled.mean if pooled is not None and sure else 0.0
     if seen(known)[1] or mean < 0:
         return False
-    alike = all(c.ours and c.ours.mean > 0 for c in known)
-    return True if mean > 0 and alike and kept == known else None
+    every = all(c.ours and c.ours.mean > 0 for c in known)
+    return True if mean > 0 and every and kept == known else None
 
 
 BORNE_OUT = (
