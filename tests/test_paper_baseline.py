@@ -223,8 +223,10 @@ def test_what_pairing_gains() -> None:
     # Seeds that work against each other, a change of one seed, and spreads that are not known.
     for each in made[-3:]:
         each["seed"] = 2 - each["seed"]
-    assert tie(columns(OfProbes(Records(made))))[0] > 1
-    assert "so that pairing adds " in "\n".join(baseline(OfProbes(Records(made))).notes)
+    turned = OfProbes(Records(made))
+    more = tie(columns(turned))[0] - 1
+    assert more > 0
+    assert f"so that pairing adds {100 * more:.0f} % to it." in "\n".join(baseline(turned).notes)
     assert tie(columns(OfProbes(Records(made[:6])))) == (1.0, 0)
     assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
     # Joint training by its classifiers, of which one was trained again.

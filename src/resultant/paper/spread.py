@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import sqrt
 from statistics import fmean, variance
@@ -78,7 +77,7 @@ def _heads_again(evidence: Evidence) -> Iterator[str]:
     """The classifiers of which there are two records, of tab:joint-fc and of ProCo's public recipe,
     in a sentence."""
     kinds = {
-        identity(joint(condition), rule, 0.0): f"{condition}, {rule}"
+        identity(trained_as(condition, objective="joint"), rule, 0.0): f"{condition}, {rule}"
         for condition, rule in product(CONDITIONS, RULES)
     } | {
         identity(
@@ -151,12 +150,8 @@ def columns(evidence: Evidence) -> Iterator[Both]:
 def heads(evidence: Evidence) -> Iterator[Both]:
     """Of tab:joint-fc."""
     for condition, edited in product(CONDITIONS, EDITED):
-        yield _both(evidence, joint(condition), edited, "last.accuracy")
-
-
-def joint(condition: str) -> TrainConfig:
-    """How a row of tab:joint-fc is trained."""
-    return replace(trained_as(condition), objective="joint")
+        config = trained_as(condition, objective="joint")
+        yield _both(evidence, config, edited, "last.accuracy")
 
 
 def _both(evidence: Evidence, config: TrainConfig, edited: str, path: str) -> Both:

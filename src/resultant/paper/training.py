@@ -10,7 +10,7 @@ from resultant.paper.artefact import LATER, Artefact, Cell, Change, Outcome, Val
 from resultant.paper.evidence import Evidence, foreign, trained_as
 from resultant.paper.plan import RULES, plan, wanted
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import several, span, whole
+from resultant.paper.rules import positive, several, span, toward, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,13 +147,12 @@ def _joint_in_short(changes: list[Change]) -> str:
     known = [c for c in changes if c.ours is not None]
     if not known:
         return ""
-    same = sum(c.ours.mean * (c.paper or 0.0) > 0 for c in known if c.ours is not None)
     kept, where = several(known)
     paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
     return (
         "Joint training with Pure Angular in place of ProCo changes classifiers by "
-        f"{whole(kept)}, in points, mean over {where}; {same} of {len(known)} have the printed "
-        f"sign. Printed are {paper}."
+        f"{whole(kept)}, in points, mean over {where}; {positive(toward(known))} of {len(known)} "
+        f"have the printed sign. Printed are {paper}."
     )
 
 

@@ -38,6 +38,7 @@ from resultant.paper.rules import (
     sized,
     span,
     spanned,
+    toward,
     whole,
     with_p,
 )
@@ -307,8 +308,8 @@ def _mixed(changes: list[Change]) -> Claim:
     known = [c for c in changes if c.ours is not None]
     if not known:
         return waiting("sec:joint-head-results", text, "3 of 6 positive", "joint")
-    same = sum(c.ours.mean * (c.paper or 0.0) > 0 for c in known if c.ours is not None)
-    ours = f"{same} of {len(known)} signs as printed; {_told(known)}; {said_toward(known)}"
+    same = f"{_of(positive(toward(known)), known)} signs as printed"
+    ours = f"{same}; {_told(known)}; {said_toward(known)}"
     return judged(
         *("sec:joint-head-results", text, "3 of 6 positive", ours, _apart(known), SIGNS),
         tested=len(known),
