@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import frozen_tables, loss_tables, score_tables, training_tables
+from benchmarks import frozen_tables, loss_tables, probe_tables, score_tables, training_tables
 from benchmarks.markdown import amount, insert, table
 
 Row = dict[str, Any]
 
-MEASURED = ("results", "gpu", "losses", "frozen", "training")
+MEASURED = ("results", "gpu", "losses", "frozen", "training", "probes")
 # Us a view of a whole job of many small networks, evaluation included.
 JOB_BAR = 4.5
 
@@ -95,6 +95,7 @@ def documents(root: Path) -> dict[Path, str]:
         "The loss": loss_tables.report(measured["losses"]),
         "Frozen features": frozen_tables.report(measured["frozen"]),
         "Training": training_tables.report(training, jobs),
+        "Linear probes": probe_tables.report(measured["probes"]),
         "The exact score in every dimension": score_tables.dimensions(measured["results"]),
     }
     full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())

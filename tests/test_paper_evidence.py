@@ -13,6 +13,8 @@ from resultant.evaluation import FROZEN_FITS
 from resultant.gain import REALIZATIONS
 from resultant.paper import ARTEFACTS, Evidence, Records
 from resultant.paper.evidence import PACKAGED, trained_as
+from resultant.paper.summary import SPACES
+from resultant.records import read_lines
 from small_features import small_features
 from training_records import record
 
@@ -93,3 +95,17 @@ def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
     evidence = Quick(Records([trained]), {"imagenet-lt": path})
     assert evidence.frozen("ImageNet-LT", other) == {3: {"accuracy": {}}}
     assert evidence.frozen("ImageNet-LT", space) == {0: summary}
+
+
+def test_the_packaged_network_is_none_of_the_records() -> None:
+    """As REPRODUCTION.md says: no record has its frozen accuracies."""
+    own = {s: Evidence(Records()).summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}
+    folder = Path(__file__).parents[1] / "results"
+    found = [
+        {s: record["frozen"][s]["proco"] for s in SPACES}
+        for path in sorted(folder.glob("*.jsonl"))
+        for record in read_lines(path)
+        if "frozen" in record
+    ]
+    assert len(found) > 100 and own not in found
+    assert not any(own["encoder"]["native"] == other["encoder"]["native"] for other in found)

@@ -14,7 +14,7 @@ from scipy.stats import ttest_1samp, ttest_ind
 
 from paper_evidence import numbered
 from resultant.paper.artefact import Change, Claim, Value, judged
-from resultant.paper.intervals import over_alike, over_settings
+from resultant.paper.intervals import over_settings
 from resultant.paper.records import paired
 from resultant.paper.rules import (
     POINT,
@@ -33,7 +33,6 @@ from resultant.paper.rules import (
     several,
     sized,
     span,
-    turns,
     within,
 )
 
@@ -124,42 +123,18 @@ def test_readouts_are_paired_by_seed() -> None:
     assert by_network([one, Change("A, Projection", "", 1.0, {7: 6.0})]) == []
 
 
-def test_mean_of_one_seed_by_the_spread_of_others() -> None:
-    """The pooled variance of all, by least squares on the means of the groups."""
-    own, others = [-8.0], [[0.1, 0.5, 0.9], [1.0, 2.0]]
-    found = over_alike(own, others)
-    assert found is not None and (found.mean, found.n, found.seeds) == (-8.0, 1, True)
-    # Deviations 0.4, 0, 0.4 and 0.5, 0.5; 2 + 1 degrees of freedom.
-    error = math.sqrt((0.32 + 0.5) / 3)
-    reach = float(student.ppf(0.975, 3)) * error
-    assert found[1:3] == (pytest.approx(-8 - reach), pytest.approx(-8 + reach))
-    assert found.p == pytest.approx(2 * student.sf(8 / error, 3)) and found.sign == -1
-    twice = over_alike(own, others, times=2.0)
-    assert twice is not None and twice.high == pytest.approx(-8 + 2 * reach)
-    assert twice.p == pytest.approx(2 * student.sf(4 / error, 3))
-    wide = over_alike(own, others, 0.05 / 4)
-    assert wide is not None and wide.low is not None and found.low is not None
-    assert wide.low < found.low and wide.p == found.p
-    assert over_alike([], others) is None
-    for known in ([], [[1.0]], [[1.0, 1.0]]):
-        one = over_alike(own, known)
-        assert one is not None and one.low is one.p is None
-
-
 @pytest.mark.parametrize("own", [(-8.0, -9.0), (-1.2, -5.8, 0.2)])
-def test_seeds_of_its_own_are_judged_by_their_own_spread(own: tuple[float, ...]) -> None:
-    """Others that are quiet do not make it so: Student's test, at whichever level."""
-    quiet = [[0.1, 0.2, 0.3], [1.0, 1.1, 1.2]]
-    found: Any = over_alike(own, quiet)
+def test_seeds_at_a_level(own: tuple[float, ...]) -> None:
+    """Student's test, at whichever level; equal ones say nothing."""
+    found: Any = over_settings([own])
     wanted: Any = ttest_1samp(own, 0.0)
     low, high = wanted.confidence_interval(0.95)
     assert found[:4] == pytest.approx((statistics.fmean(own), low, high, len(own)))
     assert found.p == pytest.approx(wanted.pvalue) and found.p > 0.03
-    wide = over_alike(own, quiet, 0.05 / 4)
-    error = statistics.stdev(own) / math.sqrt(len(own))
-    reach = float(student.ppf(1 - 0.05 / 8, len(own) - 1)) * error
-    assert wide is not None and wide.high == pytest.approx(statistics.fmean(own) + reach)
-    same = over_alike([-1.0, -1.0], quiet)
+    wide: Any = over_settings([own], 0.05 / 4)
+    assert wide[1:3] == pytest.approx(wanted.confidence_interval(1 - 0.05 / 4))
+    assert wide.p == found.p
+    same = over_settings([[-1.0, -1.0]])
     assert same is not None and same.low is same.p is None
 
 
@@ -282,9 +257,3 @@ def test_guessed_recipes() -> None:
             claim = of_guess(judged("", "", "", "", met, "near"), size=size)
             assert claim.verdict == verdict and claim.why.startswith("near; the paper says")
             assert claim.why.endswith("leaves it open") == size
-
-
-def test_where_a_verdict_turns() -> None:
-    assert turns(lambda k: k < 3.7) == pytest.approx(3.7, rel=2e-3)
-    assert turns(lambda k: None if k > 1.2 else False) == pytest.approx(1.2, rel=2e-3)
-    assert turns(lambda k: True) is None

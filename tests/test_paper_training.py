@@ -68,10 +68,10 @@ def test_main_table_and_its_claims() -> None:
 @pytest.mark.parametrize(
     ("turned", "level", "noise", "verdict"),
     [
-        # One setting of six that is negative, and not seen to be: large changes leave it open,
+        # One setting of six that is negative, and not seen to be, leaves it open, also where the
+        # others are far smaller than printed: sizes are claims of their own.
         ("cifar10-if100", 0.9, 0.5, "not settled"),
-        # small ones, of the printed size ruled out, are against it, and all positive are not.
-        ("cifar10-if100", 0.1, 0.3, "does not hold"),
+        ("cifar10-if100", 0.1, 0.3, "not settled"),
         ("", 0.2, 0.3, "holds"),
         ("", 0.2, 1.0, "not settled"),
         # One that is seen by itself.
@@ -291,27 +291,22 @@ def mixed(records: list[dict[str, Any]]) -> Any:
 PRINTED = [float(texts[-1]) for _, *texts in rows(training.JOINT)[:6]]
 
 
-@pytest.mark.parametrize(
-    "seeds", [(1,) * 6, (2, 1, 1, 1, 1, 1), (3, 3, 1, 1, 2, 1), (2,) * 6, (3,) * 6]
-)
-def test_signs_of_six_settings(seeds: tuple[int, ...]) -> None:
-    """Six signs decide, whichever way and over however many seeds their means are."""
-    assert mixed(joint_heads(PRINTED, seeds)).verdict == "holds"
-    assert mixed(joint_heads([-v for v in PRINTED], seeds)).verdict == "does not hold"
-    # One of them decides nothing, nor do five without their seeds.
-    for turned in (PRINTED[:5] + [1.0], [-v for v in PRINTED[:5]] + [-1.0]):
-        assert mixed(joint_heads(turned, seeds)).verdict == "not settled"
-    claim = mixed(joint_heads(PRINTED[:5], seeds))
-    assert claim.verdict == "not settled" and claim.ours.endswith("(5 of 6)")
-    assert "two-sided" in claim.why
+@pytest.mark.parametrize("seeds", [(1,) * 6, (2, 1, 1, 1, 1, 1), (2,) * 6, (3,) * 6])
+def test_signs_of_small_changes_decide_nothing(seeds: tuple[int, ...]) -> None:
+    """Six signs, whichever they are, of differences that are smaller than their noise."""
+    for steps in (PRINTED, [-v for v in PRINTED]):
+        assert mixed(joint_heads(steps, seeds)).verdict == "not settled"
 
 
-def test_signs_of_fewer_settings_need_seeds() -> None:
-    """Four settings are borne out by differences that are larger than their noise."""
-    large = [40 * v for v in PRINTED[:4]]
-    assert mixed(joint_heads(large, (1,) * 4)).verdict == "not settled"
-    assert mixed(joint_heads(large, (3,) * 4)).verdict == "holds where tested"
-    assert mixed(joint_heads([-v for v in large], (3,) * 4)).verdict == "does not hold"
+def test_signs_need_seeds() -> None:
+    """They are borne out by differences that are larger than their noise, if all of them are."""
+    large = [40 * v for v in PRINTED]
+    assert mixed(joint_heads(large, (1,) * 6)).verdict == "not settled"
+    assert mixed(joint_heads(large, (3,) * 6)).verdict == "holds"
+    assert mixed(joint_heads(large[:4], (3,) * 4)).verdict == "holds where tested"
+    assert mixed(joint_heads([-v for v in large], (3,) * 6)).verdict == "does not hold"
+    turned = mixed(joint_heads([*large[:5], 0.1], (3,) * 6))
+    assert turned.verdict == "not settled" and turned.ours.startswith("5 of 6 signs as printed")
 
 
 def test_fewer_and_more_seeds_than_planned() -> None:

@@ -15,6 +15,7 @@ from resultant.paper import (
     failure,
     feature_figures,
     frozen_tables,
+    gain_prior,
     guide,
     historical,
     joint_trials,
@@ -31,8 +32,8 @@ from resultant.paper.training_claims import training_claims
 
 MODULES = (
     *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, failure, theory, baseline, joint_trials, beyond),
-    *(estimators, guide),
+    *(feature_figures, gain_prior, failure, theory, baseline, joint_trials),
+    *(beyond, estimators, guide),
 )
 
 # Tables first, then figures, then what the paper does not have.

@@ -3,7 +3,7 @@ Holm for how many of them a sentence has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -180,22 +180,32 @@ def cosine(less: Effects, same: float, missing: str = "") -> Sentence:
         advice = f"Prefer Pure Angular at beta 0 to cosine on {places(better)} alone"
     text = (
         f"{advice}: of every network {100 * same:.2f} % of decisions or more are the same, and "
-        f"cosine needs no kappa. Pure Angular less cosine (points): {numbers(less)}."
+        f"cosine needs no kappa. Pure Angular less cosine: {means(less)} points."
     )
     return Sentence("Pure Angular or cosine", text, missing, begun=True)
 
 
-def realized(found: Mapping[str, Effects], missing: str = "") -> Sentence:
-    """How to realize an edit of frozen features: others less Pure Angular."""
+def realized(
+    found: Mapping[str, Effects], collapsed: Sequence[tuple[int, int]] = (), missing: str = ""
+) -> Sentence:
+    """How to realize an edit of frozen features: others less Pure Angular on native networks, and
+    how many classes temperature and Pure Angular predict at states that have lost one."""
     every = {f"{rule}, {place}": i for rule, own in found.items() for place, i in own.items()}
     seen = Seen.of(every)
-    advice = "Realize an edit of frozen features as you like"
+    advice = "Realize an edit of features of a native network as you like"
     if not seen.tested():
         advice = "Compare realizations: no difference was tested"
     elif seen.any():
         advice = f"Compare realizations: a difference is seen of {places((*seen.up, *seen.down))}"
     rules = " and ".join(found)
     text = f"{advice}. {rules.capitalize()} less Pure Angular: {means(every)} points."
+    if collapsed:
+        by_rule = [", ".join(map(str, own)) for own in zip(*collapsed, strict=True)]
+        text += (
+            " Not by temperature where a class has lost its kappa: at the ends of trainings that "
+            f"lost one it predicts {by_rule[0]} classes where Pure Angular predicts {by_rule[1]} "
+            "(fig:realization)."
+        )
     return Sentence("Realization of an edit", text, missing, begun=True)
 
 
@@ -215,7 +225,7 @@ def prior(
     parts = {place: across(by_gamma, place) for place in by_gamma[0.0]}
     text = (
         f"{advice}. Pure Angular less native under gamma log prior, gamma {gammas} (points): "
-        f"{listed(parts)}; the table has what the prior does to native itself."
+        f"{listed(parts)}."
     )
     return Sentence("Prior", text, missing, begun=True)
 
@@ -235,12 +245,9 @@ def strength(by_beta: Mapping[float, Effects], missing: str = "") -> Sentence:
     take = "; ".join(f"{b:g} on {places(own)}" for b, own in sorted(best.items()))
     helped = [place for own in best.values() for place in own]
     rest = [place for place in by_beta[0.0] if place not in helped]
-    text = f"Take the beta with the largest mean of those seen to help: {take}"
+    text = f"Of beta {betas} take the one with the largest mean of those seen to help: {take}"
     text += f"; none was seen to help on {places(rest)}" if rest else ""
-    parts = listed({place: across(by_beta, place) for place in by_beta[0.0]})
-    return Sentence(
-        "Strength", f"{text}. Less native at beta {betas} (points): {parts}.", missing, begun=True
-    )
+    return Sentence("Strength", f"{text}.", missing, begun=True)
 
 
 def spotted(found: Effects) -> str:
@@ -277,13 +284,20 @@ def confidence(nll: Effects, missing: str = "") -> Sentence:
     """What the edit does to probabilities."""
     if not nll:
         return untold("Probabilities", missing)
-    clauses = where(
-        Seen.of(nll),
-        "calibrate after an edit where probabilities matter: NLL rises on",
-        "NLL falls on",
-        "no effect on NLL was seen on",
-    )
-    return Sentence("Probabilities", f"{clauses} Changes: {numbers(nll, 4)}.", missing, begun=True)
+    clauses = where(Seen.of(nll), "NLL rises on", "NLL falls on", "no effect on NLL was seen on")
+    sizes = f"Pure Angular less native {means(nll, 4)}; calibration was not tried"
+    text = f"Look at probabilities too where they matter. {clauses} {sizes}."
+    return Sentence("Probabilities", text, missing, begun=True)
+
+
+def groups(found: Mapping[str, Effects]) -> Sentence:
+    """Who gains and who pays: the change of accuracy by shot group on each place."""
+    topic = "Head, medium and tail"
+    if not found:
+        return untold(topic, "")
+    told = "; ".join(f"{place} {numbers(own)}" for place, own in found.items())
+    text = f"See which classes pay: {LESS}, by shot group, each of one network: {told}."
+    return Sentence(topic, text)
 
 
 class Reach(NamedTuple):

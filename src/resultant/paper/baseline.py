@@ -14,7 +14,7 @@ from resultant.paper.evidence import Evidence
 from resultant.paper.frozen_tables import frozen_table
 from resultant.paper.historical import heads
 from resultant.paper.rules import equals, significant
-from resultant.paper.spread import PRINTED_SEEDS, spread, weak_pairs
+from resultant.paper.spread import PRINTED_SEEDS, pairings, spread, weak_pairs
 from resultant.paper.training import angular_training, joint_fc
 
 LOGS = "public logs"
@@ -25,8 +25,8 @@ NEAR = 1.0
 @dataclass(frozen=True)
 class Gap:
     """A native number of the paper, ours less that, and the probability of so large a difference
-    by chance: Welch's t test where the paper prints a spread, else that its single run is one
-    more draw of ours. None for a single seed, or for equal ones."""
+    by chance: Welch's t test where the paper prints a spread, else that its number, taken to be of
+    a single run, is one more draw of ours. None for a single seed, or for equal ones."""
 
     where: str
     cell: Cell
@@ -75,7 +75,7 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        beyond = "single printed run"
+        beyond = "no printed spread"
         if self.times is not None:
             beyond = f"{'beyond' if self.times > 1 else 'within'} its spread"
         if self.p_value is None:
@@ -135,14 +135,14 @@ def baseline(evidence: Evidence) -> Outcome:
         cells.append(Cell(row, "p", None, text=said_p(g.p_value)))
         cells.append(Cell(row, "verdict", None, text=g.verdict))
     parts = {f"{where}: {c.row}, {c.column}": c.ours is not None for where, c in every}
-    paper = [g for g in gaps if g.where != LOGS]
+    paper, pairs = [g for g in gaps if g.where != LOGS], pairings(evidence)
     notes = [
         *_summary(paper, sum(where != LOGS for where, _ in every)),
-        *spread(evidence, [g.cell for g in gaps]),
+        *spread(evidence, [g.cell for g in gaps], pairs),
         KEPT,
         "\n".join(f"- {doubt}" for doubt in doubts(evidence, every)),
     ]
-    headline = f"{_headline(paper)}{weak_pairs(evidence)}" if paper else ""
+    headline = f"{_headline(paper)}{_apart(paper)}{weak_pairs(evidence, pairs)}" if paper else ""
     return Outcome(cells, parts=parts, notes=notes, headline=headline)
 
 
@@ -183,28 +183,40 @@ def _summary(gaps: list[Gap], of: int) -> Iterator[str]:
         f"spread are {wide} of the {len(printed)} that have one. Different with p < 0.05, each "
         f"taken by itself: {_names(apart)}."
         f"{untested} The p is of Welch's t test against the {PRINTED_SEEDS} seeds of the paper "
-        "where it prints a spread; else it asks whether the single printed run could be one more "
-        "draw of ours."
+        "where it prints a spread; what is printed without one is taken to be a single run, and "
+        "it asks whether that could be one more draw of ours."
     )
 
 
-def _by_kind(gaps: list[Gap]) -> str:
-    """Whether kinds of training differ as a whole, each number of a network being of the same."""
+def _kinds(gaps: list[Gap]) -> list[Change]:
+    """The differences by kind of training, a mean for each network, whose numbers are of the
+    same."""
     kinds: dict[str, dict[str, list[float]]] = {}
     for g in gaps:
         kinds.setdefault(g.kind, {}).setdefault(g.network, []).append(g.difference)
     means = {kind: [fmean(own) for own in each.values()] for kind, each in kinds.items()}
-    changes = [Change(kind, "", None, dict(enumerate(own))) for kind, own in means.items()]
-    kept = ", ".join(change.row for change in significant(changes)) or "none"
+    return [Change(kind, "", None, dict(enumerate(own))) for kind, own in means.items()]
+
+
+def _apart(gaps: list[Gap]) -> str:
+    """Which kinds of training differ as a whole, in a sentence; nothing where none is tested."""
+    changes = _kinds(gaps)
+    if all(change.p_value is None for change in changes):
+        return ""
+    kept = (f"{c.row} ({fmean(c.differences):+z.2f})" for c in significant(changes))
+    return f" By kind of training and Holm's correction these differ: {', '.join(kept) or 'none'}."
+
+
+def _by_kind(gaps: list[Gap]) -> str:
+    """Whether kinds of training differ as a whole."""
     told = (
         f"{c.row} {fmean(c.differences):+z.2f}, {sum(d < 0 for d in c.differences)} of "
         f"{len(c.differences)}" + ("" if c.p_value is None else f", {equals(c.p_value)}")
-        for c in changes
+        for c in _kinds(gaps)
     )
     return (
         "Ours less the paper's by kind of training, mean over its settings (points), in how many "
-        f"of these ours is below, and the p of a t test over them: {'; '.join(told)}. By "
-        f"Holm's correction these differ: {kept}."
+        f"of these ours is below, and the p of a t test over them: {'; '.join(told)}.{_apart(gaps)}"
     )
 
 

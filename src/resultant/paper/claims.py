@@ -14,6 +14,7 @@ from resultant.paper.evidence import CONDITIONS, PACKAGED, Evidence
 from resultant.paper.failure import failing_claims
 from resultant.paper.feature_figures import finite_sample_claims
 from resultant.paper.frozen_tables import DIAGNOSTICS, REALIZED
+from resultant.paper.mechanism_claims import frozen_gradient_claim
 from resultant.paper.networks import at_path, by_place, less
 from resultant.paper.rules import (
     BORNE_OUT,
@@ -102,6 +103,7 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         *("1.45 to 1.62", "gradients.gradient_error", CIFAR100),
         lambda v: within(_means(v), 1.448, 1.624),
     )
+    yield frozen_gradient_claim(evidence)
     for name, conditions in (("CIFAR-100", CIFAR100), ("ImageNet-LT and iNaturalist", LARGE)):
         yield ranged(
             *("sec:realization", f"Gradients of Pure Angular and cosine, {name}: median cosine"),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import copysign
 from statistics import fmean, variance
 
 from resultant.paper.artefact import (
-    HOLDS,
     SIGNIFICANCE,
-    SO_FAR,
     Change,
     Claim,
     Value,
@@ -27,27 +25,15 @@ from resultant.paper.controls import (
     control_config,
 )
 from resultant.paper.evidence import Evidence
-from resultant.paper.intervals import Interval, borrowed, over_settings
+from resultant.paper.intervals import Interval, over_settings
 from resultant.paper.plan import PLANS
 from resultant.paper.records import paired
-from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, said_toward, turns
+from resultant.paper.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, said_toward
 from resultant.paper.spread import welch
 from resultant.paper.summary import SPACES
-from resultant.paper.uniform import (
-    ELSEWHERE,
-    Differences,
-    Uniform,
-    equalized,
-    under_uniform,
-    with_others,
-)
+from resultant.paper.uniform import READOUTS, Changes, Differences, equalized, under
 
 JOINT = "resultant reproduce run joint"
-BORROWED = (
-    f"one seed borrows the sd of the same difference {ELSEWHERE}, pooled, and holds at most where "
-    "tested"
-)
-READOUTS: tuple[tuple[str, str], ...] = tuple(product(IMBALANCES, SPACES))
 MATRIX = "; the sentence names no size, the numbers are those of the control matrix"
 
 # Whether each readout is as claimed, None where that is open.
@@ -99,20 +85,17 @@ def _lowered(
 ) -> Claim:
     """Whether all readouts are lower, of whichever size."""
     known = equalized(evidence, pool)
-
-    def test(times: float) -> Met:
-        left = _left(found := under_uniform(known, times=times))
-        return {at: i.mean < 0 if at in left else None for at, i in found.items()}
-
+    left = _left(found := under("u", known))
+    met = {at: i.mean < 0 if at in left else None for at, i in found.items()}
     rule = (
         "every one negative by Holm's correction, by t tests over seeds; one that is so positive "
         f"is against it{note}"
     )
     about = (label, *_about(pool, "lowers accuracy", printed))
-    return _judged(about, known, under_uniform(known), test, rule)
+    return _judged(about, known, found, met, rule)
 
 
-def _left(found: Uniform) -> set[tuple[str, str]]:
+def _left(found: Changes) -> set[tuple[str, str]]:
     """The readouts that Holm's correction leaves."""
     known = [at for at, i in found.items() if i.p is not None]
     kept = holm([found[at].p or 0.0 for at in known])
@@ -120,21 +103,18 @@ def _left(found: Uniform) -> set[tuple[str, str]]:
 
 
 def _as_large(label: str, pool: str, printed: Sequence[float], evidence: Evidence) -> Claim:
-    """Whether each is of the printed size, which is of one run."""
+    """Whether each is of the printed size."""
     known, level = equalized(evidence, pool), SIGNIFICANCE / len(printed)
     sizes = (sorted((v / FACTOR, v * FACTOR)) for v in printed)
     ends = dict(zip(READOUTS, sizes, strict=True))
-
-    def test(times: float) -> Met:
-        found = under_uniform(known, level, times)
-        return {at: _inside(i, *ends[at]) for at, i in found.items()}
-
+    found = under("u", known, level)
+    met = {at: _inside(i, *ends[at]) for at, i in found.items()}
     rule = (
         f"every {100 * (1 - level):.4g} % t interval over seeds (Bonferroni's for four) within a "
         "factor of two of the printed number; one that is wholly beyond is against it"
     )
     about = (label, *_about(pool, "less ProCo, of the printed size", printed))
-    return _judged(about, known, under_uniform(known, level), test, rule)
+    return _judged(about, known, found, met, rule)
 
 
 def _inside(change: Interval, least: float, most: float) -> bool | None:
@@ -154,29 +134,24 @@ def _whole(met: Met) -> bool | None:
 def _judged(
     about: tuple[str, str, str],
     known: Differences,
-    found: Uniform,
-    test: Callable[[float], Met],
+    found: Changes,
+    met: Met,
     rule: str,
     beside: str = "",
 ) -> Claim:
-    """A claim about all readouts under a uniform prior, put to a ``test`` by so many times the
-    borrowed sd. What rests on that and one seed holds where tested at most, and says how much
-    larger the sd might be."""
+    """A claim about all readouts under a uniform prior, and which of them have ``met`` it."""
     if not found:
         return waiting(*about, "controls")
-    holds, one = _whole(test(1.0)), any(i.n == 1 for i in found.values())
-    rule += f"; {BORROWED}" if one else ""
-    if one and holds is not None and (times := turns(lambda k: _whole(test(k)))):
-        rule += f"; this stands unless that sd is {times:.1f} times as large"
+    holds = _whole(met)
+    rule += "; one seed is not tested" if any(i.n == 1 for i in found.values()) else ""
     if holds is None:
         jobs = [f"{imbalance.lower()}-u-contrastive" for imbalance in IMBALANCES]
         rule += f"; more seeds: {_more(jobs, [known[*at, 'u'] for at in READOUTS])}"
     ours = f"{_readouts(found)}{beside}"
-    claim = judged(*about, ours, holds, rule, tested=len(found), of=len(READOUTS))
-    return replace(claim, verdict=SO_FAR) if one and claim.verdict == HOLDS else claim
+    return judged(*about, ours, holds, rule, tested=len(found), of=len(READOUTS))
 
 
-def _readouts(found: Uniform) -> str:
+def _readouts(found: Changes) -> str:
     """Encoder and Projection of each imbalance that there is, and over how many seeds."""
     parts = []
     for imbalance in IMBALANCES:
@@ -195,14 +170,11 @@ def setting_claims(evidence: Evidence) -> Iterator[Claim]:
 def _smaller(evidence: Evidence) -> Claim:
     """Much smaller under the frequency prior: less than half of the effect under a uniform one."""
     known = equalized(evidence, "balanced")
-    frequency = {at: over_settings([[*known[*at, "f"].values()]]) for at in READOUTS}
-    both = {at: i for at, i in under_uniform(known).items() if frequency[at] is not None}
-
-    def test(times: float) -> Met:
-        more = {at: _more_than_twice(known, *at, times) for at in both}
-        left = _left(more)
-        return {at: i.mean > 0 if at in left else None for at, i in more.items()}
-
+    frequency = under("f", known)
+    both = {at: i for at, i in under("u", known).items() if at in frequency}
+    more = {at: _more_than_twice(known, *at) for at in both}
+    left = _left(more)
+    met = {at: i.mean > 0 if at in left else None for at, i in more.items()}
     about = (
         "sec:cifar10-cross-setting",
         "CIFAR-10: Pure Angular less ProCo is much smaller under the frequency prior than under a "
@@ -212,27 +184,20 @@ def _smaller(evidence: Evidence) -> Claim:
     rule = (
         "every one less than half of that under the uniform prior in size, by Holm's correction "
         "(Welch's t tests of that less twice the other); one significantly larger than half speaks "
-        "against it; the borrowed sd is in part of the same differences, so that the two are not "
-        "independent"
+        "against it"
     )
-    shown = {at: i for at, i in frequency.items() if i is not None}
-    beside = f"; frequency {_readouts(shown)}" if shown else ""
-    return _judged(about, known, both, test, rule, beside)
+    beside = f"; frequency {_readouts(frequency)}" if frequency else ""
+    return _judged(about, known, both, met, rule, beside)
 
 
-def _more_than_twice(known: Differences, imbalance: str, space: str, times: float) -> Interval:
+def _more_than_twice(known: Differences, imbalance: str, space: str) -> Interval:
     """The size of a change under a uniform prior less twice that under the frequency prior."""
-    own, others = with_others(known, imbalance, space)
-    f = [*known[imbalance, space, "f"].values()]
-    size, sign = abs(fmean(own)), copysign(FACTOR, fmean(f))
-    spread = borrowed(own, others)
-    if spread is not None:
-        printed = [(spread[0] * times**2, spread[1])]
-    else:
-        printed = [(variance(own) / len(own), len(own) - 1.0)] if len(own) > 1 else None
-    found = over_settings([[size - sign * d for d in f]], printed=printed or ())
+    u, f = ([*known[imbalance, space, prior].values()] for prior in "uf")
+    size, sign = abs(fmean(u)), copysign(FACTOR, fmean(f))
+    own = [(variance(u) / len(u), len(u) - 1.0)] if len(u) > 1 else []
+    found = over_settings([[size - sign * d for d in f]], printed=own)
     assert found is not None
-    return found if printed else Interval(found.mean, None, None, found.n, True)
+    return found if own else found._replace(low=None, high=None, p=None)
 
 
 def _objective(evidence: Evidence) -> Claim:
@@ -258,8 +223,8 @@ def _objective(evidence: Evidence) -> Claim:
         if all((imbalance, space) in both for space in SPACES)
     ]
     half = len(said) // 2
-    least = min(own[at].n for own in (joint, alone) for at in both)
-    ours = f"{'; '.join(said[:half])} for {'; '.join(said[half:])}; {counted([least])}"
+    seeds = counted(own[at].n for own in (joint, alone) for at in both)
+    ours = f"{'; '.join(said[:half])} for {'; '.join(said[half:])}; {seeds}"
     tests = [welch(*([*known[*at, "u"].values()] for known in by_kind)) for at in both]
     kept = holm([p for p in tests if p is not None])
     return judged(

@@ -134,16 +134,8 @@ def control_table(name: str, evidence: Evidence) -> Outcome:
     """One of the seven tables; every policy against ProCo is a change to be tested."""
     cells, changes = _table(name, evidence)
     tested = [change for change in changes if change.differences]
-    borrowed = name in {f"c10-{imbalance.lower()}-u" for imbalance in IMBALANCES} and any(
-        len(c.differences) == 1 for c in tested
-    )
-    note = (
-        "One seed is not tested here; Claims has intervals of contrastive Pure Angular 0 by the sd "
-        "that the same difference has over seeds elsewhere."
-    )
     later = any(c.ours and c.ours.n > c.wanted for c in cells)
-    notes = [*([note] if borrowed else []), *([LATER] if later else [])]
-    return Outcome(cells, tested, notes=notes)
+    return Outcome(cells, tested, notes=[LATER] if later else [])
 
 
 def _table(name: str, evidence: Evidence) -> tuple[list[Cell], list[Change]]:

@@ -94,6 +94,14 @@ def doubts(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> Iterator[st
             f"Encoder / Projection: {long_tail} and {balanced}; printed are {paper.long_tail} and "
             f"{paper.balanced}."
         )
+    yield (
+        "Steps of the probes: the paper prints their epochs, optimizer, batch size, rate and "
+        "cosine schedule (tab:frozen-hyperparameters), and that features are deterministic "
+        "(sec:linear-evaluation-algorithm). Unsaid are the first weights, the order of the "
+        "features, what becomes of a last batch that is not full, and whether the rate falls by "
+        "epochs or by steps; ours start at zero, take a new order every epoch, keep that batch and "
+        "fall by epochs. Others were tried on the packaged features: benchmarks/results.md."
+    )
     other = _probes(evidence, plain)
     head = evidence.records.value(plain, "native", 0.0, "last.accuracy")
     if other and head is not None:

@@ -5,15 +5,15 @@ The packaged one is a native network of CIFAR-100-LT, IF 100.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
 
 from resultant import figures
-from resultant.frozen import Analysis
+from resultant.frozen import Analysis, gain_distribution
 from resultant.frozen.measures import rank_correlation
 from resultant.paper.artefact import (
     Artefact,
@@ -25,12 +25,13 @@ from resultant.paper.artefact import (
     printed,
     rows,
 )
-from resultant.paper.evidence import PACKAGED, Evidence, foreign, trained_as
+from resultant.paper.evidence import PACKAGED, Evidence, foreign, packaged, trained_as
 from resultant.paper.frozen_tables import STORES as COMMANDS
 from resultant.paper.networks import at_path, by_place
-from resultant.paper.pair_figures import draw_boundaries, draw_gains
+from resultant.paper.pair_figures import closest_pair, draw_boundaries, draw_gains
 from resultant.paper.plan import wanted
 from resultant.paper.rules import of_networks, span
+from resultant.paper.summary import SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +78,36 @@ PAIR = (
 
 def gain_discovery(evidence: Evidence) -> Outcome:
     """fig:gain-discovery: a pair of classes, their scores, and all gains."""
-    return _outcome(evidence, "gains", draw_gains, PAIR)
+    note = (
+        "The paper prints no number of this figure. The table is ours, of A_c / tau_0 over classes "
+        "with equal weight; (c) is of projections alone."
+    )
+    drawn = _outcome(evidence, "gains", draw_gains, note, PAIR)
+    a = evidence.analysis(PACKAGED, "projection")
+    return replace(drawn, cells=_gain_cells(evidence), notes=[*drawn.notes, _said_pair(a)])
+
+
+def _gain_cells(evidence: Evidence) -> list[Cell]:
+    cells = []
+    for (title, store), space in product(STORES.items(), SPACES[::-1]):
+        if not evidence.has(store, space):
+            continue
+        g = gain_distribution(evidence.space(store, space))
+        told = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
+        for column, value in (told | {"standard deviation": g.standard_deviation}).items():
+            row = f"{title}, {space.capitalize()}"
+            cells.append(Cell(row, column, None, Value(value), text=f"{value:.2f}"))
+    return cells
+
+
+def _said_pair(a: Analysis) -> str:
+    """The pair of the packaged network that is drawn."""
+    assert a.gains is not None and a.boundaries is not None
+    with packaged() as store:
+        names = store.metadata["class_names"]
+    pair = a.boundaries.pairs[closest_pair(a)].tolist()
+    first, second = (f"{names[c]} with A_c / tau_0 = {float(a.gains.gain[c]):.2f}" for c in pair)
+    return f"In (a) and (b) {first} and {second}."
 
 
 # The caption of fig:main-boundaries; pairs with one root before and after are, of 60, all but the
@@ -201,52 +231,19 @@ def _draw_margins(found: Shown) -> Figure:
     return figure
 
 
-def gain_prior(evidence: Evidence) -> Outcome:
-    """fig:gain-prior: accuracy changes over beta for three priors."""
-    a = evidence.analysis(PACKAGED, "projection")
-    assert a.grid is not None
-    ours = a.grid.point("temperature", 0.0, 0.0).change
-    note = (
-        "Direct temperature. The paper does not name the networks of this figure; the +2.57 points "
-        "that it has for CIFAR-100 at beta = 0 without a prior (sec:prior-dependent-frozen), "
-        f"{100 * (ours or 0.0):+.2f} on the packaged network, suggest another recipe."
-    )
-    return _outcome(evidence, "prior", _draw_prior, note, say=_say_prior)
-
-
-def _say_prior(a: Analysis) -> str:
-    assert a.grid is not None
-    told = []
-    for gamma in a.grid.gammas:
-        changes = [(b, a.grid.point("temperature", b, gamma).change) for b in a.grid.betas]
-        line = [f"{100 * c:+.2f} at beta = {b:g}" for b, c in changes if c is not None and b != 1]
-        told.append(f"gamma = {gamma:g}: {', '.join(line)}")
-    return f"points from ProCo, {'; '.join(told)}"
-
-
-def _draw_prior(found: Shown) -> Figure:
-    with figures.style():
-        figure, axes = figures.panels(len(found), width=3.6)
-        for ax, (title, a) in zip(axes, found.items(), strict=True):
-            assert a.grid is not None
-            for gamma, colour in zip(a.grid.gammas, figures.CYCLE, strict=False):
-                changes = [a.grid.point("temperature", b, gamma).change for b in a.grid.betas]
-                line = [math.nan if c is None else 100 * c for c in changes]
-                ax.plot(a.grid.betas, line, "o-", color=colour, label=rf"$\gamma={gamma:g}$")
-            ax.axhline(0, color=figures.GREY, lw=1)
-            ax.set(xlabel=r"$\beta$", ylabel="points from ProCo")
-            ax.set_title(title, loc="left")
-        figures.legend_below(figure, axes[0])
-    return figure
-
-
 def finite_sample(evidence: Evidence) -> Outcome:
     """fig:finite-sample: small supports and self-inclusion on real features."""
     note = (
         "sec:finite-sample-diagnostics names CIFAR-100 for (a), and no data set for (b): both are "
         "of the packaged network."
     )
-    drawn = "support", _draw_support, note
+    history = (
+        "sec:support-fit-protocol has another replay, of which there is no number and no figure: "
+        "it leaves out, instead of the query, all that is stored of its identity. That is not "
+        "rerun, for the packaged store has one feature of each image, so that both are the same; "
+        "resultant.frozen.self_inclusion does it where identities repeat (`history`)."
+    )
+    drawn = "support", _draw_support, note, history
     return _outcome(evidence, *drawn, say=_say_support, of=OURS, counted=OURS)
 
 
@@ -341,5 +338,4 @@ ARTEFACTS = (
     ),
     _artefact("real-scope-app", "Class geometry and vMF goodness of fit", real_scope),
     _artefact("real-margin-app", "Margins and fitted-score errors", real_margin),
-    _artefact("gain-prior", "Prior-dependent effects of angular gain", gain_prior),
 )

@@ -8,7 +8,7 @@ three networks of one setting seldom settle anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import product
+from dataclasses import replace
 
 from resultant.evaluation import FROZEN_FITS
 from resultant.frozen import Decisions, FrozenSpace, Policy
@@ -16,7 +16,7 @@ from resultant.gain import EDITED
 from resultant.paper import advice, training_advice
 from resultant.paper.advice import Effects, Reach, Sentence
 from resultant.paper.artefact import Artefact, Cell, Outcome, Value
-from resultant.paper.controls import OBJECTIVES, POLICIES, UNIFORM, control_config
+from resultant.paper.controls import OBJECTIVES, UNIFORM
 from resultant.paper.estimators import TRAINED, trained
 from resultant.paper.evidence import CONDITIONS, Evidence, foreign
 from resultant.paper.failure import Trainings
@@ -36,12 +36,12 @@ from resultant.paper.networks import (
 )
 from resultant.paper.plan import controlled, missing, plan, stronger_views
 from resultant.paper.records import paired, path_of
-from resultant.paper.rules import by_network, counted, several
+from resultant.paper.rules import by_network, counted, several, significant
 from resultant.paper.summary import BETAS, SPACES
 from resultant.paper.training import COLUMNS, angular_training, joint_fc
 from resultant.paper.training_advice import rerun
 from resultant.paper.training_claims import columns_less
-from resultant.paper.uniform import ELSEWHERE, equalized, under_uniform
+from resultant.paper.uniform import READOUTS, any_edit, equalized, under
 from resultant.presets import TrainConfig
 
 GAMMAS = (-1.0, 0.0, 1.0)
@@ -170,22 +170,24 @@ def _added(
     return {place: i for place, i in found.items() if i is not None}
 
 
-def any_edit(evidence: Evidence) -> dict[str, dict[str, list[Value]]]:
-    """What every edit of the control matrix changes from ProCo under a uniform prior, long-tail
-    probes (points), by kind of training and by setting and space."""
-    found: dict[str, dict[str, list[Value]]] = {}
-    for objective, table, space in product(OBJECTIVES, UNIFORM, SPACES):
-        config, path = control_config(table, objective), path_of(space)
-        native = evidence.records.values(config, "native", 0.0, path)
-        changes = [
-            change
-            for edit in POLICIES.values()
-            for own in (paired(evidence.records.values(config, *edit, path), native),)
-            if edit[0] != "native" and (change := Value.of([*own.values()])) is not None
-        ]
-        if changes:
-            place = f"IF {config.imbalance:g} {space}"
-            found.setdefault(objective, {})[place] = changes
+def _collapsed(evidence: Evidence) -> list[tuple[int, int]]:
+    """How many classes temperature and Pure Angular predict where training lost one."""
+    trainings = Trainings.of(evidence)
+    ends = [] if trainings is None else [end for t, end in trainings.ends() if trainings.lost(t)]
+    rules = [end["same_state"] for end in ends]
+    return [(r["temperature"]["distinct"], r["angular"]["distinct"]) for r in rules]
+
+
+def by_group(evidence: Evidence) -> dict[str, dict[str, Interval]]:
+    """Pure Angular less native in the shot groups of the stores, over queries, by place."""
+    found: dict[str, dict[str, Interval]] = {}
+    for place, at in stores(evidence).items():
+        space, decisions = evidence.space(*at), evidence.decisions(*at)
+        own = space.groups[decisions.labels]
+        for g, name in enumerate(space.group_names):
+            after, before = (decisions.right(rule)[own == g] for rule in (ANGULAR, NATIVE))
+            if len(after):
+                found.setdefault(place, {})[name] = over_queries(after, before, 100.0)
     return found
 
 
@@ -260,13 +262,18 @@ def _joint(topic: str, what: str, found: Outcome, source: str, own: str) -> Sent
         for edit in edits
     }
     seeds = counted(len(c.differences) for c in known) if known else ""
-    return training_advice.trained(
+    sentence = training_advice.trained(
         topic,
         f"{what}, classifiers less ProCo's, mean over {where}, {seeds} a setting",
         {edit: i for edit, i in by_edit.items() if i is not None},
         source,
         own if any(c.begun or c.ours is None for c in found.cells if not c.foreign) else "",
     )
+    if all(c.p_value is None for c in known):
+        return sentence
+    alone = [f"{c.what}, {c.row} {c.ours.said(2, sign=True)}" for c in significant(known) if c.ours]
+    told = "; ".join(alone) or "none"
+    return replace(sentence, text=f"{sentence.text} Seen in single settings: {told}.")
 
 
 def _how(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
@@ -276,7 +283,7 @@ def _how(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> li
     others = {rule: networks[f"{rule} - PA"] for rule in ("temperature", "preserve")}
     return [
         advice.cosine(networks["PA - cosine"], same_decisions(evidence), frozen),
-        advice.realized(others, frozen),
+        advice.realized(others, _collapsed(evidence), frozen),
         advice.prior(by_gamma, moved_by_prior(evidence), frozen),
         advice.kappas(swaps(evidence), edited(evidence)),
         training_advice.trained(
@@ -309,27 +316,35 @@ def _how_much(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) 
 
 
 def _when_not(evidence: Evidence, networks: Mapping[str, Effects], frozen: str) -> list[Sentence]:
-    differences = equalized(evidence, "long_tail")
-
-    def uniform(times: float) -> dict[str, Interval]:
-        found = under_uniform(differences, times=times)
-        return {f"CIFAR-10 {imbalance} {space}": i for (imbalance, space), i in found.items()}
-
+    alone, joint = (
+        {
+            f"CIFAR-10 {imbalance} {space}": change
+            for (imbalance, space), change in under("u", equalized(evidence, *kind)).items()
+        }
+        for kind in (("long_tail", objective) for objective in OBJECTIVES)
+    )
     edits = any_edit(evidence)
-    whole = sum(map(len, edits.values())) == len(OBJECTIVES) * len(UNIFORM) * len(SPACES)
+    whole = sum(map(len, edits.values())) == len(OBJECTIVES) * len(UNIFORM)
     reaches = {
         place: reach(evidence.space(*at), evidence.decisions(*at))
         for place, at in stores(evidence).items()
     }
     return [
         advice.keep(networks["PA - native"], by_setting(evidence), frozen),
+        advice.groups(by_group(evidence)),
         training_advice.avoid(
             "Pure Angular under a uniform prior",
-            "train with Pure Angular under a uniform prior",
-            uniform,
+            "train contrastively with Pure Angular under a uniform prior",
+            alone,
             "tab:c10-if50-u, tab:c10-if100-u",
-            "" if len(uniform(1.0)) == 2 * len(SPACES) else "controls",
-            elsewhere=ELSEWHERE,
+            "" if len(alone) == len(READOUTS) else "controls",
+        ),
+        training_advice.trained(
+            "Joint training with Pure Angular under a uniform prior",
+            "Joint training with Pure Angular under a uniform prior, long-tail probes less ProCo's",
+            joint,
+            "tab:c10-if50-u, tab:c10-if100-u",
+            "" if len(joint) == len(READOUTS) else "controls",
         ),
         training_advice.any_edit(edits, "" if whole else "controls"),
         training_advice.failure(Trainings.of(evidence), _failures(evidence)),

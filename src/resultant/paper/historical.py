@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from resultant import figures
@@ -12,6 +14,7 @@ from resultant.paper.courses import Course, seeds_of, unprinted
 from resultant.paper.evidence import Evidence
 from resultant.paper.plan import official, wanted
 from resultant.paper.records import paired, path_of
+from resultant.paper.summary import SPACES
 from resultant.presets import TrainConfig
 from resultant.records import Record
 
@@ -38,8 +41,9 @@ STYLES = dict(zip(POLICIES, ("-", "--", ":"), strict=True))
 # The interventions by their names in records.
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
 INTERVENTIONS = tuple(STRENGTHS.values())
-# What is printed of the last epoch on CIFAR-100 IF 100: label, what, its name in records, and the
-# numbers policy by policy.
+# What is printed of the last epoch: label, what, its name in records, and the numbers policy by
+# policy. The gains are of CIFAR-100 IF 100, and the errors, of which no setting is named, are taken
+# to be.
 ENDS = (
     (
         *("sec:historical-power-temperature", "sd of applied gain", "applied_gain_sd"),
@@ -75,8 +79,18 @@ def planned(policy: str) -> int:
 
 
 def shown() -> TrainConfig:
-    """The setting of fig:training-gain and fig:common-readouts."""
-    return official("cifar100", 100, family="power")
+    """The setting of fig:common-readouts and of the printed gains, taken to be that of
+    fig:training-gain and the printed errors."""
+    return official(*SETTINGS[-1], family="power")
+
+
+def settings() -> dict[str, TrainConfig]:
+    """By name, the one that is `shown` first."""
+    found = {
+        column: official(*setting, family="power")
+        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
+    }
+    return dict(reversed(found.items()))
 
 
 def heads(evidence: Evidence) -> Outcome:
@@ -99,7 +113,10 @@ def heads(evidence: Evidence) -> Outcome:
             top = evidence.records.value(config, *POLICIES[policy], "last.best_accuracy")
             if top is not None:
                 best.append(f"{policy}, {column}: {top.said(2)} [{top.n}]")
-    notes = ["Final epoch, as sec:historical-classification says of the printed numbers."]
+    notes = [
+        "Final epoch, as sec:historical-classification says of the printed numbers, which have no "
+        "spread and are taken to be single runs."
+    ]
     if best:
         notes.append(f"Best epoch on the test set: {'; '.join(best)}.")
     return Outcome(cells, changes, notes=notes)
@@ -126,8 +143,8 @@ def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, 
 
 def training_gain(evidence: Evidence) -> Outcome:
     """fig:training-gain: gain dispersion, the error of leading gradient increments, and these on a
-    plane, CIFAR-100 IF 100."""
-    config, cells = shown(), []
+    plane, CIFAR-100 IF 100; in the table the other settings too."""
+    config = shown()
     known = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
     applied, native = (
         {name: c for name, own in known.items() if (c := Course.of(own, key))}
@@ -135,19 +152,6 @@ def training_gain(evidence: Evidence) -> Outcome:
     )
     errors = {name: found for name, own in known.items() if (found := increment_errors(own))}
     planes = {name: plane for name, own in known.items() if (plane := increment_plane(own))}
-    for i, (name, policy) in enumerate(POLICIES.items()):
-        for _, what, number, texts in ENDS:
-            for measure, key in measures(number).items():
-                ours = evidence.records.value(config, *policy, f"last.{key}", 1.0)
-                column, seeds = _measured(what, measure, planned(name))
-                cells.append(Cell(name, column, printed(texts[i]), ours, wanted=seeds))
-        for measure, key in measures("increment_error").items():
-            found = increment_errors(known[name], key)
-            for strength in STRENGTHS:
-                ours = found[strength].at(config.epochs) if strength in found else None
-                what = f"error of the {strength} increment (%)"
-                column, seeds = _measured(what, measure, planned(name))
-                cells.append(unprinted(name, column, ours, 2, seeds))
 
     def draw() -> Figure:
         with figures.style():
@@ -184,10 +188,12 @@ def training_gain(evidence: Evidence) -> Outcome:
     }
     parts["projected increments"] = bool(planes)
     notes = [
-        f"In the table, numbers of epoch {config.epochs}. Errors are of the gradients of all "
-        "queries stacked, as drawn, or means over queries: of gradients the paper does not say "
-        "which, of increments it says mean; the older records have the first alone. (b) Colours "
-        "are of the intervention, line styles of the state. (c) Tangent gradients of all queries "
+        f"In the table, numbers of epoch {config.epochs}; drawn is CIFAR-100 / 100. The paper "
+        "names that setting for its gains, and none for the errors and the figure, which are taken "
+        "to be of it too. Errors are of the gradients of all queries stacked, as drawn, or means "
+        "over queries: of gradients the paper does not say which, of increments it says mean; the "
+        "older records have the first alone. (b) Colours are of the intervention, line styles of "
+        "the state. (c) Tangent gradients of all queries "
         "are stacked to a vector; the paper does not say which plane it takes, ours is the one "
         "through zero that is nearest to the exact and leading increments "
         "of both interventions at the state that is named."
@@ -205,7 +211,31 @@ def training_gain(evidence: Evidence) -> Outcome:
         )
     there = bool(applied or errors or planes)
     drawings: dict[str, Callable[[], Figure]] = {"training-gain": draw} if there else {}
-    return Outcome(cells, drawings=drawings, parts=parts, notes=notes)
+    return Outcome(_ends(evidence), drawings=drawings, parts=parts, notes=notes)
+
+
+def _ends(evidence: Evidence) -> list[Cell]:
+    """The last epoch in every setting, beside what is printed of the one that is `shown`."""
+    cells = []
+    for place, config in settings().items():
+        for i, (name, policy) in enumerate(POLICIES.items()):
+            row, known = f"{place}, {name}", evidence.records.seeds(config, *policy)
+            for _, what, number, texts in ENDS:
+                paper = printed(texts[i])
+                assert paper is not None
+                for measure, key in measures(number).items():
+                    ours = evidence.records.value(config, *policy, f"last.{key}", 1.0)
+                    column, seeds = _measured(what, measure, planned(name))
+                    cell = unprinted(row, column, ours, paper.digits, seeds)
+                    cells.append(replace(cell, paper=paper) if config == shown() else cell)
+            for measure, key in measures("increment_error").items():
+                found = increment_errors(known, key)
+                for strength in STRENGTHS:
+                    ours = found[strength].at(config.epochs) if strength in found else None
+                    what = f"error of the {strength} increment (%)"
+                    column, seeds = _measured(what, measure, planned(name))
+                    cells.append(unprinted(row, column, ours, 2, seeds))
+    return cells
 
 
 def _measured(what: str, measure: str, seeds: int) -> tuple[str, int]:
@@ -237,23 +267,26 @@ def _draw_plane(ax: Axes, plane: dict[str, Any]) -> None:
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
-    """fig:common-readouts: linear probes of the historical models against those of ProCo."""
-    config, cells, changes = shown(), [], []
-    for pool in ("long_tail", "balanced"):
-        for space in ("encoder", "projection"):
-            path, at = path_of(space, pool), f"{pool.replace('_', '-')} {space}"
-            found = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
-            for name, own in found.items():
-                ours = Value.of(list(own.values()))
-                cells.append(unprinted(name, at, ours, 2, planned(name)))
-            for name in INTERVENTIONS:
-                differences = paired(found[name], found["ProCo"])
-                changes.append(Change(at, f"{name} - ProCo", None, differences))
+    """fig:common-readouts: linear probes of the historical models against those of ProCo, CIFAR-100
+    IF 100; in the table the other settings too."""
+    cells, changes = [], []
+    for (place, config), pool, space in product(
+        settings().items(), ("long_tail", "balanced"), SPACES
+    ):
+        path, at = path_of(space, pool), f"{pool.replace('_', '-')} {space}"
+        found = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
+        for name, own in found.items():
+            ours = Value.of(list(own.values()))
+            cells.append(unprinted(f"{place}, {name}", at, ours, 2, planned(name)))
+        for name in INTERVENTIONS if config == shown() else ():
+            differences = paired(found[name], found["ProCo"])
+            changes.append(Change(at, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     drawings: dict[str, Callable[[], Figure]] = {}
     notes = [
         "The paper does not say which images the probes are fitted on: ours are of both pools, "
-        "of the last epoch, in percent."
+        "of the last epoch, in percent. Its figure is of CIFAR-100 / 100, and so are our changes; "
+        "the other settings are in the table alone."
     ]
     if tested:
         drawings["readouts"] = lambda: _draw_readouts(changes)
@@ -300,14 +333,14 @@ ARTEFACTS = (
     Artefact(
         "training-gain",
         "fig:training-gain",
-        "Angular gain and local gradients during training",
+        "Angular gain and local gradients during training, CIFAR-100 IF 100",
         training_gain,
         ("power",),
     ),
     Artefact(
         "common-readouts",
         "fig:common-readouts",
-        "Changes in common linear readouts",
+        "Changes in common linear readouts, CIFAR-100 IF 100",
         common_readouts,
         ("power",),
     ),

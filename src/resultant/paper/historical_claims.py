@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -23,19 +23,18 @@ from resultant.paper.historical import (
     ENDS,
     MEASURES,
     POLICIES,
-    SETTINGS,
     STRENGTHS,
     heads,
     increment_errors,
     measures,
     planned,
+    settings,
     shown,
 )
-from resultant.paper.plan import official
 from resultant.paper.records import paired
 from resultant.paper.rules import (
     DRAWN,
-    NOT_EQUAL,
+    SIZE,
     borne_out,
     counted,
     drawn,
@@ -48,11 +47,12 @@ from resultant.paper.rules import (
 )
 from resultant.presets import TrainConfig
 
-# The setting whose records have the means over queries too.
-OTHER = official("cifar100", 50, family="power")
-
 # sec:historical-gradient: errors of leading gradient increments (%).
 LEAST, MOST = 8.82, 10.18
+
+# What the claims about the setting that is `shown` begin with.
+FAMILY = "Power family, CIFAR-100 IF100"
+TAKEN = "the paper names no setting for it, which is taken to be that of its gains"
 
 
 class Measured(NamedTuple):
@@ -72,93 +72,112 @@ def historical_claims(evidence: Evidence) -> Iterator[Claim]:
     yield _orders(evidence)
     epochs = shown().epochs
     for label, what, key, texts in ENDS:
-        text = f"Power family: {what} at epoch {epochs}, ProCo, reduced, increased"
+        text = f"{FAMILY}: {what} at epoch {epochs}, ProCo, reduced, increased"
         about = (label, text, ", ".join(texts))
         ways = measures(key)
-        found = [_end(evidence, way, name, texts, shown()) for way, name in ways.items()]
+        found = [_end(evidence, way, name, texts) for way, name in ways.items()]
         claim = _by_seeds(*about, found, of=len(texts), size=True)
-        if key == "gain_sd" and claim.verdict != NOT_RUN:
+        if claim.verdict != NOT_RUN and key == "gain_sd":
             why = f"{claim.why}; of sizes alone, the order is asked by increased less reduced"
             claim = replace(claim, why=why)
-        # Records of the other imbalance have the second measure.
-        way, name = list(ways.items())[-1]
-        other = _end(evidence, f"{way}, IF50", name, texts, OTHER)
-        yield _beside(claim, [other] if len(ways) > 1 and claim.verdict != NOT_RUN else [])
+        if claim.verdict != NOT_RUN and len(ways) > 1:
+            *_, (way, name) = ways.items()
+            elsewhere = [
+                _spanned(f"{way}, {place}", _ends(evidence, name, config).values())
+                for place, config in list(settings().items())[1:]
+            ]
+            claim = _beside(claim, elsewhere)
+        yield claim
     yield _native_order(evidence)
     yield _increment_claim(evidence)
 
 
 def _beside(claim: Claim, others: Sequence[Measured]) -> Claim:
-    """A claim with numbers beside ours that are not judged."""
+    """A claim about errors with numbers beside ours that are not judged."""
     told = "; ".join(f"{m.measure} {m.said}; {_counted(m)}" for m in others if m.values)
-    return replace(claim, ours=f"{claim.ours}; beside it: {told}") if told else claim
+    ours = f"{claim.ours}; beside it: {told}" if told else claim.ours
+    return replace(claim, ours=ours, why=f"{claim.why}; {TAKEN}")
 
 
-def _end(
-    evidence: Evidence, measure: str, key: str, texts: Sequence[str], config: TrainConfig
-) -> Measured:
+def _ends(evidence: Evidence, key: str, config: TrainConfig) -> dict[str, Value]:
+    """A number of the last epoch by policy."""
+    found = {
+        name: evidence.records.value(config, *policy, f"last.{key}", 1.0)
+        for name, policy in POLICIES.items()
+    }
+    return {name: ours for name, ours in found.items() if ours is not None}
+
+
+def _end(evidence: Evidence, measure: str, key: str, texts: Sequence[str]) -> Measured:
     """A number of the last epoch, policy by policy, beside the printed ones."""
-    found = [
-        (name.split()[0], ours, float(number))
-        for (name, policy), number in zip(POLICIES.items(), texts, strict=True)
-        if (ours := evidence.records.value(config, *policy, f"last.{key}", 1.0)) is not None
-    ]
-    said = ", ".join(f"{name} {drawn(ours, number, 3)}" for name, ours, number in found)
-    near = all(0.8 <= ours.mean / number <= 1.25 for _, ours, number in found)
-    rule = NOT_EQUAL.format("a factor of 1.25") + DRAWN
-    return Measured(measure, [ours for _, ours, _ in found], said, near, rule)
+    paper = dict(zip(POLICIES, map(float, texts), strict=True))
+    known = _ends(evidence, key, shown())
+    said = ", ".join(f"{n.split()[0]} {drawn(ours, paper[n], 3)}" for n, ours in known.items())
+    near = all(SIZE.near(ours.mean, paper[name]) for name, ours in known.items())
+    return Measured(measure, list(known.values()), said, near, f"{SIZE.rule}{DRAWN}")
+
+
+def _spanned(measure: str, values: Iterable[Value]) -> Measured:
+    """Numbers of which the least and the largest are said, and their largest deviation."""
+    known = list(values)
+    if not known:
+        return Measured(measure, [])
+    said, deviations = span([v.mean for v in known], 2), [v.sd for v in known if v.sd is not None]
+    said += f", sd up to {max(deviations):.2f}" if deviations else ""
+    return Measured(measure, known, said)
 
 
 def _increment_claim(evidence: Evidence) -> Claim:
     """The paper says "mean relative error", and so the mean over queries is judged. The same
-    stacked, and of the other imbalance, is shown."""
+    stacked, and of the other settings, is shown."""
     epochs = shown().epochs
-    text = f"Power family: mean error of leading gradient increments at epoch {epochs} (%)"
+    text = f"{FAMILY}: mean error of leading gradient increments at epoch {epochs} (%)"
     about = ("sec:historical-gradient", text, f"{LEAST} to {MOST}")
     (stacked, one), (mean, two) = measures("increment_error").items()
     judge = _increments(evidence, mean, two, shown())
     beside = [
         _increments(evidence, stacked, one, shown()),
-        _increments(evidence, f"{mean}, IF50", two, OTHER),
+        *(
+            _increments(evidence, f"{mean}, {place}", two, config)
+            for place, config in list(settings().items())[1:]
+        ),
     ]
     if not judge.values and not any(m.values for m in beside):
         return waiting(*about, "power")
     of = len(POLICIES) * len(STRENGTHS)
     if judge.values:
-        claim = _by_seeds(*about, [judge], of=of, size=True)
-        if max(v.mean for v in judge.values) < LEAST:
+        means = [v.mean for v in judge.values]
+        holds, rule = within(means, LEAST, MOST)
+        claim = _by_seeds(*about, [judge._replace(holds=holds, rule=rule)], of=of, size=True)
+        if max(means) < LEAST:
             why = (
                 f"{claim.why}; smaller errors, with which the leading gain explains more, not less"
             )
             claim = replace(claim, why=why)
     else:
         rule = (
-            "the mean over queries of IF100 is judged, and no record has it: resultant reproduce "
+            "the mean over queries is judged, and no record of this setting has it: resultant "
+            "reproduce run power"
         )
-        claim = Claim(*about, f"{mean}: no record", OPEN, f"{rule}run power")
+        claim = Claim(*about, f"{mean}: no record", OPEN, rule)
     return _beside(claim, beside)
 
 
 def _increments(evidence: Evidence, measure: str, key: str, config: TrainConfig) -> Measured:
     """Errors of leading gradient increments of both strengths at all policies, last epoch."""
-    courses = [
+    courses = (
         course
         for policy in POLICIES.values()
         for course in increment_errors(evidence.records.seeds(config, *policy), key).values()
-    ]
-    known = [v for course in courses if (v := course.at(config.epochs)) is not None]
-    if not known:
-        return Measured(measure, [])
-    means, deviations = [v.mean for v in known], [v.sd for v in known if v.sd is not None]
-    said = span(means, 2) + (f", sd up to {max(deviations):.2f}" if deviations else "")
-    return Measured(measure, known, said, *within(means, LEAST, MOST))
+    )
+    return _spanned(measure, [v for c in courses if (v := c.at(config.epochs)) is not None])
 
 
 def _native_order(evidence: Evidence) -> Claim:
     """sec:historical-power-temperature: the learned states do not take the order that is applied;
     the ends of that are compared."""
     label = "sec:historical-power-temperature"
-    text = "Power family: native gain sd, increased less reduced, turns the applied order round"
+    text = f"{FAMILY}: native gain sd, increased less reduced, turns the applied order round"
     reduced, increased = (
         evidence.records.values(shown(), *POLICIES[name], "last.gain_sd", 1.0)
         for name in STRENGTHS.values()
@@ -214,10 +233,10 @@ def _least(found: Measured) -> int:
 
 
 def _counted(found: Measured) -> str:
-    """Over how many networks values are, and of how many where more are planned. Older records of
-    what is shown lack the second measure, and no plan asks for it again."""
+    """Over how many networks values are, and of how many where more are planned. Older records
+    lack the second measure, and no plan asks for it again."""
     told, few = counted(v.n for v in found.values), _least(found) < planned("ProCo")
-    second = found.measure == list(MEASURES)[1]
+    second = found.measure.startswith(list(MEASURES)[1])
     return f"{told} of {planned('ProCo')}" if few and not second else told
 
 
@@ -226,11 +245,9 @@ def _orders(evidence: Evidence) -> Claim:
     label = "sec:historical-classification"
     text = "Power family: the order of the classifiers changes across settings"
     values = {
-        (policy, column): evidence.records.values(
-            official(*setting, family="power"), *POLICIES[policy], "last.accuracy"
-        )
+        (policy, column): evidence.records.values(config, *POLICIES[policy], "last.accuracy")
         for policy in POLICIES
-        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
+        for column, config in settings().items()
     }
     paper = _ordered(
         {(c.row, c.column): c.paper.value.mean for c in heads(evidence).cells if c.paper}

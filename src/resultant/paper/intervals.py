@@ -102,43 +102,12 @@ def over_settings(
     parts = [(variance / len(differences) ** 2, free) for variance, free in (*own, *printed)]
     whole = sum(variance for variance, _ in parts)
     freedom = whole**2 / sum(variance**2 / free for variance, free in parts)
-    return _student(mean, math.sqrt(whole), freedom, n, level)
-
-
-def _student(mean: float, error: float, freedom: float, n: int, level: float) -> Interval:
     from scipy.stats import t
 
+    error = math.sqrt(whole)
     reach = float(t.ppf(1 - level / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
     return Interval(mean, mean - reach, mean + reach, n, True, p)
-
-
-def over_alike(
-    differences: Sequence[float],
-    others: Sequence[Sequence[float]],
-    level: float = SIGNIFICANCE,
-    times: float = 1.0,
-) -> Interval | None:
-    """The mean of paired differences over seeds, as `over_seeds`, but that a single one has an
-    interval too: its sd is taken to be so many ``times`` that of the same difference in ``others``,
-    pooled over them. Seeds of its own are not pooled: they alone know whether they vary alike."""
-    found = borrowed(differences, others)
-    if found is None:
-        return over_settings([differences], level)
-    variance, freedom = found
-    return _student(differences[0], times * math.sqrt(variance), freedom, 1, level)
-
-
-def borrowed(
-    differences: Sequence[float], others: Sequence[Sequence[float]]
-) -> tuple[float, float] | None:
-    """The variance that a single difference has by ``others``, and its degrees of freedom; None for
-    more or fewer of them, or where nothing varies."""
-    known = [d for d in others if len(d) > 1]
-    if len(differences) != 1 or all(map(equal, known)):
-        return None
-    freedom = sum(len(d) - 1 for d in known)
-    return sum((len(d) - 1) * statistics.variance(d) for d in known) / freedom, freedom
 
 
 def resampled(

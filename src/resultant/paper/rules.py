@@ -97,7 +97,8 @@ class Tolerance(NamedTuple):
 NOT_EQUAL = "the size, not equality: mean over networks within {} of the printed one"
 SIZE = Tolerance(alike, NOT_EQUAL.format("a factor of two"))
 POINT = Tolerance(lambda ours, paper: abs(ours - paper) <= 1, NOT_EQUAL.format("one point"))
-# What the p is that `drawn` says.
+# What `drawn` says of a number that is not the printed one, and what its p is.
+DIFFERS = "differs, "
 DRAWN = "; p: the printed one as one more draw of ours"
 
 
@@ -106,7 +107,7 @@ def drawn(ours: Value, paper: float, digits: int, sign: bool = False) -> str:
     said, p = ours.said(digits, sign), ours.drawn(paper)
     if p is None:
         return said
-    return f"{said} ({'differs, ' if p < SIGNIFICANCE else ''}{equals(p)})"
+    return f"{said} ({DIFFERS if p < SIGNIFICANCE else ''}{equals(p)})"
 
 
 def sized(
@@ -211,19 +212,6 @@ def positive(changes: Sequence[Change]) -> int:
 def setting_of(change: Change) -> str:
     """The setting of a change, whose row may name a readout too."""
     return change.row.rpartition(", ")[0] or change.row
-
-
-def turns(holds: Callable[[float], bool | None], most: float = 1000.0) -> float | None:
-    """How many times as large a spread may be before what it ``holds`` of is judged otherwise; None
-    if even the ``most`` changes nothing."""
-    same = holds(1.0)
-    if holds(most) == same:
-        return None
-    low, high = 1.0, most
-    while high / low > 1.001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if holds(middle) == same else (low, middle)
-    return low
 
 
 def by_network(changes: Sequence[Change]) -> list[list[float]]:

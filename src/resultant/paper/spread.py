@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import sqrt
-from statistics import fmean, variance
+from random import Random
+from statistics import fmean
+from typing import NamedTuple
 
 from resultant.gain import EDITED
 from resultant.paper.artefact import Cell, Change, Value, equal
@@ -29,9 +31,11 @@ def pooled(values: Sequence[Value]) -> tuple[float, float]:
     return sum(n * variance for variance, n in known) / freedom, freedom / 2
 
 
-def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
+def spread(
+    evidence: Evidence, cells: Sequence[Cell], pairs: Mapping[str, Pairing]
+) -> Iterator[str]:
     """Our variance over seeds beside the printed one of ``cells`` of tab:angular-training, and that
-    of runs of one seed."""
+    of runs of one seed; and what `pairings` find."""
     from scipy.stats import f
 
     known = [
@@ -69,7 +73,7 @@ def spread(evidence: Evidence, cells: Sequence[Cell]) -> Iterator[str]:
             "nothing but rounding. Encoder / Projection, first of the record that was set aside:"
         )
         yield "\n".join(told)
-        yield from _unpaired(evidence)
+        yield from _unpaired(evidence, pairs)
     yield from _heads_again(evidence)
 
 
@@ -103,17 +107,19 @@ def deviation(again: Mapping[str, Sequence[tuple[float, float]]]) -> float:
     return sqrt(sum(d * d for d in moved) / (2 * len(moved)))
 
 
-def weak_pairs(evidence: Evidence) -> str:
+def weak_pairs(evidence: Evidence, pairs: Mapping[str, Pairing]) -> str:
     """How far a seed fixes a run, in a sentence; nothing where no run was trained twice."""
-    again, (share, number) = twice(evidence), tie(columns(evidence))
-    if not again or not number:
+    again = twice(evidence)
+    if not again or not pairs:
         return ""
-    other, of = tie(heads(evidence))
-    also = f", and {_paired(other)} that of one of tab:joint-fc" if of else ""
+    told = " and ".join(
+        f"{own.share:.2f} times as large in {table} ({own.low:.2f} to {own.high:.2f} by chance)"
+        for table, own in pairs.items()
+    )
     return (
         " Trained again with the same seed a probe has a standard deviation of "
-        f"{deviation(again):.2f} points, and pairing by seeds {_paired(share)} the variance of a "
-        f"change of tab:angular-training{also}: tests over three seeds are weak."
+        f"{deviation(again):.2f} points, and pairing by seeds {_helps(pairs)}: it makes the "
+        f"variance of a change {told}. Tests over three seeds are weak."
     )
 
 
@@ -137,44 +143,99 @@ def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-# What an edited and a native kind of run reach, by seed.
-Both = tuple[Mapping[int, float], Mapping[int, float]]
+# What the networks of a condition reach by rule and seed, a number for each of some readouts.
+Networks = Mapping[str, Mapping[int, Sequence[float]]]
 
 
-def columns(evidence: Evidence) -> Iterator[Both]:
-    """Of tab:angular-training."""
-    for condition, space, edited in product(CONDITIONS, SPACES, EDITED):
-        yield _both(evidence, trained_as(condition), edited, path_of(space))
+def probes(evidence: Evidence) -> list[Networks]:
+    """Of tab:angular-training, condition by condition."""
+    return [_networks(evidence, trained_as(c), map(path_of, SPACES)) for c in CONDITIONS]
 
 
-def heads(evidence: Evidence) -> Iterator[Both]:
+def heads(evidence: Evidence) -> list[Networks]:
     """Of tab:joint-fc."""
-    for condition, edited in product(CONDITIONS, EDITED):
-        config = trained_as(condition, objective="joint")
-        yield _both(evidence, config, edited, "last.accuracy")
+    configs = (trained_as(condition, objective="joint") for condition in CONDITIONS)
+    return [_networks(evidence, config, ["last.accuracy"]) for config in configs]
 
 
-def _both(evidence: Evidence, config: TrainConfig, edited: str, path: str) -> Both:
-    after, before = (
-        evidence.records.values(config, name, 0.0, path) for name in (edited, "native")
-    )
-    return after, before
+def _networks(evidence: Evidence, config: TrainConfig, paths: Iterable[str]) -> Networks:
+    places, found = list(paths), {}
+    for rule in RULES:
+        known = evidence.records.seeds(config, rule, 0.0)
+        values = {s: [v for p in places if (v := dig(r, p)) is not None] for s, r in known.items()}
+        found[rule] = {seed: own for seed, own in values.items() if len(own) == len(places)}
+    return found
 
 
-def tie(pairs: Iterable[Both]) -> tuple[float, int]:
+def tie(found: Iterable[Networks]) -> tuple[float, int]:
     """The variance of paired changes, pooled, as a share of the sum of both variances: 1 where a
     seed does not tie runs together. And how many changes have two seeds."""
     apart, together, number = 0.0, 0.0, 0
-    for after, before in pairs:
-        both = [seed for seed in after if seed in before]
-        if len(both) > 1:
-            freedom, number = len(both) - 1, number + 1
-            together += freedom * variance(paired(after, before).values())
-            apart += freedom * sum(variance(v[s] for s in both) for v in (after, before))
+    for own, edited in product(found, EDITED):
+        seeds = [seed for seed in own[edited] if seed in own["native"]]
+        if len(seeds) > 1:
+            # Readout by readout, a number a seed.
+            after, before = (
+                zip(*(own[rule][seed] for seed in seeds), strict=True)
+                for rule in (edited, "native")
+            )
+            for a, b in zip(after, before, strict=True):
+                together += _scatter([x - y for x, y in zip(a, b, strict=True)])
+                apart += _scatter(a) + _scatter(b)
+                number += 1
     return (together / apart if apart else 1.0), number
 
 
-def _unpaired(evidence: Evidence) -> Iterator[str]:
+def _scatter(values: Sequence[float]) -> float:
+    """The sum of squares about the mean."""
+    mean = sum(values) / len(values)
+    return sum((v - mean) ** 2 for v in values)
+
+
+class Pairing(NamedTuple):
+    """What `tie` finds of ``number`` changes, and from where to where 95 % of it lie if seeds are
+    dealt anew to the networks of a kind."""
+
+    share: float
+    number: int
+    low: float
+    high: float
+
+
+def dealt(found: Sequence[Networks], draws: int = 1000) -> list[float]:
+    """What `tie` finds if every kind of run has its seeds at random, in order; readouts of a
+    network keep together."""
+    generator = Random(0)
+
+    def anew(own: Mapping[int, Sequence[float]]) -> dict[int, Sequence[float]]:
+        return dict(zip(own, generator.sample([*own.values()], len(own)), strict=True))
+
+    return sorted(
+        tie([{rule: anew(own) for rule, own in networks.items()} for networks in found])[0]
+        for _ in range(draws)
+    )
+
+
+def pairings(evidence: Evidence) -> dict[str, Pairing]:
+    """By table, of those that have changes of several seeds."""
+    tables = {"tab:angular-training": probes(evidence), "tab:joint-fc": heads(evidence)}
+    found = {}
+    for table, networks in tables.items():
+        share, number = tie(networks)
+        if number:
+            shares = dealt(networks)
+            cut = len(shares) // 40
+            found[table] = Pairing(share, number, shares[cut], shares[-cut - 1])
+    return found
+
+
+def _helps(found: Mapping[str, Pairing]) -> str:
+    """Whether pairing takes more off a variance than chance does."""
+    where = [table for table, own in found.items() if own.share < own.low]
+    return f"is seen to help in {' and '.join(where)}" if where else "is not seen to help"
+
+
+def _unpaired(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]:
     """What pairing by seeds gains, and what all trainings say without it."""
     found = []
     for condition, space in product(CONDITIONS, SPACES):
@@ -194,15 +255,15 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
                 f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {equals(welch(*every))}; "
                 f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, {equals(change.p_value)})"
             )
-    (share, number), (other, of) = tie(columns(evidence)), tie(heads(evidence))
-    if number:
-        also = (
-            f" Over {_number(of, 'change')} of tab:joint-fc it is {other:.2f} times." if of else ""
+    if pairs:
+        told = "; ".join(
+            f"over {_number(own.number, 'change')} of {table} {own.share:.2f} times, where "
+            f"{own.low:.2f} to {own.high:.2f} are 95 % of what seeds dealt at random make of it"
+            for table, own in pairs.items()
         )
         yield (
-            f"Pairing by seeds: over {_number(number, 'change')} of tab:angular-training the "
-            f"variance of paired differences is {share:.2f} times the sum of both variances, so "
-            f"that pairing {_paired(share)} it.{also} Paired tests stay valid; "
+            "Pairing by seeds, the variance of paired differences beside the sum of both "
+            f"variances: {told}. Pairing {_helps(pairs)}. Paired tests stay valid; "
             "but where training again moves a probe as much as another seed does, a seed hardly "
             "makes a pair of two runs, and records that were set aside are draws as good as those "
             "that count."
@@ -212,12 +273,6 @@ def _unpaired(evidence: Evidence) -> Iterator[str]:
             "Pure Angular less ProCo on all trainings, those set aside too, unpaired (Welch's t "
             f"test, each by itself): {'; '.join(found)}."
         )
-
-
-def _paired(share: float) -> str:
-    """What pairing does to a variance, of which it leaves a share."""
-    off = round(100 * (1 - share))
-    return f"takes {off} % off" if off > 0 else f"adds {-off} % to" if off else "leaves"
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float | None:

@@ -136,7 +136,8 @@ def joint_fc(evidence: Evidence) -> Outcome:
         cells += more
         changes += tested
     note = (
-        "The paper's are single runs; ours are of the last epoch, both views into the classifier."
+        "The paper's are printed without a spread, and taken to be single runs; ours are of the "
+        "last epoch, both views into the classifier."
     )
     found = Outcome(cells, changes, {"changes": lambda: _draw(changes)}, notes=[note])
     return replace(found, headline=_joint_in_short(of_cifar(found)))

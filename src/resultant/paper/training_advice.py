@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from statistics import fmean
 
-from resultant.paper.advice import Effects, Seen, Sentence, listed, means, numbers, places, untold
+from resultant.paper.advice import Effects, Seen, Sentence, means, numbers, places, untold
 from resultant.paper.artefact import Change, Value
 from resultant.paper.courses import said_seeds
 from resultant.paper.evidence import Evidence
@@ -14,7 +14,7 @@ from resultant.paper.failure import Training, Trainings
 from resultant.paper.intervals import Interval, over_seeds
 from resultant.paper.plan import wanted
 from resultant.paper.records import path_of
-from resultant.paper.rules import counted, span, turns
+from resultant.paper.rules import counted, span
 from resultant.paper.summary import SPACES
 from resultant.presets import TrainConfig
 
@@ -91,52 +91,24 @@ def trained(topic: str, what: str, found: Effects, source: str, missing: str = "
     return Sentence(topic, f"{what}: {in_words(found)} ({source}).", missing, begun=True)
 
 
-def avoid(
-    topic: str,
-    what: str,
-    by_spread: Callable[[float], Effects],
-    source: str,
-    missing: str = "",
-    *,
-    elsewhere: str = "",
-) -> Sentence:
-    """Whether to train in a way that may do harm. Differences of a single seed may have intervals
-    by some times the sd over seeds ``elsewhere``: advice is given by once, and how many times that
-    may be for the same advice is said."""
-    found = by_spread(1.0)
+def avoid(topic: str, what: str, found: Effects, source: str, missing: str = "") -> Sentence:
+    """Whether to train in a way that may do harm."""
     if not found:
         return untold(topic, missing)
-    # One seed may show an effect, if a large one, but never that there is none.
-    seen = plain = Seen.of(found)
-    lone = [place for place in seen.none if found[place].n == 1]
-    none = [place for place in seen.none if place not in lone]
-    seen = seen._replace(none=none, untested=[*seen.untested, *lone])
-    found = {
-        place: i._replace(low=None, high=None, p=None) if place in lone else i
-        for place, i in found.items()
-    }
+    seen = Seen.of(found)
     if not seen.any():
         return trained(topic, f"To {what}", found, source, missing)
     advice = "Do not" if not seen.up else "Do" if not seen.down else "See first whether to"
     sure = {place: i for place, i in found.items() if place not in seen.untested}
     text = f"{advice} {what}: less ProCo on long-tail probes (points), {numbers(sure)}"
     text += f"; no effect was seen on {places(seen.none)}" if seen.none else ""
-    one = [i for i in sure.values() if i.n == 1]
-    if one:
-        times = turns(lambda k: Seen.of(by_spread(k)) == plain)
-        text += (
-            f"; {'all' if len(one) == len(found) else len(one)} of one seed, with intervals by the "
-            f"sd over seeds {elsewhere}"
-        )
-        if times:
-            text += f": this changes only if the sd is more than {times:.1f} times as large"
     text += f"; {_open(found, seen)}" if seen.untested else ""
     return Sentence(topic, f"{text} ({source}).", missing, begun=True)
 
 
-def any_edit(found: Mapping[str, Mapping[str, Sequence[Value]]], missing: str = "") -> Sentence:
+def any_edit(found: Mapping[str, Mapping[float, Sequence[Value]]], missing: str = "") -> Sentence:
     """Whether some edit is spared under a uniform prior: the changes that each of them makes
-    (points, over seeds), by kind of training and by setting and space."""
+    (points, over seeds), by kind of training and by imbalance."""
     topic = "Any edit under a uniform prior"
     known = {kind: own for kind, own in found.items() if own}
     if not known:
@@ -145,9 +117,11 @@ def any_edit(found: Mapping[str, Mapping[str, Sequence[Value]]], missing: str = 
     for kind, own in known.items():
         every = [change for changes in own.values() for change in changes]
         below = f"{sum(change.mean < 0 for change in every)} of {len(every)} long-tail probes"
-        means = {place: fmean(c.mean for c in changes) for place, changes in own.items()}
-        told = listed({place: f"{mean:+z.2f}" for place, mean in means.items()})
-        parts.append(f"after {kind} training {below} are below ProCo's, by setting {told}")
+        told = ", ".join(
+            f"{fmean(c.mean for c in changes):+z.2f} at IF {imbalance:g}"
+            for imbalance, changes in own.items()
+        )
+        parts.append(f"after {kind} training {below} are below ProCo's, by {told}")
     seeds = counted(v.n for own in known.values() for changes in own.values() for v in changes)
     text = (
         f"{topic}, temperature, preserve or angular at beta 0 or 0.5, CIFAR-10: {'; '.join(parts)} "
@@ -165,14 +139,14 @@ def failure(trainings: Trainings | None, missing: str = "") -> Sentence:
     found = {f"CIFAR-100 IF 10 {space}": i for space, i in trainings.changes().items()}
     text = f"{topic}: no probes to compare."
     if found:
-        what = "train by direct temperature under a uniform prior"
-        text = avoid(topic, what, lambda times: found, "fig:realization").text
+        what = "train contrastively by direct temperature under a uniform prior"
+        text = avoid(topic, what, found, "fig:realization").text
     lost = [t for t in trainings.edited if trainings.lost(t)]
     kept = [t for t in trainings.edited if not trainings.lost(t)]
+    if len(trainings.edited) > len(trainings.seeds):
+        text += " A seed that was trained twice counts once, by its mean."
     of = f"of {len(trainings.edited)} trainings of {said_seeds(trainings.seeds)}"
     text += f" A class collapsed in {len(lost) or 'none'} {of}"
-    if len(trainings.edited) > len(trainings.seeds):
-        text += " (a seed counts once, by its mean)"
     if lost and kept:
         kinds = {"where it did": lost, "where it did not": kept, "native": trainings.native}
         told = "; ".join(f"{kind} {said}" for kind, t in kinds.items() if (said := _probed(t)))

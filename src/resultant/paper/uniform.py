@@ -1,22 +1,20 @@
-"""Contrastive Pure Angular under a uniform prior on CIFAR-10 (tab:c10-if50-u, tab:c10-if100-u),
-where it is known from single seeds."""
+"""What edits change on CIFAR-10 under a uniform prior (tab:c10-if50-u and its likes), and Pure
+Angular under the frequency prior beside it."""
 
 from __future__ import annotations
 
 from itertools import product
 
-from resultant.paper.artefact import SIGNIFICANCE
-from resultant.paper.controls import IMBALANCES, control_config
+from resultant.paper.artefact import SIGNIFICANCE, Value
+from resultant.paper.controls import IMBALANCES, OBJECTIVES, POLICIES, UNIFORM, control_config
 from resultant.paper.evidence import Evidence
-from resultant.paper.intervals import Interval, over_alike
+from resultant.paper.intervals import Interval, over_settings
 from resultant.paper.records import paired, path_of
 from resultant.paper.summary import SPACES
 
-# Where the sd over seeds of a single one is taken from.
-ELSEWHERE = "under the frequency prior (main) or at the other imbalance"
-
-# Changes by imbalance and space; before that, their differences over seeds by prior too.
-Uniform = dict[tuple[str, str], Interval]
+# Changes by imbalance and space; before that, their differences by seed, and by prior too.
+READOUTS: tuple[tuple[str, str], ...] = tuple(product(IMBALANCES, SPACES))
+Changes = dict[tuple[str, str], Interval]
 Differences = dict[tuple[str, str, str], dict[int, float]]
 
 
@@ -33,20 +31,25 @@ def equalized(evidence: Evidence, pool: str, objective: str = "contrastive") -> 
     return found
 
 
-def under_uniform(known: Differences, level: float = SIGNIFICANCE, times: float = 1.0) -> Uniform:
-    """The changes under a uniform prior, with intervals of the ``level``. One seed has one too, by
-    so many ``times`` the sd of the same difference where there are more of them (`over_alike`)."""
-    found = {
-        (imbalance, space): over_alike(*with_others(known, imbalance, space), level, times)
-        for imbalance, space in product(IMBALANCES, SPACES)
-    }
+def under(prior: str, known: Differences, level: float = SIGNIFICANCE) -> Changes:
+    """The changes under a prior, with intervals of the ``level`` over seeds."""
+    found = {at: over_settings([[*known[*at, prior].values()]], level) for at in READOUTS}
     return {at: change for at, change in found.items() if change is not None}
 
 
-def with_others(
-    known: Differences, imbalance: str, space: str
-) -> tuple[list[float], list[list[float]]]:
-    """The differences of a readout under a uniform prior, and the same of others in its space."""
-    own = (imbalance, space, "u")
-    others = [[*d.values()] for at, d in known.items() if at != own and at[1] == space]
-    return [*known[own].values()], others
+def any_edit(evidence: Evidence) -> dict[str, dict[float, list[Value]]]:
+    """What every edit of the control matrix changes from ProCo under a uniform prior, long-tail
+    probes of both spaces (points), by kind of training and by imbalance."""
+    found: dict[str, dict[float, list[Value]]] = {}
+    for objective, table, space in product(OBJECTIVES, UNIFORM, SPACES):
+        config, path = control_config(table, objective), path_of(space)
+        native = evidence.records.values(config, "native", 0.0, path)
+        changes = [
+            change
+            for edit in POLICIES.values()
+            for own in (paired(evidence.records.values(config, *edit, path), native),)
+            if edit[0] != "native" and (change := Value.of([*own.values()])) is not None
+        ]
+        if changes:
+            found.setdefault(objective, {}).setdefault(config.imbalance, []).extend(changes)
+    return found

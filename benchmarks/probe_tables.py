@@ -1,0 +1,24 @@
+"""The table of the choices of a linear probe, from probes.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.markdown import table
+
+NOTE = """\
+Linear probes of the packaged features ({features}; ours {ours}), in points: what the paper leaves
+unsaid of their steps, each choice beside ours in the same order of features, least and largest of
+{orders} orders; other orders beside the first."""
+
+
+def report(probes: dict[str, Any]) -> str:
+    spaces = list(probes["ours"])
+    body = [
+        [name, *(f"{min(own[space]):+z.2f} to {max(own[space]):+z.2f}" for space in spaces)]
+        for name, own in probes["changes"].items()
+    ]
+    ours = ", ".join(f"{space} {value:.2f} %" for space, value in probes["ours"].items())
+    orders = max(len(v) for own in probes["changes"].values() for v in own.values())
+    told = NOTE.format(features=probes["features"], ours=ours, orders=orders)
+    return f"{table(['another', *spaces], body)}\n\n{told}"
