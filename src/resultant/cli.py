@@ -76,7 +76,7 @@ NEEDED = ("tyro", "rich")
 # The extra of the package that brings a module.
 EXTRAS = {
     **dict.fromkeys(("torchvision", "timm", "PIL"), "vision"),
-    **dict.fromkeys(("matplotlib", "pandas", "jinja2"), "report"),
+    **dict.fromkeys(("matplotlib", "jinja2"), "report"),
     "pyarrow": "parquet",
     "ray": "ray",
 }

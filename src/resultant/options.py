@@ -235,7 +235,7 @@ class Train:
     workers: int = WORKERS
     """Processes that read image files."""
     stack: int = STACK
-    """Runs that are trained as one network."""
+    """Runs that are trained as one network; on a CPU 1 is faster."""
     checkpoint_every: int = 10
     """Epochs between checkpoints; another is written when an epoch ends more than a minute after
     the last one."""

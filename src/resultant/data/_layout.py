@@ -78,8 +78,8 @@ def number_of_classes(where: str, found: Mapping[str, Tensor], declared: int | N
         if bad.any():
             i = int(bad.nonzero()[0])
             rule = f"expected {name} of {where} in [0, {number})"
-            hint = "; labels count the classes, larger numbers can be given as strings"
-            hint *= declared is None and int(labels[i]) >= number
+            hint = "; labels count the classes, other numbers can be given as strings"
+            hint *= declared is None
             raise ValueError(f"{rule}, got {int(labels[i])} at row {i}{hint}")
         largest = max(largest, int(labels.max()))
     return number if declared else largest + 1
