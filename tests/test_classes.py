@@ -172,22 +172,6 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["bank.safetensors"]
 
 
-def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "bank"
-    ClassStatistics(2, 3).save(path)
-    before = path.read_bytes()
-
-    def fail(tensors: Any, name: Path, metadata: Any) -> None:
-        name.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(classes, "save_file", fail)
-    with pytest.raises(OSError, match="disk full"):
-        ClassStatistics(2, 3).save(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_bad_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "bank.safetensors"
     z, y = sample()

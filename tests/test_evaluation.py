@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from scipy.special import ive
 from torch import Tensor
 
+from resultant._checks import DivergedError
 from resultant.data.cifar import Cifar
 from resultant.data.longtail import long_tail_indices
 from resultant.data.store import FeatureStore
@@ -82,6 +83,16 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert record["versions"]["torch"] == torch.__version__
         assert record["versions"].keys() == {"resultant", "torch", "python"}
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
+
+
+@pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
+def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float) -> None:
+    """Weights may be finite after the last step, and their features not."""
+    made = cifar_features(trained, DATA)
+    made.spaces[space][1][-1] = value
+    message = r"expected features of finite length .*, got others of angular-beta0-seed0 after"
+    with pytest.raises(DivergedError, match=message):
+        evaluate_cifar(trained, DATA, PROBES, made)
 
 
 def test_another_subset(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ ENVIRONMENT = {"PYTHONPATH": str(SOURCE.parent)}
 # A module imports only what stands before it.
 LAYERS = [
     *("_version", "_exact", "_debye", "_differences", "_elementwise", "_checks", "_replacing"),
+    "checkpoint",
     *("bessel", "_angle", "vmf"),
     *("_polynomial", "_kernel_device", "_score_kernel", "_evaluate", "score"),
     *("expansion", "propagation"),
@@ -42,7 +43,6 @@ LAYERS = [
         "presets",
         "options",
         "stack",
-        "checkpoint",
         "records",
         "metrics",
         "job_files",

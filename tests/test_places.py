@@ -11,7 +11,10 @@ import pytest
 import torch
 
 from resultant import checkpoint
-from resultant.places import destination, find_device, folder
+from resultant.data.store import write_store
+from resultant.extract import find_network
+from resultant.places import destination, find_device, folder, refuse_network
+from small_features import small_features
 
 
 def test_devices() -> None:
@@ -36,6 +39,35 @@ def test_destination(tmp_path: Path) -> None:
             destination(tmp_path / name, source)
     destination(tmp_path / "new" / "folder" / "x", source)
     assert (tmp_path / "new" / "folder").is_dir()
+
+
+def test_networks_are_not_features(tmp_path: Path) -> None:
+    """Whatever number of them there is: how to come by features is said, and few are named."""
+
+    def told(path: Path) -> str:
+        with pytest.raises(ValueError, match=r"^expected features, got ") as caught:
+            refuse_network(path)
+        return str(caught.value)
+
+    refuse_network(tmp_path)
+    first = tmp_path / "run" / "0.safetensors"
+    checkpoint.save(first, {"x": torch.zeros(1)}, {})
+    alone = f"got a network: {first}; resultant extract writes its features"
+    assert told(tmp_path).endswith(alone) and told(first).endswith(alone)
+    write_store(tmp_path / "z.safetensors", small_features())
+    assert told(tmp_path).endswith(
+        f"{alone}; to read features that are there, name their file: z.safetensors"
+    )
+    (tmp_path / "z.safetensors").unlink()
+    for i in range(1, 12):
+        shutil.copy(first, first.with_name(f"{i}.safetensors"))
+        said = told(tmp_path)
+        assert f"got {i + 1} networks in the folder {tmp_path}: run/0.safetensors, run/1." in said
+        assert said.endswith("; resultant extract writes the features of one of them")
+        assert said.count(".safetensors") == min(i + 1, 5)
+        assert (f" and {i - 4} more; " in said) == (i > 4)
+    with pytest.raises(ValueError, match=r"expected one network .* and 7 more: name one of them$"):
+        find_network(tmp_path)
 
 
 def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

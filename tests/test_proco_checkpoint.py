@@ -212,8 +212,17 @@ def changed_bank(saved: dict[str, Any], part: str, value: Any) -> dict[str, Any]
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "a list": (lambda s: [s], "a dict with state_dict"),
-    "no state_dict": (lambda s: without(s, "state_dict"), "a dict with state_dict"),
+    "a list": (lambda s: [s], "a dict with state_dict, itself a dict, got list"),
+    "no state_dict": (
+        lambda s: without(s, "state_dict"),
+        "a dict with state_dict, itself a dict, got one with 'epoch', ",
+    ),
+    "state_dict a list": (lambda s: s | {"state_dict": [s]}, "got state_dict of type list"),
+    "weights alone": (
+        lambda s: {3: 0} | s["state_dict"],
+        r"got one with int, 'module\.encoder[^,]*'(, 'module\.[^,]*'){3}, \.\.\.",
+    ),
+    "nothing": (lambda _: {}, "got an empty one"),
     "a missing weight": (
         lambda s: changed_state(s, "module.encoder.layer2.3.bn1.bias", None),
         r"'encoder.layer2.3.bn1.bias' of resnet32 to be \(32,\), got none",

@@ -170,21 +170,6 @@ def test_write_refuses(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: Any) -> None:
-    path = tmp_path / "a.safetensors"
-    write_store(path, arrays())
-    before = path.read_bytes()
-
-    def fails(tensors: Any, name: Path, metadata: Any) -> None:
-        name.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(store, "save_file", fails)
-    with pytest.raises(OSError, match="disk full"):
-        write_store(path, arrays())
-    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
-
-
 def test_held_out(tmp_path: Path) -> None:
     counts = [2, 3, 10, 40]
     y = torch.arange(4).repeat_interleave(torch.tensor(counts))[torch.randperm(55)]

@@ -20,6 +20,7 @@ import torch
 
 from plain_resnet import PlainResNet32
 from resultant import checkpoint
+from resultant._checks import DivergedError
 from resultant.augment import normalize
 from resultant.models import StackedResNet32
 from resultant.presets import Run
@@ -290,10 +291,12 @@ def test_divergence_inside_a_graph_is_an_error(
     assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
 
 
-def test_divergence_is_an_error(tmp_path: Path) -> None:
-    message = r"expected finite features \(a lower learning_rate may help\), got others of "
-    with pytest.raises(ValueError, match=message + r"\S+-seed\d in epoch 1$"):
-        train_cifar(Job(config(epochs=4, learning_rate=1e30), TWO, tmp_path), DATA)
+@pytest.mark.parametrize("rate", [1e12, 1e30])
+def test_divergence_is_an_error(rate: float, tmp_path: Path) -> None:
+    """Of features that are not finite, and of finite ones whose length is not."""
+    message = r"expected features of finite length above zero \(a lower learning_rate may help\), "
+    with pytest.raises(DivergedError, match=message + r"got others of \S+-seed\d in epoch 1$"):
+        train_cifar(Job(config(epochs=4, learning_rate=rate), TWO, tmp_path), DATA)
 
 
 def test_checkpoint_of_other_images_is_refused(whole: Path) -> None:

@@ -21,8 +21,16 @@ def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[s
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     held = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
+    write_tensors(path, held, {KEY: json.dumps(about)})
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file; it is complete or is not there, and a full disk is an OSError."""
     with replacing(path) as temporary:
-        save_file(held, temporary, {KEY: json.dumps(about)})
+        try:
+            save_file(tensors, temporary, metadata)
+        except SafetensorError as error:
+            raise OSError(f"expected to write all of {path}, got: {error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from resultant import _checks as checks
 from resultant._features import normalized, pieces, require_features, require_labels
-from resultant._replacing import replacing
+from resultant.checkpoint import write_tensors
 from resultant.vmf import concentration, mean_resultant, unit_vector
 
 # The cap of the authors' code, which stands for the infinite concentration of equal samples.
@@ -202,8 +201,7 @@ class ClassStatistics:
         """Write a safetensors file; a file of that name is replaced only by a whole one."""
         names = ("count", "weight", "total")
         tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=True)}
-        with replacing(Path(path)) as temporary:
-            save_file(tensors, temporary, metadata={"format": FORMAT})
+        write_tensors(Path(path), tensors, {"format": FORMAT})
 
     @staticmethod
     def load(

@@ -22,6 +22,7 @@ from resultant.gain import REALIZATIONS, class_scores
 from resultant.models import StackedResNet32
 from resultant.presets import Run
 from resultant.probe import ProbeConfig, linear_probes
+from resultant.stack import require_finite
 from resultant.train import Trained, outputs
 
 # tab:frozen-hyperparameters.
@@ -91,9 +92,13 @@ def evaluate_cifar(
     """One record a run: configuration, versions, time, probes and frozen decisions.
 
     All runs are probed at once. Accuracies are fractions. Probes of the balanced set are left out
-    where not all of its images are there. ``features`` are made if they are not at hand.
+    where not all of its images are there. ``features`` are made if they are not at hand. A run
+    that has diverged is an error.
     """
     made = features or cifar_features(trained, data)
+    for each in made.spaces.values():
+        for run, x in zip(made.runs, each, strict=True):
+            require_finite(x, run, "after training")
     labels, members = made.labels, made.members
     counts = torch.bincount(labels[members], minlength=data.num_classes)
     records = base_records(trained, len(members))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from resultant import checkpoint
 from resultant._replacing import require_place
 from resultant.data._layout import require_vectors
 from resultant.data.cifar import Cifar, load_cifar
-from resultant.data.lists import DATASETS, ImageList
+from resultant.data.lists import DATASETS, NAMED, ImageList
 from resultant.data.shards import Held
 from resultant.data.store import write_store
 from resultant.job_files import UNFINISHED, one_run
@@ -75,22 +75,33 @@ def is_network(path: Location) -> bool:
 def find_network(path: Location) -> Path | None:
     """The network that a path stands for: its file, or the only one of a training's folder; None
     where there are only features, or nothing."""
+    networks, features = networks_of(path)
+    if not networks:
+        return None
+    if len(networks) > 1 or features:
+        got = named([*networks, *features], path)
+        raise ValueError(f"expected one network in the folder {path}, got {got}: name one of them")
+    return networks[0]
+
+
+def networks_of(path: Location) -> tuple[list[Path], list[Path]]:
+    """The networks that a path stands for, and of a folder the other safetensors files."""
     path = Path(path)
     if path.suffix == ".jsonl":
         raise ValueError(f"expected features or a network, got records: {path}")
     if not path.is_dir():
-        return path if is_network(path) else None
+        return ([path] if is_network(path) else []), []
     files = sorted(file for file in path.rglob("*.safetensors") if file.name[0] != ".")
     networks = [file for file in files if is_network(file)]
-    if not networks:
-        return None
     # The checkpoint of a job that is done has the same networks once more.
     done = [file for file in networks if file.name != UNFINISHED] or networks
-    features = [file for file in files if file not in networks]
-    if len(done) > 1 or features:
-        got = ", ".join(str(file.relative_to(path)) for file in (*done, *features))
-        raise ValueError(f"expected one network in the folder {path}, got {got}: name one of them")
-    return done[0]
+    return done, [file for file in files if file not in networks]
+
+
+def named(files: Sequence[Path], folder: Location) -> str:
+    """The first of some files below a folder, and how many there are besides."""
+    names = ", ".join(str(file.relative_to(folder)) for file in files[:NAMED])
+    return names if len(files) <= NAMED else f"{names} and {len(files) - NAMED} more"
 
 
 def load_network(path: Location) -> Loaded:

@@ -6,6 +6,7 @@ matplotlib is imported by those who draw: without it everything else works.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,9 +124,13 @@ def save(
     written = []
     for suffix in formats:
         path = stem.with_name(f"{stem.name}.{suffix}")
+        # Drawn in memory: on a full disk, matplotlib may fail by other errors than an OSError.
+        drawn = io.BytesIO()
         # The style has the resolution and the fonts of the file too.
-        with style(), replacing(path) as temporary:
-            figure.savefig(temporary, format=suffix, metadata=METADATA.get(suffix))
+        with style():
+            figure.savefig(drawn, format=suffix, metadata=METADATA.get(suffix))
+        with replacing(path) as temporary:
+            temporary.write_bytes(drawn.getbuffer())
         written.append(path)
     return written
 

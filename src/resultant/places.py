@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from resultant._replacing import require_place
-from resultant.extract import find_network, is_network
+from resultant.extract import is_network, named, networks_of
 from resultant.presets import VARIABLE
 
 
@@ -39,11 +39,18 @@ def find_device(name: str) -> torch.device:
 
 
 def refuse_network(path: Path | str) -> None:
-    """Raise if there is a network where features are expected."""
-    network = find_network(path)
-    if network is not None:
-        rule = f"expected features, got a network: {network}"
-        raise ValueError(f"{rule}; resultant extract writes its features")
+    """Raise if there are networks where features are expected."""
+    networks, features = networks_of(path)
+    if not networks:
+        return
+    if len(networks) == 1:
+        got, mend = f"a network: {networks[0]}", "resultant extract writes its features"
+    else:
+        got = f"{len(networks)} networks in the folder {path}: {named(networks, path)}"
+        mend = "resultant extract writes the features of one of them"
+    if features:
+        mend += f"; to read features that are there, name their file: {named(features, path)}"
+    raise ValueError(f"expected features, got {got}; {mend}")
 
 
 def destination(out: Path, source: Path) -> None:

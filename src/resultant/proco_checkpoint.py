@@ -33,6 +33,7 @@ from torch import Tensor
 from resultant import checkpoint
 from resultant._torch_archive import Archive, Machine, RefusedError, StandIn, TensorRecord, kind_of
 from resultant.bank import START_WEIGHT
+from resultant.data.lists import NAMED
 from resultant.data.longtail import long_tail_counts
 from resultant.models import HIDDEN
 from resultant.presets import CIFAR, TrainConfig, preset
@@ -206,10 +207,21 @@ def imbalance_of(count: Tensor) -> float | None:
     return None
 
 
+def _told(root: object) -> str:
+    """What arrived in place of a dict with state_dict, itself a dict."""
+    if not isinstance(root, dict):
+        return kind_of(root)
+    if "state_dict" in root:
+        return f"state_dict of type {kind_of(root['state_dict'])}"
+    names = [f"{name!r:.80}" if isinstance(name, str) else kind_of(name) for name in root]
+    more = ", ..." if len(names) > NAMED else ""
+    return f"one with {', '.join(names[:NAMED])}{more}" if names else "an empty one"
+
+
 def _read(archive: Archive) -> ProCoCheckpoint:
     root = Machine().run(archive.pickle())
     if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
-        raise RefusedError("expected a dict with state_dict, itself a dict")
+        raise RefusedError(f"expected a dict with state_dict, itself a dict, got {_told(root)}")
     stored = {str(name).removeprefix("module."): value for name, value in state.items()}
     for name, value in stored.items():
         if not isinstance(value, TensorRecord):

@@ -109,9 +109,7 @@ class Stack:
         """Raise if runs have diverged, where looking costs nothing; see also `train`."""
         if _checks.wanted(None, z):
             for run, features in zip(self.runs, z, strict=True):
-                if not features.isfinite().all():
-                    got = f"others of {run.name} in epoch {self.epoch}"
-                    raise _checks.DivergedError(f"expected finite features ({LOWER}), got {got}")
+                require_finite(features, run, f"in epoch {self.epoch}")
 
     def autocast(self) -> AbstractContextManager:
         """The precision of the network; the stacked one is fed in that which it works in."""
@@ -182,6 +180,15 @@ class Stack:
                 got = tuple(tensors[name].shape)
                 raise ValueError(f"expected {name} of shape {tuple(a.shape)}, got {got}")
             a.copy_(tensors[name])
+
+
+def require_finite(features: Tensor, run: Run, when: str) -> None:
+    """Raise if a run has diverged: if features [N, d] have no direction, as also those that a
+    length beyond all numbers divided to zero."""
+    length = torch.linalg.vector_norm(features.detach(), dim=-1)
+    if not ((length > 0) & length.isfinite()).all():
+        rule = f"expected features of finite length above zero ({LOWER})"
+        raise _checks.DivergedError(f"{rule}, got others of {run.name} {when}")
 
 
 def build(

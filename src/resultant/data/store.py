@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from resultant._replacing import replacing
+from resultant.checkpoint import write_tensors
 from resultant.data._layout import (
     INTEGERS,
     MAX_CLASSES,
@@ -383,8 +382,7 @@ def write_store(
         array = store[name].contiguous()
         taken = {a.untyped_storage().data_ptr() for a in whole.values()}
         whole[name] = array.clone() if array.untyped_storage().data_ptr() in taken else array
-    with replacing(path) as temporary:
-        save_file(whole, temporary, metadata=header)
+    write_tensors(path, whole, header)
 
 
 def printable(path: Location) -> str:
