@@ -11,6 +11,11 @@ from reference import arb
 
 EPS = torch.finfo(torch.float64).eps
 
+# Dimensions on both sides of the smallest order of the expansion, and concentrations as far as any
+# use goes, among them those beside the change of formula at a small order.
+WIDE_DIMENSIONS = (2, 3, 5, 17, 128, 4096)
+WIDE = (1e-3, 0.1, 1.0, 10.0, 30.0, 44.9, 45.1, 1e2, 1e3, 1e4, 1e6, 1e8, 1e10, 1e12, 1e16, 1e18)
+
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:

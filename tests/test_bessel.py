@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -181,6 +183,30 @@ def test_extremes() -> None:
         assert bessel_ratio_inverse(2.5, zero + 1) == math.inf
 
 
+def debye(nu: Any, x: Any) -> Any:
+    """log I_nu(x) but for terms of order nu^-2 (DLMF 10.41.3)."""
+    s = mpmath.sqrt(nu * nu + x * x)
+    u = nu / s
+    first = (3 * u - 5 * u**3) / (24 * nu)
+    return s + nu * mpmath.log(x / (nu + s)) - mpmath.log(2 * mpmath.pi * s) / 2 + first
+
+
+@pytest.mark.parametrize("nu", [1e3, 1e7, 1e9, 1e11])
+def test_large_orders_in_float32(nu: float) -> None:
+    """Up to the largest order, from the smallest x to those whose square overflows."""
+    x = torch.cat([torch.logspace(-37, 38, 151), torch.tensor([1.2e-38, 0.5 * nu, 0.7 * nu])])
+    with mpmath.workdps(100):
+        n = mpmath.mpf(nu)
+        exact = [[debye(n + i, mpmath.mpf(v)) for i in (0, 1)] for v in x.tolist()]
+        logs = torch.tensor([float(a) for a, _ in exact], dtype=torch.float64)
+        ratios = torch.tensor([float(mpmath.exp(b - a)) for a, b in exact], dtype=torch.float64)
+    for order in as_orders(nu, torch.float32):
+        error = (log_bessel_i(order, x) - logs).abs() / logs.abs().clamp_min(1)
+        assert error.max() <= 5e-6
+        error = (bessel_ratio(order, x) - ratios).abs()
+        assert (error <= 2e-6 * ratios + torch.finfo(torch.float32).tiny).all()
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_half_precision_is_float32_rounded(dtype: torch.dtype) -> None:
     x = torch.tensor([0.0, 0.5, 3.0, 100.0], dtype=dtype)
@@ -236,6 +262,12 @@ X = torch.tensor([1.0, 2.0])
     [
         (lambda: bessel_ratio(-1.0, X), r"expected nu >= 0 and finite, got -1"),
         (lambda: bessel_ratio(math.nan, X), r"expected nu >= 0 and finite, got nan"),
+        (lambda: bessel_ratio(1e12, X), r"expected nu <= 1e\+11 in torch.float32, got 1e\+12"),
+        (lambda: bessel_ratio(1e31, 1.0), r"expected nu <= 1e\+30 in torch.float64, got 1e\+31"),
+        (
+            lambda: log_bessel_i(X * 1e11, X),
+            r"expected nu <= 1e\+11 in torch.float32, got 2e\+11 at index 1",
+        ),
         (lambda: bessel_ratio("3", X), r"expected nu to be a number or a tensor, got str"),
         (lambda: bessel_ratio(torch.tensor([1]), X), r"expected nu of a floating dtype"),
         (lambda: bessel_ratio(-X, X), r"expected nu >= 0 and finite, got -1 at index 0"),

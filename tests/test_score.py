@@ -230,6 +230,25 @@ def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
         assert ((q - right).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
 
 
+@pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
+def test_derivatives_up_to_the_limits(p: int) -> None:
+    """In float32 as in float64: the first everywhere, the second in rho up to kappa = 1e12."""
+
+    def derivatives(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+        rho = torch.tensor([-0.9, -0.3, 0.4, 0.95])[:, None, None]
+        kappa, tau = torch.logspace(-3, 18, 22)[:, None], torch.logspace(-8, 1, 10)
+        tau = tau.clamp_min(LIMITS[torch.float32][1])
+        args = [a.to(dtype).requires_grad_() for a in torch.broadcast_tensors(rho, kappa, tau)]
+        first = torch.autograd.grad(vmf_score(*args, p).sum(), args, create_graph=True)
+        (second,) = torch.autograd.grad(first[0].sum(), args[0])
+        return *(a.detach() for a in first), second[:, :16]
+
+    pairs = zip(derivatives(torch.float32), derivatives(torch.float64), strict=True)
+    # That in kappa passes zero, where two terms of the size of p/kappa cancel.
+    for (single, double), bar in zip(pairs, (2e-5, 2e-3, 2e-5, 2e-5), strict=True):
+        assert ((single / double - 1).abs() <= bar).all()
+
+
 RHO = torch.tensor([0.1, 0.2, 0.3])
 NAN = torch.tensor([0.1, math.nan, 0.3])
 
@@ -249,7 +268,8 @@ NAN = torch.tensor([0.1, math.nan, 0.3])
         ),
         (lambda: vmf_score(RHO, 1.0, 1e-20, 8), r"expected tau >= 7.45058e-09 in .*32, got 1e-"),
         (lambda: vmf_score(RHO.double(), 1e160, 0.1, 8), r"expected kappa <= 1.6\d*e\+150 in .*64"),
-        (lambda: vmf_score(RHO, 1.0, 0.1, 10**40), r"expected p <= 1e\+30, got 1.000e\+40"),
+        (lambda: vmf_score(RHO, 1.0, 0.1, 10**18), r"expected p <= 1e\+11 in .*32, got 1.000e\+18"),
+        (lambda: vmf_score(0.1, 1.0, 0.1, 10**40), r"expected p <= 1e\+30 in .*64, got 1.000e\+40"),
         (lambda: vmf_score(RHO, 1.0, 0.0, 8), r"expected tau > 0 and finite, got 0"),
         (lambda: vmf_score(RHO, 1.0, -0.1, 8), r"expected tau > 0 and finite, got -0.1"),
         (lambda: vmf_score(RHO * 10, 1.0, 0.1, 8), r"expected rho in \[-1, 1\], got 2 at index 1"),

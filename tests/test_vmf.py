@@ -17,8 +17,17 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from directions import DIMENSIONS, P_VALUE, assert_mean, axis, direction, double, exact
-from exact_vmf import EPS, exact_integral, exact_log_area, exact_phi
+from exact_vmf import (
+    EPS,
+    WIDE,
+    WIDE_DIMENSIONS,
+    exact_integral,
+    exact_log_area,
+    exact_phi,
+    exact_ratio,
+)
 from exact_vmf import seeded as seeded
+from reference import arb
 from resultant.bessel import bessel_ratio, ratio
 from resultant.vmf import (
     ESTIMATORS,
@@ -33,6 +42,10 @@ from resultant.vmf import (
 CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
 
 
+def exact_peak(p: int, kappa: float) -> ball:
+    return ball(kappa) - exact_phi(p, kappa) - exact_log_area(p)
+
+
 class TestNormalizer:
     @pytest.mark.parametrize("p", DIMENSIONS)
     def test_log_normalizer_against_arb(self, p: int) -> None:
@@ -40,6 +53,15 @@ class TestNormalizer:
         for kappa, got in zip(CONCENTRATIONS, value.tolist(), strict=True):
             area, integral = exact(lambda: exact_log_area(p)), exact_integral(p, kappa)
             assert abs(got - (area + integral)) <= 8 * EPS * (abs(area) + integral)
+
+    @pytest.mark.parametrize("p", [2, 3, 17, 128])
+    def test_log_normalizer_far_out(self, p: int) -> None:
+        area = exact(lambda: exact_log_area(p))
+        for dtype in (torch.float64, torch.float32):
+            kappa = torch.tensor([1e9, 1e12, 1e15, 1e18], dtype=dtype)
+            for k, got in zip(kappa.tolist(), log_normalizer(p, kappa).tolist(), strict=True):
+                expected = area + exact_integral(p, k)
+                assert abs(got - expected) <= 2 * torch.finfo(dtype).eps * expected
 
     def test_log_normalizer_at_zero_is_the_log_area(self) -> None:
         assert log_normalizer(2, 0.0).item() == pytest.approx(
@@ -129,10 +151,29 @@ class TestLogProb:
         loc = direction(p).float()
         d = VonMisesFisher(loc, kappa)
         x = d.sample((5,))
-        peak = exact(lambda: ball(kappa) - exact_phi(p, kappa) - exact_log_area(p))
+        peak = exact(lambda: exact_peak(p, kappa))
         unit, mu = (a.double() / a.double().square().sum(-1, keepdim=True).sqrt() for a in (x, loc))
         expected = peak - kappa / 2 * (unit - mu).square().sum(-1)
         torch.testing.assert_close(d.log_prob(x).double(), expected, rtol=4e-7, atol=2e-5)
+
+    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    def test_the_peak_against_arb_at_every_concentration(self, p: int) -> None:
+        """log Z and kappa agree in up to eighteen digits; the peak is right by itself, and so are
+        its derivatives 1 - A and -A'."""
+        loc, kappa = axis(p), double(*WIDE).requires_grad_()
+        peak = VonMisesFisher(loc, kappa).log_prob(loc)
+        (slope,) = torch.autograd.grad(peak.sum(), kappa, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), kappa)
+        single = VonMisesFisher(loc.float(), kappa.detach().float()).log_prob(loc.float())
+        peak, slope = peak.detach(), slope.detach()
+        for i, k in enumerate(WIDE):
+            expected = exact(lambda: exact_peak(p, k))  # noqa: B023
+            assert abs(float(peak[i]) - expected) <= 1e-14 * max(1, abs(expected)), k
+            rounded = exact(lambda: exact_peak(p, float(np.float32(k))))  # noqa: B023
+            assert abs(float(single[i]) - rounded) <= 1e-7 * max(1, abs(rounded)), k
+            lack = exact(lambda: 1 - exact_ratio(p, k))  # noqa: B023
+            assert float(slope[i]) == pytest.approx(lack, rel=1e-14, abs=0)
+            assert float(bend[i]) == pytest.approx(-arb.bessel(p / 2 - 1, k)[2], rel=2e-14, abs=0)
 
     def test_gradients(self) -> None:
         x = direction(4, 6)
@@ -143,6 +184,7 @@ class TestLogProb:
             return VonMisesFisher(loc, kappa, validate_args=False).log_prob(x)
 
         assert torch.autograd.gradcheck(log_prob, (loc, kappa))
+        assert torch.autograd.gradgradcheck(log_prob, (loc, kappa))
         # The gradient on the sphere is that of kappa mu'x.
         d = VonMisesFisher(loc, 3.0)
         (gradient,) = torch.autograd.grad(d.log_prob(x).sum(), loc)

@@ -18,10 +18,29 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from directions import DIMENSIONS, assert_mean, axis, direction, double, exact, log_density
-from exact_vmf import EPS, exact_integral, exact_log_area, exact_phi, exact_ratio
+from exact_vmf import (
+    EPS,
+    WIDE,
+    WIDE_DIMENSIONS,
+    exact_integral,
+    exact_log_area,
+    exact_phi,
+    exact_ratio,
+)
 from exact_vmf import seeded as seeded
+from reference import arb
 from resultant.bessel import ratio
 from resultant.vmf import HypersphericalUniform, VonMisesFisher, log_normalizer, mean_resultant
+
+
+def exact_divergence(p: int, a: float, b: float) -> float:
+    """From concentration a to b in the same direction."""
+
+    def compute() -> ball:
+        step = ball(b) - ball(a)
+        return exact_phi(p, b) - exact_phi(p, a) - step * exact_ratio(p, a)
+
+    return exact(compute)
 
 
 class TestMoments:
@@ -62,11 +81,24 @@ class TestMoments:
         expected = exact(
             lambda: exact_log_area(p) + exact_phi(p, kappa) - kappa * exact_ratio(p, kappa)
         )
-        scale = abs(expected) + kappa + p
+        scale = max(16, abs(expected))
         loc = axis(p) if p < 5000 else direction(p)
         assert abs(VonMisesFisher(loc, kappa).entropy().item() - expected) < 4 * EPS * scale
         single = VonMisesFisher(loc.float(), torch.tensor(kappa)).entropy()
         assert single.item() == pytest.approx(expected, rel=1e-6, abs=1e-5)
+
+    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    def test_entropy_against_arb_at_every_concentration(self, p: int) -> None:
+        loc, kappa = axis(p), double(*WIDE).requires_grad_()
+        entropy = VonMisesFisher(loc, kappa).entropy()
+        (slope,) = torch.autograd.grad(entropy.sum(), kappa)
+        for got, rise, k in zip(entropy.tolist(), slope.tolist(), WIDE, strict=True):
+            expected = exact(
+                lambda: exact_log_area(p) + exact_phi(p, k) - k * exact_ratio(p, k)  # noqa: B023
+            )
+            assert abs(got - expected) <= 2e-14 * max(1, abs(expected)), k
+            expected = -k * arb.bessel(p / 2 - 1, k)[2]
+            assert rise == pytest.approx(expected, rel=2e-14, abs=0)
 
     def test_entropy_against_samples(self) -> None:
         d = VonMisesFisher(direction(5), 12.0)
@@ -90,15 +122,24 @@ class TestDivergence:
         ("a", "b"), [(0.5, 40.0), (40.0, 0.5), (40.0, 40.001), (1e5, 1e5 + 1), (0.0, 3.0)]
     )
     def test_against_arb(self, p: int, a: float, b: float) -> None:
-        def compute() -> ball:
-            step = ball(b) - ball(a)
-            return exact_phi(p, b) - exact_phi(p, a) - step * exact_ratio(p, a)
-
         loc = axis(p)
         got = kl_divergence(VonMisesFisher(loc, a), VonMisesFisher(loc, b)).item()
-        # Close arguments cancel by the factor r/A' = 2 kappa/(p - 1), others by A |b - a|/KL.
-        cancelled = max(1.0, a / p, abs(b - a) / got if abs(b - a) > a else 0.0)
-        assert got == pytest.approx(exact(compute), rel=64 * EPS * cancelled, abs=0)
+        assert got == pytest.approx(exact_divergence(p, a, b), rel=128 * EPS, abs=0)
+
+    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    @pytest.mark.parametrize("factor", [1e-9, 0.5, 1.0001, 1.5, 3.0, 1e6])
+    def test_against_arb_at_every_concentration(self, p: int, factor: float) -> None:
+        """Right relative to its own size, hence never negative, as is its derivative in b."""
+        a, b = double(*WIDE), (factor * double(*WIDE)).requires_grad_()
+        got = kl_divergence(VonMisesFisher(axis(p), a), VonMisesFisher(axis(p), b))
+        (slope,) = torch.autograd.grad(got.sum(), b)
+        points = zip(a.tolist(), b.tolist(), got.tolist(), slope.tolist(), strict=True)
+        for x, y, value, rise in points:
+            # At a small order up to kappa = 45, r/A' = 2 kappa/(p - 1) ulps are lost.
+            bar = 4 * EPS * max(2, 90 / (p - 1))
+            assert value == pytest.approx(exact_divergence(p, x, y), rel=bar, abs=0), x
+            change = exact(lambda: exact_ratio(p, y) - exact_ratio(p, x))  # noqa: B023
+            assert rise == pytest.approx(change, rel=bar, abs=0), x
 
     def test_in_three_dimensions(self) -> None:
         a, b, mu, other = 4.0, 9.0, direction(3), direction(3)

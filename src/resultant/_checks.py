@@ -30,20 +30,23 @@ COMPUTE_DTYPE = {
 BELOW_ZERO = -1e-4
 
 
-# Of an order: powers of it are finite.
-LARGEST_ORDER = 1e30
+def largest_order(dtype: torch.dtype) -> float:
+    """The largest order in ``dtype``: where the squares of larger arguments would overflow, its
+    ratio is one to the precision."""
+    # Written out: of a float in a table torch.compile may make a symbol.
+    return 1e30 if dtype == torch.float64 else 1e11
 
 
-def dimension(p: int) -> int:
-    """``p`` as an int, at least 2 and no larger than orders may be."""
+def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
+    """``p`` as an int, at least 2 and no larger than orders may be in ``dtype``."""
     try:
         value = operator.index(p)
     except TypeError:
         raise ValueError(f"expected p to be an integer >= 2, got {p!r}") from None
     if value < 2:
         raise ValueError(f"expected p >= 2, got {value}")
-    if value > LARGEST_ORDER:
-        raise ValueError(f"expected p <= {LARGEST_ORDER:g}, got {value:.3e}")
+    if value > (most := largest_order(dtype)):
+        raise ValueError(f"expected p <= {most:g} in {dtype}, got {value:.3e}")
     return value
 
 
@@ -60,8 +63,9 @@ def integer(name: str, value: int, least: int, also: str = "") -> int:
     return number
 
 
-def order(nu: Number) -> Number:
-    """An order ``nu`` >= 0: a float, or a tensor of floats without gradient."""
+def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
+    """An order ``nu`` >= 0, no larger than ``dtype`` allows: a float, or a tensor of floats without
+    gradient, whose values are not looked at."""
     if isinstance(nu, Tensor):
         _floating("nu", nu)
         if nu.requires_grad:
@@ -71,8 +75,8 @@ def order(nu: Number) -> Number:
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
     if not 0 <= float(nu) < math.inf:
         raise ValueError(f"expected nu >= 0 and finite, got {nu}")
-    if nu > LARGEST_ORDER:
-        raise ValueError(f"expected nu <= {LARGEST_ORDER:g}, got {nu:g}")
+    if nu > (most := largest_order(dtype)):
+        raise ValueError(f"expected nu <= {most:g} in {dtype}, got {nu:g}")
     return float(nu)
 
 
@@ -226,8 +230,8 @@ def score_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
 ) -> tuple[list[Tensor], Options, torch.dtype]:
     """rho, kappa and tau as `tensors`, the rest as `Options`, and the dtype of the result."""
-    p = dimension(p)
     (rho, kappa, tau), dtype = tensors(rho=rho, kappa=kappa, tau=tau)
+    p = dimension(p, rho.dtype)
     # A product of two unit vectors carries the rounding of its sum and that of its storage.
     tolerance = (8 + math.sqrt(p)) * torch.finfo(rho.dtype).eps
     if dtype != rho.dtype:

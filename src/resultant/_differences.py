@@ -11,6 +11,7 @@ These are plain tensor functions without autograd; `bessel` and `score` put deri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -31,6 +32,9 @@ from resultant._debye import (
 
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
+
+# From this multiple of the smallest order on, s is large enough for the expansion at nu itself.
+FAR = 1.5
 
 
 class _Point(NamedTuple):
@@ -64,6 +68,11 @@ def _dr(e: LogDebye, p0: _Point, p1: _Point, h: Tensor, half_plus: Tensor) -> Te
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     return p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
+
+
+def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: _Point, p1: _Point) -> Tensor:
+    """``(dx - ds)/(dx + ds)``, for the steps from x0 to x1 and from s0 to s1."""
+    return (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))
 
 
 def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
@@ -108,7 +117,7 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
     if not e.shift:
         return _ratio_slopes(e, x)
     smallest = smallest_order(x.dtype)
-    is_far = x * x + nu * nu >= (1.5 * smallest) ** 2
+    is_far = x * x + nu * nu >= (FAR * smallest) ** 2
     if isinstance(nu, Tensor):  # some of these orders may not be small
         is_far = is_far & (nu < smallest)
         nu = nu.clamp_max(smallest)
@@ -157,19 +166,22 @@ class Lower:
         self, y1: Tensor, h: Tensor, *, with_ratio: bool = True
     ) -> tuple[Tensor, Tensor]:
         """``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if asked for."""
-        e, p0 = self.e, self.p0
-        p1 = _point(e, y1)
-        ds = h / (p0.s + p1.s)
-        # The other terms first, so that the largest is rounded into the result once.
-        small = torch.log1p(ds * p0.w) * 0.5
-        small = torch.addcmul(small, ds * p1.u * p0.w, horner(self.quotient, p1.u))
-        phi = ds - _add(small, torch.log1p(ds * p0.g), e.order)
-        if not (with_ratio or e.shift):
+        p1 = _point(self.e, y1)
+        ds = h / (self.p0.s + p1.s)
+        phi = ds - self.logs(ds, p1)
+        if not (with_ratio or self.e.shift):
             return phi, p1.g
         r1 = _r(horner(self.half_plus, p1.u), p1)
-        return self._down(phi, p1, r1, h) if e.shift else (phi, r1)
+        return self.down(phi, p1, r1, h) if self.e.shift else (phi, r1)
 
-    def _down(self, phi: Tensor, p1: _Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def logs(self, ds: Tensor, p1: _Point) -> Tensor:
+        """What phi lacks of the step ``ds`` at the order of the expansion."""
+        # The other terms first, so that the largest is rounded into the result once.
+        small = torch.log1p(ds * self.p0.w) * 0.5
+        small = torch.addcmul(small, ds * p1.u * self.p0.w, horner(self.quotient, p1.u))
+        return _add(small, torch.log1p(ds * self.p0.g), self.e.order)
+
+    def down(self, phi: Tensor, p1: _Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """From the order of the expansion to nu."""
         e, p0 = self.e, self.p0
         half_plus = horner(self.half_plus, p0.u)
@@ -215,11 +227,31 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     dx = h / (x0 + x1).clamp_min(tiny)
     de = -p0.u * h / (p0.s + p1.s) * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     dR = a * p0.g * p1.g * (dx + a * h / (x1 * p0.s + x0 * p1.s).clamp_min(tiny))
-    dR = dR - dx * (a * a - x0 * x1) * (p0.w * p1.w) ** 2 * half_plus - x1 * p1.w * p1.w * de
+    square = p0.w * p1.w
+    dR = dR - dx * square * ((a * a - x0 * x1) * square) * half_plus - x1 * p1.w * p1.w * de
     for step in e.steps():
         r0, r1 = 1 / (step + p0.y * r0), 1 / (step + p1.y * r1)
         dR = r0 * r1 * (step * dx - x0 * x1 * dR)
     return dR
+
+
+def _miss(p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
+    """``u1 - u0``, and what it exceeds the tangent of u by (see `_second_difference`)."""
+    step = (ds * p0.w) ** 2 * (p0.s * p1.w) - 0.5 * square * p0.w * p0.w
+    return -p0.u * ds * p1.w, p0.u * step
+
+
+def _second_difference(e: LogDebye, p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> Tensor:
+    """``phi(y1) - phi(y0)`` at the order of the expansion, less its tangent at y0.
+
+    The tangent in y is ``h r0/2``, for ``square = -ds^2``; that in x is less by ``r0 dx^2/2``,
+    which makes ``square = dx^2 - ds^2``.
+    """
+    du, miss = _miss(p0, p1, ds, square)
+    total = 0.5 * square * p0.g - e.order * log1p_minus(ds * p0.g, (p1.s + e.order) * p0.g)
+    total = total - 0.5 * log1p_minus(ds * p0.w, p1.s * p0.w) - 0.25 * square * p0.w * p0.w
+    bend, tangent = second_divided_difference(e.coefficients, p0.u, p1.u)
+    return total + du * du * bend + tangent * miss
 
 
 def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
@@ -227,17 +259,11 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     a = e.order
     p0, p1 = _point(e, y0), _point(e, y1)
     ds = h / (p0.s + p1.s)
-    du = -p0.u * ds * p1.w
-    # In s, the tangent h r/2 is taken over the step h/(2 s0) = ds + ds^2/(2 s0), and in u the
-    # same step misses u1 - u0 by `miss`.
-    miss = p0.u * (ds * p0.w) ** 2 * (p0.s + 0.5 * p1.s) * p1.w
-    total = -0.5 * ds * ds * p0.g - a * log1p_minus(ds * p0.g)
-    total = total - 0.5 * log1p_minus(ds * p0.w) + 0.25 * (ds * p0.w) ** 2
-    bend, tangent = second_divided_difference(e.coefficients, p0.u, p1.u)
-    total = total + du * du * bend + tangent * miss
+    total = _second_difference(e, p0, p1, ds, -ds * ds)
     if not e.shift:
         return total
 
+    du, miss = _miss(p0, p1, ds, -ds * ds)
     e1, e2 = _half_plus(e, p0), horner(e.weighted(2), p0.u)
     r0, r1 = _r(e1, p0), _r(_half_plus(e, p1), p1)
     d0 = (2 * e1 + e2) * p0.w**4 - p0.w * p0.g * p0.g
@@ -260,13 +286,112 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     return total
 
 
-def log1p_minus(x: Tensor) -> Tensor:
-    """``log(1 + x) - x``, of second order in x."""
+class _Legs(NamedTuple):
+    """The two legs of a way along x at a small order: near, by the recurrence, and beyond a corner,
+    where the recurrence would lose digits and is not needed."""
+
+    beyond: LogDebye  # the expansion of the second leg
+    corner: Number
+    all_near: Tensor | None  # of a tensor of orders, those that are not small
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """``x`` as far as each leg has it."""
+        corner = as_tensor(self.corner, x)
+        near, beyond = torch.minimum(x, corner), torch.maximum(x, corner)
+        if self.all_near is None:
+            return near, beyond
+        return torch.where(self.all_near, x, near), torch.where(self.all_near, corner, beyond)
+
+
+def _legs(nu: Number, dtype: torch.dtype) -> _Legs:
+    smallest = smallest_order(dtype)
+    all_near = nu >= smallest if isinstance(nu, Tensor) else None
+    nu = nu.clamp_max(smallest) if isinstance(nu, Tensor) else nu
+    corner = ((FAR * smallest) ** 2 - nu * nu) ** 0.5
+    return _Legs(far(nu, dtype), corner, all_near)
+
+
+def _along(
+    step: Callable[[LogDebye, Tensor, Tensor], Tensor], nu: Number, x0: Tensor, x1: Tensor
+) -> Tensor:
+    """The sum of a difference from x0 to x1 over the legs of the way."""
+    e = expansion(nu, x1.dtype)
+    if not e.shift:
+        return step(e, x0, x1)
+    legs = _legs(nu, x1.dtype)
+    (near0, beyond0), (near1, beyond1) = legs.split(x0), legs.split(x1)
+    return step(e, near0, near1) + step(legs.beyond, beyond0, beyond1)
+
+
+def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
+    """``phi(x1) - phi(x0)``."""
+
+    def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+        h = (x1 - x0) * (x1 + x0)
+        return Lower(e, x0 * x0).phi_difference(x1 * x1, h, with_ratio=False)[0]
+
+    return _along(step, nu, x0, x1)
+
+
+def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
+    """What ``phi(x1) - phi(x0)`` lacks of ``x1 - x0``, right relative to its own size."""
+
+    def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+        dx = x1 - x0
+        h = dx * (x1 + x0)
+        lower, p1 = Lower(e, x0 * x0), _point(e, x1 * x1)
+        ds = h / (lower.p0.s + p1.s)
+        lack = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) + lower.logs(ds, p1)
+        return -lower.down(-lack, p1, _r(_half_plus(e, p1), p1), h)[0] if e.shift else lack
+
+    return _along(step, nu, x0, x1)
+
+
+def _ratio_step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+    return ratio_difference(e, x0, x1, (x1 - x0) * (x1 + x0))
+
+
+def ratio_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
+    """``R(x1) - R(x0)``."""
+    return _along(_ratio_step, nu, x0, x1)
+
+
+def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
+    """``phi(x1) - phi(x0) - (x1 - x0) R(x0)``, which is never negative."""
+    e = expansion(nu, x1.dtype)
+    if not e.shift:
+        return _bregman(e, x0, x1)
+    legs = _legs(nu, x1.dtype)
+    (near0, beyond0), (near1, beyond1) = legs.split(x0), legs.split(x1)
+    corner = as_tensor(legs.corner, x1)
+    # On the other leg the slope has changed since x0. Neither product is negative.
+    turn = (beyond1 - beyond0) * _ratio_step(e, near0, corner)
+    turn = turn + (near1 - near0) * _ratio_step(legs.beyond, beyond0, corner)
+    return _bregman(e, near0, near1) + _bregman(legs.beyond, beyond0, beyond1) + turn
+
+
+def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
+    y0, y1, dx = x0 * x0, x1 * x1, x1 - x0
+    h = dx * (x1 + x0)
+    if not e.shift:
+        p0, p1 = _point(e, y0), _point(e, y1)
+        ds = h / (p0.s + p1.s)
+        return _second_difference(e, p0, p1, ds, _lag(e, x0, x1, p0, p1) * (dx + ds) ** 2)
+    r0 = inner_ratio(e, y0)
+    # Each form is rounded in proportion to its own larger term.
+    near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
+    apart = Lower(e, y0).phi_difference(y1, h, with_ratio=False)[0] - x0 * r0 * dx
+    return torch.where(dx.abs() < x0, near, apart)
+
+
+def log1p_minus(x: Tensor, whole: Tensor | None = None) -> Tensor:
+    """``log(1 + x) - x``, of second order in x; right near x = -1 if given 1 + x as ``whole``."""
     z = x / (2 + x)
     z2 = z * z
     # log(1 + x) = 2 artanh(z); |x| < 1/2 makes z^2 < 1/9.
     series = horner([1 / (2 * n + 3) for n in range(16)], z2)
-    return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, torch.log1p(x) - x)
+    log = torch.log1p(x) if whole is None else whole.log()
+    return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, log - x)
 
 
 def _add(total: Tensor, term: Tensor, factor: Number) -> Tensor:

@@ -4,10 +4,12 @@ The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` is the mean resultant length 
 Mises-Fisher distribution in dimension :math:`p = 2\nu+2`. Everything here is one idea: the
 log-Debye expansion at an order that is large enough, and where the order asked for is not, the
 recurrence :math:`r_{j-1} = 1/(2j + x^2 r_j)` of :math:`r_\nu = R_\nu(x)/x`, which comes down from
-there without loss. No formula gives way to another along x, hence there is no seam.
+there without loss. No formula gives way to another along x, hence there is no seam; only of what
+the recurrence loses digits of far out (derivatives, integrals) it is not used there.
 
 All functions take tensors or numbers, broadcast, keep dtype and device (bfloat16 and float16 are
-computed in float32), and carry first and second derivatives in everything but the order.
+computed in float32), and carry first and second derivatives in everything but the order, which
+goes up to 1e30, in float32 to 1e11.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from resultant import _checks as checks
 from resultant._debye import Number, economise, expansion, horner
-from resultant._differences import GROUP, Lower, inner_ratio, ratio_slopes
+from resultant._differences import GROUP, inner_ratio, phi_step, ratio_slopes
 from resultant._elementwise import elementwise
 from resultant._exact import two_product
 
@@ -74,17 +76,16 @@ def bessel_ratio_integral(
 
     Right relative to its own size, however close the two bounds are.
     """
-    nu = checks.order(nu)
     (lower, upper), dtype = checks.tensors(lower=lower, upper=upper)
+    nu = checks.order(nu, lower.dtype)
     return _ratio_integral(nu, lower, upper, validate_args).to(dtype)
 
 
 def _arguments(nu: Number, **x: Number) -> tuple[Number, Tensor, torch.dtype]:
-    nu = checks.order(nu)
     if not isinstance(nu, Tensor):
         (value,), dtype = checks.tensors(**x)
-        return nu, value, dtype
-    (nu, value), dtype = checks.tensors(nu=nu, **x)
+        return checks.order(nu, value.dtype), value, dtype
+    (nu, value), dtype = checks.tensors(nu=checks.order(nu), **x)
     return nu, value, dtype
 
 
@@ -92,7 +93,9 @@ def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named
     if not checks.wanted(validate, nu, *named.values()):
         return
     if isinstance(nu, Tensor):
+        most = checks.largest_order(nu.dtype)
         checks.within("nu", nu, 0.0, rule=">= 0 and finite")
+        checks.within("nu", nu, 0.0, most, rule=f"<= {most:g} in {nu.dtype}")
     for name, x in named.items():
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
         checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
@@ -172,12 +175,15 @@ log_i_zero._dynamo_marked_constant = True  # type: ignore[attr-defined]
 def _log_sum(nu: Number, x: Tensor) -> Tensor:
     e = expansion(nu, x.dtype)
     a = e.order
-    bounded = _bounded(x, GROUP + 0.5)
     # Measure from the zero x0 of the leading part, so that nothing cancels near it.
     zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
     rest = ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=x.dtype)))
     order = a if isinstance(a, Tensor) else torch.full_like(zero, a)
     x0, lost = two_product(order, zero)
+    # Powers of x0/x are finite, as is the square of x.
+    most = torch.finfo(x.dtype).max
+    limit = (x0 * most ** (1 / (GROUP + 0.5))).clamp_max(most ** (1 / 2.2))
+    bounded = x.clamp(-limit, limit)
     d = (bounded - x0) - (lost + order * rest)
     s0, y = order * COTH, bounded * bounded
     s = (y + a * a).sqrt()
@@ -187,7 +193,10 @@ def _log_sum(nu: Number, x: Tensor) -> Tensor:
     near = d.abs() < 0.5 * x0
     log_ratio = torch.where(near, torch.log1p(torch.where(near, d / x0, 0.0)), 0.0)
     nu = nu if isinstance(nu, Tensor) else torch.full_like(zero, nu)
-    total = total + torch.where(near, nu * log_ratio, torch.xlogy(nu, bounded / x0))
+    # Below one no difference of logarithms cancels, and the quotient might underflow.
+    apart = torch.xlogy(nu, torch.where(bounded < 1, bounded, bounded / x0))
+    apart = apart - torch.where(bounded < 1, torch.xlogy(nu, x0), 0.0)
+    total = total + torch.where(near, nu * log_ratio, apart)
     w = 1 / s
     r = 1 / (s + a) - (horner(e.weighted(1), a * w) + 0.5) * w * w
     product = torch.ones_like(total)
@@ -210,9 +219,7 @@ _log_i = elementwise(_log_value, None, _log_partial, None)
 
 def _integral_value(nu: Number, lower: Tensor, upper: Tensor, validate: bool | None) -> Tensor:
     _validate(validate, nu, lower=lower, upper=upper)
-    h = (upper - lower) * (upper + lower)
-    start = Lower(expansion(nu, h.dtype), lower * lower)
-    return start.phi_difference(upper * upper, h, with_ratio=False)[0]
+    return phi_step(nu, lower, upper)
 
 
 _ratio_integral = elementwise(

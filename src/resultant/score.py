@@ -56,9 +56,12 @@ def vmf_score(
     r"""The exact score :math:`q=\log\mathbb E\exp(z^\top X/\tau)` of eq:main-exact.
 
     ``rho`` in [-1, 1] (rounding beyond is clamped), ``kappa`` >= 0, ``tau`` > 0, ``p`` >= 2; in
-    float32 ``kappa`` up to 1e18 and ``tau`` from 1e-8 to 1e30, in float64 up to 1e150 and from
-    1e-16 to 1e150. The difference of two scores has an error of up to :math:`3\epsilon/\tau`:
-    compare them at tau >= 7.6e-6 in float32, 1.4e-14 in float64, as `class_scores` does.
+    float32 ``kappa`` up to 1e18, ``tau`` from 1e-8 to 1e30 and ``p`` up to 1e11, in float64 up to
+    1e150, from 1e-16 to 1e150 and up to 1e30. The difference of two scores has an error of up to
+    :math:`3\epsilon/\tau`: compare them at tau >= 7.6e-6 in float32, 1.4e-14 in float64, as
+    `class_scores` does. First derivatives hold over the same range. Second ones do in float32 up
+    to ``kappa`` 1e12: that in rho keeps its digits, those in kappa and tau are sums of terms that
+    cancel where kappa or 1/tau is far above p, and are right relative to the largest of these.
     """
     (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     if any(a.requires_grad for a in (rho, kappa, tau)):
@@ -183,11 +186,11 @@ def _hessian(
     """Second derivatives of q: (rho rho), (rho kappa), (rho t), (kappa kappa), (kappa t)."""
     t = 1 / tau
     r, d = (_r1(rho, kappa, tau, options, n) for n in (0, 1))
-    along, towards = kappa + t * rho, t + kappa * rho
+    along, towards, across = kappa + t * rho, t + kappa * rho, kappa * t * d
     return (
-        (kappa * t) ** 2 * d,
-        t * r + kappa * t * along * d,
-        kappa * r + kappa * t * towards * d,
+        kappa * t * across,
+        t * r + along * across,
+        kappa * r + towards * across,
         r + along * along * d - ratio(options.p / 2 - 1, kappa, 1, False),
         rho * r + along * towards * d,
     )

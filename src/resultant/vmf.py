@@ -19,13 +19,7 @@ from torch.distributions import Distribution, constraints, register_kl
 from resultant import _checks as checks
 from resultant._angle import Angle
 from resultant._checks import COMPUTE_DTYPE, Number
-from resultant._debye import expansion
-from resultant._differences import (
-    Lower,
-    inner_ratio,
-    phi_second_difference,
-    ratio_difference,
-)
+from resultant._differences import bregman, ratio_slopes, ratio_step, shortfall
 from resultant._elementwise import elementwise
 from resultant.bessel import bessel_ratio_integral, bessel_ratio_inverse, inner, ratio
 
@@ -66,8 +60,8 @@ def concentration(
 def _arguments(
     p: int, validate: bool | None, high: float, **named: Number
 ) -> tuple[int, Tensor, torch.dtype]:
-    p = checks.dimension(p)
     (x,), dtype = checks.tensors(**named)
+    p = checks.dimension(p, x.dtype)
     if checks.wanted(validate, x):
         (name,) = named
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
@@ -81,32 +75,31 @@ def _log_area(p: int) -> float:
 
 # R_nu(x1) - R_nu(x0).
 _ratio_change = elementwise(
-    lambda nu, x0, x1: ratio_difference(expansion(nu, x0.dtype), x0, x1, (x1 - x0) * (x1 + x0)),
+    ratio_step,
     None,
     lambda nu, x0, x1: -ratio(nu, x0, 1, False),
     lambda nu, x0, x1: ratio(nu, x1, 1, False),
 )
 
-
-def _bregman_value(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
-    e = expansion(nu, x0.dtype)
-    y0, y1, dx = x0 * x0, x1 * x1, x1 - x0
-    h = dx * (x1 + x0)
-    r0 = inner_ratio(e, y0)
-    # The tangent at x0 is taken in y = x^2 for close arguments, where it misses that in x by
-    # r0 dx^2/2. Each form is rounded in proportion to its own larger term.
-    near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
-    far = Lower(e, y0).phi_difference(y1, h, with_ratio=False)[0] - x0 * r0 * dx
-    return torch.where(dx.abs() < x0, near, far)
-
-
 # phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis,
 # and the KL divergence from concentration x0 to x1 in the same direction.
 _bregman = elementwise(
-    _bregman_value,
+    bregman,
     None,
     lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1, False),
-    _ratio_change,
+    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile asks for a function
+)
+
+# 1 - R_nu(x), and its integral from zero to x: x - [phi(x) - phi(0)].
+_complement = elementwise(
+    lambda nu, x: ratio_slopes(nu, x).complement,
+    None,
+    lambda nu, x: -ratio(nu, x, 1, False),
+)
+_shortfall = elementwise(
+    lambda nu, x: shortfall(nu, x.new_zeros(()), x),
+    None,
+    lambda nu, x: _complement(nu, x),
 )
 
 
@@ -267,8 +260,9 @@ class VonMisesFisher(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         r""":math:`\kappa\mu^\top x - \log Z_p(\kappa)`.
 
-        Taken as :math:`[\kappa - \log Z_p(\kappa)] - \kappa|x-\mu|^2/2`, the bracket in float64:
-        neither large concentrations nor the rounding of x to unit length then cost digits.
+        Taken as :math:`[\kappa - \log Z_p(\kappa)] - \kappa|x-\mu|^2/2`, the bracket in float64 and
+        as one quantity, :math:`\int_0^\kappa(1-R_\nu)` less the log area of the sphere: neither
+        large concentrations nor the rounding of x to unit length then cost digits.
         """
         p = self.event_shape[0]
         (x, loc), dtype = checks.tensors(value=value, loc=self.loc)
@@ -276,8 +270,7 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        kappa = self.concentration.double()
-        peak = kappa - log_normalizer(p, kappa, validate_args=False)
+        peak = _shortfall(self._nu, self.concentration.double()) - _log_area(p)
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
 
