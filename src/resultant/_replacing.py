@@ -25,6 +25,11 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(mode)
         os.replace(temporary, path)
+    except OSError as error:
+        # That a disk is full is told without a name.
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -25,10 +25,10 @@ from resultant.paper.artefact import (
     printed,
     rows,
 )
-from resultant.paper.evidence import PACKAGED, Evidence, foreign, packaged, trained_as
+from resultant.paper.evidence import PACKAGED, Evidence, foreign, trained_as
 from resultant.paper.frozen_tables import STORES as COMMANDS
 from resultant.paper.networks import at_path, by_place
-from resultant.paper.pair_figures import closest_pair, draw_boundaries, draw_gains
+from resultant.paper.pair_figures import closest_pair, draw_boundaries, draw_gains, names_of
 from resultant.paper.plan import wanted
 from resultant.paper.rules import of_networks, span
 from resultant.paper.summary import SPACES
@@ -103,11 +103,10 @@ def _gain_cells(evidence: Evidence) -> list[Cell]:
 def _said_pair(a: Analysis) -> str:
     """The pair of the packaged network that is drawn."""
     assert a.gains is not None and a.boundaries is not None
-    with packaged() as store:
-        names = store.metadata["class_names"]
-    pair = a.boundaries.pairs[closest_pair(a)].tolist()
-    first, second = (f"{names[c]} with A_c / tau_0 = {float(a.gains.gain[c]):.2f}" for c in pair)
-    return f"In (a) and (b) {first} and {second}."
+    pair = a.boundaries.pairs[closest_pair(a)]
+    known = zip(names_of(pair), a.gains.gain[pair].tolist(), strict=True)
+    told = " and ".join(f"{name} with A_c / tau_0 = {gain:.2f}" for name, gain in known)
+    return f"In (a) and (b) {told}."
 
 
 # The caption of fig:main-boundaries; pairs with one root before and after are, of 60, all but the

@@ -34,7 +34,7 @@ def closest_pair(a: Analysis) -> int:
     return int(b.cosine.where(wanted, -math.inf).argmax())
 
 
-def _names(pair: torch.Tensor) -> list[str]:
+def names_of(pair: torch.Tensor) -> list[str]:
     """What the classes of a pair [2] of the packaged network are called."""
     with packaged() as store:
         known = store.metadata["class_names"]
@@ -47,7 +47,7 @@ def draw_gains(found: Mapping[str, Analysis]) -> Figure:
     assert a.gains is not None and a.boundaries is not None
     i = closest_pair(a)
     pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
-    g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), _names(pair)
+    g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), names_of(pair)
     with figures.style():
         figure, axes = figures.panels(3, width=3.2, height=3.4)
         _draw_sphere(axes[0], g, theta, names)
@@ -120,7 +120,7 @@ def draw_boundaries(found: Mapping[str, Analysis]) -> Figure:
             axes[0].plot(few, margin, "o", mfc="none", color=colour)
         axes[0].plot([], [], "o", mfc="none", color=figures.GREY, label="joint leading")
         axes[0].axhline(0, color=figures.GREY, lw=1)
-        axes[0].set(xlabel="degrees from {} to {}".format(*_names(pair)), ylabel="margin")
+        axes[0].set(xlabel="degrees from {} to {}".format(*names_of(pair)), ylabel="margin")
         reach = 0.0
         for (title, other), colour in zip(found.items(), figures.CYCLE, strict=False):
             assert other.boundaries is not None
