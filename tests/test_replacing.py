@@ -151,3 +151,15 @@ def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(OSError, match=re.escape(expected)), replacing(path):
             raise AssertionError("not reached")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
+    """A file would take the place of the device, for whoever may put one there."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path(os.devnull)):
+        rule = f"expected a file to write, got the device or pipe {path}"
+        with pytest.raises(FileExistsError, match=re.escape(rule)), replacing(path):
+            pass
+    assert pipe.is_fifo() and Path(os.devnull).is_char_device() and os.listdir(tmp_path) == ["pipe"]

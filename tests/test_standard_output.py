@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tyro")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["--help"], ["verify", "--only", "leading-gain"]])
 def test_full_disk(words: list[str], tmp_path: Path) -> None:
     """Where there is no room is told, also of what is printed at the end of the work."""

@@ -38,6 +38,9 @@ def require_place(path: Path) -> None:
     """Raise unless a file can be put at ``path``, as far as names tell."""
     if path.is_dir():
         raise IsADirectoryError(f"expected a file to write, got the folder {path}")
+    if path.exists() and not path.is_file():
+        # Root would replace /dev/null.
+        raise FileExistsError(f"expected a file to write, got the device or pipe {path}")
     if not path.parent.is_dir():
         raise NotADirectoryError(f"expected a folder to write {path.name} in, got {path.parent}")
 
