@@ -81,7 +81,7 @@ class TestMoments:
         expected = exact(
             lambda: exact_log_area(p) + exact_phi(p, kappa) - kappa * exact_ratio(p, kappa)
         )
-        scale = max(16, abs(expected))
+        scale = min(abs(expected) + kappa + p, max(16, abs(expected)))
         loc = axis(p) if p < 5000 else direction(p)
         assert abs(VonMisesFisher(loc, kappa).entropy().item() - expected) < 4 * EPS * scale
         single = VonMisesFisher(loc.float(), torch.tensor(kappa)).entropy()
@@ -124,7 +124,9 @@ class TestDivergence:
     def test_against_arb(self, p: int, a: float, b: float) -> None:
         loc = axis(p)
         got = kl_divergence(VonMisesFisher(loc, a), VonMisesFisher(loc, b)).item()
-        assert got == pytest.approx(exact_divergence(p, a, b), rel=128 * EPS, abs=0)
+        # At small orders digits are lost where the recurrence ends, which p = 2 feels most.
+        bar = 64 if a <= p else 128
+        assert got == pytest.approx(exact_divergence(p, a, b), rel=bar * EPS, abs=0)
 
     @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
     @pytest.mark.parametrize("factor", [1e-9, 0.5, 1.0001, 1.5, 3.0, 1e6])
