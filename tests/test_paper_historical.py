@@ -275,7 +275,6 @@ def test_order_of_native_gains() -> None:
 def test_claims_by_either_measure() -> None:
     """Of gradients one that meets the rule is enough, and none is against it."""
     text, said = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
-    # Half of 4.87 and of 4.57 is less, half of 5.34 is more.
     off: Any = {"last": {"gradient_error": 2.6}}
     far: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 99.0}}
     met: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 5.0}}
@@ -318,7 +317,7 @@ def test_claims_by_either_measure() -> None:
 
 
 def test_claim_of_the_gain() -> None:
-    """Means within a factor of two of 0.630, 0.349 and 0.948, of the setting that is named."""
+    """Means within a factor of 1.25 of 0.630, 0.349 and 0.948, of the setting that is named."""
 
     def made(*seeds: int, increased: float = 0.95) -> list[dict[str, Any]]:
         values = dict(zip(POLICIES, (0.63, 0.35, increased), strict=True))
@@ -339,11 +338,11 @@ def test_claim_of_the_gain() -> None:
     assert claim_of([], native).why == "resultant reproduce run power"
     one = claim_of(made(1), text)
     assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
-    assert claim_of(made(1, increased=1.9), text).verdict == "not settled"
+    assert claim_of(made(1, increased=1.19), text).verdict == "not settled"
     assert one.ours == "ProCo 0.630, Reduced 0.350, Increased 0.950; n = 1 of 3"
     assert claim_of(made(0, 1, 2), text).verdict == "holds where tested"
-    assert claim_of(made(0, 1, 2, increased=1.9), text).verdict == "not settled"
-    assert claim_of(made(0, 1, 2, increased=1.89), text).verdict == "holds where tested"
+    assert claim_of(made(0, 1, 2, increased=1.19), text).verdict == "not settled"
+    assert claim_of(made(0, 1, 2, increased=1.18), text).verdict == "holds where tested"
     assert one.text.startswith("Power family, CIFAR-100 IF100: ") and "no setting" not in one.why
     some = claim_of(made(0, 1, 2)[:5], text)
     assert some.verdict == "holds where tested"
