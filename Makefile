@@ -18,12 +18,12 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml reproduction/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else "resultant needs Python 3.11 or newer; $(PYTHON) is " + v + ". Try: make install PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# torch first: the build that is at hand is taken, and nothing later replaces it.
 	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]'
+	$(PIP) install -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]' -e reproduction
 	@touch $@
 
 test: install

@@ -31,11 +31,11 @@ import torch
 from torch.nn import functional
 
 from benchmarks import parser
-from resultant.checkpoint import write_text
-from resultant.classes import ClassStatistics
-from resultant.data.store import FeatureStore
-from resultant.frozen import FrozenSpace, analyze_space
-from resultant.gain import class_scores
+from resultant._core.state_files import write_text
+from resultant.analysis import FrozenSpace, analyze_space
+from resultant.classes.gain import class_scores
+from resultant.classes.statistics import ClassStatistics
+from resultant.features.store import FeatureStore
 
 TAU = 0.1
 LATENT = 24

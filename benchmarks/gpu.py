@@ -13,8 +13,8 @@ import torch
 
 import resultant
 from benchmarks import parser
-from resultant._evaluate import Columns
-from resultant.checkpoint import write_text
+from resultant._core.state_files import write_text
+from resultant.score._backends import Columns
 
 ROWS, CLASSES, P = 4096, 8142, 1024
 

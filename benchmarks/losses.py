@@ -26,8 +26,8 @@ from torch.nn import functional
 from benchmarks import parser
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.loss_tables import REPLAYED
-from resultant.checkpoint import write_text
-from resultant.losses import ProCoLoss
+from resultant._core.state_files import write_text
+from resultant.losses.proco import ProCoLoss
 
 # N, C, p
 SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]

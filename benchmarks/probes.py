@@ -3,7 +3,7 @@ packaged features by plain torch; writes benchmarks/probes.json.
 
 python -m benchmarks.probes
 
-Each choice is set beside ours in the same order of features (`resultant.probe.linear_probes`):
+Each choice is compared with ours in the same order of features (`training.probe.linear_probes`):
 random first weights for zero ones, a last batch that is left out where it is not full, a rate that
 falls by steps and not by epochs. Orders by themselves are compared with the first.
 """
@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import HERE
-from resultant.checkpoint import write_text
-from resultant.paper.evidence import PACKAGED, packaged
-from resultant.paper.summary import SPACES
-from resultant.presets import ProbeConfig
-from resultant.probe import linear_probes
+from resultant._core.state_files import write_text
+from resultant.training.config import ProbeConfig
+from resultant.training.probe import linear_probes
+from resultant_reproduction.evidence import PACKAGED, packaged
+from resultant_reproduction.summary import SPACES
 
 ORDERS = 5
 # What differs from ours, by its name.

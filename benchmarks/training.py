@@ -15,13 +15,13 @@ import torch.nn.functional as F
 
 from benchmarks import parser
 from benchmarks.gpu import milliseconds
-from resultant import _norm_kernel
-from resultant.batches import CifarBatches
-from resultant.checkpoint import write_text
-from resultant.data.lists import DATASETS
-from resultant.models import StackedResNet32
-from resultant.presets import Run, TrainConfig, preset
-from resultant.stack import Stack
+from resultant._core.state_files import write_text
+from resultant.images.lists import DATASETS
+from resultant.networks.kernels import norm as _norm_kernel
+from resultant.networks.models import StackedResNet32
+from resultant.training.batches import CifarBatches
+from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.stack import Stack
 
 VIEWS = 512
 STAGES = ((16, 32), (32, 16), (64, 8))

@@ -8,7 +8,7 @@ import math
 import torch
 
 from resultant import ClassState, displacement, realize, short_arc_roots
-from resultant.figures import BLUE, ORANGE, legend_below, panels, save, style
+from resultant.report.style import BLUE, ORANGE, legend_below, panels, save, style
 
 P, TAU, ANGLE = 128, 0.1, math.radians(80)
 

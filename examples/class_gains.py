@@ -8,8 +8,8 @@ import importlib.resources
 import torch
 
 from resultant import ClassStatistics, unbiased_square_resultant
-from resultant.data.store import FeatureStore
-from resultant.figures import BLUE, ORANGE, legend_below, panels, save, style
+from resultant.features.store import FeatureStore
+from resultant.report.style import BLUE, ORANGE, legend_below, panels, save, style
 
 TAU = 0.1
 PACKAGED = importlib.resources.files("resultant") / "resources" / "cifar100-lt-if100.safetensors"

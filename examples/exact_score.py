@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from scipy import special
 
 from resultant import bessel_ratio, vmf_score
-from resultant.figures import BLUE, ORANGE, RED, SKY, legend_below, panels, save, style
+from resultant.report.style import BLUE, ORANGE, RED, SKY, legend_below, panels, save, style
 
 TAU = 0.1
 RHO = (-0.9, -0.4, 0.3, 0.8, 1.0)

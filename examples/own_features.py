@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from resultant import CosinePrototypeClassifier, VMFClassifier
-from resultant.figures import BLUE, GREY, legend_below, panels, save, style
+from resultant.report.style import BLUE, GREY, legend_below, panels, save, style
 
 BETAS = np.linspace(-0.5, 2, 11)
 

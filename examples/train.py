@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from resultant import ProCoLoss, angular_gain
-from resultant.figures import BLUE, GREEN, ORANGE, legend_below, panels, save, style
+from resultant.report.style import BLUE, GREEN, ORANGE, legend_below, panels, save, style
 
 COUNTS, DIM, TAU, EPOCHS = (300, 60, 12), 16, 0.1, 20
 

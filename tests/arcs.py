@@ -9,8 +9,8 @@ from torch import Tensor
 
 import small_classes
 from class_samples import F64
-from resultant.classes import ClassState
-from resultant.gain import Realization
+from resultant.classes.gain import Realization
+from resultant.classes.statistics import ClassState
 from small_classes import P
 
 PAIR = torch.tensor([[0, 1]])

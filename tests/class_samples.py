@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.classes import MAX_KAPPA, ClassStatistics
-from resultant.vmf import mean_resultant
+from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
+from resultant.vmf.distribution import mean_resultant
 
 C, P = 5, 6
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resultant.data.store import FeatureStore
+from resultant.features.store import FeatureStore
 
 N, M, D = 40, 15, 6
 X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import ive, logsumexp
 from torch import Tensor
 
-from resultant.frozen import FrozenSpace
+from resultant.analysis import FrozenSpace
 
 C, P, TAU = 24, 12, 0.1
 COUNTS = torch.tensor([140, 130, 120, 115, 110, 105, 102, 101] + [60] * 8 + [9] * 6 + [4, 3])

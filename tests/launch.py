@@ -11,8 +11,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from resultant.cli import main
-from resultant.data.lists import DATASETS
+from resultant.cli.main import main
+from resultant.images.lists import DATASETS
 from torchvision_schemas import define_missing
 
 NUM_CLASSES = 4
@@ -33,7 +33,7 @@ if __name__ == "__main__":
     define_missing()
     small()
     if "STOP" in os.environ:
-        from resultant.watch import Watch
+        from resultant.cli.progress import Watch
 
         Watch.__call__ = stop
     sys.exit(main())

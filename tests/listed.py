@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.data.lists import ListedDataset
+from resultant.images.lists import ListedDataset
 
 SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from class_samples import F64
-from resultant.classes import ClassState
-from resultant.score import vmf_score
-from resultant.vmf import mean_resultant
+from resultant.classes.statistics import ClassState
+from resultant.score.exact import vmf_score
+from resultant.vmf.distribution import mean_resultant
 
 
 def naive_target(g: list[float], beta: float, family: str) -> list[float]:

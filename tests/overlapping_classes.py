@@ -7,7 +7,7 @@ from torch import Tensor
 
 import small_classes
 from class_samples import F64
-from resultant.classes import ClassState
+from resultant.classes.statistics import ClassState
 from small_classes import C, N, P
 
 BETA = 0.3

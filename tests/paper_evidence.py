@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from resultant.frozen import FrozenSpace
-from resultant.paper import Evidence, Records
-from resultant.presets import TrainConfig
+from resultant.analysis import FrozenSpace
+from resultant.training.config import TrainConfig
+from resultant_reproduction import Evidence, Records
 from training_records import record
 
 

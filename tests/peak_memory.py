@@ -9,8 +9,9 @@ import pytest
 
 SCRIPT = """
 import resource, torch
-from resultant import certificates, gain
-from resultant.classes import ClassState
+from resultant.decisions import certificates
+from resultant.classes import gain
+from resultant.classes.statistics import ClassState
 torch.set_num_threads(1)
 norm = torch.nn.functional.normalize
 N, C, p = {sizes}

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from resultant.proco_checkpoint import read_proco_checkpoint
+from resultant.training.proco_checkpoint import read_proco_checkpoint
 
 C, P = 10, 16
 

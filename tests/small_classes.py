@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from class_samples import F64, unit
-from resultant.classes import ClassState
+from resultant.classes.statistics import ClassState
 
 N, C, P, TAU = 7, 6, 16, 0.1
 

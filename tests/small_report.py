@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from resultant.frozen import Analysis, FrozenSpace, analyze_space
-from resultant.report.content import analysis_page
+from resultant.analysis import Analysis, FrozenSpace, analyze_space
+from resultant.report.analysis_page import analysis_page
 from resultant.report.page import Page
 from small_features import NAMES, small_features
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from resultant.data.cifar import Cifar
-from resultant.presets import TrainConfig, preset
+from resultant.images.cifar import Cifar
+from resultant.training.config import TrainConfig, preset
 
 
 def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 32) -> Cifar:

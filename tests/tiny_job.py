@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from resultant.presets import Run, TrainConfig
+from resultant.training.config import Run, TrainConfig
 from tiny_cifar import tiny_cifar, tiny_config
 
 DATA = tiny_cifar(each=6, size=16)

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, astuple
 from typing import Any
 
-from resultant.paper.plan import PlannedJob
-from resultant.presets import TrainConfig
+from resultant.training.config import TrainConfig
+from resultant_reproduction.plan import PlannedJob
 
 
 def record(

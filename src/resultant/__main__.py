@@ -2,6 +2,6 @@
 
 import sys
 
-from resultant.cli import main
+from resultant.cli.main import main
 
 sys.exit(main())

@@ -1,1 +1,1 @@
-"""The report of an analysis: figures, tables, a summary in ten lines, and the page of them all."""
+"""Figures, tables and the HTML page."""

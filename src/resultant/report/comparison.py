@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from resultant import figures
-from resultant.frozen import Analysis, Policy, Result
-from resultant.frozen.measures import NORMAL, paired_gain
-from resultant.gain import EDITED
-from resultant.report.content import footer, slugs
+from resultant.analysis import Analysis, Policy, Result
+from resultant.analysis.metrics import NORMAL, paired_gain
+from resultant.classes.gain import EDITED
+from resultant.classes.groups import GROUPS
+from resultant.report import style as figures
+from resultant.report.analysis_page import footer, slugs
 from resultant.report.drawing import Drawing, Panel, dots, reliability_curves, sparse_bins
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
@@ -28,7 +29,6 @@ from resultant.report.words import (
     points,
     policy,
 )
-from resultant.shots import GROUPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

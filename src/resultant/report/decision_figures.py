@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resultant import figures
-from resultant.frozen import Analysis
-from resultant.gain import EDITED
+from resultant.analysis import Analysis
+from resultant.classes.gain import EDITED
+from resultant.classes.groups import GROUPS, group_rule
+from resultant.report import style as figures
 from resultant.report.drawing import (
     COLOURS,
     Drawing,
@@ -16,7 +17,6 @@ from resultant.report.drawing import (
     sparse_bins,
 )
 from resultant.report.words import NAMES, before_and_after, counted, percent, points, policy
-from resultant.shots import GROUPS, group_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

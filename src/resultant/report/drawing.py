@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from resultant import figures
-from resultant.frozen import GridPoint
+from resultant.analysis import GridPoint
+from resultant.classes.groups import GROUPS
+from resultant.report import style as figures
 from resultant.report.words import counted
-from resultant.shots import GROUPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

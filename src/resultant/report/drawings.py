@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from resultant.frozen import Analysis
+from resultant.analysis import Analysis
 from resultant.report import decision_figures, theory_figures
 from resultant.report.drawing import Drawing
 

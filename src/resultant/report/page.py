@@ -17,8 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resultant import figures
-from resultant._replacing import beside, remove_leftovers
+from resultant._core.files import beside, remove_leftovers
+from resultant.report import style as figures
 from resultant.report.drawing import Drawing
 from resultant.report.tables import SHOWN, Table
 

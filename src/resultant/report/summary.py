@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from resultant.frozen import Analysis, ClassEffect, GainDistribution, Recommendation
+from resultant.analysis import Analysis, ClassEffect, GainDistribution, Recommendation
+from resultant.classes.groups import group_rule
 from resultant.report.words import (
     NAMES,
     ONE_SIZE,
@@ -16,7 +17,6 @@ from resultant.report.words import (
     points,
     policy,
 )
-from resultant.shots import group_rule
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resultant._replacing import replacing
-from resultant.frozen import Analysis, GainDistribution
+from resultant._core.files import replacing
+from resultant.analysis import Analysis, GainDistribution
+from resultant.classes.groups import GROUPS
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
@@ -23,7 +24,6 @@ from resultant.report.words import (
     points,
     short,
 )
-from resultant.shots import GROUPS
 
 # Rows that the page shows; the CSV has them all.
 SHOWN = 200

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from resultant import figures
-from resultant.frozen import Analysis
+from resultant.analysis import Analysis
+from resultant.report import style as figures
 from resultant.report.drawing import Drawing, Panel, by_group, diagonal, dots, log_heights
 from resultant.report.words import NAMES, class_name, percent
 

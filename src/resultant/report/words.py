@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from resultant.frozen import Analysis, GridPoint
+from resultant.analysis import Analysis, GridPoint
 
 NAMES = {
     "native": "Native",

@@ -1,0 +1,70 @@
+"""What figures show and the paper prints no numbers of: means over seeds, at the end and over the
+epochs of trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resultant.training.records import Record
+from resultant_reproduction.artefact import Cell, Value
+from resultant_reproduction.records import dig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Course(NamedTuple):
+    """A number of trajectories by epoch, a value a seed, and the seeds that have it."""
+
+    values: dict[int, list[float]]
+    seeds: tuple[int, ...]
+
+    @staticmethod
+    def of(records: Mapping[int, Record], path: str) -> Course | None:
+        """That at a dotted path, of records by seed; None where none of them has it."""
+        values: dict[int, list[float]] = {}
+        seeds = []
+        name = path.partition(".")[0]
+        for seed, record in records.items():
+            told = record.get("trajectory", {})
+            rows = zip(told.get("epoch", ()), told.get(name, ()), strict=False)
+            own = {e: v for e, row in rows if (v := dig({name: row}, path)) is not None}
+            for epoch, value in own.items():
+                values.setdefault(epoch, []).append(value)
+            seeds += [seed] if own else []
+        return Course(dict(sorted(values.items())), tuple(seeds)) if values else None
+
+    def at(self, epoch: int) -> Value | None:
+        return Value.of(self.values.get(epoch, []))
+
+    def draw(self, ax: Axes, dash: str, colour: str, label: str | None = None) -> None:
+        """The mean over seeds, and where there are several from the least to the largest."""
+        epochs, every = list(self.values), list(self.values.values())
+        means: Any = [sum(own) / len(own) for own in every]
+        mark = "." if len(epochs) == 1 else None
+        ax.plot(epochs, means, dash, marker=mark, color=colour, label=label)
+        if len(self.seeds) > 1:
+            low, high = ([f(own) for own in every] for f in (min, max))
+            ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def unprinted(row: str, column: str, ours: Value | None, digits: int, wanted: int) -> Cell:
+    """A cell of our number alone, with the number of seeds, and of how many where more are
+    planned."""
+    text = "no record"
+    if ours is not None:
+        planned = f" of {wanted}" if ours.n < wanted else ""
+        text = f"{ours.said(digits)} [{ours.n}{planned}]"
+    return Cell(row, column, None, ours, text=text, wanted=wanted)
+
+
+def said_seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}" if seeds else "none"
+
+
+def seeds_of(courses: Mapping[str, Course | None]) -> str:
+    """Which seeds courses are of, by name; said once where they are the same."""
+    said = {name: said_seeds(course.seeds if course else ()) for name, course in courses.items()}
+    kinds = set(said.values())
+    return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in said.items())

@@ -1,0 +1,340 @@
+"""fig:realization: intercepts under matched interventions, and the state that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resultant.classes.gain import EDITED
+from resultant.report import style as figures
+from resultant.training.config import TrainConfig
+from resultant.training.records import Record
+from resultant_reproduction.artefact import (
+    Artefact,
+    Cell,
+    Claim,
+    Outcome,
+    Value,
+    judged,
+    printed,
+    waiting,
+)
+from resultant_reproduction.courses import said_seeds
+from resultant_reproduction.evidence import CONDITIONS, Evidence
+from resultant_reproduction.intervals import Interval, over_seeds
+from resultant_reproduction.plan import controlled, wanted
+from resultant_reproduction.records import dig, paired, path_of
+from resultant_reproduction.rules import of_networks
+from resultant_reproduction.summary import SPACES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LABEL = "sec:same-state-diagnostic"
+NETWORK = "CIFAR-100 IF 10, uniform prior, direct temperature, at its end"
+# Printed: cross-entropies, and scores of the collapsed class at cosine zero.
+LOSSES = {"native": "2.2452", "temperature": "72.3403", "preserve": "2.1502", "angular": "2.1503"}
+INTERCEPTS = {"native": "0.3888", "temperature": "79.1456"}
+# Predictions collapsed if fewer than these of 100 classes are among them.
+FEW = 10
+PREDICTED = "classes predicted by temperature, preserve, Pure Angular"
+
+
+class Training(NamedTuple):
+    """The least kappa of a class when a training ended, the rules at its last state
+    (`summary.summarize_state`) where they were kept, its seed, and accuracies of
+    long-tail probes by space."""
+
+    kappa: float
+    state: dict[str, Any] | None
+    seed: int
+    probes: Mapping[str, float]
+
+
+class Trainings(NamedTuple):
+    """Those of CIFAR-100 IF 10 under a uniform prior, by direct temperature and native. A seed that
+    was trained twice counts twice: rounding is enough for a class to collapse or not."""
+
+    edited: list[Training]
+    native: list[Training]
+
+    @staticmethod
+    def of(evidence: Evidence) -> Trainings | None:
+        """None until there are both kinds; records that do not say how they ended are left out."""
+        edited, native = (
+            [
+                Training(kappa, record.get("ended"), record["seed"], _probes(record))
+                for record in evidence.records.trainings(_config(), name)
+                if (kappa := dig(record, "last.kappa_min")) is not None
+            ]
+            for name in ("temperature", "native")
+        )
+        return Trainings(edited, native) if edited and native else None
+
+    def low(self, training: Training) -> bool:
+        """Whether the least kappa is below a tenth of the least of native ones."""
+        return training.kappa < min(t.kappa for t in self.native) / 10
+
+    def lost(self, training: Training) -> bool:
+        """Whether a class collapsed: its kappa is so low, or direct temperature predicts fewer than
+        `FEW` classes at the last state."""
+        distinct = dig(training.state, "same_state.temperature.distinct")
+        return self.low(training) or (distinct is not None and distinct < FEW)
+
+    def ends(self) -> list[tuple[Training, dict[str, Any]]]:
+        """The edited ones that keep their last state, with it: those that lost a class, or all if
+        none of them did, the one of least kappa first."""
+        kept = [(training, training.state) for training in self.edited if training.state]
+        lost = [end for end in kept if self.lost(end[0])]
+        return sorted(lost or kept, key=lambda end: end[0].kappa)
+
+    @property
+    def awaited(self) -> int:
+        """How many lost a class and have no last state, of seeds that have none at all: a plan
+        trains these again."""
+        kept = {training.seed for training in self.edited if training.state}
+        return sum(self.lost(t) for t in self.edited if t.seed not in kept)
+
+    def changes(self) -> dict[str, Interval]:
+        """What direct temperature changes from native, long-tail probes by space (points), over the
+        seeds that have both. A seed that was trained twice counts once, by its mean."""
+        found = {}
+        for space in SPACES:
+            after, before = (_by_seed(trainings, space) for trainings in self)
+            found[space] = over_seeds([*paired(after, before).values()])
+        return {space: i for space, i in found.items() if i is not None}
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the edited ones, which may be fewer than these."""
+        return sorted({training.seed for training in self.edited})
+
+
+def _probes(record: Record) -> dict[str, float]:
+    found = {space: dig(record, path_of(space)) for space in SPACES}
+    return {space: v for space, v in found.items() if v is not None}
+
+
+def _by_seed(trainings: Sequence[Training], space: str) -> dict[int, float]:
+    """Accuracies of a space (%), the mean of each seed."""
+    values: dict[int, list[float]] = {}
+    for training in trainings:
+        if space in training.probes:
+            values.setdefault(training.seed, []).append(100 * training.probes[space])
+    return {seed: fmean(own) for seed, own in values.items()}
+
+
+def _config() -> TrainConfig:
+    return controlled("cifar100", 10, prior=0.0)
+
+
+def failing_claims(evidence: Evidence) -> Iterator[Claim]:
+    """The numbers that the paper prints of that network."""
+    text = f"{NETWORK}: least kappa of a class"
+    trainings = Trainings.of(evidence)
+    if trainings is None:
+        yield waiting(LABEL, text, "5.4415", "failure")
+    else:
+        edited, native = map(_kappas, trainings)
+        low = list(map(trainings.low, trainings.edited))
+        alike = len(set(low)) == 1 and len(trainings.seeds) > 1
+        rule = (
+            "below a tenth of native's in every training; in some of them, or trainings of one "
+            "seed alone, leave it open"
+        )
+        ours = f"{edited} (native {native}); n = {len(low)} and {len(trainings.native)}"
+        yield judged(
+            *(LABEL, text, "5.4415", ours, low[0] if alike else None, rule),
+            tested=len(trainings.seeds),
+            of=wanted(_config(), "temperature"),
+        )
+    asked = {
+        "cross-entropy of native, temperature, preserve, Pure Angular": ", ".join(LOSSES.values()),
+        PREDICTED: "1, 95, 95",
+        "score of the collapsed class at cosine zero, native and temperature": (
+            ", ".join(INTERCEPTS.values())
+        ),
+        "accuracy of native (%)": "37.2",
+        "target gain": "7.4057",
+    }
+    if trainings is None or not (ends := trainings.ends()):
+        for text, paper in asked.items():
+            yield waiting(LABEL, f"{NETWORK}: {text}", paper, "failure")
+        return
+    lost, failed = sum(map(trainings.lost, trainings.edited)), trainings.lost(ends[0][0])
+    of, kept = len(ends) + trainings.awaited, f"{len(ends)} of {lost} that lost one"
+    asked_of = f"the trainings that lost a class and kept their last state ({kept})"
+    if not failed:
+        # The paper's network lost a class: what one that did not does says nothing of it.
+        why = "none that lost one kept its last state" if lost else "none lost one"
+        ends, of, asked_of = ends[:1], 1, f"one that kept its classes: {why}"
+    found = zip(*(_outcomes(state) for _, state in ends), strict=True)
+    for (text, paper), each in zip(asked.items(), found, strict=True):
+        ours, holds, rule = _together([training for training, _ in ends], each, asked_of)
+        networks = len(ends)
+        if text == PREDICTED and failed:
+            named = [_named(training) for training, _ in ends if not trainings.low(training)]
+            networks -= len(named)
+            rule += f"; by this count alone a class was lost at {'; '.join(named)}" if named else ""
+        about = (LABEL, f"{NETWORK}: {text}", paper, ours, holds if failed else None, rule)
+        claim = judged(*about, tested=len(ends), of=of)
+        yield of_networks(claim, networks)
+
+
+def _kappas(trainings: Sequence[Training]) -> str:
+    """The least kappa of each training, seed by seed; of a seed that was trained more than once
+    first those of the records that were set aside."""
+    by_seed: dict[int, list[str]] = {}
+    for training in reversed(trainings):
+        by_seed.setdefault(training.seed, []).append(f"{training.kappa:.2f}")
+    return "; ".join(
+        f"seed {seed}{f', {len(own)} trainings' if len(own) > 1 else ''}: {', '.join(own)}"
+        for seed, own in sorted(by_seed.items())
+    )
+
+
+def _named(training: Training) -> str:
+    return f"seed {training.seed}, kappa {training.kappa:.3g}"
+
+
+def _together(
+    trainings: Sequence[Training], outcomes: Sequence[tuple[str, bool, str]], asked_of: str
+) -> tuple[str, bool | None, str]:
+    """What is said of the last states of some trainings together, each with its outcome: it holds
+    if it does at all of them, and is left open if it does at some."""
+    rule = f"{outcomes[0][2]}; asked of {asked_of}"
+    if len(trainings) == 1:
+        ours, met, _ = outcomes[0]
+        return f"{ours}; n = 1, seed {trainings[0].seed}", met, rule
+    names = map(_named, trainings)
+    told = [(name, *outcome[:2]) for name, outcome in zip(names, outcomes, strict=True)]
+    said = "; ".join(f"{name}: {ours}" for name, ours, _ in told)
+    against = [name for name, _, met in told if not met]
+    some = 0 < len(against) < len(told)
+    rule += f"; not met at {'; '.join(against)}" if some else ""
+    return f"{said}; n = {len(told)}", None if some else not against, rule
+
+
+def _outcomes(state: dict[str, Any]) -> tuple[tuple[str, bool, str], ...]:
+    """What is asked of a last state: its numbers, whether they are as printed, and the rule."""
+    rows, focus = state["same_state"], state["focus"]
+    losses = [rows[name]["cross_entropy"] for name in LOSSES]
+    distinct = [rows[name]["distinct"] for name in EDITED]
+    before, after = (focus["intercepts"][name] for name in INTERCEPTS)
+    accuracy, target = 100 * rows["native"]["accuracy"], focus["target_gain"]
+    return (
+        (
+            ", ".join(f"{v:.4f}" for v in losses),
+            losses[1] >= 10 * losses[0] and max(losses[2:]) < 1.5 * losses[0],
+            "temperature at least ten times native, the others no worse than 1.5 times",
+        ),
+        (
+            ", ".join(map(str, distinct)),
+            distinct[0] < FEW and min(distinct[1:]) > 50,
+            f"fewer than {FEW} of 100 under temperature, most under the others",
+        ),
+        (
+            f"{before:.4f}, {after:.4f}",
+            after >= 10 * max(before, 1.0),
+            "at least ten, and at least ten times native",
+        ),
+        (
+            f"{accuracy:.1f}",
+            abs(accuracy - 37.2) <= 5,
+            "within five points: the standard error of 500 queries is two",
+        ),
+        (f"{target:.4f}", 0.8 <= target / 7.4057 <= 1.25, "within a quarter"),
+    )
+
+
+def realization(evidence: Evidence) -> Outcome:
+    """Intercept drift of native networks and of the failing one; its cross-entropies."""
+    states = [
+        found
+        for condition in CONDITIONS
+        for found in evidence.frozen(condition, "projection").values()
+        if "intercepts" in found
+    ]
+    trainings = Trainings.of(evidence)
+    ends = trainings.ends() if trainings else []
+    training, last = ends[0] if ends else (None, None)
+    failed = bool(trainings and training and trainings.lost(training))
+
+    def draw() -> Figure:
+        shown = last or states[0]
+        with figures.style():
+            figure, axes = figures.panels(2)
+            for i, name in enumerate(EDITED):
+                values = [state["intercepts"][name] for state in states]
+                axes[0].plot([i] * len(values), values, "o", mfc="none", color=figures.BLUE)
+                if last and name in last["intercepts"]:
+                    axes[0].plot(i, last["intercepts"][name], "*", ms=9, color=figures.RED)
+            axes[0].set_yscale("symlog", linthresh=0.01)
+            axes[0].set_xticks(range(len(EDITED)), EDITED)
+            axes[0].set_ylabel("largest |change of $q_c(0)$|")
+            rows = shown["same_state"]
+            axes[1].bar(list(rows), [row["cross_entropy"] for row in rows.values()])
+            axes[1].set_ylabel("cross-entropy")
+            axes[1].tick_params(axis="x", rotation=20)
+            state = "direct temperature" + ("" if failed else ", did not fail")
+            axes[1].set_title(state if last else "native", loc="left")
+            figures.letter(axes)
+        return figure
+
+    drawings = {"intercepts": draw} if states or last else {}
+    parts = {"native states": bool(states)}
+    notes = [
+        f"Circles: {len(states)} native networks of the frozen tables, every seed; "
+        f"{_star(trainings, training)}."
+    ]
+    return Outcome(_cells(ends if failed else ()), drawings=drawings, parts=parts, notes=notes)
+
+
+def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
+    """The printed numbers of the failing state, beside those of each of ours."""
+    columns = {_named(training): state for training, state in failed} or {"failing state": None}
+    cells = []
+    for column, state in columns.items():
+        for name, text in LOSSES.items():
+            ours = Value(state["same_state"][name]["cross_entropy"]) if state else None
+            cells.append(Cell(f"cross-entropy, {name}", column, printed(text), ours))
+        for name, text in INTERCEPTS.items():
+            ours = Value(state["focus"]["intercepts"][name]) if state else None
+            row = f"score of the collapsed class at cosine zero, {name}"
+            cells.append(Cell(row, column, printed(text), ours))
+    return cells
+
+
+def _star(trainings: Trainings | None, training: Training | None) -> str:
+    """Which network the star and panel (b) are of, and whether it failed."""
+    if trainings is None or training is None or training.state is None:
+        return "panel (b) is of a native state until the failing one is trained"
+    lost, rows = list(map(trainings.lost, trainings.edited)), training.state["same_state"]
+    losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows.items())
+    found = f"least kappa {training.kappa:.3g}"
+    if own := [t.kappa for t in trainings.native if t.seed == training.seed]:
+        found += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
+    states = len(trainings.ends())
+    found += f", the least of {states} such states" if states > 1 else ""
+    told = f"a class collapsed there ({found})"
+    if not trainings.lost(training):
+        told = f"it did not fail: every class was kept ({found})"
+        told += ", and a network that lost one did not keep its state" if any(lost) else ""
+    return (
+        "star and panel (b): the last state of a network trained by direct temperature on "
+        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; {told}; cross-entropy "
+        f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
+        f"{said_seeds(trainings.seeds)}"
+    )
+
+
+ARTEFACTS = (
+    Artefact(
+        "realization",
+        "fig:realization",
+        "Intercept drift under matched gain interventions",
+        realization,
+        ("failure",),
+    ),
+)

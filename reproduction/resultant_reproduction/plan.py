@@ -1,0 +1,311 @@
+"""The trainings of the paper as data: which jobs a plan has, which have records, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from statistics import linear_regression, median
+from typing import NamedTuple
+
+from resultant.classes.gain import EDITED
+from resultant.images.longtail import long_tail_counts
+from resultant.training.config import STACK, Run, TrainConfig, preset
+from resultant.training.records import Record, identity
+from resultant_reproduction.records import Records, dig
+
+RULES = ("native", *EDITED)
+BOTH = ("native", "angular")
+SETS = ("cifar10", "cifar100")
+IMBALANCES = (10, 50, 100)
+CLASSES = {"cifar10": 10, "cifar100": 100}
+PER_CLASS = {"cifar10": 5000, "cifar100": 500}
+
+# fig:training-gain, fig:c10-trajectory: where gradients are compared.
+WATCHED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """Runs of one configuration that are trained together.
+
+    Leading and exact gradients are compared after ``gradient_epochs``; of the realizations
+    ``analyzed`` the frozen analysis is kept. Of the realizations ``ended`` all
+    rules are compared at the last state of training.
+    """
+
+    name: str
+    config: TrainConfig
+    runs: tuple[Run, ...]
+    gradient_epochs: tuple[int, ...] = ()
+    analyzed: tuple[str, ...] = ("native",)
+    ended: tuple[str, ...] = ()
+
+    @property
+    def watched(self) -> tuple[int, ...]:
+        """Those of ``gradient_epochs`` that it has."""
+        return tuple(epoch for epoch in self.gradient_epochs if epoch <= self.config.epochs)
+
+    @property
+    def views(self) -> int:
+        """Images that pass through a network while it is trained."""
+        c = self.config
+        images = long_tail_counts(PER_CLASS[c.dataset], CLASSES[c.dataset], c.imbalance).sum()
+        steps = int(images) // c.batch_size
+        return len(self.runs) * c.epochs * steps * c.batch_size * c.views
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in the order in which they are run, for some seeds."""
+
+    name: str
+    title: str
+    seeds: tuple[int, ...]
+    make: Callable[[Sequence[int]], Iterator[PlannedJob]]
+
+    def jobs(self, seeds: Sequence[int] | None = None) -> list[PlannedJob]:
+        return list(self.make(self.seeds if seeds is None else tuple(seeds)))
+
+
+def controlled(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+    """The controlled two-view recipe (sec:controlled-training-protocol)."""
+    return preset("cifar-controlled", dataset=dataset, imbalance=float(imbalance), **changes)
+
+
+def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+    """ProCo's public three-view recipe, which the historical table looks like."""
+    return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
+
+
+def stronger_views() -> TrainConfig:
+    """The controlled recipe on AutoAugment and Cutout, CIFAR-10 IF 100."""
+    return controlled("cifar10", 100, contrastive_view="autoaugment")
+
+
+def joint_trials(dataset: str) -> dict[str, TrainConfig]:
+    """Joint training at IF 100 as it is kept, and with less of a classifier in it."""
+    changes = {"kept": {}, "one-view": {"classifier_views": 1}, "half-weight": {"alpha": 0.5}}
+    return {
+        name: controlled(dataset, 100, objective="joint", **own) for name, own in changes.items()
+    }
+
+
+def _runs(
+    realizations: Sequence[str], seeds: Sequence[int], betas: Sequence[float] = (0.0,)
+) -> tuple[Run, ...]:
+    runs = (
+        Run(name, 0.0 if name == "native" else beta, seed)
+        for seed, name, beta in product(seeds, realizations, betas)
+    )
+    return tuple(dict.fromkeys(runs))
+
+
+def _main(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset, imbalance in product(SETS, IMBALANCES):
+        yield PlannedJob(
+            f"{dataset}-if{imbalance}", controlled(dataset, imbalance), _runs(RULES, seeds)
+        )
+
+
+def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset, imbalance in product(SETS, IMBALANCES):
+        config = controlled(dataset, imbalance, objective="joint")
+        runs = _runs(RULES, seeds)
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, analyzed=())
+
+
+def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Under the frequency prior, main and joint have native and beta = 0.
+    for imbalance, objective in product((1, *IMBALANCES), ("contrastive", "joint")):
+        config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
+        watched = WATCHED if imbalance == 50 else ()
+        runs = _runs(RULES, seeds, (0.0, 0.5))
+        analyzed = ("native",) if objective == "contrastive" else ()
+        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched, analyzed)
+    for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):
+        config = controlled("cifar10", imbalance, objective=objective)
+        yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(EDITED, seeds, (0.5,)))
+
+
+def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Native is temperature at beta = 1 in either family.
+    for dataset, imbalance in product(SETS, (50, 100)):
+        config = official(dataset, imbalance, family="power")
+        runs = _runs(("native", "temperature"), seeds, (0.5, 1.5))
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, WATCHED)
+
+
+def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # The same runs are in power, with their analysis.
+    for dataset in SETS:
+        runs = _runs(("native",), seeds)
+        yield PlannedJob(f"{dataset}-if100", official(dataset, 100), runs, analyzed=())
+
+
+def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    config = controlled("cifar100", 10, prior=0.0)
+    both = ("native", "temperature")
+    yield PlannedJob("cifar100-if10-u", config, _runs(both, seeds), analyzed=both, ended=both)
+
+
+def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    # Native (beta = 1) and beta = 0 are in main.
+    config = controlled("cifar100", 100)
+    yield PlannedJob("beta", config, _runs(("angular",), seeds, (-0.5, 0.5, 1.5, 2.0)))
+    for name, changes in (("mle", {"estimator": "mle"}), ("leave-out", {"leave_out": True})):
+        yield PlannedJob(name, controlled("cifar100", 100, **changes), _runs(BOTH, seeds))
+    yield PlannedJob("views", stronger_views(), _runs(BOTH, seeds))
+
+
+def _members(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for subset in (1, 2):
+        config = controlled("cifar100", 100, subset=subset)
+        yield PlannedJob(f"subset{subset}", config, _runs(("native",), seeds), analyzed=())
+
+
+def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for dataset in SETS:
+        for name, config in joint_trials(dataset).items():
+            yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
+
+
+PLANS = {
+    plan.name: plan
+    for plan in (
+        Plan("main", "tab:angular-training and the frozen tables", (0, 1, 2), _main),
+        Plan("joint", "tab:joint-fc", (0, 1, 2), _joint),
+        Plan("controls", "the CIFAR-10 control matrix", (0,), _controls),
+        Plan("power", "tab:historical-power-temperature", (0, 1, 2), _power),
+        Plan("official", "ProCo's public recipe alone", (0, 1, 2), _official),
+        Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
+        Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
+        Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
+        Plan("trials", "native joint training with less of a classifier", (0, 1, 2), _trials),
+    )
+}
+
+
+@cache
+def _planned() -> dict[str, set[int]]:
+    """The seeds that all plans together ask for, by what is trained."""
+    found: dict[str, set[int]] = {}
+    for job in (job for plan in PLANS.values() for job in plan.jobs()):
+        for run in job.runs:
+            kind = identity(job.config, run.realization, run.beta)
+            found.setdefault(kind, set()).add(run.seed)
+    return found
+
+
+def wanted(config: TrainConfig, realization: str = "native", beta: float = 0.0) -> int:
+    """How many seeds of a kind of run the plans have."""
+    return len(_planned().get(identity(config, realization, beta), ()))
+
+
+def plan(name: str) -> Plan:
+    if name not in PLANS:
+        raise ValueError(f"expected a plan, one of {', '.join(PLANS)}, got {name!r}")
+    return PLANS[name]
+
+
+def _whole(record: Record, job: PlannedJob, run: Run) -> bool:
+    """Whether a record has what a job asks of a run."""
+    asked = {"analysis": run.realization in job.analyzed, "ended": run.realization in job.ended}
+    # A plan leaves out the probes of the balanced set where it has not all of its images.
+    pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
+    there = all(part in record for part, needed in asked.items() if needed)
+    return there and pools <= record.get("probes", {}).keys() and _followed(record, job)
+
+
+def _followed(record: Record, job: PlannedJob) -> bool:
+    """Whether the trajectory of a record has the errors that a job asks for."""
+    course = record.get("trajectory", {})
+    increments = ("increment_error",) if job.config.family == "power" else ()
+    names = ("epoch", "gradient_error", *increments)
+    rows = zip(*(course.get(name, ()) for name in names), strict=False)
+    return {epoch for epoch, *errors in rows if None not in errors} >= set(job.watched)
+
+
+def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
+    """The jobs of which a run has no record, or not all of it, with such runs alone. Whichever
+    plan left a record, it counts."""
+
+    def known(job: PlannedJob, run: Run) -> bool:
+        record = records.seeds(job.config, run.realization, run.beta).get(run.seed)
+        return record is not None and _whole(record, job, run)
+
+    left = (
+        replace(job, runs=tuple(run for run in job.runs if not known(job, run))) for job in jobs
+    )
+    return [job for job in left if job.runs]
+
+
+class Pace(NamedTuple):
+    """How long a job takes where k runs are trained side by side: ``each`` + ``shared`` / k
+    microseconds a view, and ``around`` the training loop so many seconds, on a ``device``."""
+
+    each: float = 2.9
+    shared: float = 5.9
+    around: float = 48.0
+    device: str = "NVIDIA H200"
+
+    @staticmethod
+    def of(records: Records) -> Pace:
+        """As measured by jobs that had their device alone, on a GPU if any record is of one: a line
+        in 1 / k through the jobs, or the default one scaled where there are not two sizes of them.
+        """
+        alone = (r for r in records if not r.get("beside"))
+        timed = [(r, us) for r in alone if (us := dig(r, "us_a_view")) is not None]
+        timed = [(r, us) for r, us in timed if "device" in r.get("versions", {})] or timed
+        jobs = {(r.get("job_runs", 1), us): r for r, us in timed}
+        spent = [(dig(r, "whole_seconds"), dig(r, "job_seconds")) for r in jobs.values()]
+        around = [a - b for a, b in spent if a is not None and b is not None]
+        if not jobs:
+            return Pace()
+        devices = dict.fromkeys(r.get("versions", {}).get("device", "CPU") for r in jobs.values())
+        pace = Pace(around=median(around or [Pace().around]), device=", ".join(devices))
+        shares = [1 / min(runs, STACK) for runs, _ in jobs]
+        if len(set(shares)) > 1:
+            shared, each = linear_regression(shares, [us for _, us in jobs])
+            if shared >= 0 and each > 0:
+                return pace._replace(each=each, shared=shared)
+        scale = median(us / pace.us_a_view(runs) for runs, us in jobs)
+        return pace._replace(each=scale * pace.each, shared=scale * pace.shared)
+
+    def us_a_view(self, runs: int) -> float:
+        return self.each + self.shared / min(runs, STACK)
+
+    def minutes(self, jobs: Sequence[PlannedJob]) -> float:
+        loops = sum(job.views * self.us_a_view(len(job.runs)) for job in jobs) / 1e6
+        return (loops + self.around * len(jobs)) / 60
+
+    def said(self) -> str:
+        return (
+            f"on {self.device}: {self.each:.2g} + {self.shared:.2g} / k us a view where k runs are "
+            f"trained side by side, and {self.around:.0f} s a job around its training loop"
+        )
+
+
+def said(minutes: float) -> str:
+    """So many minutes in words, never none."""
+    return f"{max(1, round(minutes)):,} minute{'s' if round(minutes) > 1 else ''}"
+
+
+def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
+    """What jobs cost, in a line."""
+    views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
+    both = ((len(jobs), "job"), (runs, "run"))
+    jobs_and_runs = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in both)
+    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {said(pace.minutes(jobs))}"
+
+
+def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[str]:
+    """A line a job: its runs, how long they take, and whether they have their records."""
+    lines = []
+    for job in jobs:
+        left = missing([job], records)
+        known = len(job.runs) - sum(len(part.runs) for part in left)
+        stands = said(pace.minutes(left)) if left else "done"
+        lines.append(f"{job.name}: {known} of {len(job.runs)} records, {stands}")
+    return lines

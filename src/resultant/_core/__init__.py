@@ -1,0 +1,1 @@
+"""Tools that know nothing of vMF: validation, arrays, files, devices, process groups."""

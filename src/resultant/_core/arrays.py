@@ -1,0 +1,154 @@
+"""What functions of features and labels ask of them, and how they go through them in pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from resultant._core import validation as checks
+from resultant._core.validation import COMPUTE_DTYPE, Number
+
+# Bytes of features in float64 at a time.
+CHUNK_BYTES = 1 << 24
+
+
+class _UnitVector(constraints.Constraint):
+    """Norm one, up to what normalising in float32 and rounding to the dtype leave."""
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        excess, tolerance = self.excess(value)
+        return excess.abs() <= tolerance
+
+    def excess(self, x: Tensor) -> tuple[Tensor, float]:
+        """``|x| - 1``, and how far from zero it may be."""
+        # A sum, whose rounding grows less with p than that of torch.linalg.vector_norm.
+        norm = x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1).sqrt()
+        rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
+        return norm - 1, rounding + 2 * torch.finfo(x.dtype).eps
+
+    def require(self, name: str, x: Tensor) -> None:
+        self.refuse(name, *self.excess(x))
+
+    def refuse(self, name: str, excess: Tensor, tolerance: float) -> None:
+        """Raise unless an `excess` is within its tolerance."""
+        rule = f"within {tolerance:.1e} of zero"
+        # What was of unit length in half precision no longer is in float32.
+        remedy = "normalize after casting to float32"
+        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy)
+
+
+unit_vector = _UnitVector()
+
+
+def require_features(z: Tensor, dim: int, device: torch.device, validate: bool | None) -> None:
+    """Raise unless ``z`` is [N, dim] on the device, of unit vectors where values are looked at."""
+    if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
+        raise ValueError(f"expected z [N, {dim}], got {shape_of(z)}")
+    if z.dtype not in checks.COMPUTE_DTYPE:
+        raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
+    if z.device != device:
+        raise ValueError(f"expected z on {device}, got it on {z.device}")
+    if len(z) and checks.wanted(validate, z):
+        excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
+        unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
+
+
+def require_labels(
+    y: Tensor,
+    length: int,
+    number: int,
+    device: torch.device,
+    validate: bool | None,
+    name: str = "y",
+) -> None:
+    """Raise unless ``y`` is [length] int64 on the device, and in [0, number)."""
+    if not isinstance(y, Tensor) or y.dim() != 1 or len(y) != length:
+        raise ValueError(f"expected {name} [{length}], one a row of z, got {shape_of(y)}")
+    if y.dtype != torch.int64:
+        raise ValueError(f"expected {name} of dtype torch.int64, got {y.dtype}")
+    if y.device != device:
+        raise ValueError(f"expected {name} on {device}, got it on {y.device}")
+    if not checks.wanted(validate, y):
+        return
+    bad = (y < 0) | (y >= number)
+    if bad.any():
+        i = int(bad.nonzero()[0])
+        raise ValueError(f"expected {name} in [0, {number}), got {int(y[i])} at index {i}")
+
+
+def require_temperature(
+    tau: Number,
+    num_classes: int,
+    device: torch.device,
+    validate: bool | None,
+    *,
+    dtype: torch.dtype = torch.float64,
+    name: str = "tau",
+) -> Tensor:
+    """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device, and such that
+    scores in ``dtype`` can be compared."""
+    if not isinstance(tau, Tensor):
+        checks.tensors(**{name: tau})
+        checks.temperature(name, float(tau), dtype)
+        # Filled in on the device: a copy would wait for it.
+        return torch.full((), float(tau), dtype=torch.float64, device=device)
+    tau = checks.tensors(**{name: tau})[0][0].detach()
+    if tau.dim() and tau.shape != (num_classes,):
+        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
+    if checks.wanted(validate, tau):
+        checks.temperature(name, tau, dtype)
+    return tau.to(device=device, dtype=torch.float64)
+
+
+def shape_of(a: object) -> str:
+    return f"shape {tuple(a.shape)}" if isinstance(a, Tensor) else type(a).__name__
+
+
+def normalized(z: Tensor) -> Tensor:
+    """Vectors of about unit length, at unit length in float64."""
+    x = z.double()
+    return x / _lengths(x)
+
+
+def directions(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows ``z`` [N, p] of any length as float64 unit vectors, and their lengths [N] up to factors:
+    zero for a row of zeros, which stays as it is, and not finite where the row is not."""
+    x = z.double()
+    if z.dtype == torch.float64:
+        # By the largest entry first: the squares might be beyond float64.
+        x = x / _or_one(x.abs().amax(-1, keepdim=True))
+    length = _lengths(x)
+    return x / _or_one(length), length.squeeze(-1)
+
+
+def _lengths(x: Tensor) -> Tensor:
+    return x.square().sum(-1, keepdim=True).sqrt()
+
+
+def _or_one(a: Tensor) -> Tensor:
+    return torch.where(a == 0, 1.0, a)
+
+
+def rows_at_once(z: Tensor) -> int:
+    return max(1, CHUNK_BYTES // (8 * z.shape[1]))
+
+
+def pieces(z: Tensor) -> Iterator[slice]:
+    """Rows of z [N, p] that take CHUNK_BYTES in float64."""
+    height = rows_at_once(z)
+    return (slice(top, top + height) for top in range(0, len(z), height))
+
+
+def require_device(device: torch.device | str) -> torch.device:
+    """The device, if there is one to be had."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None

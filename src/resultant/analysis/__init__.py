@@ -1,0 +1,94 @@
+"""Every question to a frozen representation.
+
+`FrozenSpace` fits the classes of a feature space; each question is a function of it that returns a
+plain result with ``to_dict``; `analyze_space` asks them all.
+"""
+
+from resultant.analysis.cosine import (
+    CosineAgreement,
+    GradientComparison,
+    compare_gradients,
+    cosine_agreement,
+)
+from resultant.analysis.decisions import (
+    Decisions,
+    GridPoint,
+    Policy,
+    RealizationGrid,
+    Reliability,
+    decide,
+    realization_grid,
+)
+from resultant.analysis.finite_sample import (
+    SelfInclusion,
+    SupportCurve,
+    self_inclusion,
+    support_curve,
+)
+from resultant.analysis.gains import GainDistribution, gain_distribution
+from resultant.analysis.goodness_of_fit import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.intercepts import (
+    FocusClass,
+    InterceptDrift,
+    SameState,
+    SameStateRow,
+    intercept_drift,
+    same_state,
+)
+from resultant.analysis.pairs import (
+    BoundaryDisplacement,
+    MarginDirections,
+    PredictedDisplacement,
+    TypicalMargins,
+    boundary_displacement,
+    margin_directions,
+    typical_margins,
+)
+from resultant.analysis.recommendation import ClassEffect, Recommendation, recommend
+from resultant.analysis.result import Result
+from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
+from resultant.analysis.space import FrozenSpace, SpaceSummary
+
+__all__ = [
+    "QUESTIONS",
+    "Analysis",
+    "BoundaryDisplacement",
+    "ClassEffect",
+    "CosineAgreement",
+    "Decisions",
+    "FocusClass",
+    "FrozenSpace",
+    "GainDistribution",
+    "GoodnessOfFit",
+    "GradientComparison",
+    "GridPoint",
+    "InterceptDrift",
+    "MarginDirections",
+    "Policy",
+    "PredictedDisplacement",
+    "RealizationGrid",
+    "Recommendation",
+    "Reliability",
+    "Result",
+    "SameState",
+    "SameStateRow",
+    "SelfInclusion",
+    "SpaceSummary",
+    "SupportCurve",
+    "TypicalMargins",
+    "analyze_space",
+    "boundary_displacement",
+    "compare_gradients",
+    "cosine_agreement",
+    "decide",
+    "gain_distribution",
+    "goodness_of_fit",
+    "intercept_drift",
+    "margin_directions",
+    "realization_grid",
+    "recommend",
+    "same_state",
+    "self_inclusion",
+    "support_curve",
+    "typical_margins",
+]

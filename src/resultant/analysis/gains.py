@@ -1,0 +1,97 @@
+r"""How different the gains of the classes are at a shared temperature (fig:gain-discovery)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from resultant.analysis.metrics import rank_correlation
+from resultant.analysis.result import Result
+from resultant.analysis.space import FrozenSpace
+from resultant.classes.finite_sample import unbiased_square_resultant
+from resultant.classes.statistics import MAX_KAPPA, capped_concentration
+from resultant.vmf.distribution import mean_resultant
+
+
+@dataclass(frozen=True, eq=False)
+class GainDistribution(Result):
+    r"""The gains :math:`g_c=A_c/\tau_0` ``gain`` [C] of all classes, equally weighted.
+
+    ``resultant``, ``kappa`` and ``count`` [C] beside them, ``group`` [C] an index of head, medium
+    and tail (None where all classes are of about one size). ``spread`` is the standard deviation
+    over the mean, ``ratio`` the largest over the smallest gain (None where that is zero),
+    ``rank_correlation`` Spearman's with the counts (None where either is constant). ``groups`` are
+    means by shot group, None for an empty one. ``capped`` are the classes at the largest
+    concentration: of one sample, or of equal ones.
+
+    The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes.
+    ``corrected_gain`` [C] is :math:`\sqrt{\max(U_c,0)}/\tau_0` instead, :math:`U_c` the unbiased
+    square (eq:unbiased-resultant-square), by the estimator of the space where that is not the
+    MLE; with its own ``corrected_spread`` and ``corrected_rank_correlation``. The classes of one
+    fitting row, ``uncorrected``, have none: NaN, and left out of both.
+    """
+
+    gain: Tensor
+    resultant: Tensor
+    kappa: Tensor
+    count: Tensor
+    group: Tensor | None
+    mean: float
+    standard_deviation: float
+    minimum: float
+    maximum: float
+    spread: float
+    ratio: float | None
+    rank_correlation: float | None
+    groups: dict[str, float | None]
+    capped: tuple[int, ...]
+    corrected_gain: Tensor
+    corrected_spread: float | None
+    corrected_rank_correlation: float | None
+    uncorrected: tuple[int, ...]
+
+
+def gain_distribution(space: FrozenSpace) -> GainDistribution:
+    """The gains of all classes at the temperature of the space."""
+    space = space.host
+    g, state, corrected = space.gain, space.state, _corrected(space)
+    low, high = float(g.min()), float(g.max())
+    return GainDistribution(
+        gain=g,
+        resultant=state.resultant,
+        kappa=state.kappa,
+        count=space.counts,
+        group=space.groups if space.group_names else None,
+        mean=float(g.mean()),
+        standard_deviation=float(g.std(correction=0)),
+        minimum=low,
+        maximum=high,
+        spread=_spread(g) or 0.0,
+        ratio=high / low if low > 0 else None,
+        rank_correlation=rank_correlation(g, space.counts),
+        groups=space.group_means(g),
+        capped=tuple((state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist()),
+        corrected_gain=corrected,
+        corrected_spread=_spread(corrected[~corrected.isnan()]),
+        corrected_rank_correlation=rank_correlation(corrected, space.counts),
+        uncorrected=tuple(corrected.isnan().nonzero().squeeze(1).tolist()),
+    )
+
+
+def _corrected(space: FrozenSpace) -> Tensor:
+    """The gains [C] that the unbiased squares give, NaN for a class of one row."""
+    count = space.statistics.count
+    several = count >= 2
+    U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
+    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), space.estimator)
+    g = torch.full_like(space.gain, torch.nan)
+    g[several] = mean_resultant(space.dim, kappa) / space.tau
+    return g
+
+
+def _spread(g: Tensor) -> float | None:
+    """The standard deviation over the mean; None of nothing, or of zeros."""
+    mean = float(g.mean()) if len(g) else 0.0
+    return float(g.std(correction=0)) / mean if mean > 0 else None

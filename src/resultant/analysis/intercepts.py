@@ -1,0 +1,173 @@
+r"""What direct temperature does to the score at cosine zero (fig:realization,
+sec:same-state-diagnostic)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from resultant.analysis.decisions import Decisions, Policy, decide
+from resultant.analysis.result import Result
+from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.space import FrozenSpace
+from resultant.classes.gain import EDITED, Realization, realize, target_gain
+
+NAMES = ("native", *EDITED)
+
+
+@dataclass(frozen=True, eq=False)
+class InterceptDrift(Result):
+    r"""The intercepts :math:`h_c^0=q_c(0;\tau_0)` ``native`` [C] and
+    :math:`h_c^\star=q_c(0;\tau_c^\star)` ``temperature`` [C], and the ``temperatures``
+    :math:`\tau_c^\star` [C].
+
+    ``largest`` and ``mean`` of :math:`|h_c-h_c^0|` by realization; ``worst_class`` drifts most
+    under temperature. Where ``undefined`` classes have none, its entries are missing or NaN.
+    """
+
+    beta: float
+    native: Tensor
+    temperature: Tensor
+    temperatures: Tensor
+    largest: dict[str, float]
+    mean: dict[str, float]
+    worst_class: int | None
+    undefined: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SameStateRow(Result):
+    """One realization on the fixed queries: mean cross-entropy, accuracy, how many distinct
+    classes are predicted, and the class predicted most with its share."""
+
+    realization: str
+    cross_entropy: float
+    accuracy: float
+    distinct: int
+    top_class: int
+    top_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class FocusClass(Result):
+    r"""One class under all realizations: ``intercepts`` at cosine zero and ``slopes`` there, by
+    realization, beside :math:`\kappa_c`, :math:`A_c`, :math:`\tau_c^\star`, :math:`g_c` and
+    :math:`g_c^\star`."""
+
+    index: int
+    count: int
+    kappa: float
+    resultant: float
+    target_temperature: float
+    gain: float
+    target_gain: float
+    intercepts: dict[str, float]
+    slopes: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class SameState(Result):
+    """The failure state's table: the first queries of each class, only the realization changes.
+
+    ``focus`` is the class whose intercept drifts most, None where temperatures are undefined.
+    """
+
+    beta: float
+    gamma: float
+    queries: int
+    rows: tuple[SameStateRow, ...]
+    focus: FocusClass | None
+    undefined: tuple[int, ...] = ()
+
+
+def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
+    """The realizations that are defined at beta."""
+    names = NAMES if not space.untempered(beta) else ("native", "angular")
+    return {name: realize(space.state, space.tau, name, beta) for name in names}
+
+
+@torch.no_grad()
+def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
+    """How far each realization moves the scores at cosine zero from the native ones."""
+    space = space.host
+    rules = _rules(space, beta)
+    zero = torch.zeros_like(space.state.kappa)
+    intercepts = {name: rule.at(zero) for name, rule in rules.items()}
+    native = intercepts["native"]
+    moved = {name: (h - native).abs() for name, h in intercepts.items()}
+    missing = torch.full_like(native, torch.nan)
+    rule = rules.get("temperature")
+    return InterceptDrift(
+        beta=float(beta),
+        native=native,
+        temperature=intercepts.get("temperature", missing),
+        temperatures=missing if rule is None or rule.tau is None else rule.tau.expand_as(native),
+        largest={name: float(m.max()) for name, m in moved.items()},
+        mean={name: float(m.mean()) for name, m in moved.items()},
+        worst_class=int(moved["temperature"].argmax()) if "temperature" in moved else None,
+        undefined=space.untempered(beta),
+    )
+
+
+@torch.no_grad()
+def same_state(
+    space: FrozenSpace,
+    beta: float = 0.0,
+    *,
+    gamma: float = 0.0,
+    per_class: int = 5,
+    decisions: Decisions | None = None,
+) -> SameState:
+    """The realizations on the first ``per_class`` held-out queries of each class.
+
+    ``decisions`` on all held-out queries spare the scores of the policies that they hold.
+    """
+    rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
+    policies = [Policy(name, beta, gamma).canonical for name in NAMES]
+    if decisions is None or not decisions.holds(policies):
+        decisions = decide(space, policies, rows)
+    else:
+        decisions = decisions.at(policies, rows)
+    lost = space.untempered(beta)
+    return SameState(
+        beta=float(beta),
+        gamma=float(gamma),
+        queries=len(rows),
+        rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
+        focus=None if lost else _focus(space.host, beta),
+        undefined=lost,
+    )
+
+
+def _row(decisions: Decisions, policy: Policy) -> SameStateRow:
+    guesses = decisions.prediction[policy]
+    counts = torch.bincount(guesses)
+    return SameStateRow(
+        realization=policy.realization,
+        cross_entropy=float(decisions.nll[policy].double().mean()),
+        accuracy=float(decisions.right(policy).double().mean()),
+        distinct=int((counts > 0).sum()),
+        top_class=int(counts.argmax()),
+        top_share=float(counts.max() / len(guesses)),
+    )
+
+
+def _focus(space: FrozenSpace, beta: float) -> FocusClass:
+    c = intercept_drift(space, beta).worst_class
+    assert c is not None
+    rules, state, g = _rules(space, beta), space.state, space.gain
+    target = target_gain(g, beta)
+    at, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
+    return FocusClass(
+        index=c,
+        count=int(space.counts[c]),
+        kappa=float(state.kappa[c]),
+        resultant=float(state.resultant[c]),
+        target_temperature=float(state.resultant[c] / target[c]),
+        gain=float(g[c]),
+        target_gain=float(target[c]),
+        intercepts={name: float(rule.at(zero, at)) for name, rule in rules.items()},
+        slopes={name: float(rule.slope_at(zero, at)) for name, rule in rules.items()},
+    )

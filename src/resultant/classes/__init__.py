@@ -1,0 +1,36 @@
+"""Class statistics, angular gains, target gains and the realizations of a gain."""
+
+from resultant.classes.finite_sample import (
+    cross_fit_temperature,
+    expected_square_resultant,
+    fold_statistics,
+    leave_one_out_scores,
+    self_inclusion,
+    unbiased_square_resultant,
+)
+from resultant.classes.gain import (
+    Realization,
+    angular_gain,
+    class_scores,
+    realize,
+    target_gain,
+    target_temperature,
+)
+from resultant.classes.statistics import ClassState, ClassStatistics
+
+__all__ = [
+    "ClassState",
+    "ClassStatistics",
+    "Realization",
+    "angular_gain",
+    "class_scores",
+    "cross_fit_temperature",
+    "expected_square_resultant",
+    "fold_statistics",
+    "leave_one_out_scores",
+    "realize",
+    "self_inclusion",
+    "target_gain",
+    "target_temperature",
+    "unbiased_square_resultant",
+]

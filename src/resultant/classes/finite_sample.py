@@ -1,0 +1,193 @@
+r"""What a finite sample does to class statistics, and how to undo it.
+
+The mean length of n unit vectors is biased upwards (eq:finite-resultant-identity), a query counted
+in its own class scores too high (eq:self-inclusion), and a gain equalized on the sample it is
+applied to is not equal elsewhere (sec:cross-fitted-estimator). The statistics are sums, so a query
+or a fold is taken out again by subtraction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.arrays import (
+    normalized,
+    pieces,
+    require_features,
+    require_labels,
+    require_temperature,
+    rows_at_once,
+    shape_of,
+)
+from resultant._core.validation import Number
+from resultant.classes.statistics import (
+    ClassState,
+    ClassStatistics,
+    capped_concentration,
+    fit_direction,
+)
+from resultant.score.exact import vmf_score
+
+
+def expected_square_resultant(A: Number, n: Number) -> Tensor:
+    r""":math:`\mathbb E[R_n^2] = A^2 + (1-A^2)/n` of n independent unit vectors with mean length
+    A (eq:finite-resultant-identity); 0 <= A <= 1, n >= 1, broadcasting."""
+    A, n, dtype = _sample("A", A, n, 1)
+    return (A * A + (1 - A) * (1 + A) / n).to(dtype)
+
+
+def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
+    r""":math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
+
+    0 <= R <= 1, n >= 2, broadcasting. It is negative where R^2 < 1/n.
+    """
+    R, n, dtype = _sample("R", R, n, 2)
+    return (R * R - (1 - R) * (1 + R) / (n - 1)).to(dtype)
+
+
+def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
+    r""":math:`(1-A^2)/(\tau n)`, the expected gain in leading score of a query that is among the
+    n samples of its class mean (eq:self-inclusion); 0 <= A <= 1, tau > 0, n >= 1."""
+    A, n, dtype = _sample("A", A, n, 1)
+    tau = torch.as_tensor(tau, dtype=A.dtype, device=A.device)
+    checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    return ((1 - A) * (1 + A) / (tau * n)).to(dtype)
+
+
+def _sample(name: str, a: Number, n: Number, least: int) -> tuple[Tensor, Tensor, torch.dtype]:
+    """A mean length and a sample size to compute with, and the dtype of the result."""
+    if isinstance(n, Tensor) and not n.dtype.is_floating_point:
+        n = n.to(a.dtype if isinstance(a, Tensor) else torch.float64)
+    (a, n), dtype = checks.tensors(**{name: a, "n": n})
+    checks.within(name, a, 0.0, 1.0, rule="between 0 and 1")
+    checks.within("n", n, least, rule=f">= {least} and finite")
+    return a, n, dtype
+
+
+class LeaveOneOutScores(NamedTuple):
+    """Own-class scores [N] with the query taken out of its class, and with it included."""
+
+    left_out: Tensor
+    included: Tensor
+
+
+@torch.no_grad()
+def leave_one_out_scores(
+    z: Tensor,
+    y: Tensor,
+    statistics: ClassStatistics,
+    tau: Number,
+    estimator: str = "mle",
+    *,
+    weights: Tensor | None = None,
+    validate_args: bool | None = None,
+) -> LeaveOneOutScores:
+    r"""The exact scores q of queries against their own class, without and with the query in it.
+
+    ``z`` [N, p] with labels ``y`` [N] are among the samples of ``statistics``; ``tau`` is a number
+    or [C]. The mean of ``included - left_out`` is what `self_inclusion` gives to leading order
+    (eq:self-inclusion). Computed in float64.
+    """
+    tau = require_temperature(tau, statistics.num_classes, statistics.device, validate_args)
+    w = statistics.queries(z, y, weights, validate_args)
+    state = statistics.state(estimator)
+    scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
+    for rows in pieces(z):
+        x, own = normalized(z[rows]), y[rows]
+        at = tau[own] if tau.dim() else tau
+        left_out = statistics.left_out(x, own, w[rows], estimator)
+        included = state.mu[own], state.kappa[own]
+        for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
+            q[rows] = vmf_score((x * mu).sum(-1), kappa, at, state.dim, validate_args=False)
+    return LeaveOneOutScores(*scores)
+
+
+def fold_statistics(
+    z: Tensor,
+    y: Tensor,
+    fold: Tensor,
+    num_classes: int,
+    num_folds: int,
+    *,
+    validate_args: bool | None = None,
+) -> list[ClassStatistics]:
+    """The statistics of each fold of a sample ``z`` [N, p], ``y`` [N], ``fold`` [N] int64."""
+    num_folds = checks.integer("num_folds", num_folds, 2)
+    if not isinstance(z, Tensor) or z.dim() != 2:
+        raise ValueError(f"expected z [N, p], got {shape_of(z)}")
+    require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")
+    require_features(z, z.shape[1], z.device, validate_args)
+    require_labels(y, len(z), num_classes, z.device, validate_args)
+    folds = []
+    for k in range(num_folds):
+        rows = (fold == k).nonzero().squeeze(-1)
+        statistics = ClassStatistics(num_classes, z.shape[1], device=z.device)
+        # A fold is gathered by pieces too: it may be most of the sample.
+        for part in rows.split(rows_at_once(z)):
+            statistics.update(z[part], y[part], validate_args=False)
+        folds.append(statistics)
+    return folds
+
+
+class CrossFit(NamedTuple):
+    """For each of K folds what the other folds say: a state, A [K, C] and tau [K, C]."""
+
+    states: tuple[ClassState, ...]
+    resultant: Tensor
+    temperature: Tensor
+
+
+def cross_fit_temperature(
+    folds: Sequence[ClassStatistics],
+    tau: Number,
+    A_ref: float,
+    *,
+    r_min: float,
+    r_max: float,
+    estimator: str = "mle",
+) -> CrossFit:
+    r"""Cross-fitted temperatures that equalize the leading gain at A_ref/tau.
+
+    From the statistics without fold k,
+    :math:`\widehat A_c^{(-k)}=\sqrt{\max\{U_c^{(-k)},0\}}` with U of `unbiased_square_resultant`,
+    and :math:`\tau_c^{(-k)}=\tau\,\mathrm{clip}(\widehat A_c^{(-k)}/A_{ref}, r_{min}, r_{max})`
+    (eq:cross-fit-temperature). The state of fold k has the direction of the other folds and the
+    kappa that ``estimator`` fits to :math:`\widehat A`, so that with ``mle`` the gain is A_ref/tau
+    where nothing is clipped. Score fold k with ``class_scores(z_k, states[k], temperature[k],
+    "native")``.
+
+    U takes two samples. A class that has fewer outside the fold takes A_ref, hence tau; if it has
+    none, its state is that of no sample (e_1, kappa 0).
+    """
+    if len(folds) < 2:
+        raise ValueError(f"expected two folds or more, got {len(folds)}")
+    if not 0 < r_min <= r_max < math.inf:
+        got = f"r_min = {r_min} and r_max = {r_max}"
+        raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
+    if not 0 < A_ref <= 1:
+        raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
+    whole = folds[0].to(folds[0].device)
+    for other in folds[1:]:
+        whole.merge(other)
+    if not torch.equal(whole.weight, whole.count.double()):
+        c = int((whole.weight != whole.count).nonzero()[0])
+        got = f"weight {float(whole.weight[c]):g} for {int(whole.count[c])} samples in class {c}"
+        raise ValueError(f"expected samples without weights, for which U is unbiased, got {got}")
+    tau = require_temperature(tau, whole.num_classes, whole.device, True)
+    states, resultants = [], []
+    for part in folds:
+        rest = whole.without(part)
+        mu, R = fit_direction(rest.total, rest.weight)
+        U = unbiased_square_resultant(R, rest.count.clamp_min(2))
+        A = torch.where(rest.count < 2, float(A_ref), U.clamp_min(0).sqrt())
+        kappa = capped_concentration(rest.dim, A, estimator).masked_fill(rest.count == 0, 0.0)
+        states.append(ClassState(mu, kappa, rest.count, validate_args=False))
+        resultants.append(A)
+    A = torch.stack(resultants)
+    return CrossFit(tuple(states), A, tau * (A / A_ref).clamp(r_min, r_max))

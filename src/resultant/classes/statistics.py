@@ -1,0 +1,320 @@
+r"""What a labelled sample says about its classes: mergeable sums and fitted states.
+
+A class with unit vectors :math:`z_i` and mean :math:`\bar z` has the mean length
+:math:`R=|\bar z|`, the direction :math:`\mu=\bar z/R` and a concentration :math:`\kappa` fitted
+to R. The sums behind them add over any split of the sample, and a query or a fold is taken out
+again by subtraction (sec:self-inclusion, sec:cross-fitted-estimator).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import InitVar, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.arrays import normalized, pieces, require_features, require_labels, unit_vector
+from resultant._core.state_files import write_tensors
+from resultant.vmf.distribution import concentration, mean_resultant
+
+# The cap of the authors' code, which stands for the infinite concentration of equal samples.
+MAX_KAPPA = 1e5
+
+# A mean of float64 unit vectors no longer than this is rounding, and has no direction.
+ZERO_LENGTH = 64 * torch.finfo(torch.float64).eps
+
+FORMAT = "resultant.ClassStatistics 1"
+
+
+@dataclass(frozen=True, eq=False)
+class ClassState:
+    r"""A snapshot of C classes: unit directions ``mu`` [C, p], ``kappa`` [C] >= 0, ``count`` [C].
+
+    Values are checked unless ``validate_args=False``, also on a GPU.
+    """
+
+    mu: Tensor
+    kappa: Tensor
+    count: Tensor
+    validate_args: InitVar[bool] = True
+
+    def __post_init__(self, validate_args: bool) -> None:
+        for name in ("mu", "kappa", "count"):
+            if not isinstance(value := getattr(self, name), Tensor):
+                raise ValueError(f"expected {name} to be a tensor, got {type(value).__name__}")
+        mu, kappa, count = self.mu, self.kappa, self.count
+        shapes = tuple(tuple(a.shape) for a in (mu, kappa, count))
+        if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != ((len(mu),), (len(mu),)):
+            rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
+            raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
+        if mu.dtype not in checks.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
+            rule = "expected mu and kappa of one floating dtype"
+            raise ValueError(f"{rule}, got {mu.dtype} and {kappa.dtype}")
+        if not mu.device == kappa.device == count.device:
+            rule = "expected mu, kappa and count on one device"
+            raise ValueError(f"{rule}, got {mu.device}, {kappa.device} and {count.device}")
+        if validate_args:
+            unit_vector.require("mu", mu)
+            checks.within("kappa", kappa, 0.0, rule=">= 0 and finite")
+            checks.within("count", count.double(), 0.0, rule=">= 0 and finite")
+
+    @property
+    def num_classes(self) -> int:
+        return self.mu.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.mu.shape[1]
+
+    @property
+    def resultant(self) -> Tensor:
+        r"""The mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C], of the fitted kappa."""
+        return mean_resultant(self.dim, self.kappa, validate_args=False)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> ClassState:
+        """The state elsewhere, mu and kappa in another floating dtype; the count keeps its own."""
+        mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
+        return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
+
+
+class ClassStatistics:
+    r"""Sums over the samples of each class, from which `ClassState` is fitted.
+
+    ``count`` [C] int64, ``weight`` [C] and ``total`` [C, p] float64: how many samples, the sum of
+    their weights (one each, if not given), and the sum of the weighted unit vectors. Statistics of
+    any split of a sample merge to those of the whole, up to rounding.
+
+    Classes that have no ordinary fit are defined as follows.
+
+    - no sample, or no weight: R = 0, mu = e_1, kappa = 0;
+    - one sample or equal samples (R = 1): kappa = ``MAX_KAPPA`` = 1e5, the cap of the authors'
+      code in place of infinity. It holds for all classes and estimators: kappa is never above;
+    - samples that cancel (R below 64 float64 roundings): R = 0, mu = e_1, kappa = 0.
+    """
+
+    def __init__(
+        self, num_classes: int, dim: int, *, device: torch.device | str | None = None
+    ) -> None:
+        num_classes = checks.integer("num_classes", num_classes, 1)
+        dim = checks.dimension(dim)
+        self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
+        self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)
+        self.total = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
+
+    def __repr__(self) -> str:
+        return f"ClassStatistics(num_classes={self.num_classes}, dim={self.dim})"
+
+    @property
+    def num_classes(self) -> int:
+        return self.total.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.total.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.total.device
+
+    def to(self, device: torch.device | str) -> ClassStatistics:
+        """The statistics on another device; never shared with these."""
+        return self._of(*(a.to(device, copy=True) for a in (self.count, self.weight, self.total)))
+
+    @staticmethod
+    def _of(count: Tensor, weight: Tensor, total: Tensor) -> ClassStatistics:
+        new = ClassStatistics(*total.shape, device="meta")
+        new.count, new.weight, new.total = count, weight, total
+        return new
+
+    @torch.no_grad()
+    def update(
+        self,
+        z: Tensor,
+        y: Tensor,
+        weights: Tensor | None = None,
+        *,
+        validate_args: bool | None = None,
+    ) -> ClassStatistics:
+        """Add unit vectors ``z`` [N, p] with labels ``y`` [N] int64 and ``weights`` [N] >= 0.
+
+        Lengths are taken to one in float64: a rounded length would move 1 - R, and with it a
+        large concentration. Values are checked on the CPU, elsewhere with ``validate_args=True``;
+        nothing else waits for the device. Returns these statistics.
+        """
+        require_features(z, self.dim, self.device, validate_args)
+        require_labels(y, len(z), self.num_classes, self.device, validate_args)
+        weights = self._weights(weights, z, validate_args)
+        self.count.index_add_(0, y, torch.ones_like(y))
+        self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
+        for rows in pieces(z):
+            x = normalized(z[rows])
+            self.total.index_add_(0, y[rows], x if weights is None else x * weights[rows, None])
+        return self
+
+    def _weights(self, weights: Tensor | None, z: Tensor, validate: bool | None) -> Tensor | None:
+        if weights is None:
+            return None
+        checks.tensors(weights=weights)
+        if weights.shape != z.shape[:1] or weights.device != self.device:
+            got = f"{tuple(weights.shape)} on {weights.device}"
+            raise ValueError(f"expected weights [{len(z)}] on {self.device}, got {got}")
+        if checks.wanted(validate, weights):
+            checks.within("weights", weights, 0.0, rule=">= 0 and finite")
+        return weights.double()
+
+    def merge(self, other: ClassStatistics) -> ClassStatistics:
+        """Add the samples of other statistics of the same shape; returns these statistics."""
+        self._require_alike(other)
+        for mine, theirs in zip(self._sums(), other._sums(), strict=True):
+            mine.add_(theirs.to(self.device))
+        return self
+
+    def without(self, other: ClassStatistics) -> ClassStatistics:
+        """New statistics with the samples of a part of these taken out."""
+        self._require_alike(other)
+        count, weight, total = (
+            mine - theirs.to(self.device)
+            for mine, theirs in zip(self._sums(), other._sums(), strict=True)
+        )
+        if (count < 0).any():
+            c = int((count < 0).nonzero()[0])
+            got = f"{int(other.count[c])} samples of {int(self.count[c])} in class {c}"
+            raise ValueError(f"expected statistics of a part of these, got {got}")
+        return self._of(count, *_unless_empty(count, weight, total, self.weight))
+
+    def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.count, self.weight, self.total
+
+    def _require_alike(self, other: ClassStatistics) -> None:
+        if not isinstance(other, ClassStatistics):
+            raise ValueError(f"expected ClassStatistics, got {type(other).__name__}")
+        if other.total.shape != self.total.shape:
+            raise ValueError(f"expected statistics alike, {self!r}, got {other!r}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a safetensors file; a file of that name is replaced only by a whole one."""
+        names = ("count", "weight", "total")
+        tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=True)}
+        write_tensors(Path(path), tensors, {"format": FORMAT})
+
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str], *, device: torch.device | str | None = None
+    ) -> ClassStatistics:
+        """The statistics that `save` wrote; any other file is a ValueError that names it."""
+        rule = f"expected {os.fspath(path)} to be a whole safetensors file of ClassStatistics"
+        try:
+            with safe_open(path, framework="pt", device="cpu") as file:
+                metadata, names = file.metadata() or {}, sorted(file.keys())
+                tensors = {n: file.get_tensor(n) for n in names}
+        except SafetensorError as error:
+            raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
+        if metadata.get("format") != FORMAT or names != ["count", "total", "weight"]:
+            got = f"format {metadata.get('format')!r} with tensors {names}"
+            raise ValueError(f"{rule} (format {FORMAT!r} with count, total and weight), got {got}")
+        count, weight, total = tensors["count"], tensors["weight"], tensors["total"]
+        dtypes, shapes = (count.dtype, weight.dtype, total.dtype), (count.shape, weight.shape)
+        if (
+            dtypes != (torch.int64, torch.float64, torch.float64)
+            or total.dim() != 2
+            or total.shape[1] < 2
+            or shapes != (total.shape[:1], total.shape[:1])
+        ):
+            got = ", ".join(f"{n} {a.dtype} {tuple(a.shape)}" for n, a in tensors.items())
+            rule += " (count [C] int64, total [C, p] and weight [C] float64)"
+            raise ValueError(f"{rule}, got {got}")
+        bounded = total.square().sum(-1).sqrt() <= weight * (1 + 1e-6)
+        if not ((count >= 0) & (weight >= 0) & weight.isfinite() & bounded).all():
+            got = "negative, infinite or undefined values, or a mean longer than one"
+            raise ValueError(f"{rule}, got {got}")
+        return ClassStatistics._of(*(a.to(device=device) for a in (count, weight, total)))
+
+    @property
+    def mean_length(self) -> Tensor:
+        r"""The lengths :math:`R_c=|\bar z_c|` [C] of the class means, between 0 and 1."""
+        return fit_direction(self.total, self.weight)[1]
+
+    def state(self, estimator: str = "mle") -> ClassState:
+        r"""The fitted state, in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c."""
+        mu, kappa = _fit(self.total, self.weight, estimator)
+        return ClassState(mu, kappa, self.count.clone(), validate_args=False)
+
+    @torch.no_grad()
+    def leave_one_out(
+        self,
+        z: Tensor,
+        y: Tensor,
+        estimator: str = "mle",
+        *,
+        weights: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        r"""Directions [N, p] and concentrations [N] of each query's own class without the query.
+
+        Fitted to :math:`\bar X_{-i}` of sec:self-inclusion, in float64. The queries ``z`` [N, p]
+        with labels ``y`` [N] are among the samples, with the ``weights`` they came with. A class
+        that the query leaves empty is that of no sample: e_1 and 0.
+        """
+        w = self.queries(z, y, weights, validate_args)
+        mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
+        for rows in pieces(z):
+            mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
+        return mu, kappa
+
+    def queries(
+        self, z: Tensor, y: Tensor, weights: Tensor | None, validate: bool | None
+    ) -> Tensor:
+        """The weights of queries that are among the samples."""
+        require_features(z, self.dim, self.device, validate)
+        require_labels(y, len(z), self.num_classes, self.device, validate)
+        weights = self._weights(weights, z, validate)
+        if checks.wanted(validate, z, y):
+            missing = self.count[y] == 0
+            if missing.any():
+                i = int(missing.nonzero()[0])
+                got = f"one of class {int(y[i])}, which has no sample, at index {i}"
+                raise ValueError(f"expected queries that are among the samples, got {got}")
+        return _ones(z) if weights is None else weights
+
+    def left_out(self, x: Tensor, y: Tensor, w: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
+        count, before = self.count[y] - 1, self.weight[y]
+        total = self.total[y] - w.unsqueeze(-1) * x
+        weight, total = _unless_empty(count, before - w, total, before)
+        return _fit(total, weight, estimator)
+
+
+def _unless_empty(
+    count: Tensor, weight: Tensor, total: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sums after a subtraction, without the rounding that an empty class is left with."""
+    empty = (count <= 0) | (weight <= ZERO_LENGTH * before)
+    return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)
+
+
+def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """mu [..., p] and R [...] of sums and weights, as `ClassStatistics` defines them."""
+    mean = total / torch.where(weight > 0, weight, 1.0).unsqueeze(-1)
+    length = mean.square().sum(-1).sqrt()
+    known = (length > ZERO_LENGTH) & (weight > 0)
+    first = torch.eye(1, total.shape[-1], dtype=total.dtype, device=total.device)[0]
+    mu = torch.where(known.unsqueeze(-1), mean / length.unsqueeze(-1), first)
+    return mu, torch.where(known, length.clamp_max(1), 0.0)
+
+
+def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
+    mu, R = fit_direction(total, weight)
+    return mu, capped_concentration(total.shape[-1], R, estimator)
+
+
+def capped_concentration(p: int, R: Tensor, estimator: str) -> Tensor:
+    return concentration(p, R, estimator, validate_args=False).clamp_max(MAX_KAPPA)
+
+
+def _ones(z: Tensor) -> Tensor:
+    return torch.ones(len(z), dtype=torch.float64, device=z.device)

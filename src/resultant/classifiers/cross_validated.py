@@ -1,0 +1,275 @@
+"""The choice of realization, beta, temperature and prior by cross-validation from statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy.stats import bootstrap, rankdata
+from sklearn.model_selection import check_cv
+
+from resultant.classes.gain import REALIZATIONS
+from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.left_out import fold_parts, left_out_parts, measure
+from resultant.classifiers.vmf import VMFScores, add_rows, finite_number
+
+SCORINGS = ("neg_log_loss", "accuracy")
+
+# Realizations that beta has no part in.
+WITHOUT_BETA = ("native", "cosine")
+
+RESAMPLES = 1000
+
+# Folds go into so many groups, of which each has the choice of the others. Many small ones would
+# be at odds with theirs: a row left out tips a choice between equals against itself.
+GROUPS = 10
+
+# Of scores, beyond which a sum of them is rounding.
+DIGITS = 12
+
+
+class VMFClassifierCV(VMFScores):
+    r"""`VMFClassifier` with realization, beta, temperature and prior chosen by cross-validation.
+
+    The first four parameters list the values of the grid; the first of each is the reference that
+    a choice is compared with, by default the native score at tau = 0.1 without prior. ``native``
+    and ``cosine`` do not depend on beta and are counted once. ``cv`` is ``"loo"`` (each row
+    before the classes without it, exactly), a number of stratified folds, or a splitter or splits
+    of scikit-learn. ``scoring`` is ``neg_log_loss`` or ``accuracy``. ``balanced`` gives every
+    class the same weight in it: what counts where queries are not distributed as the sample is.
+
+    The rows of a network's own training set are no queries that it has not seen: folds of them
+    promise more accuracy, and choose sharper probabilities, than new rows get.
+
+    Sample weights count in fits and scores. A row whose class is in no training row is an error
+    in accuracy; it has no likelihood under any parameters, and is left out of neg_log_loss
+    (``unscored_`` such rows). A point that a fold cannot realize has score NaN and the last rank.
+
+    Fitted, beside what `VMFClassifier` has: ``best_params_``, ``best_index_``, ``best_score_``;
+    ``cv_results_``, for each point ``params``, ``param_*``, and ``mean_test_*``, ``std_test_*``,
+    ``rank_test_*`` (and ``split*_test_*``) of both scorings, ``*_test_score`` being the chosen
+    one; ``matters_``, by how much it matters. This compares the best point with the best of those
+    that have one parameter at its reference (``realization``, ``beta``, ``temperature``,
+    ``prior``), and with the point that has all (``all``): ``gain`` in the score with its
+    ``standard_error`` over folds (over rows for ``loo``) and the 95 % ``interval`` of a bootstrap
+    of paired rows, which take the choice as given; ``held_out_gain``, where each fold has the
+    choice of the others (in at most ten groups), is free of the choice's own optimism;
+    ``reference``, the parameters compared with.
+    """
+
+    def __init__(
+        self,
+        realization: Sequence[str] | str = REALIZATIONS,
+        beta: Sequence[float] | float = (0.0, 0.5),
+        temperature: Sequence[float] | float = (0.1, 0.02, 0.05, 0.2),
+        prior: Sequence[float] | float = (0.0, 1.0),
+        estimator: str = "mle",
+        cv: Any = 5,
+        scoring: str = "neg_log_loss",
+        balanced: bool = False,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.realization = realization
+        self.beta = beta
+        self.temperature = temperature
+        self.prior = prior
+        self.estimator = estimator
+        self.cv = cv
+        self.scoring = scoring
+        self.balanced = balanced
+        self.device = device
+
+    def _chosen(self) -> dict[str, Any]:
+        return self.best_params_
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose on, and fit to, rows ``X`` [N, p], labels ``y`` [N] and weights [N] >= 0."""
+        taus, rules, priors = self._grid()
+        if self.scoring not in SCORINGS:
+            raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
+        rows, index, w, classes = self._sample(X, y, sample_weight, least=2)
+        statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
+        add_rows(statistics, rows, index, w)
+        sample = rows, index, w, statistics
+        params = [
+            {"temperature": tau, "realization": realization, "beta": beta, "prior": prior}
+            for tau in taus
+            for realization, beta in rules
+            for prior in priors
+        ]
+        cv: Any = self.cv
+        loo = isinstance(cv, str) and cv == "loo"
+        if loo:
+            tests, parts = [np.arange(len(rows))], [left_out_parts(*sample, self.estimator)]
+        else:
+            labels, every = index.cpu().numpy(), np.arange(len(rows))
+            splitter: Any = check_cv(self.cv, labels, classifier=True)
+            # Indices, whether a splitter gives those, lists or masks.
+            splits = [tuple(every[at] for at in s) for s in splitter.split(every, labels)]
+            tests = [test for _, test in splits]
+            parts = [fold_parts(*sample, train, test, self.estimator) for train, test in splits]
+        weight = w / statistics.weight[index] if self.balanced else w
+        weight = torch.where(w > 0, weight, 0.0).cpu().numpy()
+        folds = [
+            Fold(*measure(part, taus, rules, priors), weight[test])
+            for part, test in zip(parts, tests, strict=True)
+        ]
+        self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
+        self._choose(params, folds, loo)
+        return self._settle(statistics, classes)
+
+    def _grid(self) -> tuple[list[float], list[tuple[str, float]], list[float]]:
+        """Temperatures, realizations with beta, and priors."""
+        listed = {}
+        for name in ("realization", "beta", "temperature", "prior"):
+            values = getattr(self, name)
+            listed[name] = [values] if isinstance(values, str) else np.atleast_1d(values).tolist()
+            if not listed[name]:
+                raise ValueError(f"expected one value of {name} or more, got none")
+        for realization in listed["realization"]:
+            if realization not in REALIZATIONS:
+                rule = f"expected realizations among {REALIZATIONS}"
+                raise ValueError(f"{rule}, got {realization!r}")
+        betas, taus, priors = (
+            [finite_number(name, value) for value in listed[name]]
+            for name in ("beta", "temperature", "prior")
+        )
+        if min(taus) <= 0:
+            raise ValueError(f"expected temperature > 0, got {min(taus):g}")
+        rules = [
+            (realization, beta)
+            for realization in listed["realization"]
+            for beta in (betas[:1] if realization in WITHOUT_BETA else betas)
+        ]
+        return taus, rules, priors
+
+    def _choose(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
+        results: dict[str, Any] = {"params": params}
+        for name in params[0]:
+            results[f"param_{name}"] = np.array([point[name] for point in params])
+        tables = {scoring: Table.of(folds, scoring, loo) for scoring in SCORINGS}
+        for scoring, table in tables.items():
+            names = [scoring, "score"] if scoring == self.scoring else [scoring]
+            for name in names:
+                results |= table.results(name, splits=not loo)
+        table = tables[self.scoring]
+        if not np.isfinite(table.mean).any():
+            raise ValueError("expected a grid with a point that can be realized, got none")
+        self.cv_results_ = results
+        self.best_index_ = int(results["rank_test_score"].argmin())
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(table.mean[self.best_index_])
+        self.matters_ = {}
+        first = params[0]
+        for name in (*first, "all"):
+            kept = first if name == "all" else {name: first[name]}
+            pool = [
+                i
+                for i, point in enumerate(params)
+                if all(point[key] == value for key, value in kept.items())
+            ]
+            if np.isfinite(table.mean[pool]).any():
+                comparison = table.compare(self.best_index_, pool)
+                reference = params[comparison.pop("index")]
+                self.matters_[name] = {**comparison, "reference": reference}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The scores [G, M] of M rows at G points, rows [M] without a class, and weights [M]."""
+
+    neg_log_loss: np.ndarray
+    accuracy: np.ndarray
+    absent: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores [G, U] of G points in U units that a mean goes over, folds or rows, with weights [U];
+    and behind them the rows: scores [G, M] and weights [M], with the same means."""
+
+    units: np.ndarray
+    weight: np.ndarray
+    rows: np.ndarray
+    row_weight: np.ndarray
+
+    @staticmethod
+    def of(folds: list[Fold], scoring: str, loo: bool) -> Table:
+        units, weights, rows, row_weights = [], [], [], []
+        for fold in folds:
+            # No likelihood to speak of; a miss in accuracy.
+            out = fold.absent if scoring == "neg_log_loss" else np.zeros_like(fold.absent)
+            values = np.where(out, 0.0, getattr(fold, scoring))
+            weight = np.where(out, 0.0, fold.weight)
+            total = weight.sum()
+            share = weight / total if total > 0 else weight
+            rows.append(values)
+            row_weights.append(share)
+            units.append(values @ share)
+            weights.append(float(total > 0))
+        M, v = np.concatenate(rows, 1), np.concatenate(row_weights)
+        if loo:
+            return Table(M, v, M, v)
+        return Table(np.stack(units, 1), np.array(weights), M, v)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Of the units [G], rounded so that equal means are equal: the first of equals is best."""
+        return np.round(self.units @ self.weight / self.weight.sum(), DIGITS)
+
+    def results(self, name: str, *, splits: bool) -> dict[str, np.ndarray]:
+        mean = self.mean
+        spread = np.square(self.units - mean[:, None]) @ self.weight / self.weight.sum()
+        order = np.where(np.isnan(mean), np.inf, -mean)
+        table = {f"split{k}_test_{name}": self.units[:, k] for k in range(self.units.shape[1])}
+        return (table if splits else {}) | {
+            f"mean_test_{name}": mean,
+            f"std_test_{name}": np.sqrt(spread),
+            f"rank_test_{name}": rankdata(order, method="min"),
+        }
+
+    def compare(self, best: int, pool: list[int]) -> dict[str, Any]:
+        """The point ``best`` with the best of the points in ``pool``, its ``index`` returned."""
+        mean, weight = self.mean, self.weight
+        index = pool[int(np.nanargmax(mean[pool]))]
+        difference = self.units[best] - self.units[index]
+        gain = float(mean[best] - mean[index])
+        number = np.count_nonzero(weight)
+        error = np.sqrt(np.sum(np.square(weight * (difference - gain)))) / weight.sum()
+        return {
+            "gain": gain,
+            "standard_error": float(error * np.sqrt(number / (number - 1))) if number > 1 else None,
+            "interval": self._interval(best, index),
+            "held_out_gain": self._held_out_gain(index) if number > 1 else None,
+            "index": index,
+        }
+
+    def _interval(self, best: int, index: int) -> tuple[float, float]:
+        difference = self.rows[best] - self.rows[index]
+        if not difference.any():
+            return 0.0, 0.0
+        found = bootstrap(
+            (difference, self.row_weight),
+            lambda d, v, axis: (d * v).sum(axis) / v.sum(axis),
+            paired=True,
+            vectorized=True,
+            method="percentile",
+            n_resamples=RESAMPLES,
+            batch=max(1, (1 << 22) // len(difference)),
+            rng=0,
+        ).confidence_interval
+        return float(found.low), float(found.high)
+
+    def _held_out_gain(self, index: int) -> float:
+        """The gain over a point in each group of units, of what is best in the other groups."""
+        share = self.units * self.weight
+        group = np.arange(share.shape[1]) % GROUPS
+        groups = np.stack([share[:, group == k].sum(1) for k in np.unique(group)], 1)
+        others = np.round(groups.sum(1, keepdims=True) - groups, DIGITS)
+        best = np.where(np.isnan(others), -np.inf, others).argmax(0)
+        held_out = groups[best, np.arange(groups.shape[1])]
+        return float((held_out - groups[index]).sum() / self.weight.sum())

@@ -1,0 +1,78 @@
+"""What the options of a command name: a device, a folder of data, a place to write to. Each is
+looked at before any work."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+
+from resultant._core.files import require_place
+from resultant.training.config import VARIABLE
+from resultant.training.extract import is_network, named, networks_of
+
+
+def data_root(data: Path | None) -> Path:
+    """Where data sets are looked for; it must be there."""
+    root = data if data is not None else Path(os.environ.get(VARIABLE, "data"))
+    if not root.exists() and data is None:
+        rule = f"expected data sets at --data, at ${VARIABLE} or in ./data"
+        raise ValueError(f"{rule}, got nothing at {root.absolute()}")
+    return root
+
+
+def find_device(name: str) -> torch.device:
+    """The device of a name; auto is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"expected --device auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"expected a CUDA device {name}, got {torch.cuda.device_count()} devices")
+    return device
+
+
+def refuse_network(path: Path | str) -> None:
+    """Raise if there are networks where features are expected."""
+    networks, features = networks_of(path)
+    if not networks:
+        return
+    if len(networks) == 1:
+        got, mend = f"a network: {networks[0]}", "resultant extract writes its features"
+    else:
+        got = f"{len(networks)} networks in the folder {path}: {named(networks, path)}"
+        mend = "resultant extract writes the features of one of them"
+    if features:
+        mend += f"; to read features that are there, name their file: {named(features, path)}"
+    raise ValueError(f"expected features, got {got}; {mend}")
+
+
+def destination(out: Path, source: Path) -> None:
+    """Raise unless a file can be written to ``out``, which is not the ``source`` nor a network; its
+    folder is made."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise ValueError(f"expected --out apart from what is read, got {out} for both")
+    if is_network(out):
+        raise ValueError(f"expected --out that is no network, got one: {out}")
+    folder(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    require_place(out)
+
+
+def folder(out: Path, option: str = "--out") -> None:
+    """Raise unless ``out``, of an option, is a folder to write to or can be made one."""
+    there = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
+    if not there.is_dir():
+        raise ValueError(f"expected {option} to be a folder, got a file: {there}")
+    try:
+        tempfile.TemporaryDirectory(dir=there).cleanup()
+    except OSError as error:
+        can = "files can be written" if there == out else "a folder can be made"
+        rule = f"expected {option} where {can}, got {out}"
+        raise ValueError(f"{rule} ({error.strerror})") from None

@@ -1,0 +1,388 @@
+r"""The matched binary model: typical margins, error transition, projection limit, exponents.
+
+Two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`, :math:`j\in\{h,t\}`, and
+:math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean directions, the
+temperature and the class offsets stay (sec:conditional-margin). With :math:`t=1/\tau`,
+:math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference that decides for h
+where it is >= 0 is
+
+.. math:: D_\nu(z) = D_0(z) + O(1/\nu), \qquad D_0(z) = b_h - b_t + t\,w^\top z.
+
+The leading rule sees one projection of Z, whose law has a density in closed form. The exact rule
+sees two, and given the cosine to its own class decides by the other one alone, whose tail is known.
+The errors of both are one-dimensional integrals (`BinaryModel.log_errors`), at any p and however
+small; `BinaryModel.monte_carlo` counts them over draws.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.arrays import normalized
+from resultant.classes.statistics import ClassState
+from resultant.score.exact import vmf_score, vmf_score_and_slope
+from resultant.special.debye import Number
+from resultant.vmf.angle import sample_angle
+from resultant.vmf.plane import log_plane_tail
+from resultant.vmf.tails import dimension, log_projection_tail
+
+Rule = Literal["leading", "exact"]
+
+# Newton's steps to where a score has a value, at most; what one below CLOSE misses is its square.
+STEPS = 60
+CLOSE = 1e-9
+
+
+class Pair(NamedTuple):
+    """One number for each class, h (head) and t (tail)."""
+
+    h: float
+    t: float
+
+
+class Estimate(NamedTuple):
+    """A Monte Carlo frequency of so many samples, and its standard error.
+
+    The standard error is taken at (count + 1/2) / (samples + 1), so that a count of zero does not
+    pass for a probability of zero.
+    """
+
+    value: float
+    standard_error: float
+    samples: int
+
+    @property
+    def displayed(self) -> float:
+        """The frequency, or half a count where nothing was counted (fig:synthetic-transition)."""
+        return self.value or 0.5 / self.samples
+
+
+class EstimatePair(NamedTuple):
+    """One estimate for each class."""
+
+    h: Estimate
+    t: Estimate
+
+
+@dataclass(frozen=True)
+class BinaryModel:
+    r"""The matched binary model of sec:conditional-margin.
+
+    ``lambda_h``, ``lambda_t`` > 0 are the concentrations over nu, ``cosine`` is
+    :math:`c=\mu_h^\top\mu_t`, ``tau`` > 0 the temperature, ``b_h`` and ``b_t`` the offsets of the
+    logits: none of them changes with p. What has an argument ``p`` >= 3 holds at that dimension,
+    the rest in the limit.
+    """
+
+    lambda_h: float
+    lambda_t: float
+    cosine: float
+    tau: float = 1.0
+    b_h: float = 0.0
+    b_t: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("lambda_h", "lambda_t", "tau"):
+            _require(name, getattr(self, name), 0.0, rule="> 0 and finite", open_low=True)
+        _require("cosine", self.cosine, -1.0, 1.0, rule="in [-1, 1]")
+        for name in ("b_h", "b_t"):
+            _require(name, getattr(self, name), -math.inf, rule="finite", open_low=True)
+        if self.W == 0:
+            raise ValueError(
+                "expected w = r_h mu_h - r_t mu_t != 0, got lambda_h = lambda_t = "
+                f"{self.lambda_h:g} and cosine = 1"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        state: ClassState,
+        a: int,
+        b: int,
+        tau: float = 1.0,
+        *,
+        b_h: float = 0.0,
+        b_t: float = 0.0,
+    ) -> BinaryModel:
+        r"""The model of two fitted classes: class ``a`` of the state is h, class ``b`` is t.
+
+        Matched at p = ``state.dim``, where the classes draw from the very laws they are scored by:
+        :math:`\lambda_j=\kappa_j/\nu`, so that ``concentrations(p)`` are the fitted ones, and
+        :math:`c=\mu_a^\top\mu_b`. At another p the lambdas stay. Any concentrations > 0 and any
+        angle will do, unless both laws are one. ``b_h`` and ``b_t`` are what the logits have
+        besides the scores, as a log prior.
+        """
+        if not isinstance(state, ClassState):
+            raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
+        nu = dimension(state.dim) / 2 - 1
+        for name, c in (("a", a), ("b", b)):
+            if isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < state.num_classes:
+                rule = f"expected {name} to be a class in [0, {state.num_classes})"
+                raise ValueError(f"{rule}, got {c!r}")
+        kappa = state.kappa[[a, b]].detach().double().cpu()
+        mu = normalized(state.mu[[a, b]].detach()).cpu()
+        # One half of the squared chord, which is exactly zero between equal directions.
+        apart = float((mu[0] - mu[1]).square().sum()) / 2
+        for c, value in zip((a, b), kappa.tolist(), strict=True):
+            if not value > 0:
+                raise ValueError(f"expected kappa > 0, got {value:g} at class {c}")
+        if apart == 0 and kappa[0] == kappa[1]:
+            raise ValueError(f"expected two classes of different laws, got one of {a} and {b}")
+        lambda_h, lambda_t = (kappa / nu).tolist()
+        return cls(lambda_h, lambda_t, max(-1.0, 1 - apart), tau, b_h, b_t)
+
+    @property
+    def delta(self) -> float:
+        r""":math:`\delta=(b_h-b_t)/t`."""
+        return (self.b_h - self.b_t) * self.tau
+
+    @property
+    def r(self) -> Pair:
+        r""":math:`r_j=r_0(\lambda_j)`, the limit of the mean resultant lengths."""
+        return Pair(_r0(self.lambda_h), _r0(self.lambda_t))
+
+    @property
+    def W(self) -> float:
+        r""":math:`\|w\|`."""
+        r = self.r
+        return math.sqrt((r.h - r.t) ** 2 + 2 * r.h * r.t * (1 - self.cosine))
+
+    @property
+    def beta(self) -> Pair:
+        r""":math:`\beta_j=\mu_j^\top n`, with n = w/W."""
+        r, W = self.r, self.W
+        h, t = (r.h - r.t * self.cosine) / W, (r.h * self.cosine - r.t) / W
+        return Pair(max(-1.0, min(1.0, h)), max(-1.0, min(1.0, t)))
+
+    @property
+    def alpha(self) -> Pair:
+        r""":math:`\alpha_j=\sqrt{1-\beta_j^2}`, from the sine between the mean directions."""
+        r = self.r
+        sine = math.sqrt((1 - self.cosine) * (1 + self.cosine)) / self.W
+        return Pair(r.t * sine, r.h * sine)
+
+    @property
+    def xi_0(self) -> float:
+        r""":math:`\xi_0=-\delta/W`: the leading rule decides for h where n'z is at least this."""
+        return -self.delta / self.W
+
+    @property
+    def typical_margins(self) -> Pair:
+        r""":math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`.
+
+        :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t.
+        """
+        r, c = self.r, self.cosine
+        h = self.delta + r.h * (r.h - r.t * c)
+        return Pair(h, r.t * (r.t - r.h * c) - self.delta)
+
+    @property
+    def limiting_errors(self) -> Pair:
+        """The limits of the class errors, 0, 1/2 or 1 by the sign of the typical margin
+        (thm:conditional-error-transition)."""
+        return Pair(*(0.0 if R > 0 else 1.0 if R < 0 else 0.5 for R in self.typical_margins))
+
+    @property
+    def variances(self) -> Pair:
+        r""":math:`\sigma^2_{\lambda_j}(w)` of eq:projection-clt: nu times the variance of w'Z."""
+        lambdas = (self.lambda_h, self.lambda_t)
+        parts = zip(lambdas, self.beta, self.alpha, strict=True)
+        W = self.W
+        return Pair(*(float(projection_variance(x, W * b, W * a)) for x, b, a in parts))
+
+    def gaussian_errors(self, p: int) -> Pair:
+        r""":math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))`, which holds near the transition.
+
+        eq:projection-clt at :math:`R_j=O(\nu^{-1/2})`; further away, see `exponents`.
+        """
+        nu = dimension(p) / 2 - 1
+        margins = zip(self.typical_margins, self.variances, strict=True)
+        return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
+
+    def rates(self, xi: float) -> Pair:
+        r""":math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
+        lambdas = (self.lambda_h, self.lambda_t)
+        parts = zip(lambdas, self.beta, strict=True)
+        return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
+
+    @property
+    def exponents(self) -> Pair:
+        r"""The limits of :math:`-\nu^{-1}\log\epsilon_j`: :math:`I_j(\xi_0)` (eq:error-exponent).
+
+        Zero for a class whose typical margin is not positive, since its error does not vanish.
+        Where :math:`\lambda_h\ge\lambda_t`, :math:`b_h\ge b_t` and :math:`R_t>0`, that of h is
+        the larger, unless both are equal in the symmetric case.
+        """
+        rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
+        return Pair(*(rate if R > 0 else 0.0 for rate, R in rates))
+
+    def reversed_prior(self) -> BinaryModel:
+        """The same classes with their offsets exchanged; this can reverse the exponents."""
+        return replace(self, b_h=self.b_t, b_t=self.b_h)
+
+    def concentrations(self, p: int) -> Pair:
+        r""":math:`\kappa_j=\nu\lambda_j`."""
+        nu = dimension(p) / 2 - 1
+        return Pair(nu * self.lambda_h, nu * self.lambda_t)
+
+    def log_errors(self, p: int, rule: Rule = "leading") -> Pair:
+        r"""The logarithms of :math:`\Pr_h(D<0)` and :math:`\Pr_t(D\ge0)` for a rule, :math:`D_0` or
+        :math:`D_\nu`, by quadrature."""
+        _require_rule(rule)
+        kappa, beta = self.concentrations(p), self.beta
+        if rule == "exact":
+            b = self.b_h - self.b_t
+            h = log_plane_tail(_Bound(kappa.h, kappa.t, b, self.tau, p), self.cosine, kappa.h, p)
+            t = log_plane_tail(_Bound(kappa.t, kappa.h, -b, self.tau, p), self.cosine, kappa.t, p)
+            return Pair(h, t)
+        h = log_projection_tail(self.xi_0, beta.h, kappa.h, p, upper=False)
+        t = log_projection_tail(self.xi_0, beta.t, kappa.t, p, upper=True)
+        return Pair(float(h), float(t))
+
+    def errors(self, p: int, rule: Rule = "leading") -> Pair:
+        """The class errors of a rule, by quadrature."""
+        return Pair(*(math.exp(e) for e in self.log_errors(p, rule)))
+
+    def sample_margins(
+        self, p: int, samples: int, label: Literal["h", "t"]
+    ) -> tuple[Tensor, Tensor]:
+        r""":math:`D_0(Z)` and :math:`D_\nu(Z)` [samples], float64, of the same draws Z of a class.
+
+        Only what Z has in the plane of the mean directions is drawn, exactly, hence at no price
+        in p. torch.manual_seed governs the draws.
+        """
+        xi, u = self._sample_plane(p, samples, label)
+        return self._leading_margin(xi), self._exact_margin(xi, u, p)
+
+    def monte_carlo(self, p: int, samples: int, rule: Rule = "exact") -> EstimatePair:
+        r"""The class errors of a rule, :math:`D_0` or :math:`D_\nu`, counted over draws."""
+        _require_rule(rule)
+        margins = []
+        for label in Pair._fields:
+            xi, u = self._sample_plane(p, samples, label)
+            exact = rule == "exact"
+            margins.append(self._exact_margin(xi, u, p) if exact else self._leading_margin(xi))
+        return EstimatePair(_frequency(margins[0] < 0), _frequency(margins[1] >= 0))
+
+    def _sample_plane(self, p: int, samples: int, label: str) -> tuple[Tensor, Tensor]:
+        """Draws of n'Z and of e'Z, where e is across n in the plane of the mean directions."""
+        if label not in Pair._fields:
+            raise ValueError(f"expected label 'h' or 't', got {label!r}")
+        samples = checks.integer("samples", samples, 1)
+        kappa, beta, alpha = (
+            getattr(pair, label) for pair in (self.concentrations(p), self.beta, self.alpha)
+        )
+        theta = sample_angle(p, torch.full((samples,), kappa, dtype=torch.float64))
+        # One coordinate of a uniform direction in p - 1 dimensions.
+        first = torch.randn_like(theta)
+        others = 2 * torch._standard_gamma(torch.full_like(theta, (p - 2) / 2))
+        across = theta.sin() * first / (first * first + others).sqrt()
+        along = theta.cos()
+        return beta * along - alpha * across, alpha * along + beta * across
+
+    def _leading_margin(self, xi: Tensor) -> Tensor:
+        return (self.b_h - self.b_t) + self.W / self.tau * xi
+
+    def _exact_margin(self, xi: Tensor, u: Tensor, p: int) -> Tensor:
+        kappa, beta, alpha = self.concentrations(p), self.beta, self.alpha
+        q_h = vmf_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p)
+        q_t = vmf_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p)
+        return (self.b_h - self.b_t) + (q_h - q_t)
+
+
+def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
+    r"""The rate of :math:`n^\top Z`, :math:`Z\sim\mathrm{vMF}_p(\mu,\nu\lambda)`, of
+    eq:rate-function:
+
+    .. math:: I(\xi) = J(\lambda) - J(\lambda\alpha\sqrt{1-\xi^2}) - \lambda\beta\xi
+        - \log(1-\xi^2), \qquad J(s) = \sqrt{1+s^2} - \log(1+\sqrt{1+s^2})
+
+    with :math:`\beta=\mu^\top n` in [-1, 1] and :math:`\alpha^2+\beta^2=1`. Convex, zero at
+    :math:`r_0(\lambda)\beta` and infinite from :math:`|\xi|=1` on.
+    """
+    (xi, lam, beta), dtype = checks.tensors(xi=xi, lam=lam, beta=beta)
+    if checks.wanted(None, xi, lam, beta):
+        checks.within("xi", xi, -math.inf, rule="finite", open_low=True)
+        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
+        checks.within("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
+    outside = xi.abs() >= 1
+    xi = torch.where(outside, 0.0, xi)
+    rest = (1 - xi) * (1 + xi)
+    # J depends on s^2 alone, so that no root has a derivative at zero.
+    square = lam * lam * ((1 - beta) * (1 + beta)) * rest
+    root, start = (1 + square).sqrt(), (1 + lam * lam).sqrt()
+    rise = (lam * lam - square) / (start + root)  # start - root
+    rate = rise - torch.log1p(rise / (1 + root)) - lam * beta * xi - rest.log()
+    return torch.where(outside, math.inf, rate).to(dtype)
+
+
+def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
+    r""":math:`\sigma^2_\lambda(v)` of eq:projection-clt, the limit of nu times the variance of v'Z.
+
+    ``along`` is :math:`v^\top\mu` and ``across`` the length of the rest of v:
+    :math:`r_0'(\lambda)\,along^2 + \tfrac12(1-r_0(\lambda)^2)\,across^2`.
+    """
+    (lam, along, across), dtype = checks.tensors(lam=lam, along=along, across=across)
+    if checks.wanted(None, lam, along, across):
+        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
+    # 1 - r^2 = 2/(1+S) and r' = 1/(S(1+S)), with S = sqrt(1+lam^2).
+    S = (1 + lam * lam).sqrt()
+    return ((along * along / S + across * across) / (1 + S)).to(dtype)
+
+
+def _r0(lam: float) -> float:
+    return lam / (1 + math.hypot(1.0, lam))
+
+
+class _Bound(NamedTuple):
+    """From which cosine to the other class on its score is ahead, by the cosine to the own."""
+
+    own: float
+    other: float
+    offset: float  # of the own class over the other
+    tau: float
+    p: int
+
+    def __call__(self, rho: Tensor) -> Tensor:
+        value = self.offset + vmf_score(rho, self.own, self.tau, self.p)
+        low, high = (
+            vmf_score(torch.full_like(rho, end), self.other, self.tau, self.p)
+            for end in (-1.0, 1.0)
+        )
+        # The score is concave in the cosine: after the first of Newton's steps they come from the
+        # left and do not pass.
+        at = torch.zeros_like(rho)
+        for _ in range(STEPS):
+            q, slope = vmf_score_and_slope(at, self.other, self.tau, self.p)
+            before, at = at, (at + (value - q) / slope).clamp(-1, 1)
+            if ((at - before).abs() <= CLOSE).all():
+                break
+        return torch.where(value <= low, -math.inf, torch.where(value > high, math.inf, at))
+
+
+def _require_rule(rule: str) -> None:
+    if rule not in get_args(Rule):
+        known = ", ".join(get_args(Rule))
+        raise ValueError(f"expected rule to be one of {known}, got {rule!r}")
+
+
+def _require(
+    name: str, a: float, low: float, high: float = math.inf, *, rule: str, open_low: bool = False
+) -> None:
+    if isinstance(a, bool) or not isinstance(a, Real):
+        raise ValueError(f"expected {name} to be a number, got {type(a).__name__}")
+    value = torch.tensor(float(a), dtype=torch.float64)
+    checks.within(name, value, low, high, rule=rule, open_low=open_low)
+
+
+def _frequency(wrong: Tensor) -> Estimate:
+    count, n = int(wrong.sum()), wrong.numel()
+    mean = (count + 0.5) / (n + 1)
+    return Estimate(count / n, math.sqrt(mean * (1 - mean) / n), n)

@@ -1,0 +1,116 @@
+"""Which pairs of classes are looked at: the closest and random ones between shot groups."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, combinations_with_replacement, product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.arrays import normalized, shape_of
+from resultant.classes.groups import HEAD, MEDIUM, TAIL
+from resultant.classes.statistics import ClassState
+
+PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
+
+# Up to this many classes all pairs are taken.
+FEW_CLASSES = 20
+
+# Bytes of cosines at a time.
+CHUNK_BYTES = 1 << 25
+
+Pair = tuple[int, int]
+
+
+class SelectedPairs(NamedTuple):
+    """Pairs [P, 2], the type of each as an index [P] of PAIR_TYPES, and whether it is one of the
+    closest [P] bool."""
+
+    pairs: Tensor
+    kind: Tensor
+    closest: Tensor
+
+
+@torch.no_grad()
+def select_pairs(
+    state: ClassState, groups: Tensor, per_type: int = 5, seed: int = 0
+) -> SelectedPairs:
+    """The pairs of sec:boundary-selection: in each of the six types of `shot_groups` pairs the
+    ``per_type`` closest in prototype cosine, and as many other random ones.
+
+    All of a type where it has fewer, and all pairs where C <= 20. A pair names the more frequent
+    group first. Draws depend on ``seed``, the groups and the closest pairs alone.
+    """
+    C = state.num_classes
+    if not isinstance(groups, Tensor) or groups.shape != (C,):
+        raise ValueError(f"expected groups [{C}], one a class, got {shape_of(groups)}")
+    per_type = checks.integer("per_type", per_type, 1)
+    groups = groups.cpu()
+    checks.within("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
+    mu = normalized(state.mu)
+    members = [(groups == g).nonzero().squeeze(-1) for g in (HEAD, MEDIUM, TAIL)]
+    generator = torch.Generator().manual_seed(seed)
+    chosen, kinds, closest = [], [], []
+    for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
+        first, second = members[x], members[y]
+        near = _closest(mu, first, second, x == y, per_type)
+        rest = _others(first, second, x == y, near, per_type, C <= FEW_CLASSES, generator)
+        chosen += near + rest
+        kinds += [kind] * (len(near) + len(rest))
+        closest += [True] * len(near) + [False] * len(rest)
+    device = state.mu.device
+    return SelectedPairs(
+        torch.tensor(chosen, dtype=torch.int64, device=device).reshape(-1, 2),
+        torch.tensor(kinds, dtype=torch.int64, device=device),
+        torch.tensor(closest, dtype=torch.bool, device=device),
+    )
+
+
+def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:
+    """The pairs of the largest cosine between two groups, or within one, in falling order."""
+    found: list[tuple[float, int, int]] = []
+    height = max(1, CHUNK_BYTES // (8 * max(1, len(second))))
+    for top in range(0, len(first), height):
+        rows = first[top : top + height]
+        rho = mu[rows.to(mu.device)] @ mu[second.to(mu.device)].T
+        if same:
+            rho.masked_fill_((rows.unsqueeze(1) >= second).to(mu.device), -math.inf)
+        values, places = rho.flatten().topk(min(number, rho.numel()))
+        for value, place in zip(values.tolist(), places.tolist(), strict=True):
+            if value > -math.inf:
+                i, j = divmod(place, len(second))
+                found.append((-value, int(rows[i]), int(second[j])))
+    return [(a, b) for _, a, b in sorted(found)[:number]]
+
+
+def _others(
+    first: Tensor,
+    second: Tensor,
+    same: bool,
+    near: list[Pair],
+    number: int,
+    every: bool,
+    generator: torch.Generator,
+) -> list[Pair]:
+    """Random pairs beside the near ones, or every other pair where asked for or too few."""
+    m, n = len(first), len(second)
+    total = m * (m - 1) // 2 if same else m * n
+    taken = set(near)
+    if every or total <= len(near) + number:
+        whole = (
+            combinations(first.tolist(), 2) if same else product(first.tolist(), second.tolist())
+        )
+        return [pair for pair in whole if pair not in taken]
+    drawn: list[Pair] = []
+    while len(drawn) < number:
+        i, j = (int(torch.randint(size, (1,), generator=generator)) for size in (m, n))
+        if same:
+            i, j = min(i, j), max(i, j)
+        pair = int(first[i]), int(second[j])
+        if pair[0] != pair[1] and pair not in taken:
+            taken.add(pair)
+            drawn.append(pair)
+    return drawn

@@ -1,0 +1,1 @@
+"""Feature files of every kind as rows with labels."""

@@ -1,0 +1,1 @@
+"""Image datasets, decoding and augmentation."""

@@ -1,0 +1,367 @@
+"""Random views of small images, a batch at a time on the device that holds them.
+
+A view draws its parameters on the CPU, so that every device sees the same augmentations, and then
+makes the images from them:
+
+    parameters = view.draw(len(images), generator)
+    augmented = normalize(view(images, parameters))
+
+Images go in as uint8 [N, 3, size, size] and come out as float32 that hold whole grey levels
+0, ..., 255, equal to what the torchvision transforms make of PIL images with these parameters, on
+x86; where Pillow is compiled to fuse products and sums, as on ARM, its levels may be one off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import pad
+
+from resultant._core import validation as checks
+from resultant.images import image_ops as ops
+
+MEAN = (0.4914, 0.4822, 0.4465)
+STD = (0.2023, 0.1994, 0.2010)
+
+Range = tuple[float, float]
+
+
+class View(Protocol):
+    """A random augmentation: parameters first, images from them after."""
+
+    columns: ClassVar[tuple[str, ...]]
+
+    def draw(self, n: int, generator: Generator) -> Tensor:
+        """Parameters [n, k] of n images, float32 on the CPU, one named column each."""
+        ...
+
+    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """Images uint8 [N, 3, size, size] as float32 grey levels, changed by parameters [N, k]."""
+        ...
+
+
+def normalize(
+    images: Tensor, mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
+) -> Tensor:
+    """``(images / 255 - mean) / std`` channel by channel, of grey levels [N, C, H, W]."""
+    if images.dim() != 4 or not images.shape[1] == len(mean) == len(std):
+        raise ValueError(
+            f"expected images [N, C, H, W] with a mean and a std for each channel, got shape "
+            f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
+        )
+    # Plain numbers: constants on the device would have to be copied there.
+    scales = [1 / (255 * s) for s in std]
+    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
+    return torch.stack(
+        [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveView:
+    """Resized crop, flip, colour jitter in random order, grey: the views of contrastive learning.
+
+    As torchvision's RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of
+    ColorJitter with ``p_jitter``, RandomGrayscale(``p_grey``), for images of ``size`` already.
+    The columns of the parameters: the box in pixels; whether to flip, to jitter and to turn grey;
+    the three factors and the hue, in turns; and the place of each of these four in the order.
+
+    The call can be captured in a CUDA graph and compiled as one graph.
+    """
+
+    size: int = 32
+    scale: Range = (0.08, 1.0)
+    ratio: Range = (3 / 4, 4 / 3)
+    brightness: float = 0.4
+    contrast: float = 0.4
+    saturation: float = 0.4
+    hue: float = 0.1
+    p_jitter: float = 0.8
+    p_grey: float = 0.2
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *("top", "left", "height", "width", "flip", "jitter", "grey"),
+        *("brightness", "contrast", "saturation", "hue"),
+        *("brightness_place", "contrast_place", "saturation_place", "hue_place"),
+    )
+    attempts: ClassVar[int] = 10
+
+    def __post_init__(self) -> None:
+        checks.integer("size", self.size, 1)
+        for name, most in (("scale", 1.0), ("ratio", math.inf)):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= most or high == math.inf:
+                within = "(0, 1]" if most == 1 else "(0, inf)"
+                raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
+        for name, most in (
+            *(("brightness", math.inf), ("contrast", math.inf), ("saturation", math.inf)),
+            *(("hue", 0.5), ("p_jitter", 1.0), ("p_grey", 1.0)),
+        ):
+            value = getattr(self, name)
+            if not 0 <= value <= most or value == math.inf:
+                raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+
+    def draw(self, n: int, generator: Generator) -> Tensor:
+        """Parameters [n, 15], float32 on the CPU, one named column each."""
+        uniform = _uniform(n, generator)
+        height, width = self._box(uniform(self.attempts), uniform(self.attempts))
+        place = uniform(2)
+        top = (place[:, 0] * (self.size - height + 1)).floor()
+        left = (place[:, 1] * (self.size - width + 1)).floor()
+        box = torch.stack((top, left, height, width), 1)
+        # What no attempt gave lies in the middle.
+        h, w = self._fallback()
+        middle = torch.tensor([(self.size - h) // 2, (self.size - w) // 2, h, w])
+        box = torch.where(box.isnan(), middle, box)
+        flags = uniform(3) < torch.tensor([0.5, self.p_jitter, self.p_grey], dtype=torch.float64)
+        spreads = (self.brightness, self.contrast, self.saturation)
+        low = torch.tensor([*(max(0.0, 1 - s) for s in spreads), -self.hue], dtype=torch.float64)
+        high = torch.tensor([*(1 + s for s in spreads), self.hue], dtype=torch.float64)
+        factors = low + (high - low) * uniform(4)
+        places = uniform(4).argsort(1)
+        return torch.cat((box, flags, factors, places), 1).float()
+
+    def _box(self, area: Tensor, aspect: Tensor) -> tuple[Tensor, Tensor]:
+        """Height and width [n] of the first attempt that fits, from uniform draws [n, attempts];
+        NaN where none does."""
+        smallest, largest = self.scale
+        area = self.size**2 * (smallest + (largest - smallest) * area)
+        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        aspect = torch.exp(low + (high - low) * aspect)
+        sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect))).round_()
+        fits = ((sides > 0) & (sides <= self.size)).all(0)
+        first = fits.int().argmax(1, keepdim=True)
+        chosen = sides.gather(2, first.expand(2, -1, -1))[:, :, 0]
+        height, width = torch.where(fits.any(1), chosen, math.nan)
+        return height, width
+
+    def _fallback(self) -> tuple[int, int]:
+        """The largest height and width within the aspect ratios."""
+        if self.ratio[0] > 1:
+            return round(self.size / self.ratio[0]), self.size
+        if self.ratio[1] < 1:
+            return self.size, round(self.size * self.ratio[1])
+        return self.size, self.size
+
+    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """The views, float32 grey levels [N, 3, size, size], of uint8 images of that shape.
+
+        ``parameters`` [N, 15] are on the device of the images.
+        """
+        _require(images, parameters, self.size, len(self.columns))
+        if parameters.device != images.device:
+            raise ValueError(
+                f"expected parameters on {images.device}, where the images are, got them on "
+                f"{parameters.device}"
+            )
+        box, (flip, jitter, grey) = parameters[:, :4], parameters[:, 4:7].unbind(1)
+        x = ops.resized_crop(images, box, flip)
+        jittered = self._jitter(x, parameters[:, 7:11], parameters[:, 11:])
+        x = torch.where(ops.per_image(jitter) != 0, jittered, x)
+        return torch.where(ops.per_image(grey) != 0, ops.grey(x), x)
+
+    def _jitter(self, x: Tensor, factors: Tensor, places: Tensor) -> Tensor:
+        """The four adjustments ``factors`` [N, 4] in the order of their ``places`` [N, 4].
+
+        All images turn their hue at once, the costly step. Three rounds go before and three after,
+        in which each image blends toward its own target, or waits.
+        """
+        place, turn_place = places[:, :3], places[:, 3:]
+        rounds = torch.arange(6, device=x.device)
+        now = (place + 2 * (place > turn_place))[:, :, None] == rounds
+        # [N, 6]: the factor of the round, or 1.
+        factor = torch.where(now, factors[:, :3, None], 1.0).prod(1)
+        _, contrast, saturation = now.to(x.dtype).unbind(1)
+        for k in range(6):
+            if k == 3 and self.hue:
+                x = ops.adjust_hue(x, factors[:, 3])
+            grey = ops.grey(x)
+            mean = ops.mean_level(grey) * ops.per_image(contrast[:, k])
+            target = torch.addcmul(mean, grey, ops.per_image(saturation[:, k]))
+            x = ops.blend(target, x, ops.per_image(factor[:, k]))
+        return x
+
+
+# The CIFAR-10 policy of AutoAugment: 25 pairs of (operation, probability, level 0..9).
+Step = tuple[str, float, int]
+POLICY: tuple[tuple[Step, Step], ...] = (
+    (("invert", 0.1, 7), ("contrast", 0.2, 6)),
+    (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
+    (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
+    (("shear_y", 0.5, 8), ("translate_y", 0.7, 9)),
+    (("autocontrast", 0.5, 8), ("equalize", 0.9, 2)),
+    (("shear_y", 0.2, 7), ("posterize", 0.3, 7)),
+    (("color", 0.4, 3), ("brightness", 0.6, 7)),
+    (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
+    (("equalize", 0.6, 5), ("equalize", 0.5, 1)),
+    (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
+    (("color", 0.7, 7), ("translate_x", 0.5, 8)),
+    (("equalize", 0.3, 7), ("autocontrast", 0.4, 8)),
+    (("translate_y", 0.4, 3), ("sharpness", 0.2, 6)),
+    (("brightness", 0.9, 6), ("color", 0.2, 8)),
+    (("solarize", 0.5, 2), ("invert", 0.0, 3)),
+    (("equalize", 0.2, 0), ("autocontrast", 0.6, 0)),
+    (("equalize", 0.2, 8), ("equalize", 0.6, 4)),
+    (("color", 0.9, 9), ("equalize", 0.6, 6)),
+    (("autocontrast", 0.8, 4), ("solarize", 0.2, 8)),
+    (("brightness", 0.1, 3), ("color", 0.7, 0)),
+    (("solarize", 0.4, 5), ("autocontrast", 0.9, 3)),
+    (("translate_y", 0.9, 9), ("translate_y", 0.7, 9)),
+    (("autocontrast", 0.9, 2), ("solarize", 0.8, 3)),
+    (("equalize", 0.8, 8), ("invert", 0.1, 3)),
+    (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
+)
+
+# What lies outside an image that was moved.
+FILL = 128.0
+
+# Each operation on images [N, 3, H, W] with magnitudes [N].
+OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "shear_y": lambda x, m: ops.shear(x, m, FILL, across=False),
+    "translate_x": lambda x, m: ops.affine(x, ops.translation(m, 0 * m), FILL),
+    "translate_y": lambda x, m: ops.affine(x, ops.translation(0 * m, m), FILL),
+    "rotate": lambda x, m: ops.affine(x, ops.rotation(m, x.shape[3]), FILL),
+    "brightness": ops.adjust_brightness,
+    "color": ops.adjust_saturation,
+    "contrast": ops.adjust_contrast,
+    "sharpness": ops.adjust_sharpness,
+    "posterize": ops.posterize,
+    "solarize": ops.solarize,
+    "autocontrast": lambda x, m: ops.autocontrast(x),
+    "equalize": lambda x, m: ops.equalize(x),
+    "invert": lambda x, m: ops.invert(x),
+}
+NAMES = tuple(OPERATIONS)
+
+
+def magnitude(name: str, level: int, sign: int, size: int) -> float:
+    """The magnitude of an operation at a level 0..9: pixels, degrees, bits, levels or factors.
+
+    A sign of +1 or -1 turns the direction of shears and translations and takes factors above or
+    below one. Rotations have none: they go against the clock.
+    """
+    part = level / 9
+    match name:
+        case "shear_y":
+            return sign * 0.3 * part
+        case "translate_x" | "translate_y":
+            return sign * 150 / 331 * size * part
+        case "rotate":
+            return 30 * part
+        case "brightness" | "color" | "contrast" | "sharpness":
+            return 1 + sign * 0.9 * part
+        case "posterize":
+            return round(8 - 4 * part)
+        case "solarize":
+            return 256 * (1 - part)
+    return 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationView:
+    """Padded crop, flip, AutoAugment with the CIFAR-10 policy, cutout: the classifier's view.
+
+    As torchvision's RandomCrop(size, ``padding``) and RandomHorizontalFlip; then one of the 25
+    pairs of `POLICY`, each step with its probability; then a black square of side ``cutout``
+    about a random pixel. The pairs are those of torchvision's AutoAugment; what a step does is as
+    in ProCo's public code, whose results this view is for, and there it differs: rotations go one
+    way, not either; the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at
+    level 2); shears are cubic, not nearest; translations keep their fraction of a pixel; and what
+    lies outside an image is grey, not black.
+
+    The columns of the parameters: the place of the crop in the padded image; whether to flip; the
+    two steps, as indices into `NAMES` or -1 for none, and their magnitudes; the middle of the
+    square.
+
+    The call groups the images by operation, for which it takes the parameters on the CPU.
+    """
+
+    size: int = 32
+    padding: int = 4
+    cutout: int = 16
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *("top", "left", "flip"),
+        *("first", "first_magnitude", "second", "second_magnitude"),
+        *("row", "column"),
+    )
+
+    def __post_init__(self) -> None:
+        checks.integer("size", self.size, 3)
+        checks.integer("padding", self.padding, 0)
+        checks.integer("cutout", self.cutout, 0)
+
+    def draw(self, n: int, generator: Generator) -> Tensor:
+        """Parameters [n, 9], float32 on the CPU, one named column each."""
+        uniform = _uniform(n, generator)
+        corner = (uniform(2) * (2 * self.padding + 1)).floor()
+        flip = uniform(1) < 0.5
+        pair = (uniform(1) * len(POLICY)).long()[:, 0]
+        chance, sign = uniform(2), (uniform(2) < 0.5).long()
+        steps = []
+        for k in range(2):
+            step = [pair[k] for pair in POLICY]
+            index = torch.tensor([NAMES.index(name) for name, _, _ in step])
+            probability = torch.tensor([p for _, p, _ in step], dtype=torch.float64)
+            size = torch.tensor(
+                [
+                    [magnitude(name, level, s, self.size) for s in (1, -1)]
+                    for name, _, level in step
+                ],
+                dtype=torch.float64,
+            )
+            applied = chance[:, k] < probability[pair]
+            steps += [torch.where(applied, index[pair], -1), size[pair, sign[:, k]]]
+        centre = (uniform(2) * self.size).floor()
+        return torch.cat((corner, flip, torch.stack(steps, 1), centre), 1).float()
+
+    def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """The views, float32 grey levels [N, 3, size, size], of uint8 images of that shape.
+
+        ``parameters`` [N, 9] are on the CPU.
+        """
+        _require(images, parameters, self.size, len(self.columns))
+        if parameters.device.type != "cpu":
+            raise ValueError(f"expected parameters on the CPU, got them on {parameters.device}")
+        there = _sent(parameters, images.device)
+        padded = pad(images, [self.padding] * 4)
+        x = ops.crop(padded, there[:, 0], there[:, 1], there[:, 2], self.size).float()
+        for column in (3, 5):
+            kind, order = parameters[:, column].sort(stable=True)
+            counts = torch.bincount(kind.long() + 1, minlength=len(NAMES) + 1).tolist()
+            groups = _sent(order, images.device).split(counts)
+            for name, rows in zip(NAMES, groups[1:], strict=True):
+                if len(rows):
+                    x[rows] = OPERATIONS[name](x[rows], there[rows, column + 1])
+        return ops.erase(x, there[:, 7], there[:, 8], self.cutout)
+
+
+def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
+    """Draws of uniform numbers [n, k] in float64."""
+    checks.integer("n", n, 0)
+    if generator.device.type != "cpu":
+        raise ValueError(f"expected a generator of the CPU, got one of {generator.device}")
+    return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
+
+
+def _sent(a: Tensor, device: torch.device) -> Tensor:
+    """``a`` on the device; the host does not wait, which takes page-locked memory."""
+    return a.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else a.to(device)
+
+
+def _require(images: Tensor, parameters: Tensor, size: int, columns: int) -> None:
+    if images.dtype != torch.uint8 or images.shape[1:] != (3, size, size):
+        raise ValueError(
+            f"expected uint8 images [N, 3, {size}, {size}], got {images.dtype} of shape "
+            f"{tuple(images.shape)}"
+        )
+    if parameters.dtype != torch.float32 or parameters.shape != (len(images), columns):
+        raise ValueError(
+            f"expected float32 parameters [{len(images)}, {columns}], a row an image, got "
+            f"{parameters.dtype} of shape {tuple(parameters.shape)}"
+        )

@@ -1,0 +1,344 @@
+"""CIFAR-10 and CIFAR-100 in whichever form they are at hand.
+
+A long-tailed subset is defined by positions, so the order of the training images matters. The
+official archives (python or binary, packed or extracted) give the official order, data_batch_1
+to 5. An .npz and packed sheets keep the order that they were written in. An image folder is read
+class by class in sorted order of file names: subsets then have the usual sizes, not members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.features.npy import read_npz
+from resultant.images._torchvision import torchvision_module
+from resultant.images._unpickle import read_batch
+from resultant.images.longtail import long_tail_indices
+from resultant.images.sheets import pixels, read_sheets
+
+CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
+CIFAR100_CLASSES = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus "
+    "butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch "
+    "crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo "
+    "keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain "
+    "mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain "
+    "plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk "
+    "skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone "
+    "television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
+)
+
+# Of the archives at https://www.cs.toronto.edu/~kriz/cifar.html
+MD5 = {
+    "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
+    "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
+    "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
+    "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
+}
+
+# No file of either data set is larger.
+MAX_MEMBER = 1 << 28
+
+Split = tuple[np.ndarray, np.ndarray]  # pixels [N, 3, 32, 32] uint8, labels [N]
+# Both splits, and the positions of the training images that are there if not all are.
+Found = tuple[Split, Split, np.ndarray | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Cifar:
+    """Images [N, 3, 32, 32] uint8 and labels [N] int64 of both splits, and the class names.
+
+    Of the training images some may be all that there are: those at the ascending positions ``held``
+    [n]. Labels are of all. An image that is not there cannot be asked for. ``dataset`` is their
+    name, None for images of one's own in the shape of CIFAR.
+    """
+
+    held_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+    class_names: tuple[str, ...]
+    held: Tensor | None = None
+    dataset: str | None = None
+
+    def __post_init__(self) -> None:
+        number = len(self.train_labels if self.held is None else self.held)
+        if len(self.held_images) != number:
+            raise ValueError(f"expected {number} training images, got {len(self.held_images)}")
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all training images are there."""
+        return self.held is None
+
+    @property
+    def train_images(self) -> Tensor:
+        """All training images."""
+        whole = self.held is None
+        return self.held_images if whole else self.images_at(torch.arange(len(self.train_labels)))
+
+    def members(self, imbalance: float, subset: int = 0) -> Tensor:
+        """The positions of a long-tailed subset of the training images (`long_tail_indices`)."""
+        return long_tail_indices(self.train_labels, self.num_classes, imbalance, subset)
+
+    def missing(self, rows: Tensor) -> Tensor:
+        """The positions among ``rows`` at which there is no training image."""
+        return rows[:0] if self.held is None else rows[~torch.isin(rows, self.held)]
+
+    def images_at(self, rows: Tensor) -> Tensor:
+        """The training images at the positions ``rows``."""
+        if self.held is None:
+            return self.held_images[rows]
+        missing = self.missing(rows)
+        if len(missing):
+            rule = f"expected training images that are among the {len(self.held):,} held"
+            raise ValueError(
+                f"{rule} of {len(self.train_labels):,}, got {len(missing):,} others, such as "
+                f"that at position {int(missing[0])}"
+            )
+        return self.held_images[torch.searchsorted(self.held, rows)]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How the files of one of the two data sets are called."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: tuple[str, ...]
+    test: str
+    folders: dict[str, str]  # extension of a file to the folder in the archive
+    archives: tuple[str, ...]
+    labels: str  # the list of a python batch
+    label_bytes: int  # of a binary record, of which the last is the label
+
+
+KINDS = {
+    "cifar10": _Kind(
+        "cifar10",
+        tuple(CIFAR10_CLASSES.split()),
+        tuple(f"data_batch_{i}" for i in range(1, 6)),
+        "test_batch",
+        {"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"},
+        ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
+        "labels",
+        1,
+    ),
+    "cifar100": _Kind(
+        "cifar100",
+        tuple(CIFAR100_CLASSES.split()),
+        ("train",),
+        "test",
+        {"": "cifar-100-python", ".bin": "cifar-100-binary"},
+        ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
+        "fine_labels",
+        2,
+    ),
+}
+
+
+def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) -> Cifar:
+    """CIFAR from ``root``: a file or folder of one of these forms, or a folder that holds one.
+
+    - extracted official batches, python (read by a restricted unpickler) or binary;
+    - an official archive .tar.gz, read in memory; under its official name its MD5 is checked;
+    - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
+      x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
+    - packed sheets NAME/*.webp, tiles of 32 x 32 row by row, training images first, with
+      labels.json {"train": [...], "test": [...]} beside them, see `resultant.images.sheets`. Sheets
+      of CIFAR-100 in class order need no labels. A long-tailed subset can be all that they hold;
+    - an image folder train/CLASS/*.png and test/CLASS/*.png, classes by name or number.
+
+    The first found is read, in this order. ``download`` fetches the archive by torchvision first.
+    """
+    if name not in KINDS:
+        raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")
+    kind, root = KINDS[name], Path(root)
+    if download:
+        fetch = getattr(torchvision_module("datasets"), name.upper())
+        try:
+            fetch(str(root), download=True)
+        except RuntimeError as error:
+            raise OSError(f"expected to download {name} to {root}, got: {error}") from error
+    train, test, held = _find(kind, root)()
+    parts = [*_checked(kind, "train", train, root, held), *_checked(kind, "test", test, root)]
+    positions = None if held is None else torch.from_numpy(held.astype(np.int64))
+    return Cifar(*parts, class_names=kind.classes, held=positions, dataset=name)
+
+
+def _find(kind: _Kind, root: Path) -> Callable[[], Found]:
+    """The reader of what stands at ``root``."""
+    if root.is_file():
+        if root.name.endswith((".tar.gz", ".tgz")):
+            return lambda: _archive(kind, root)
+        if root.suffix == ".npz":
+            return lambda: _npz(root)
+        raise ValueError(f"expected {root} to be a folder, a .tar.gz or an .npz")
+    for extension, inner in kind.folders.items():
+        for folder in (root / inner, root):
+            if (folder / (kind.train[0] + extension)).is_file():
+                return lambda e=extension, f=folder: _batches(
+                    kind, e, lambda n: _file(f / n), str(f)
+                )
+    for archive in kind.archives:
+        if (root / archive).is_file():
+            return lambda a=archive: _archive(kind, root / a)
+    if (root / f"{kind.name}.npz").is_file():
+        return lambda: _npz(root / f"{kind.name}.npz")
+    for folder in (root / kind.name, root):
+        if any(folder.glob("*.webp")):
+            return lambda f=folder: read_sheets(kind.name, f)
+        if (folder / "train").is_dir():
+            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"), None)
+    forms = [*kind.folders.values(), *kind.archives, f"{kind.name}.npz", f"{kind.name}/*.webp"]
+    expected = ", ".join([*forms, "train/CLASS/*.png"])
+    got = "none of them" if root.is_dir() else "no such folder"
+    raise ValueError(f"expected {kind.name} in {root} as one of {expected}; got {got}")
+
+
+def _checked(
+    kind: _Kind, split: str, data: Split, root: Path, held: np.ndarray | None = None
+) -> tuple[Tensor, Tensor]:
+    images, labels = data
+    where = f"{split} images of {kind.name} in {root}"
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise ValueError(f"expected {where} [N, 3, 32, 32] uint8, got {images.dtype}")
+    if images.shape[1:] == (32, 32, 3):
+        images = images.transpose(0, 3, 1, 2)
+    if images.shape[1:] != (3, 32, 32) or not len(images):
+        raise ValueError(f"expected {where} [N, 3, 32, 32], got {images.shape}")
+    one_each = labels.shape == images.shape[:1] or (held is not None and labels.ndim == 1)
+    if not one_each or not np.issubdtype(labels.dtype, np.integer):
+        rule = f"expected integer labels [{len(images)}], one for each of the {where}"
+        raise ValueError(f"{rule}, got {labels.dtype} {labels.shape}")
+    bad = np.flatnonzero((labels < 0) | (labels >= len(kind.classes)))
+    if bad.size:
+        rule = f"expected labels of the {where} in [0, {len(kind.classes)})"
+        raise ValueError(f"{rule}, got {labels[bad[0]]} at index {bad[0]}")
+    blank = np.flatnonzero(~images.any((1, 2, 3)))
+    # No image of either data set is black: these stand for images that are not there.
+    if blank.size > 1:
+        rule = f"expected the {where} as they are"
+        raise ValueError(f"{rule}, got {blank.size:,} black ones, the first at index {blank[0]}")
+    images = np.array(images, order="C")
+    return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+
+
+def _file(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"expected the file {path} beside the others, got none")
+    return path.read_bytes()
+
+
+def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Found:
+    """The official batches, each file's bytes by its name."""
+
+    def split(names: tuple[str, ...]) -> Split:
+        parts = [
+            (_record if extension else _python)(
+                kind, read(n + extension), f"{where}/{n}{extension}"
+            )
+            for n in names
+        ]
+        images, labels = zip(*parts, strict=True)
+        return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
+
+    return split(kind.train), split((kind.test,)), None
+
+
+def _python(kind: _Kind, data: bytes, where: str) -> Split:
+    pixels, lists = read_batch(data, where)
+    labels = lists.get(kind.labels)
+    if labels is None or len(labels) != len(pixels) or not all(type(y) is int for y in labels):
+        rule = f"expected {where} to hold {kind.labels}, {len(pixels)} integers"
+        got = "none" if labels is None else f"{len(labels)} values"
+        raise ValueError(f"{rule}, got {got}")
+    return pixels, np.array(labels, np.int64)
+
+
+def _record(kind: _Kind, data: bytes, where: str) -> Split:
+    size = kind.label_bytes + 3072
+    if not data or len(data) % size:
+        raise ValueError(f"expected {where} to hold records of {size} bytes, got {len(data)} bytes")
+    records = np.frombuffer(data, np.uint8).reshape(-1, size)
+    return records[:, kind.label_bytes :], records[:, kind.label_bytes - 1].astype(np.int64)
+
+
+def _archive(kind: _Kind, path: Path) -> Found:
+    """An archive's batches. Members are taken by name into memory: no path is ever written to."""
+    if path.name in MD5:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found != MD5[path.name]:
+            raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {found}")
+    wanted = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
+    members: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, "r:gz") as tar:
+            for member in tar:
+                name = PurePosixPath(member.name).name
+                if name not in wanted or not member.isreg():
+                    continue
+                if member.size > MAX_MEMBER:
+                    raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
+                content = tar.extractfile(member)
+                members[name] = content.read() if content else b""
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
+        raise ValueError(f"expected {path} to be a whole .tar.gz, got: {error}") from None
+
+    def read(name: str) -> bytes:
+        if name not in members:
+            raise ValueError(f"expected {path} to hold {name}, got none")
+        return members[name]
+
+    extension = ".bin" if kind.train[0] + ".bin" in members else ""
+    return _batches(kind, extension, read, str(path))
+
+
+def _npz(path: Path) -> Found:
+    arrays = read_npz(path)
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    for keys in (names, ("x_train", "y_train", "x_test", "y_test")):
+        if all(k in arrays for k in keys):
+            x_train, y_train, x_test, y_test = (arrays[k] for k in keys)
+            return (x_train, y_train), (x_test, y_test), None
+    raise ValueError(f"expected {path} to hold {', '.join(names)}, got {', '.join(arrays)}")
+
+
+def _folder(kind: _Kind, folder: Path) -> Split:
+    if not folder.is_dir():
+        raise ValueError(f"expected the folder {folder}, with a folder of images a class, got none")
+    number = len(kind.classes)
+    found = {p.name for p in folder.iterdir() if p.is_dir()}
+    for names in (kind.classes, tuple(str(c) for c in range(number))):
+        if found == set(names):
+            break
+    else:
+        odd = sorted(found ^ set(kind.classes))[:5]
+        rule = f"expected {folder} to hold a folder for each of the {number} classes of {kind.name}"
+        raise ValueError(f"{rule}, by name or number, got {len(found)}; missing or odd: {odd}")
+    images, labels = [], []
+    for c, name in enumerate(names):
+        for path in sorted((folder / name).glob("*.png")):
+            image = pixels(path)
+            if image.shape != (32, 32, 3):
+                raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
+            images.append(image)
+            labels.append(c)
+    if not images:
+        raise ValueError(f"expected images {folder}/CLASS/*.png, got none")
+    return np.stack(images), np.array(labels)

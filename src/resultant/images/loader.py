@@ -1,0 +1,231 @@
+"""The host pipeline for images of ImageNet's size: decoding, views and loading.
+
+An image's views depend on (seed, epoch, index) alone: not on the number of workers, nor on the
+ranks, nor on the epochs before. Epochs travel to the workers with the indices, so that workers
+that live on need not be told of a new one.
+
+Views are uint8, a quarter of what the network reads: `training.batches.normalized` makes that on
+the device.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, default_collate
+
+from resultant._core import distributed as _ranks
+from resultant.images._torchvision import torchvision_module
+from resultant.images.lists import ImageList
+
+Channels = tuple[float, float, float]
+View = Callable[[Any], Tensor]
+Item = tuple[Tensor, int, int]
+
+# The jitter of the contrastive views and that of the classification view.
+JITTER, CLASS_JITTER = (0.4, 0.4, 0.4, 0.1), (0.4, 0.4, 0.4, 0.0)
+
+
+class ImageError(ValueError):
+    """A file that is missing, or no whole image."""
+
+
+def contrastive_view(size: int = 224) -> View:
+    """Random resized crop, flip, colour jitter with probability .8, grey with .2; no blur.
+
+    A view is [3, size, size], uint8.
+    """
+    v2 = torchvision_module("transforms.v2")
+
+    jitter = v2.RandomApply([v2.ColorJitter(*JITTER)], p=0.8)
+    return _view(_crop(size) + [jitter, v2.RandomGrayscale(p=0.2)])
+
+
+def classification_view(mean: Channels, size: int = 224) -> View:
+    """Random resized crop, flip, colour jitter, and RandAugment with n = 2, m = 10, mstd = .5.
+
+    The RandAugment is timm's: mstd, the noise of the magnitude, and the half chance of each of
+    its operations are not in torchvision's, whose magnitudes have another scale as well. What it
+    moves into the image has the colour ``mean``.
+    """
+    v2 = torchvision_module("transforms.v2")
+    from timm.data.auto_augment import rand_augment_transform
+
+    settings = {
+        "translate_const": int(size * 0.45),
+        "img_mean": tuple(min(255, round(255 * m)) for m in mean),
+    }
+    augment = rand_augment_transform("rand-m10-n2-mstd0.5", settings)
+    return _view(_crop(size) + [v2.ColorJitter(*CLASS_JITTER), augment])
+
+
+def evaluation_view(size: int = 224) -> View:
+    """Shorter side to 256 (for size 224, in proportion otherwise), then the centre."""
+    v2 = torchvision_module("transforms.v2")
+
+    return _view([v2.Resize(size * 256 // 224), v2.CenterCrop(size)])
+
+
+def _crop(size: int) -> list[Any]:
+    v2 = torchvision_module("transforms.v2")
+
+    return [v2.RandomResizedCrop(size), v2.RandomHorizontalFlip()]
+
+
+def _view(steps: list[Any]) -> View:
+    v2 = torchvision_module("transforms.v2")
+
+    return v2.Compose([*steps, v2.ToImage(), v2.ToPureTensor()])
+
+
+def decode(path: str) -> Any:
+    """The image as an RGB PIL image; a broken or missing file is an `ImageError` that names it."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except FileNotFoundError:
+        raise ImageError(f"expected the image {path}, got no such file") from None
+    except UnidentifiedImageError:
+        raise ImageError(f"expected {path} to be an image, got no known format") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        # What the system says names the file once more.
+        why = getattr(error, "strerror", None) or error
+        raise ImageError(f"expected {path} to be a whole image, got: {why}") from None
+
+
+@contextmanager
+def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
+    """Within, all three global CPU generators follow (seed, epoch, index); then they go on.
+
+    Torchvision draws from torch's, timm from Python's and NumPy's.
+    """
+    words = np.random.SeedSequence([seed, epoch, index]).generate_state(3, np.uint64)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        # Not torch.manual_seed, which would seed the devices too.
+        torch.default_generator.manual_seed(int(words[0]) >> 1)
+        random.seed(int(words[1]))
+        np.random.seed(int(words[2]) & 0xFFFFFFFF)  # noqa: NPY002 (the one timm draws from)
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002
+
+
+class ViewDataset(Dataset[Item]):
+    """Views of listed images: (views uint8 [V, 3, S, S], label, index) for each (epoch, index).
+
+    The image is decoded once for all its views. A plain index stands for epoch 0.
+    """
+
+    def __init__(self, images: ImageList, views: Sequence[View], seed: int = 0) -> None:
+        if not views:
+            raise ValueError("expected one view or more, got none")
+        if seed < 0:
+            raise ValueError(f"expected seed >= 0, got {seed}")
+        self.images, self.views, self.seed = images, tuple(views), seed
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, key: int | tuple[int, int]) -> Item:
+        epoch, index = key if isinstance(key, tuple) else (0, key)
+        if not 0 <= index < len(self):
+            raise IndexError(f"expected an index in [0, {len(self)}), got {index}")
+        image = decode(self.images.paths[index])
+        with item_randomness(self.seed, epoch, index):
+            views = torch.stack([view(image) for view in self.views])
+        return views, int(self.images.labels[index]), index
+
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[Item] | ImageError:
+        """The items of a batch, for a `Loader`, which raises what this returns: of an error that a
+        worker raises the message is the worker's whole traceback."""
+        try:
+            return [self[key] for key in keys]
+        except ImageError as error:
+            return error
+
+
+class EpochSampler(DistributedSampler):
+    """`DistributedSampler` whose indices carry their epoch, for `ViewDataset`."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return ((self.epoch, index) for index in super().__iter__())
+
+
+class Loader(DataLoader):
+    """A `DataLoader` over views with an epoch: set it, iterate, set the next."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """What the next iteration draws; a run resumed at this epoch sees what it would have."""
+        cast(EpochSampler, self.sampler).set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # Not a generator: the workers begin here, and not with the first batch that is asked for.
+        return map(_whole, super().__iter__())
+
+
+def _collate(items: list[Item] | ImageError) -> Any:
+    return items if isinstance(items, ImageError) else default_collate(items)
+
+
+def _whole(batch: Any) -> Any:
+    if isinstance(batch, ImageError):
+        # Another one: this would hold its own traceback, and the loader with it, until garbage is
+        # collected, when workers take seconds to end.
+        raise ImageError(str(batch))
+    return batch
+
+
+def loader(
+    dataset: ViewDataset,
+    batch_size: int,
+    *,
+    train: bool,
+    epoch: int = 0,
+    workers: int = 8,
+    rank: int | None = None,
+    world_size: int | None = None,
+    prefetch: int = 4,
+) -> Loader:
+    """Batches of (views uint8 [B, V, 3, S, S], labels [B], indices [B]) of this rank.
+
+    ``train`` shuffles by (seed, epoch) and drops the last incomplete batch. Otherwise the order
+    is that of the list, and with several ranks the last few images may repeat: the indices tell.
+    Rank and world size are those of the process group, if there is one. Memory is pinned where
+    there is a CUDA device; workers live on between epochs.
+    """
+    if batch_size < 1 or workers < 0:
+        got = f"{batch_size} and {workers}"
+        raise ValueError(f"expected batch_size >= 1 and workers >= 0, got {got}")
+    if (rank is None) != (world_size is None):
+        raise ValueError(f"expected both rank and world_size, or neither, got {rank}, {world_size}")
+    if rank is None or world_size is None:
+        rank, world_size = _ranks.rank(), _ranks.world_size()
+    if train and len(dataset) // world_size < batch_size:
+        rule = f"expected at least one batch of {batch_size} for each of {world_size} ranks"
+        raise ValueError(f"{rule}, got {len(dataset)} images")
+    sampler = EpochSampler(
+        dataset, world_size, rank, shuffle=train, seed=dataset.seed, drop_last=train
+    )
+    sampler.set_epoch(epoch)
+    return Loader(
+        dataset,
+        batch_size,
+        sampler=sampler,
+        num_workers=workers,
+        drop_last=train,
+        collate_fn=_collate,
+        pin_memory=torch.cuda.is_available(),
+        persistent_workers=workers > 0,
+        prefetch_factor=prefetch if workers else None,
+    )

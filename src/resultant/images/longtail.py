@@ -1,0 +1,67 @@
+r"""Long-tailed subsets of a balanced data set.
+
+Class i of C keeps :math:`n_i=\lfloor n_{\max}\,\mathrm{IF}^{-i/(C-1)}\rfloor` images, class 0 the
+most, for the imbalance factor IF = :math:`n_0/n_{C-1}`. Which images those are is fixed by the
+seed alone, so that everyone who starts from the same order has the same subset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+
+
+def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
+    """The class sizes n_i [C] int64, from ``n_max`` down to n_max / imbalance."""
+    n_max = checks.integer("n_max", n_max, 1)
+    num_classes = checks.integer("num_classes", num_classes, 1)
+    if isinstance(imbalance, bool) or not isinstance(imbalance, Real):
+        raise ValueError(f"expected imbalance to be a number >= 1, got {imbalance!r}")
+    if not 1 <= imbalance < math.inf:
+        raise ValueError(f"expected imbalance >= 1 and finite, got {imbalance:g}")
+    last = max(num_classes - 1, 1)
+    # The order of the roundings decides some of the sizes: this is the one in common use.
+    factor = 1 / float(imbalance)
+    counts = torch.tensor([int(n_max * factor ** (i / last)) for i in range(num_classes)])
+    if not counts[-1]:
+        rule = f"expected an imbalance of at most {n_max}, which leaves each class an image"
+        raise ValueError(f"{rule}, got {imbalance:g}")
+    return counts
+
+
+def long_tail_indices(
+    labels: Tensor | np.ndarray | Sequence[int], num_classes: int, imbalance: float, seed: int = 0
+) -> Tensor:
+    """Which images of balanced ``labels`` [N] a long-tailed subset keeps, int64 and class by class.
+
+    NumPy's legacy generator shuffles the indices of class 0, then those of class 1, and so on;
+    the first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10,
+    and imbalance 1 keeps everything. The generator is this call's own.
+    """
+    y = np.asarray(labels)
+    if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(f"expected labels [N] of integers, got {y.dtype} {y.shape}")
+    bad = np.flatnonzero((y < 0) | (y >= num_classes))
+    if bad.size:
+        rule = f"expected labels in [0, {num_classes})"
+        raise ValueError(f"{rule}, got {y[bad[0]]} at index {bad[0]}")
+    available = np.bincount(y, minlength=num_classes)
+    if (available != available[0]).any():
+        c = int(np.flatnonzero(available != available[0])[0])
+        rule = "expected as many images of every class"
+        raise ValueError(f"{rule}, got {available[0]} of class 0 and {available[c]} of class {c}")
+    counts = long_tail_counts(int(available[0]), num_classes, imbalance)
+    generator = np.random.RandomState(seed)
+    kept = []
+    for c, n in enumerate(counts.tolist()):
+        members = np.flatnonzero(y == c)
+        generator.shuffle(members)
+        kept.append(members[:n])
+    return torch.from_numpy(np.concatenate(kept).astype(np.int64))

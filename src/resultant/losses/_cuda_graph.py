@@ -1,0 +1,121 @@
+"""A loss and its gradient as a CUDA graph, recorded at the first call of each shape.
+
+A step of the loss is some thirty kernels, and to launch them one by one takes the host longer than
+the device takes for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from resultant._core import distributed as _ranks
+
+# A loss [*runs] of features and labels.
+Step = Callable[[Tensor, Tensor], Tensor]
+
+# Calls before recording, in which libraries and kernels set themselves up.
+CALLS = 3
+# Graphs that are kept, as a batch may be shorter at the end of an epoch; others are not recorded.
+MOST = 4
+
+
+def replays(z: Tensor, y: Tensor) -> bool:
+    """Whether a step can be recorded here."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch.is_inference_mode_enabled()
+        and isinstance(z, Tensor)
+        and isinstance(y, Tensor)
+        and z.is_cuda
+        and z.device == y.device
+        and not torch.cuda.is_current_stream_capturing()
+        and _ranks.world_size() == 1
+    )
+
+
+class Recorded:
+    """One graph and the tensors that it reads and writes."""
+
+    def __init__(self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor]) -> None:
+        self.z, self.y = z.detach().clone().requires_grad_(), y.clone()
+        before = [a.to("cpu", copy=True) for a in state]
+        self.graph = torch.cuda.CUDAGraph()
+        try:
+            # The gradient is computed here, where autocast may be on; of the loss it never is.
+            with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
+                self.record(step)
+        finally:
+            # None of these calls counts.
+            for a, b in zip(state, before, strict=True):
+                a.copy_(b)
+
+    def record(self, step: Step) -> None:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(CALLS):
+                self.run(step)
+        torch.cuda.current_stream().wait_stream(side)
+        # Threads that pin memory go on meanwhile.
+        with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
+            self.loss, self.gradient = self.run(step)
+
+    def run(self, step: Step) -> tuple[Tensor, Tensor]:
+        loss = step(self.z, self.y)
+        return loss.detach(), torch.autograd.grad(loss.sum(), self.z)[0]
+
+
+class _Replayed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, y: Tensor, recorded: Recorded) -> Tensor:
+        recorded.z.copy_(z)
+        recorded.y.copy_(y)
+        recorded.graph.replay()
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(recorded.gradient.clone())
+        return recorded.loss.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        return ctx.saved_tensors[0] * grad[..., None, None], None, None
+
+
+class Replay:
+    """The graphs of a step by what they were recorded for. Copies begin without any."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[Hashable, Recorded] = {}
+
+    def __call__(
+        self,
+        step: Step,
+        z: Tensor,
+        y: Tensor,
+        state: Sequence[Tensor],
+        settings: Sequence[Tensor | Hashable],
+    ) -> Tensor:
+        """``step(z, y)``, which changes the tensors ``state`` in place and nothing else; it depends
+        on ``settings`` and, of tensors among them, on their values as they are."""
+        key = (
+            *(z.shape, z.dtype, z.device, y.shape, y.dtype),
+            *(a.data_ptr() if isinstance(a, Tensor) else a for a in (*state, *settings)),
+        )
+        recorded = self.recorded.get(key)
+        if recorded is None:
+            if len(self.recorded) == MOST:
+                return step(z, y)
+            with torch.cuda.device(z.device), torch.no_grad():
+                recorded = self.recorded[key] = Recorded(step, z, y, state)
+        return _Replayed.apply(z, y, recorded)  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
+        return Replay()
+
+    def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
+        return Replay, ()

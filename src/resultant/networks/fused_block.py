@@ -1,0 +1,101 @@
+"""The basic residual block of many runs as one function, for small networks on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.networks.norm import EPS, MOMENTUM, _shortcut, channels_last, fused
+
+# Channels of a run, and the width of the square images that go with them.
+WIDTHS = {16: 32, 32: 16}
+
+
+def fits(x: Tensor, weight: Tensor) -> bool:
+    """Whether the fused block takes x [N, runs * c, W, W] with weights [runs, o, c, 3, 3]."""
+    runs, o, c = weight.shape[:3]
+    width = WIDTHS.get(c)
+    return (
+        x.is_cuda
+        and x.dtype is torch.bfloat16
+        and c == o
+        and tuple(x.shape[1:]) == (runs * c, width, width)
+        and x.is_contiguous(memory_format=torch.channels_last)
+        and weight.dtype is torch.float32
+        and weight.is_contiguous()
+        and torch.cuda.get_device_capability(x.device) >= (9, 0)
+        and hasattr(torch.cuda, "_compile_kernel")
+        and fused()
+    )
+
+
+class FusedBlock(torch.autograd.Function):
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, with stride 1.
+
+    x and shortcut [N, runs * c, W, W] are channels-last bf16 and may be one memory under two names:
+    their gradients come back apart. As with `norm.NormRelu`, ``following`` names the channels of
+    the next block, whose shortcut is then returned beside the outcome. Convolutions are
+    [runs, c, c, 3, 3], norms [runs, c], all in float32. The normalized activation between the
+    convolutions is never stored. The first call compiles: make it before a graph is captured.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        x: Tensor,
+        shortcut: Tensor,
+        w1: Tensor,
+        gamma1: Tensor,
+        beta1: Tensor,
+        running_mean1: Tensor,
+        running_var1: Tensor,
+        w2: Tensor,
+        gamma2: Tensor,
+        beta2: Tensor,
+        running_mean2: Tensor,
+        running_var2: Tensor,
+        following: int | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        for name, w in (("w1", w1), ("w2", w2)):
+            if not fits(x, w):
+                raise ValueError(
+                    "expected x [N, runs * c, W, W] channels-last in bfloat16 on a GPU of compute "
+                    f"capability 9.0, with c: W among {WIDTHS}, and {name} [runs, c, c, 3, 3] "
+                    f"contiguous in float32; got x {x.dtype} {tuple(x.shape)} of strides "
+                    f"{x.stride()} on {x.device} and {name} {w.dtype} {tuple(w.shape)}"
+                )
+        from resultant.networks.kernels import conv as _conv_kernel
+        from resultant.networks.kernels.conv import Norm
+
+        saved = _conv_kernel.forward(
+            x, channels_last(shortcut),
+            w1, Norm(gamma1, beta1, running_mean1, running_var1),
+            w2, Norm(gamma2, beta2, running_mean2, running_var2),
+            MOMENTUM, EPS,
+        )  # fmt: skip
+        ctx.save_for_backward(x, w1, w2, *saved)
+        if following is None:
+            return saved.out, None
+        # The same memory under two names where it can be: each gradient then arrives by itself.
+        return saved.out, _shortcut(saved.out.detach(), gamma2, following)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        from resultant.networks.kernels import conv as _conv_kernel
+        from resultant.networks.kernels.conv import Saved
+
+        x, w1, w2, *saved = ctx.saved_tensors
+        one, two = (None if g is None else channels_last(g) for g in gradients)
+        assert one is not None, "the outcome of a block is read"
+        dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2 = _conv_kernel.backward(
+            x, w1, w2, Saved(*saved), one, two
+        )
+        shape = w1.shape[:2]
+        return (
+            dx, g,
+            dw1, d_gamma1.view(shape), d_beta1.view(shape), None, None,
+            dw2, d_gamma2.view(shape), d_beta2.view(shape), None, None,
+            None,
+        )  # fmt: skip

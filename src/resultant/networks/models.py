@@ -1,0 +1,310 @@
+"""The networks: ResNet-32 for CIFAR, many runs side by side, and larger encoders from timm.
+
+Small networks leave a GPU idle, so `StackedResNet32` holds several independent ones: their channels
+stand side by side, a run's convolutions see only its own channels, and every parameter carries the
+run in front. A stack of one is the plain network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from resultant.images.view_kernel import PATCH
+from resultant.networks.fused_block import FusedBlock, fits
+from resultant.networks.norm import NormRelu, channels_last, fused
+
+WIDTHS = (16, 32, 64)
+BLOCKS = 5
+HIDDEN = 512
+
+
+class Outputs(NamedTuple):
+    """Of every run: encoder [S, N, d], unit projection [S, N, p], logits [S, N, C] or None."""
+
+    encoder: Tensor
+    projection: Tensor
+    logits: Tensor | None
+
+
+class _BlockConv(torch.autograd.Function):
+    """A grouped convolution as one with fewer, wider groups, zero off the diagonal blocks.
+
+    cuDNN is slow on groups of 16 channels and fast on 64, and the zeros cost only arithmetic, of
+    which there is plenty.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dense: Tensor, stride: int) -> Tensor:
+        runs, block = len(weight), dense.shape[1] // weight.shape[2]
+        _diagonal(dense, runs // block, block).copy_(
+            weight.unflatten(0, (runs // block, block)).permute(0, 2, 3, 4, 5, 1)
+        )
+        ctx.save_for_backward(x, dense)
+        ctx.stride, ctx.groups, ctx.block = stride, runs // block, block
+        return F.conv2d(x, dense, None, stride, 1, 1, runs // block)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, dense = ctx.saved_tensors
+        stride, groups = (ctx.stride,) * 2, ctx.groups
+        dx, d_dense, _ = torch.ops.aten.convolution_backward(
+            dy, x, dense, None, stride, (1, 1), (1, 1), False, (0, 0), groups,
+            (ctx.needs_input_grad[0], True, False),
+        )  # fmt: skip
+        dw = _diagonal(d_dense, groups, ctx.block).permute(0, 5, 1, 2, 3, 4).flatten(0, 1)
+        return dx, dw.float(), None, None
+
+
+def _diagonal(dense: Tensor, groups: int, block: int) -> Tensor:
+    """The diagonal blocks [groups, o, i, 3, 3, block] of a dense kernel, as a view."""
+    split = dense.unflatten(1, (block, -1)).unflatten(0, (groups, block, -1))
+    return split.diagonal(dim1=1, dim2=3)
+
+
+class StackedConv(nn.Module):
+    """A 3 x 3 convolution of every run: x [N, runs * i, H, W] to [N, runs * o, H', W']."""
+
+    def __init__(self, runs: int, i: int, o: int, stride: int = 1, block: int = 1) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(runs, o, i, 3, 3))
+        self.stride = stride
+        self.block = math.gcd(block, runs)
+        self._dense: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        runs = len(self.weight)
+        if x.is_cuda and self.training and x.dtype is torch.bfloat16:
+            return _BlockConv.apply(x, self.weight, self._dense_for(x), self.stride)
+        weight = self.weight.flatten(0, 1).to(x.dtype)
+        return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
+
+    def _dense_for(self, x: Tensor) -> Tensor:
+        """The wide kernel, zero but for what a step fills in; kept, as graphs read it there."""
+        if self._dense is None or self._dense.device != x.device:
+            runs, o, i = self.weight.shape[:3]
+            dense = x.new_zeros(runs * o, self.block * i, 3, 3)
+            self._dense = channels_last(dense)
+        return self._dense
+
+
+class Stem(StackedConv):
+    """The first convolution, as a matrix product of patches; the runs of one seed share theirs.
+
+    x is [N, G * 32, H, W] for G seeds, with runs / G runs of each in turn: the 27 numbers of each
+    pixel's neighbourhood (`patches`), and five zeros.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        groups = x.shape[1] // PATCH
+        rows = self.weight.flatten(2).unflatten(0, (groups, -1)).flatten(1, 2)  # [G, R o, 27]
+        weight = x.new_zeros(groups, PATCH, groups, rows.shape[1])
+        weight.diagonal(dim1=0, dim2=2)[:27].copy_(rows.permute(2, 1, 0))
+        flat = x.permute(0, 2, 3, 1) @ weight.flatten(2).flatten(0, 1)
+        return flat.permute(0, 3, 1, 2)
+
+
+def patches(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """The 3 x 3 neighbourhoods of images [G, N, 3, H, W] as channels [N, G * 32, H, W]."""
+    groups, n, _, h, w = images.shape
+    windows = F.pad(images, (1, 1, 1, 1)).unfold(3, 3, 1).unfold(4, 3, 1)
+    out = torch.zeros(n, h, w, groups, PATCH, dtype=dtype or images.dtype, device=images.device)
+    out[..., :27].unflatten(-1, (3, 3, 3)).copy_(windows.permute(1, 3, 4, 0, 2, 5, 6))
+    return out.flatten(3).permute(0, 3, 1, 2)
+
+
+class Block(nn.Module):
+    """The basic block; ``following`` is the number of channels of the next one, if there is one."""
+
+    def __init__(
+        self,
+        runs: int,
+        i: int,
+        o: int,
+        stride: int,
+        block: int,
+        following: int | None,
+        fuse: bool,
+    ) -> None:
+        super().__init__()
+        self.conv1 = StackedConv(runs, i, o, stride, block if stride == 1 else runs)
+        self.bn1 = NormRelu(runs, o)
+        self.conv2 = StackedConv(runs, o, o, 1, block)
+        self.bn2 = NormRelu(runs, o)
+        self.following, self.fuse = following, fuse
+
+    def forward(self, x: Tensor, shortcut: Tensor) -> tuple[Tensor, Tensor | None]:
+        if self.fuse and self.training and fits(x, self.conv1.weight):
+            one, two = (
+                (c.weight, n.weight, n.bias, n.running_mean, n.running_var)
+                for c, n in ((self.conv1, self.bn1), (self.conv2, self.bn2))
+            )
+            return FusedBlock.apply(x, shortcut, *one, *two, self.following)
+        if not self.training and not torch.is_grad_enabled() and _infers(x):
+            from resultant.networks.kernels.inference import convolve
+
+            x = convolve(x, self.conv1.weight, *self.bn1.line(), None, self.conv1.stride)
+            x = convolve(x, self.conv2.weight, *self.bn2.line(), channels_last(shortcut), 1)
+            return x, self.bn2.shortcut(x, self.following)
+        x, _ = self.bn1(self.conv1(x))
+        return self.bn2(self.conv2(x), shortcut, self.following)
+
+
+def _infers(x: Tensor) -> bool:
+    """Whether there are kernels for this outside of training."""
+    wanted = x.is_cuda and x.dtype is torch.float32 and fused()
+    return wanted and x.is_contiguous(memory_format=torch.channels_last)
+
+
+class Encoder(nn.Module):
+    """ResNet-32: patches [N, G * 32, 32, 32] to [runs, N, 64]."""
+
+    def __init__(self, runs: int, blocks: Sequence[int], fuse: bool) -> None:
+        super().__init__()
+        self.runs = runs
+        self.conv1 = Stem(runs, 3, WIDTHS[0])
+        self.bn1 = NormRelu(runs, WIDTHS[0])
+        i, layers = WIDTHS[0], []
+        for stage, o in enumerate(WIDTHS):
+            layer = nn.ModuleList()
+            for k in range(BLOCKS):
+                last = k == BLOCKS - 1
+                following = o if not last else WIDTHS[stage + 1] if o != WIDTHS[-1] else None
+                stride = 1 if i == o else 2
+                layer.append(Block(runs, i, o, stride, blocks[stage], following, fuse))
+                i = o
+            layers.append(layer)
+        self.layer1, self.layer2, self.layer3 = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, shortcut = self.bn1(self.conv1(x), None, WIDTHS[0])
+        for block in (*self.layer1, *self.layer2, *self.layer3):
+            x, shortcut = block(x, shortcut)
+        x = x.mean((2, 3), dtype=torch.promote_types(x.dtype, torch.float32))
+        return x.unflatten(1, (self.runs, -1)).transpose(0, 1)
+
+
+class StackedLinear(nn.Module):
+    """x [runs, N, i] to [runs, N, o]."""
+
+    def __init__(self, runs: int, i: int, o: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(runs, o, i))
+        self.bias = nn.Parameter(torch.empty(runs, o))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.mT)
+
+
+class StackedNorm(NormRelu):
+    """Batch norm of features x [runs, N, d], and ReLU."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        runs, _, d = x.shape
+        flat = self.normalized(x.transpose(0, 1).reshape(-1, runs * d))
+        return F.relu(flat.unflatten(1, (runs, d)).transpose(0, 1))
+
+
+class StackedResNet32(nn.Module):
+    """ResNet-32 with projector 64 -> 512 -> p on the sphere and, if wanted, a linear classifier.
+
+    ``seeds`` has one seed a run; runs of the same seed start from the same weights and must stand
+    together, as they read the same images. ``blocks`` says how many runs share one wide
+    convolution on a GPU in each of the three stages; from some number of runs on none need to.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        dim: int = 128,
+        num_classes: int | None = None,
+        blocks: Sequence[int] | None = None,
+        fuse: bool = False,
+    ) -> None:
+        super().__init__()
+        runs = len(seeds)
+        self.encoder = Encoder(runs, blocks or ((1, 1, 1) if runs > 8 else (4, 1, 2)), fuse)
+        self.projector = nn.Sequential(
+            StackedLinear(runs, WIDTHS[-1], HIDDEN),
+            StackedNorm(runs, HIDDEN),
+            nn.Identity(),
+            StackedLinear(runs, HIDDEN, dim),
+        )
+        self.classifier = None
+        if num_classes is not None:
+            self.classifier = StackedLinear(runs, WIDTHS[-1], num_classes)
+        self._start(seeds)
+
+    @torch.no_grad()
+    def _start(self, seeds: Sequence[int]) -> None:
+        """Kaiming-normal convolutions and PyTorch's usual linear layers, drawn on the CPU."""
+        for run, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            for module in self.modules():
+                if isinstance(module, StackedConv):
+                    deviation = math.sqrt(2 / (9 * module.weight.shape[2]))
+                    module.weight[run].normal_(0, deviation, generator=generator)
+                elif isinstance(module, StackedLinear):
+                    bound = 1 / math.sqrt(module.weight.shape[2])
+                    module.weight[run].uniform_(-bound, bound, generator=generator)
+                    module.bias[run].uniform_(-bound, bound, generator=generator)
+
+    def forward(self, x: Tensor) -> Outputs:
+        encoder = self.encoder(x)
+        projection = F.normalize(self.projector(encoder), dim=-1)
+        logits = None if self.classifier is None else self.classifier(encoder)
+        return Outputs(encoder, projection, logits)
+
+
+class CosineClassifier(nn.Module):
+    """Logits ``scale * cos(w_c, x)``, without bias.
+
+    Class vectors begin with length one, as in ProCo's public code: the length is no part of the
+    logits, but says how far a step turns them.
+    """
+
+    def __init__(self, i: int, num_classes: int, scale: float = 30.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(F.normalize(torch.empty(num_classes, i).uniform_(-1, 1), dim=-1))
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+
+
+class ImageNetwork(nn.Module):
+    """A timm encoder with projector d -> d -> p on the sphere and, if wanted, a cosine classifier.
+
+    The outputs have a leading run axis of one, as `StackedResNet32` has of its runs.
+    """
+
+    def __init__(
+        self, architecture: str, dim: int = 1024, num_classes: int | None = None, seed: int = 0
+    ) -> None:
+        super().__init__()
+        import timm
+
+        if not timm.is_model(architecture):
+            rule = "expected an architecture that timm has, such as resnet50"
+            raise ValueError(f"{rule}, got {architecture!r}")
+        with torch.random.fork_rng(devices=[]):
+            # Not torch.manual_seed, which would seed the devices too.
+            torch.default_generator.manual_seed(seed)
+            self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)
+            d: int = self.encoder.num_features  # type: ignore[assignment]
+            self.projector = nn.Sequential(
+                nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
+            )
+            self.classifier = None if num_classes is None else CosineClassifier(d, num_classes)
+
+    def forward(self, x: Tensor) -> Outputs:
+        encoder = self.encoder(x).float()
+        with torch.autocast(x.device.type, enabled=False):
+            projection = F.normalize(self.projector(encoder), dim=-1)
+            logits = None if self.classifier is None else self.classifier(encoder)
+        return Outputs(encoder[None], projection[None], None if logits is None else logits[None])

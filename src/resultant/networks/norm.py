@@ -1,0 +1,132 @@
+"""Batch norm, residual and ReLU as one function, fused on a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+MOMENTUM, EPS = 0.1, 1e-5
+
+
+class NormRelu(nn.Module):
+    """relu(batch_norm(x) + residual) over the channels of x [N, runs * channels, H, W].
+
+    Parameters and running moments are [runs, channels]. Where ``shortcut`` names the channels of
+    the next block, its shortcut is returned beside the output: the output again, or `halved`. On a
+    GPU the gradients of both then come back without being added first.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, runs: int, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(runs, channels))
+        self.bias = nn.Parameter(torch.zeros(runs, channels))
+        self.register_buffer("running_mean", torch.zeros(runs, channels))
+        self.register_buffer("running_var", torch.ones(runs, channels))
+
+    def forward(
+        self, x: Tensor, residual: Tensor | None = None, shortcut: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.training and x.is_cuda and fused():
+            return _NormRelu.apply(
+                channels_last(x),
+                None if residual is None else channels_last(residual),
+                self.weight,
+                self.bias,
+                self.running_mean,
+                self.running_var,
+                shortcut,
+            )
+        x = self.normalized(x)
+        out = F.relu(x if residual is None else x + residual)
+        return out, self.shortcut(out, shortcut)
+
+    def shortcut(self, out: Tensor, wide: int | None) -> Tensor | None:
+        """The shortcut into a block of ``wide`` channels, if there is one."""
+        return None if wide is None else _shortcut(out, self.weight, wide)
+
+    def line(self) -> tuple[Tensor, Tensor]:
+        """What the norm is out of training: scale and shift [runs, channels]."""
+        scale = self.weight / (self.running_var + EPS).sqrt()
+        return scale, self.bias - self.running_mean * scale
+
+    def normalized(self, x: Tensor) -> Tensor:
+        """Batch norm alone, of x [N, runs * channels, ...]."""
+        return F.batch_norm(
+            x,
+            self.running_mean.flatten(),
+            self.running_var.flatten(),
+            self.weight.flatten(),
+            self.bias.flatten(),
+            self.training,
+            MOMENTUM,
+            EPS,
+        )
+
+
+class _NormRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        residual: Tensor | None,
+        gamma: Tensor,
+        beta: Tensor,
+        running_mean: Tensor,
+        running_var: Tensor,
+        shortcut: int | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        from resultant.networks.kernels import norm as _norm_kernel
+
+        out, saved = _norm_kernel.forward(
+            x, residual, gamma, beta, running_mean, running_var, MOMENTUM, EPS
+        )
+        ctx.save_for_backward(x, out, saved)
+        ctx.residual, ctx.shape = residual is not None, gamma.shape
+        if shortcut is None:
+            return out, None
+        # The same memory under two names where it can be.
+        return out, _shortcut(out.detach(), gamma, shortcut)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        from resultant.networks.kernels import norm as _norm_kernel
+
+        x, out, saved = ctx.saved_tensors
+        one, two = (None if g is None else channels_last(g) for g in gradients)
+        assert one is not None, "the output of a norm is read"
+        runs, channels = ctx.shape
+        dx, d_residual, d_gamma, d_beta = _norm_kernel.backward(
+            x, out, saved, one, two, ctx.residual, channels
+        )
+        d_gamma, d_beta = (d.view(runs, channels) for d in (d_gamma, d_beta))
+        return dx, d_residual, d_gamma, d_beta, None, None, None
+
+
+def halved(x: Tensor, runs: int, wide: int) -> Tensor:
+    """Every other pixel of x [N, runs * channels, H, W], with channels of zeros on either side.
+
+    The shortcut into a stage of ``wide`` channels and half the size, without parameters.
+    """
+    pixels = x.permute(0, 2, 3, 1)[:, ::2, ::2].unflatten(-1, (runs, -1))
+    side = (wide - pixels.shape[-1]) // 2
+    return F.pad(pixels, (side, side)).flatten(-2).permute(0, 3, 1, 2)
+
+
+def _shortcut(out: Tensor, gamma: Tensor, wide: int) -> Tensor:
+    runs, channels = gamma.shape
+    return out if wide == channels else halved(out, runs, wide)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def fused() -> bool:
+    return importlib.util.find_spec("triton") is not None

@@ -1,0 +1,133 @@
+r"""The score of given classes at given rho, by the fastest way each device has.
+
+Under torch.compile and on other devices it is one expression (`Columns`); on CUDA the fused
+kernel; on the CPU pieces that fit the cache, as polynomials in rho where that pays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.compensated import two_reciprocal
+from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
+from resultant.special.debye import expansion
+from resultant.special.differences import Lower
+
+# Bytes of a piece per thread on the CPU: the temporaries of a piece stay in the cache.
+PIECE = 1 << 18
+
+# A polynomial in rho is set up if that takes no more rows than this share of those to score.
+ROW_SHARE = 0.25
+
+
+def evaluate(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, slope: bool
+) -> tuple[Tensor, Tensor]:
+    """The score and, if asked for, its slope (else an empty tensor) of tensors that broadcast."""
+    if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
+        score = _by_pieces if rho.device.type == "cpu" else _fused()
+        if score is not None:
+            shape = checks.broadcast(rho.shape, kappa.shape, tau.shape)
+            q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
+            if q.shape == shape:
+                return q, slopes
+            return q.reshape(shape), slopes.reshape(shape) if slope else slopes
+    return Columns(kappa, tau, p)(rho, slope)
+
+
+class Tilt:
+    r"""The squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
+
+    def __init__(self, kappa: Tensor, tau: Tensor) -> None:
+        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
+        self.y0 = kappa * kappa
+        self.twice = 2 * kappa * self.t
+        self.square = self.t * self.t
+        apart = (kappa - self.t) - self.t_rest
+        self.least = apart * apart
+
+    def y1(self, rho: Tensor) -> Tensor:
+        r""":math:`\tilde\kappa^2`, of which no term is negative."""
+        return torch.addcmul(self.least, self.twice, 1 + rho)
+
+    def h(self, rho: Tensor) -> Tensor:
+        """``y1 - y0``, by itself."""
+        return torch.addcmul(self.square, self.twice, rho)
+
+
+def _rows(
+    rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
+) -> tuple[Tensor, Tensor, Tensor]:
+    """rho as [rows, classes], kappa and tau as [classes] or [1]."""
+    if rho.shape == shape and rho.dim() == 2 and kappa.dim() == 1 and tau.dim() == 0:
+        return rho, kappa, tau.reshape(1)
+    classes = checks.broadcast(kappa.shape, tau.shape)
+    split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
+    rows, classes = math.prod(shape[:split]), shape[split:]
+    kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
+    rho = rho.expand(shape).reshape(rows, math.prod(classes))
+    return rho, kappa.reshape(-1), tau.reshape(-1)
+
+
+@cache
+def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """The fused kernel, where Triton is at hand."""
+    try:
+        from resultant.score import _triton as _score_kernel
+    except ImportError:
+        return None
+    return _score_kernel.score
+
+
+class Columns:
+    """The score of given classes for any rho: what depends on the classes is computed once."""
+
+    def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
+        self.tilt = Tilt(kappa, tau)
+        self.lower = Lower(expansion(p / 2 - 1, kappa.dtype), self.tilt.y0)
+        self.scale = kappa * self.tilt.t
+
+    def __call__(self, rho: Tensor, slope: bool) -> tuple[Tensor, Tensor]:
+        rho = rho.clamp(-1, 1)
+        y1, h = self.tilt.y1(rho), self.tilt.h(rho)
+        q, r1 = self.lower.phi_difference(y1, h, with_ratio=slope)
+        return q, self.scale * r1 if slope else q.new_empty(0)
+
+
+def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
+    """The exact score of these classes or, for enough rows, the polynomial that equals it."""
+    degree = degree_for(kappa, tau, p, kappa.dtype)
+    if degree is None or rows * ROW_SHARE < degree + 2:
+        return Columns(kappa, tau, p)
+    exact = Columns(kappa.double(), tau.double(), p)
+    return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
+
+
+def _by_pieces(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
+) -> tuple[Tensor, Tensor]:
+    """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
+    piece = PIECE // rho.element_size() * torch.get_num_threads()
+    if rho.numel() <= piece:
+        return Columns(kappa, tau, p)(rho, slope)
+    rows, columns = rho.shape
+    q = torch.empty_like(rho)
+    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
+    width = min(columns, piece)
+    height = max(1, piece // width)
+    for left in range(0, columns, width):
+        part = slice(left, left + width)
+        kappa_part, tau_part = (a[part] if len(a) > 1 else a for a in (kappa, tau))
+        score = _scorer(kappa_part, tau_part, p, rows)
+        for top in range(0, rows, height):
+            block = (slice(top, top + height), part)
+            q[block], slope_block = score(rho[block], slope)
+            if slope:
+                slopes[block] = slope_block
+    return q, slopes

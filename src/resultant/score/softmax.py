@@ -1,0 +1,92 @@
+r"""How the joint expansion of the scores goes through softmax, to probabilities and loss.
+
+With logits :math:`l_c = \ell_{0,c} + B_{1,c}/\nu + B_{2,c}/\nu^2` (thm:multiclass-propagation) the
+classes couple in second order through the variance :math:`V_1` of the first corrections under the
+leading probabilities.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation as checks
+from resultant._core.validation import Number
+from resultant.score.expansion import joint_order
+
+
+def propagate_probabilities(
+    l0: Tensor,
+    B1: Number,
+    B2: Number,
+    p: int,
+    *,
+    variance: bool = True,
+) -> Tensor:
+    r"""Class probabilities [..., C] to second order in :math:`1/\nu`
+    (eq:multiclass-prob-expansion).
+
+    ``l0``, ``B1``, ``B2`` [..., C] broadcast; ``l0`` is :math:`\ell^0_j=b_j+B_{0j}`, offset and
+    leading score. ``variance=False`` leaves out :math:`(\Delta_1^2-V_1)/2`, which makes the error
+    second order. The sum over classes is one either way.
+    """
+    (log_p, d1, d2, V1), nu, dtype = _propagation(l0, B1, B2, p)
+    if variance:
+        d2 = d2 + (d1**2 - V1) / 2
+    return (log_p.exp() * (1 + (d1 + d2 / nu) / nu)).to(dtype)
+
+
+def propagate_loss(
+    l0: Tensor,
+    B1: Number,
+    B2: Number,
+    p: int,
+    y: Tensor | int,
+    *,
+    variance: bool = True,
+    validate_args: bool | None = None,
+) -> Tensor:
+    r"""The loss [...] of class ``y`` [...] to second order in :math:`1/\nu`
+    (eq:multiclass-loss-expansion); the other arguments as in `propagate_probabilities`.
+
+    ``variance=False`` leaves out :math:`V_1/2`, the coupling of the classes.
+    """
+    (log_p, d1, d2, V1), nu, dtype = _propagation(l0, B1, B2, p)
+    label = _classes(y, log_p, validate_args).unsqueeze(-1)
+    if variance:
+        d2 = d2 - V1 / 2
+    loss = -(log_p + (d1 + d2 / nu) / nu)
+    loss, label = torch.broadcast_tensors(loss, label)
+    return loss.gather(-1, label[..., :1]).squeeze(-1).to(dtype)
+
+
+def _propagation(
+    l0: Tensor, B1: Number, B2: Number, p: int
+) -> tuple[tuple[Tensor, ...], float, torch.dtype]:
+    """log P0, Delta_1, Delta_2 [..., C] and V_1 [..., 1]; nu; the dtype of the result."""
+    nu = joint_order(p)
+    (l0, B1, B2), dtype = checks.tensors(l0=l0, B1=B1, B2=B2)
+    l0, B1, B2 = torch.broadcast_tensors(l0, B1, B2)
+    if l0.dim() == 0:
+        raise ValueError("expected l0, B1 and B2 of shape [..., C], got shape ()")
+    log_p = l0.log_softmax(-1)
+    P = log_p.exp()
+    d1, d2 = (B - (P * B).sum(-1, keepdim=True) for B in (B1, B2))
+    return (log_p, d1, d2, (P * d1**2).sum(-1, keepdim=True)), nu, dtype
+
+
+def _classes(y: Tensor | int, log_p: Tensor, validate: bool | None) -> Tensor:
+    y = torch.as_tensor(y, device=log_p.device)
+    C = log_p.shape[-1]
+    if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
+        raise ValueError(f"expected y of an integer dtype, got {y.dtype}")
+    try:
+        torch.broadcast_shapes(y.shape, log_p.shape[:-1])
+    except RuntimeError:
+        raise ValueError(
+            f"expected y to broadcast with the shape {tuple(log_p.shape[:-1])} of l0 without "
+            f"classes, got {tuple(y.shape)}"
+        ) from None
+    if checks.wanted(validate, y) and y.numel():
+        checks.within("y", y.double(), 0, C - 1, rule=f"in 0, ..., {C - 1}")
+    return y.long()

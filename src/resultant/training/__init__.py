@@ -1,0 +1,1 @@
+"""Training: configuration, the loop, checkpoints, the log, probes and extraction."""

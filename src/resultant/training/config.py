@@ -1,0 +1,316 @@
+"""Training settings: a small typed configuration and the recipes that have a name.
+
+The fields are those of tab:training-hyperparameters. Where the paper is silent the value is that
+of ProCo's public recipe: what its scripts pass, else the default of its programs, or what these do
+whatever their options. `precision` and `fuse` are this library's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
+Objective = Literal["contrastive", "joint"]
+Schedule = Literal["cosine", "step"]
+Family = Literal["linear", "power"]
+Estimator = Literal["proco", "mle", "banerjee"]
+Precision = Literal["bfloat16", "float32"]
+ContrastiveKind = Literal["simclr", "autoaugment"]
+
+CHOICES = {
+    "dataset": get_args(Dataset),
+    "objective": get_args(Objective),
+    "schedule": get_args(Schedule),
+    "family": get_args(Family),
+    "estimator": get_args(Estimator),
+    "precision": get_args(Precision),
+    "contrastive_view": get_args(ContrastiveKind),
+}
+
+CIFAR = ("cifar10", "cifar100")
+
+# Realizations that beta has no part in.
+WITHOUT_BETA = ("native", "cosine")
+
+# Runs in one stack on a GPU; more go side by side on streams of their own.
+STACK = 12
+# Where the data sets are, unless one says.
+VARIABLE = "RESULTANT_DATA"
+# Where records of one's own trainings are, unless another folder is named.
+RESULTS = Path("results")
+# Processes that read image files.
+WORKERS = 8
+# Scores in float32 can be compared at temperatures from here on (`resultant.class_scores`).
+LEAST_TEMPERATURE = 2.0**-17
+# Seeds stay below: a generator takes 64 bits, and an epoch is mixed in.
+SEEDS = 2**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """What defines a training run, its realization, strength and seed aside."""
+
+    dataset: Dataset = "cifar10"
+    """What is learned."""
+    imbalance: float = 100.0
+    """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
+    subset: int = 0
+    """Which of the images such a subset keeps: a seed, 0 for the usual ones."""
+    architecture: str = "resnet32"
+    """resnet32 for CIFAR; for other data sets any name of timm, such as resnext50_32x4d."""
+    dim: int = 128
+    """Dimension p of the projection."""
+    size: int = 32
+    """Height and width of a view."""
+    objective: Objective = "contrastive"
+    """The contrastive loss alone, or together with that of a classifier."""
+    alpha: float = 1.0
+    """Weight of the classification loss in joint training."""
+    contrastive_weight: float = 1.0
+    """Weight of the contrastive loss."""
+    temperature: float = 0.1
+    """tau of the contrastive scores."""
+    prior: float = 1.0
+    """gamma: the coefficient of log pi_c in the contrastive logits."""
+    classifier_prior: float | None = None
+    """The same for the classifier of joint training; that of the contrastive logits if None."""
+    family: Family = "linear"
+    """How beta goes from equal gains to native ones: along a line, or by powers."""
+    estimator: Estimator = "proco"
+    """How concentrations are estimated from the lengths of class means."""
+    leave_out: bool = False
+    """Score a query against its own class without the query."""
+    contrastive_view: ContrastiveKind = "simclr"
+    """Both contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
+    classification_view: bool = False
+    """A third view, which the classifier reads; without it the classifier reads the others."""
+    classifier_views: int = 2
+    """How many of the two contrastive views the classifier reads where there is no third one."""
+    epochs: int = 200
+    """Passes over the training images."""
+    batch_size: int = 256
+    """Images of a step, over all processes; each has two or three views."""
+    learning_rate: float = 0.3
+    """The largest of the schedule."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 2e-4
+    """Of SGD."""
+    schedule: Schedule = "cosine"
+    """How the learning rate falls: along a cosine, or by steps."""
+    warmup: int = 0
+    """Epochs of linear growth to the learning rate."""
+    milestones: tuple[float, ...] = (0.8, 0.9)
+    """Where the step schedule divides by ten, as shares of the epochs."""
+    clip: float | None = None
+    """The longest gradient, over all parameters; not for CIFAR, whose runs share a step."""
+    precision: Precision = "bfloat16"
+    """Of the network on a GPU; scores and statistics are never below float32."""
+    fuse: bool = True
+    """Residual blocks of ResNet-32 as fused CUDA kernels, on a GPU of compute capability 9.0."""
+
+    def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                got = getattr(self, name)
+                raise ValueError(f"expected {name} to be one of {known}, got {got!r}")
+        for name in ("leave_out", "classification_view", "fuse"):
+            if not isinstance(got := getattr(self, name), bool):
+                raise ValueError(f"expected {name} to be True or False, got {got!r}")
+        if self.classifier_views not in (1, 2) or isinstance(self.classifier_views, bool):
+            raise ValueError(f"expected classifier_views 1 or 2, got {self.classifier_views!r}")
+        if self.classifier_views == 1 and (self.classification_view or self.objective != "joint"):
+            where = "a third view" if self.classification_view else "no classifier"
+            rule = "expected classifier_views 1 in joint training without a third view alone"
+            raise ValueError(f"{rule}, got it with {where}")
+        if not isinstance(self.architecture, str):
+            raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
+        if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
+            rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
+            raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
+        _require_whole(self, ("epochs", "batch_size", "size"), 1)
+        _require_whole(self, ("dim",), 2)
+        _require_whole(self, ("subset", "warmup"), 0)
+        _require_number(self, ("prior",))
+        if self.classifier_prior is not None:
+            _require_number(self, ("classifier_prior",))
+        weights = "contrastive_weight", "alpha"
+        _require_number(self, (*weights, "weight_decay"), ">= 0", lambda a: a >= 0)
+        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
+        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
+        _require_number(self, ("imbalance",), ">= 1", lambda a: a >= 1)
+        least = f">= {LEAST_TEMPERATURE:g}"
+        _require_number(self, ("temperature",), least, lambda a: a >= LEAST_TEMPERATURE)
+        weights = weights if self.objective == "joint" else weights[:1]
+        if not any(getattr(self, name) for name in weights):
+            rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
+            raise ValueError(f"{rule}, got 0")
+        if self.clip is not None and (
+            self.dataset in CIFAR or not _is_number(self.clip) or self.clip <= 0
+        ):
+            rule = "expected clip > 0 and finite, and None for CIFAR"
+            raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
+        for name in () if self.dataset in CIFAR else ("imbalance", "subset", "contrastive_view"):
+            if (got := getattr(self, name)) != getattr(TrainConfig, name):
+                raise ValueError(f"expected {name} for CIFAR alone, got {got} for {self.dataset}")
+        if self.subset >= SEEDS:
+            raise ValueError(f"expected subset < 2^32, got {self.subset}")
+        if self.dataset in CIFAR and self.size != 32:
+            raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
+        if self.warmup >= self.epochs:
+            rule = f"expected warmup in [0, {self.epochs}), fewer than epochs"
+            raise ValueError(f"{rule}, got {self.warmup}")
+        shares = self.milestones
+        if not isinstance(shares, tuple) or not all(_is_number(a) and 0 < a < 1 for a in shares):
+            raise ValueError(f"expected milestones to be a tuple of shares in (0, 1), got {shares}")
+        if list(shares) != sorted(set(shares)):
+            raise ValueError(f"expected milestones to ascend, got {shares}")
+
+    @property
+    def views(self) -> int:
+        return 3 if self.classification_view else 2
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch."""
+        if epoch < self.warmup:
+            return self.learning_rate * (epoch + 1) / self.warmup
+        if self.schedule == "step":
+            passed = sum(epoch >= share * self.epochs for share in self.milestones)
+            return self.learning_rate * 0.1**passed
+        done, of = epoch, self.epochs
+        if self.warmup or self.dataset not in CIFAR:
+            # ProCo's own form; the controlled runs begin at the full rate.
+            done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
+        return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the runs that are trained side by side."""
+
+    realization: str = "native"
+    beta: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        # Here, since it loads torch, which the settings alone do not need.
+        from resultant.classes.gain import REALIZATIONS
+
+        if self.realization not in REALIZATIONS:
+            rule = f"expected realization to be one of {REALIZATIONS}"
+            raise ValueError(f"{rule}, got {self.realization!r}")
+        _require_number(self, ("beta",))
+        _require_seed(self)
+
+    @property
+    def name(self) -> str:
+        strength = "" if self.realization in WITHOUT_BETA else f"-beta{self.beta:g}"
+        return f"{self.realization}{strength}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """How probes are trained; the values of tab:frozen-hyperparameters."""
+
+    epochs: int = 100
+    """Passes over the training features."""
+    batch_size: int = 256
+    """Features of a step."""
+    learning_rate: float = 0.1
+    """Of the first epoch; it falls along a cosine."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 0.0
+    """Of SGD."""
+    seed: int = 0
+    """Of the order of the features."""
+
+    def __post_init__(self) -> None:
+        _require_whole(self, ("epochs", "batch_size"), 1)
+        _require_seed(self)
+        _require_number(self, ("learning_rate",), "> 0", lambda a: a > 0)
+        _require_number(self, ("momentum",), "in [0, 1)", lambda a: 0 <= a < 1)
+        _require_number(self, ("weight_decay",), ">= 0", lambda a: a >= 0)
+
+    def rate(self, epoch: int) -> float:
+        r"""The cosine schedule :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`, constant over an epoch."""
+        return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
+
+
+def _require_whole(settings: object, names: Sequence[str], least: int) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"expected {name} to be an integer >= {least}, got {value!r}")
+        if value < least:
+            raise ValueError(f"expected {name} >= {least}, got {value}")
+
+
+def _require_seed(settings: Run | ProbeConfig) -> None:
+    _require_whole(settings, ("seed",), 0)
+    if settings.seed >= SEEDS:
+        raise ValueError(f"expected seed < 2^32, got {settings.seed}")
+
+
+def _require_number(
+    settings: object,
+    names: Sequence[str],
+    rule: str = "",
+    holds: Callable[[float], bool] = lambda a: True,
+) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not _is_number(value):
+            raise ValueError(f"expected {name} to be a finite number, got {value!r}")
+        if not holds(value):
+            raise ValueError(f"expected {name} {rule}, got {value}")
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number, which True is not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # Not math.isfinite, which knows no integers beyond floats.
+    return abs(value) < math.inf
+
+
+_IMAGES: dict[str, Any] = {
+    "architecture": "resnet50",
+    "dim": 1024,
+    "size": 224,
+    "classification_view": True,
+    "temperature": 0.07,
+    "objective": "joint",
+    "epochs": 90,
+    # ProCo's program for these does so at every step; the one for CIFAR does not.
+    "clip": 1.0,
+}
+
+PRESETS = {
+    # The paper's controlled comparison: two strong views, cosine schedule.
+    "cifar-controlled": TrainConfig(),
+    # ProCo's public recipe: a third view for the classifier, steps after a warm-up.
+    "cifar-official": TrainConfig(
+        objective="joint", classification_view=True, schedule="step", warmup=5
+    ),
+    "imagenet-lt": TrainConfig(
+        dataset="imagenet-lt", learning_rate=0.1, weight_decay=5e-4, **_IMAGES
+    ),
+    "inaturalist18": TrainConfig(
+        dataset="inaturalist18", learning_rate=0.2, weight_decay=1e-4, **_IMAGES
+    ),
+}
+
+
+def preset(name: str, **changes: Any) -> TrainConfig:
+    """A preset with some fields changed."""
+    if name not in PRESETS:
+        raise ValueError(f"expected a preset, one of {', '.join(PRESETS)}, got {name!r}")
+    unknown = changes.keys() - {field.name for field in fields(TrainConfig)}
+    if unknown:
+        raise ValueError(f"expected fields of TrainConfig, got {', '.join(sorted(unknown))}")
+    return replace(PRESETS[name], **changes)

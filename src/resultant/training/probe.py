@@ -1,0 +1,267 @@
+r"""Linear evaluation of frozen features, many probes at once.
+
+A probe is an affine classifier trained on features by cross-entropy, without prior offset and
+without vMF score (sec:linear-evaluation-algorithm, Algorithm 2A), with the settings of
+tab:frozen-hyperparameters. Probes on the same samples see the same batches, so M of them are one
+batched matrix product; on CUDA an epoch is one graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from resultant._core.arrays import require_labels, shape_of
+from resultant._core.precision import full_precision
+from resultant._core.validation import COMPUTE_DTYPE, DivergedError
+from resultant.classes.groups import group_masks
+from resultant.images.lists import DATASETS
+from resultant.training.config import ProbeConfig
+
+# Bytes of test features and logits at a time.
+CHUNK_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeResult:
+    """What M probes reach on the test samples, as fractions, and their parameters.
+
+    ``accuracy`` [M]; ``per_class`` [M, C], NaN for a class without test sample; ``groups``, for
+    head, medium and tail the mean [M] of their classes' accuracies, NaN for a group without such
+    classes, or None without counts or where these are all the same; ``weight`` [M, d, C] and
+    ``bias`` [M, C]; ``predictions`` [M, n_test] if asked for. Accuracies are float64 on the CPU.
+    """
+
+    accuracy: Tensor
+    per_class: Tensor
+    groups: dict[str, Tensor] | None
+    weight: Tensor
+    bias: Tensor
+    predictions: Tensor | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The accuracies as lists for JSON, None where undefined."""
+        groups = self.groups and {name: _listed(a) for name, a in self.groups.items()}
+        per_class = [_listed(row) for row in self.per_class]
+        return {"accuracy": _listed(self.accuracy), "per_class": per_class, "groups": groups}
+
+
+def _listed(a: Tensor) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in a.tolist()]
+
+
+def main_encoder(dataset: object) -> Literal["raw", "unit"]:
+    """How Encoder features of a data set are probed in the paper's main comparison
+    (tab:frozen-hyperparameters): as they are for CIFAR, of unit length for listed images; features
+    of other data are left as they are. Projection features have unit length already."""
+    return "unit" if dataset in tuple(DATASETS) else "raw"
+
+
+def linear_probes(
+    train: Tensor | Sequence[Tensor],
+    train_labels: Tensor,
+    test: Tensor | Sequence[Tensor],
+    test_labels: Tensor,
+    num_classes: int,
+    config: ProbeConfig | None = None,
+    *,
+    counts: Tensor | Sequence[int] | None = None,
+    predictions: bool = False,
+    names: Sequence[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> ProbeResult:
+    """Train M probes on ``train`` [M, n, d] and evaluate them on ``test`` [M, n_test, d].
+
+    Features may also be lists of M tensors [n, d_i], which are padded with zeros to the widest:
+    the weights of padding stay exactly zero. Labels [n] and [n_test] int64 are those of all
+    probes. ``counts`` [C] are the training counts behind `group_masks`; ``progress`` is called
+    with the epochs done and their number. A probe that diverges is an error, which calls it by its
+    place or by the ``names`` [M]. Weights start at zero, shuffles depend on
+    ``config.seed`` alone, the last batch of an epoch is the mean over what it holds. All is
+    computed in float32 without TF32 (in float64, if the features are), where the features lie.
+    """
+    config = config or ProbeConfig()
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
+        raise ValueError(f"expected num_classes to be an integer >= 2, got {num_classes!r}")
+    xs, tests = _require_features("train", train), _require_features("test", test)
+    widths, test_widths = ([a.shape[1] for a in list_] for list_ in (xs, tests))
+    if widths != test_widths:
+        raise ValueError(f"expected test features of widths {widths}, got {test_widths}")
+    device = xs[0].device
+    for name, a in [(f"test[{i}]", a) for i, a in enumerate(tests)]:
+        if a.device != device:
+            raise ValueError(f"expected {name} on {device}, got it on {a.device}")
+    require_labels(train_labels, len(xs[0]), num_classes, device, True, "train_labels")
+    require_labels(test_labels, len(tests[0]), num_classes, device, True, "test_labels")
+    masks = {} if counts is None else group_masks(counts)
+    if counts is not None and len(counts) != num_classes:
+        raise ValueError(f"expected counts [{num_classes}], got [{len(counts)}]")
+
+    dtype = _common_dtype(xs + tests)
+    with torch.no_grad(), full_precision(device):
+        probes = _Probes(_stacked(train, xs, dtype), train_labels, num_classes, config)
+        probes.train(progress)
+        guesses, largest = _predict(_stacked(test, tests, dtype), probes)
+    _require_converged(probes, largest.cpu(), names)
+    return _result(guesses, test_labels, masks, probes, predictions)
+
+
+class _Probes:
+    """M affine classifiers in training: features ``x`` [M, n, d], labels ``y`` [n]."""
+
+    def __init__(self, x: Tensor, y: Tensor, num_classes: int, config: ProbeConfig) -> None:
+        self.x, self.y, self.config = x, y, config
+        self.weight = x.new_zeros(len(x), x.shape[2], num_classes)
+        self.bias = x.new_zeros(len(x), num_classes)
+        self.weight_velocity = torch.zeros_like(self.weight)
+        self.bias_velocity = torch.zeros_like(self.bias)
+        self.order = torch.arange(len(y), device=y.device)
+        self.rate, self.minus_one = x.new_zeros(()), x.new_full((1, 1, 1), -1.0)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """[M, N, C] of x [M, N, d]."""
+        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
+
+    def step(self, rows: Tensor) -> None:
+        """One step of SGD with momentum on the mean cross-entropy of these samples [B]."""
+        x = self.x.index_select(1, rows)
+        residual = self.logits(x).softmax(-1)
+        y = self.y[rows].view(1, -1, 1).expand(len(x), -1, 1)
+        residual.scatter_add_(2, y, self.minus_one.expand_as(y)).div_(len(rows))
+        momentum, decay = self.config.momentum, self.config.weight_decay
+        self.weight_velocity.baddbmm_(x.mT, residual, beta=momentum)
+        self.bias_velocity.mul_(momentum).add_(residual.sum(1))
+        for value, velocity in (
+            (self.weight, self.weight_velocity),
+            (self.bias, self.bias_velocity),
+        ):
+            if decay:
+                velocity.add_(value, alpha=decay)
+            value.addcmul_(velocity, self.rate, value=-1)
+
+    def epoch(self) -> None:
+        """All batches of the order in place."""
+        for rows in self.order.split(self.config.batch_size):
+            self.step(rows)
+
+    def train(self, progress: Callable[[int, int], object] | None) -> None:
+        run = self.captured_epoch() if self.x.is_cuda else self.epoch
+        generator = torch.Generator().manual_seed(self.config.seed)
+        for epoch in range(self.config.epochs):
+            self.order.copy_(torch.randperm(len(self.order), generator=generator))
+            self.rate.fill_(self.config.rate(epoch))
+            run()
+            if progress is not None:
+                progress(epoch + 1, self.config.epochs)
+
+    def captured_epoch(self) -> Callable[[], None]:
+        """The epoch as one CUDA graph; every tensor that outlives a step is an attribute."""
+        # A step of each batch size first, at rate zero: libraries set themselves up outside.
+        stream = torch.cuda.Stream(self.x.device)
+        stream.wait_stream(torch.cuda.current_stream(self.x.device))
+        with torch.cuda.stream(stream):
+            batches = self.order.split(self.config.batch_size)
+            self.step(batches[0])
+            self.step(batches[-1])
+            for a in (self.weight, self.bias, self.weight_velocity, self.bias_velocity):
+                a.zero_()
+        torch.cuda.current_stream(self.x.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self.x.device), torch.cuda.graph(graph, stream=stream):
+            self.epoch()
+        return graph.replay
+
+
+def _require_features(name: str, given: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    """M tensors [n, d_i] of finite values, one number of rows and one device."""
+    if isinstance(given, Tensor) and given.dim() != 3:
+        raise ValueError(f"expected {name} [M, n, d] or a list of [n, d_i], got {shape_of(given)}")
+    features = list(given)
+    if not features:
+        raise ValueError(f"expected {name} of one probe or more, got none")
+    for i, a in enumerate(features):
+        place = f"{name}[{i}]"
+        if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
+            raise ValueError(f"expected {place} [n, d] of one row or more, got {shape_of(a)}")
+        if a.dtype not in COMPUTE_DTYPE:
+            raise ValueError(f"expected {place} of a floating dtype, got {a.dtype}")
+        if len(a) != len(features[0]):
+            raise ValueError(f"expected {place} of {len(features[0])} rows, got {len(a)}")
+        if a.device != features[0].device:
+            raise ValueError(f"expected {place} on {features[0].device}, got it on {a.device}")
+        # NaN goes through the extremes, which take no memory.
+        if not torch.stack(torch.aminmax(a.detach())).isfinite().all():
+            row, column = (int(k) for k in (~a.isfinite()).nonzero()[0])
+            got = f"{float(a[row, column])} at row {row}, column {column}"
+            raise ValueError(f"expected {place} finite, got {got}")
+    return features
+
+
+def _common_dtype(features: list[Tensor]) -> torch.dtype:
+    dtypes = {COMPUTE_DTYPE[a.dtype] for a in features}
+    if len(dtypes) > 1:
+        raise ValueError("expected features all of float64 or none, got both")
+    return dtypes.pop()
+
+
+def _stacked(
+    given: Tensor | Sequence[Tensor], features: list[Tensor], dtype: torch.dtype
+) -> Tensor:
+    """[M, n, d], without a copy where the features came so."""
+    if isinstance(given, Tensor):
+        return given.detach().to(dtype)
+    width = max(a.shape[1] for a in features)
+    out = features[0].new_zeros(len(features), len(features[0]), width, dtype=dtype)
+    for row, a in zip(out, features, strict=True):
+        row[:, : a.shape[1]] = a.detach()
+    return out
+
+
+def _predict(x: Tensor, probes: _Probes) -> tuple[Tensor, Tensor]:
+    """The classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
+    across = x.shape[0] * (x.shape[2] + probes.bias.shape[1]) * x.element_size()
+    height = max(1, CHUNK_BYTES // across)
+    guesses, largest = [], x.new_zeros(len(x))
+    for rows in x.split(height, 1):
+        logits = probes.logits(rows)
+        guesses.append(logits.argmax(-1))
+        # NaN goes through.
+        least, most = logits.flatten(1).aminmax(dim=1)
+        largest = torch.maximum(largest, torch.maximum(-least, most))
+    return torch.cat(guesses, 1), largest
+
+
+def _require_converged(probes: _Probes, largest: Tensor, names: Sequence[str] | None) -> None:
+    """Raise if weights are not finite, or logits so large that their last digit is one or more:
+    the loss, and which of them is the largest, is then but rounding."""
+    finite = probes.weight.isfinite().flatten(1).all(1) & probes.bias.isfinite().all(1)
+    limit = 1 / torch.finfo(largest.dtype).eps
+    lost = (~(finite.cpu() & (largest < limit))).nonzero()[:, 0].tolist()
+    if lost:
+        i = lost[0]
+        got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
+        rule = f"expected logits below {limit:.1e} after training (a lower learning_rate may help)"
+        raise DivergedError(f"{rule}, got {got} in probe {i if names is None else names[i]}")
+
+
+def _result(
+    guesses: Tensor,
+    labels: Tensor,
+    masks: dict[str, Tensor],
+    probes: _Probes,
+    predictions: bool,
+) -> ProbeResult:
+    right = (guesses == labels).double().cpu()
+    y, (M, C) = labels.cpu(), probes.bias.shape
+    per_class = torch.zeros(M, C, dtype=torch.float64).index_add_(1, y, right)
+    per_class /= torch.bincount(y, minlength=C)
+    groups = None
+    if masks:
+        groups = {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()}
+    kept = guesses if predictions else None
+    return ProbeResult(right.mean(1), per_class, groups, probes.weight, probes.bias, kept)

@@ -1,0 +1,206 @@
+"""Several runs trained as one: the network, the loss, the optimizer and the step they share.
+
+The runs differ in realization, strength and seed. Their networks stand side by side in one
+(`StackedResNet32`), their losses add up, and no gradient passes from one to another. On a GPU the
+whole step, views included, is one CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from resultant._core import distributed as _ranks
+from resultant._core import validation as _checks
+from resultant._core.precision import timed_convolutions
+from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.networks.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.training.batches import Batches
+from resultant.training.config import Run, TrainConfig
+
+LOWER = "a lower learning_rate may help"
+
+
+class Stack:
+    """``step()`` trains every run by one batch; ``tensors()`` is all that a later step depends on
+    beside the epoch."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        runs: Sequence[Run],
+        batches: Batches,
+        counts: Tensor,
+        device: torch.device,
+    ) -> None:
+        self.config, self.runs, self.batches, self.device = config, tuple(runs), batches, device
+        joint = config.objective == "joint"
+        self.network = build(config, runs, len(counts) if joint else None).to(device)
+        self.model: nn.Module = self.network
+        if config.architecture != "resnet32" and _ranks.distributed():
+            ids = [device.index] if device.type == "cuda" else None
+            self.model = DistributedDataParallel(self.network, device_ids=ids)
+        shape = (len(runs),)
+        self.proco = ProCoLoss(
+            len(counts),
+            config.dim,
+            config.temperature,
+            [run.realization for run in runs],
+            [run.beta for run in runs],
+            counts,
+            config.prior,
+            family=config.family,
+            estimator=config.estimator,
+            leave_out=config.leave_out,
+            runs=shape,
+            seed=[run.seed for run in runs],
+        ).to(device)
+        self.classification: LogitAdjustedCrossEntropy | None = None
+        if joint:
+            prior = config.prior if config.classifier_prior is None else config.classifier_prior
+            self.classification = LogitAdjustedCrossEntropy(counts, prior, runs=shape).to(device)
+        parameters = list(self.network.parameters())
+        self.optimizer = torch.optim.SGD(
+            parameters,
+            lr=torch.tensor(config.learning_rate, device=device),
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        # There from the start, so that the first step is like any other.
+        for p in parameters:
+            self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        self.total = torch.zeros(len(runs), device=device)
+        self.epoch = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.stream: torch.cuda.Stream | None = None
+
+    def objective(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """The loss [runs] of the views of a batch (alg:controlled-training)."""
+        n = labels.shape[-1]
+        views = outputs.projection.unflatten(1, (-1, n)).transpose(0, 1)  # [V, runs, N, p]
+        loss = self.config.contrastive_weight * self.proco(views[:2], labels)
+        if self.classification is not None:
+            assert outputs.logits is not None
+            logits = outputs.logits.unflatten(1, (-1, n)).transpose(0, 1)
+            third, own = self.config.classification_view, self.config.classifier_views
+            read = logits[2:] if third else logits[:own]
+            loss = loss + self.config.alpha * self.classification(read, labels)
+        return loss
+
+    def step(self) -> None:
+        """One batch: views, loss, gradients, statistics, optimizer."""
+        views, labels = self.batches.batch()
+        with self.autocast():
+            outputs = self.model(views)
+            self._require_finite(outputs.projection)
+            loss = self.objective(outputs, labels)
+        self.optimizer.zero_grad()
+        loss.sum().backward()
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.total += loss.detach()
+
+    def _require_finite(self, z: Tensor) -> None:
+        """Raise if runs have diverged, where looking costs nothing; see also `train`."""
+        if _checks.wanted(None, z):
+            for run, features in zip(self.runs, z, strict=True):
+                require_finite(features, run, f"in epoch {self.epoch}")
+
+    def autocast(self) -> AbstractContextManager:
+        """The precision of the network; the stacked one is fed in that which it works in."""
+        wide = self.config.precision == "float32" or self.device.type != "cuda"
+        if wide or self.config.architecture == "resnet32":
+            return nullcontext()
+        return torch.autocast("cuda", getattr(torch, self.config.precision))
+
+    def start_epoch(self, epoch: int) -> None:
+        self.epoch = epoch + 1
+        self.optimizer.param_groups[0]["lr"].fill_(self.config.rate(epoch))
+        self.total.zero_()
+        self.proco.start_epoch()
+        self.model.train()
+
+    def replay(self) -> None:
+        """A step, through the graph where there is one, on the current stream."""
+        if self.graph is None:
+            self.step()
+        else:
+            self.graph.replay()
+
+    def capture(self) -> None:
+        """Record the step as a CUDA graph, which is to be replayed on ``stream``.
+
+        The runs are left as they were; the batches are not, and are to be loaded anew.
+        """
+        before = {name: a.clone() for name, a in self.tensors().items()}
+        # Not part of the state, as every epoch begins and ends without them.
+        passing = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
+        self.model.train()
+        # Of its own: cuBLAS has a workspace for every stream, and graphs of several stacks, which
+        # keep that of their capture, run at once.
+        self.stream = torch.cuda.Stream(self.device)
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with timed_convolutions():
+            with torch.cuda.stream(self.stream):
+                # No more than an epoch has batches.
+                for _ in range(min(3, self.batches.steps)):
+                    self.step()
+            torch.cuda.current_stream().wait_stream(self.stream)
+            graph = torch.cuda.CUDAGraph()
+            self.optimizer.zero_grad()
+            with torch.cuda.graph(graph, stream=self.stream):
+                self.step()
+        self.load(before)
+        for a, value in passing:
+            a.copy_(value)
+        self.graph = graph
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state by name: weights, running moments, momenta, both banks."""
+        named = {f"network.{name}": a for name, a in self.network.state_dict().items()}
+        for name, p in self.network.named_parameters():
+            named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
+        named |= {f"proco.{name}": a for name, a in self.proco.state_dict().items()}
+        return named
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from what `tensors` gave."""
+        mine = self.tensors()
+        if mine.keys() != tensors.keys():
+            odd = sorted(mine.keys() ^ tensors.keys())
+            raise ValueError(f"expected the tensors of this stack, got a difference in {odd[:3]}")
+        for name, a in mine.items():
+            if a.shape != tensors[name].shape:
+                got = tuple(tensors[name].shape)
+                raise ValueError(f"expected {name} of shape {tuple(a.shape)}, got {got}")
+            a.copy_(tensors[name])
+
+
+def require_finite(features: Tensor, run: Run, when: str) -> None:
+    """Raise if a run has diverged: if features [N, d] have no direction, as also those that a
+    length beyond all numbers divided to zero."""
+    length = torch.linalg.vector_norm(features.detach(), dim=-1)
+    if not ((length > 0) & length.isfinite()).all():
+        rule = f"expected features of finite length above zero ({LOWER})"
+        raise _checks.DivergedError(f"{rule}, got others of {run.name} {when}")
+
+
+def build(
+    config: TrainConfig, runs: Sequence[Run], num_classes: int | None
+) -> StackedResNet32 | ImageNetwork:
+    """The network of a configuration, with a classifier where the number of classes is given."""
+    seeds = [run.seed for run in runs]
+    if config.architecture == "resnet32":
+        return StackedResNet32(seeds, config.dim, num_classes, fuse=config.fuse)
+    if len(runs) != 1:
+        raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
+    network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])
+    # As the images are laid out, so that no convolution turns its weights around.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,291 @@
+r"""The von Mises-Fisher distribution: density, moments, divergences, sampling, estimation.
+
+On the unit sphere in dimension p, :math:`f(x) = \exp(\kappa\mu^\top x)/Z_p(\kappa)` with
+:math:`Z_p(\kappa) = (2\pi)^{p/2} I_\nu(\kappa)/\kappa^\nu` and :math:`\nu = p/2-1`
+(eq:main-exact). Its mean is :math:`A_p(\kappa)\mu`, with :math:`A_p = R_\nu` the mean resultant
+length. A draw is an angle :math:`\theta` from :math:`\mu` and a uniform direction across it; the
+angle has density proportional to :math:`e^{\kappa\cos\theta}\sin^{p-2}\theta`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, constraints, register_kl
+
+from resultant._core import validation as checks
+from resultant._core.arrays import unit_vector
+from resultant._core.autograd import elementwise
+from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant.special.bessel import bessel_ratio_integral, bessel_ratio_inverse, inner, ratio
+from resultant.special.differences import bregman, ratio_slopes, ratio_step, shortfall
+from resultant.vmf.angle import Angle
+
+ESTIMATORS = ("mle", "proco", "banerjee")
+
+
+def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
+    r""":math:`\log Z_p(\kappa)`, the log area of the sphere plus
+    :math:`\int_0^\kappa R_\nu(x)\,dx` (eq:score-integral), for ``kappa`` >= 0."""
+    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
+    integral = bessel_ratio_integral(p / 2 - 1, 0.0, kappa, validate_args=False)
+    return (_log_area(p) + integral).to(dtype)
+
+
+def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""The mean resultant length :math:`A_p(\kappa) = R_{p/2-1}(\kappa)`, for ``kappa`` >= 0."""
+    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
+    return ratio(p / 2 - 1, kappa, 0, False).to(dtype)
+
+
+def concentration(
+    p: int, R: Number, estimator: str = "mle", *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The concentration of a mean resultant length 0 <= R <= 1; infinite at R = 1.
+
+    ``mle`` solves :math:`A_p(\kappa) = R`; ``proco`` is :math:`pR/(1-R^2)`, and ``banerjee``
+    is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005).
+    """
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
+    p, R, dtype = _arguments(p, validate_args, 1.0, R=R)
+    if estimator == "mle":
+        return bessel_ratio_inverse(p / 2 - 1, R, validate_args=False).to(dtype)
+    numerator = p * R if estimator == "proco" else R * (p - R * R)
+    return (numerator / ((1 - R) * (1 + R))).to(dtype)
+
+
+def _arguments(
+    p: int, validate: bool | None, high: float, **named: Number
+) -> tuple[int, Tensor, torch.dtype]:
+    (x,), dtype = checks.tensors(**named)
+    p = checks.dimension(p, x.dtype)
+    if checks.wanted(validate, x):
+        (name,) = named
+        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
+        checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
+    return p, x, dtype
+
+
+def _log_area(p: int) -> float:
+    return math.log(2) + p / 2 * math.log(math.pi) - math.lgamma(p / 2)
+
+
+# R_nu(x1) - R_nu(x0).
+_ratio_change = elementwise(
+    ratio_step,
+    None,
+    lambda nu, x0, x1: -ratio(nu, x0, 1, False),
+    lambda nu, x0, x1: ratio(nu, x1, 1, False),
+)
+
+# phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis,
+# and the KL divergence from concentration x0 to x1 in the same direction.
+_bregman = elementwise(
+    bregman,
+    None,
+    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1, False),
+    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile asks for a function
+)
+
+# 1 - R_nu(x), and its integral from zero to x: x - [phi(x) - phi(0)].
+_complement = elementwise(
+    lambda nu, x: ratio_slopes(nu, x).complement,
+    None,
+    lambda nu, x: -ratio(nu, x, 1, False),
+)
+_shortfall = elementwise(
+    lambda nu, x: shortfall(nu, x.new_zeros(()), x),
+    None,
+    lambda nu, x: _complement(nu, x),
+)
+
+
+class VonMisesFisher(Distribution):
+    r"""vMF(``loc``, ``concentration``) on the unit sphere: unit vectors ``loc`` [..., p], p >= 2,
+    and ``concentration`` [...] >= 0, whose batch shapes broadcast.
+
+    ``rsample`` carries unbiased gradients in both. Values are checked as everywhere here: on the
+    CPU, or on request.
+    """
+
+    arg_constraints: ClassVar = {  # type: ignore[assignment]
+        "loc": unit_vector,
+        "concentration": constraints.nonnegative,
+    }
+    support = unit_vector  # type: ignore[assignment]
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, concentration: Number, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(loc, Tensor) or loc.dim() == 0 or loc.shape[-1] < 2:
+            got = tuple(loc.shape) if isinstance(loc, Tensor) else type(loc).__name__
+            raise ValueError(f"expected loc to be a tensor [..., p] with p >= 2, got {got}")
+        shapes = tuple(loc.shape[:-1]), tuple(getattr(concentration, "shape", ()))
+        try:
+            batch = torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            rule = "expected batch shapes of loc and concentration that broadcast"
+            raise ValueError(f"{rule}, got {shapes[0]} and {shapes[1]}") from None
+        if shapes[1]:
+            concentration = torch.as_tensor(concentration).unsqueeze(-1)
+        (mu, kappa), dtype = checks.tensors(loc=loc, concentration=concentration)
+        kappa = kappa.squeeze(-1) if shapes[1] else kappa
+        # Not the default of torch.distributions, which torch.compile turns off for good.
+        validate = checks.wanted(validate_args, mu, kappa)
+        if validate:
+            unit_vector.require("loc", loc)
+            checks.within("concentration", kappa, 0.0, rule=">= 0 and finite")
+        self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
+
+    def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
+        self.loc = loc.expand(batch + loc.shape[-1:])
+        self.concentration = kappa.expand(batch)
+        Distribution.__init__(self, batch, loc.shape[-1:], validate_args=False)
+        self._validate_args = validate
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> VonMisesFisher:
+        new = type(self).__new__(type(self)) if _instance is None else _instance
+        new._set(self.loc, self.concentration, torch.Size(batch_shape), self._validate_args)
+        return new
+
+    @staticmethod
+    def fit(
+        x: Tensor, weights: Tensor | None = None, *, validate_args: bool | None = None
+    ) -> VonMisesFisher:
+        """The maximum-likelihood vMF of unit vectors x [..., n, p], with weights [..., n] >= 0.
+
+        Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0); vectors
+        that are all equal have no maximum-likelihood concentration, which is an error.
+        """
+        checks.tensors(x=x)
+        if x.dim() < 2 or x.shape[-2] == 0 or x.shape[-1] < 2:
+            raise ValueError(f"expected x [..., n, p], n >= 1 and p >= 2, got {tuple(x.shape)}")
+        weights = (x.new_ones(x.shape[-2]) if weights is None else weights).double()
+        if weights.dim() == 0 or weights.shape[-1] != x.shape[-2]:
+            raise ValueError(
+                f"expected weights [..., {x.shape[-2]}], one a vector, got {tuple(weights.shape)}"
+            )
+        total = weights.sum(-1)
+        # Vectors of rounded length would move 1 - R, and with it a large concentration.
+        x64 = x.double()
+        share = weights / total.unsqueeze(-1) / x64.square().sum(-1).sqrt()
+        mean = (share.unsqueeze(-2) @ x64).squeeze(-2)
+        R = mean.square().sum(-1).sqrt()
+        if checks.wanted(validate_args, x, weights):
+            unit_vector.require("x", x)
+            checks.within("weights", weights, 0.0, rule=">= 0 and finite")
+            checks.within("the total weight", total, 0.0, rule="> 0 and finite", open_low=True)
+            rounding = max(torch.finfo(x.dtype).eps ** 2 / 8, 64 * torch.finfo(R.dtype).eps)
+            rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
+            checks.within("the mean resultant length", R, 0.0, 1 - rounding, rule=rule)
+        first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
+        loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
+        kappa = bessel_ratio_inverse(x.shape[-1] / 2 - 1, R.clamp_max(1), validate_args=False)
+        return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
+
+    @property
+    def _nu(self) -> float:
+        return self.event_shape[0] / 2 - 1
+
+    @property
+    def _kappa(self) -> Tensor:
+        return self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mean(self) -> Tensor:
+        r""":math:`A_p(\kappa)\mu`."""
+        return ratio(self._nu, self._kappa, 0, False).to(self.loc.dtype).unsqueeze(-1) * self.loc
+
+    @property
+    def variance_along(self) -> Tensor:
+        r"""The variance of :math:`\mu^\top X`, :math:`A_p'(\kappa)`."""
+        return ratio(self._nu, self._kappa, 1, False).to(self.loc.dtype)
+
+    @property
+    def variance_across(self) -> Tensor:
+        r"""The variance in each direction orthogonal to the mean, :math:`A_p(\kappa)/\kappa`."""
+        return inner(self._nu, self._kappa**2, 0).to(self.loc.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each component of X."""
+        square = self.loc * self.loc
+        along, across = self.variance_along.unsqueeze(-1), self.variance_across.unsqueeze(-1)
+        return along * square + across * (1 - square)
+
+    def entropy(self) -> Tensor:
+        r""":math:`\log Z_p(\kappa) - \kappa A_p(\kappa)`."""
+        kappa = self.concentration.double()
+        gain = _bregman(self._nu, kappa, torch.zeros_like(kappa))
+        return (_log_area(self.event_shape[0]) - gain).to(self.loc.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        r""":math:`\kappa\mu^\top x - \log Z_p(\kappa)`.
+
+        Taken as :math:`[\kappa - \log Z_p(\kappa)] - \kappa|x-\mu|^2/2`, the bracket in float64 and
+        as one quantity, :math:`\int_0^\kappa(1-R_\nu)` less the log area of the sphere: neither
+        large concentrations nor the rounding of x to unit length then cost digits.
+        """
+        p = self.event_shape[0]
+        (x, loc), dtype = checks.tensors(value=value, loc=self.loc)
+        if x.dim() == 0 or x.shape[-1] != p:
+            raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
+        if self._validate_args:
+            unit_vector.require("value", value)
+        peak = _shortfall(self._nu, self.concentration.double()) - _log_area(p)
+        chord = (x - loc).square().sum(-1)
+        return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        r"""Exact draws [*sample_shape, *batch_shape, p] with unbiased pathwise gradients.
+
+        :math:`X = \cos\theta\,\mu + \sin\theta\,Hv`, with v uniform on the sphere across e_1 and
+        H the Householder reflection of e_1 to :math:`\mp\mu`, which is regular everywhere.
+        """
+        shape = self._extended_shape(sample_shape)
+        kappa = self.concentration.double().expand(shape[:-1])
+        theta: Tensor = Angle.apply(kappa, shape[-1])  # type: ignore[assignment]
+        dtype = COMPUTE_DTYPE[self.loc.dtype]
+        cos, sin = (a.to(dtype).unsqueeze(-1) for a in (theta.cos(), theta.sin()))
+        v = torch.randn(*shape[:-1], shape[-1] - 1, dtype=dtype, device=self.loc.device)
+        v[..., 0].masked_fill_(v[..., 0] == 0, 1e-10)  # float32 has a zero in some 2^24 normals
+        sin = sin * v.square().sum(-1, keepdim=True).rsqrt()
+        head, tail = self.loc.to(dtype).split([1, shape[-1] - 1], dim=-1)
+        sign = torch.where(head < 0, -1.0, 1.0)
+        dot = sin * (tail * v).sum(-1, keepdim=True)
+        rest = sin * v + (cos - dot / (1 + head.abs())) * tail
+        return torch.cat([cos * head - sign * dot, rest], dim=-1).to(self.loc.dtype)
+
+
+class HypersphericalUniform(VonMisesFisher):
+    """The uniform law on the unit sphere in dimension ``dim`` >= 2: vMF of concentration zero."""
+
+    def __init__(
+        self, dim: int, batch_shape: Any = (), validate_args: bool | None = None, **factory: Any
+    ) -> None:
+        """``factory``: dtype and device, as of ``torch.empty``."""
+        first = torch.eye(1, checks.dimension(dim), **factory)[0]
+        super().__init__(first.expand(*batch_shape, dim), 0.0, validate_args)
+
+
+@register_kl(VonMisesFisher, VonMisesFisher)
+def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
+    r""":math:`D_\Phi(\kappa_b\mu_b, \kappa_a\mu_a)` of prop:bregman-view: that of the
+    concentrations, plus :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)`. Neither is negative."""
+    if a.event_shape != b.event_shape:
+        p, q = a.event_shape[0], b.event_shape[0]
+        raise ValueError(f"expected distributions on one sphere, got p = {p} and {q}")
+    (loc_a, loc_b), dtype = checks.tensors(loc_a=a.loc, loc_b=b.loc)
+    chord = (loc_a - loc_b).square().sum(-1).double()
+    kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
+    turn = ratio(a._nu, kappa_a, 0, False) * kappa_b * (0.5 * chord)
+    return (_bregman(a._nu, kappa_a, kappa_b) + turn).to(dtype)

@@ -1,0 +1,80 @@
+"""A disk that is full while tensors or figures are written: an OSError, and the old file stays."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from plain_resnet import PlainResNet32
+from resultant._core import state_files as checkpoint
+from resultant.classes.statistics import ClassStatistics
+from resultant.cli import main as cli
+from resultant.features.store import write_store
+from resultant.report import style as figures
+from small_features import small_features
+
+resource = pytest.importorskip("resource")
+
+
+@contextmanager
+def no_room(size: int) -> Iterator[None]:
+    """Files end after so many bytes, as on a full disk; Python ignores the signal about it."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+TENSORS: dict[str, Callable[[Path], None]] = {
+    "checkpoint": lambda path: checkpoint.save(path, {"x": torch.zeros(10_000)}, {}),
+    "statistics": lambda path: ClassStatistics(100, 100).save(path),
+    "features": lambda path: write_store(path, small_features()),
+}
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_tensors(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_text("old")
+    told = f"^{re.escape(f'expected to write all of {path}, got: ')}.*too large"
+    with pytest.raises(OSError, match=told), no_room(1000):
+        TENSORS[kind](path)
+    assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
+    TENSORS[kind](path)
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
+def test_figures(suffix: str, tmp_path: Path) -> None:
+    """Also where matplotlib would fail on its way out: with not even room for a header."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("old")
+    with figures.style():
+        figure, (ax,) = figures.panels()
+        ax.plot([1, 2], [3, 4])
+    for size in (0, 1000):
+        told = re.escape(f"too large: '{path}'")
+        with pytest.raises(OSError, match=told), no_room(size):
+            figures.save(figure, tmp_path / "a", (suffix,))
+        assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line and status 1, the machine's failure and not the user's."""
+    pytest.importorskip("tyro")
+    given, out = tmp_path / "a.pth", tmp_path / "a.safetensors"
+    torch.save({"state_dict": PlainResNet32(8, 10).state_dict()}, given)
+    with no_room(1000):
+        assert cli.main(["import-proco", str(given), str(out)]) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"resultant: expected to write all of {out}, got: ")
+    assert os.listdir(tmp_path) == [given.name]

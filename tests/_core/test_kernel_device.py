@@ -1,0 +1,139 @@
+"""Kernels are launched on the device of their tensors, whichever is the current one."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from interpreter import run_interpreted
+from resultant._core.device import device_of
+
+# Every launcher once, and no launch outside of the guard.
+CHECK = """
+from contextlib import contextmanager
+
+from triton.runtime.interpreter import GridExecutor
+
+from resultant._core import device as _kernel_device
+
+guarding, launched = [], []
+
+@contextmanager
+def device_of(a):
+    guarding.append(a)
+    yield
+    guarding.pop()
+
+def launch(self, *given, inner=GridExecutor.__call__, **named):
+    assert guarding, self.fn
+    launched.append(self.fn.__name__)
+    return inner(self, *given, **named)
+
+_kernel_device.device_of = device_of
+GridExecutor.__call__ = launch
+import test_kernel_device
+test_kernel_device.launch_all("cpu")
+assert len(launched) == 12, launched
+"""
+
+
+def launch_all(device: str) -> list[torch.Tensor]:
+    """What each launcher makes of a few numbers."""
+    from resultant.images.augment import ContrastiveView
+    from resultant.images.view_kernel import PatchedViews
+    from resultant.losses import _bank_triton as _bank_kernel
+    from resultant.losses import _entropy_triton as _entropy_kernel
+    from resultant.networks.kernels import inference as _inference_kernel
+    from resultant.networks.kernels import norm as _norm_kernel
+    from resultant.networks.norm import channels_last
+    from resultant.score import _triton as _score_kernel
+
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator).to(device)
+
+    found = [*_score_kernel.score(normal(2, 3).tanh(), normal(3).exp(), normal(1).exp(), 8, True)]
+    sums = normal(2, 9).double().abs()
+    mu, R = sums.new_empty(2, 8), sums.new_empty(2)
+    _bank_kernel.mean(sums, mu, R)
+    labels = torch.tensor([1, 0], device=device)
+    found += [mu, R, *_entropy_kernel.cross_entropy(normal(2, 3), normal(1, 3), labels)]
+    x, residual, gradient = (channels_last(normal(3, 16, 4, 4)) for _ in range(3))
+    moments = normal(16), normal(16).exp()
+    out, saved = _norm_kernel.forward(x, residual, normal(16), normal(16), *moments, 0.1, 1e-5)
+    back = _norm_kernel.backward(x, out, saved, gradient, None, True, 16)
+    found += [out, saved, *moments, *(a for a in back if a is not None)]
+    lines = normal(1, 16), normal(1, 16)
+    found.append(_inference_kernel.convolve(x, normal(1, 16, 16, 3, 3), *lines, residual, 1))
+    view, images = ContrastiveView(), (50 * normal(2, 3, 32, 32) + 128).clamp(0, 255)
+    drawn = view.draw(2, generator).view(1, 2, -1).to(device)
+    make = PatchedViews(view, images.to(torch.uint8), torch.float32)
+    return [*found, make(torch.tensor([[1, 0]], device=device), drawn, None)]
+
+
+def test_every_launch_is_guarded() -> None:
+    run_interpreted(CHECK)
+
+
+@pytest.mark.parametrize(("of", "guarded"), [(-1, False), (0, False), (1, True)])
+def test_guard(of: int, guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done where the device is the current one already, and on the CPU."""
+    asked: list[int] = []
+
+    class Somewhere:
+        def get_device(self) -> int:
+            return of
+
+    def device(index: int) -> Any:
+        asked.append(index)
+        return nullcontext()
+
+    def current() -> int:
+        assert of >= 0, "on the CPU CUDA is not asked for anything"
+        return 0
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "current_device", current)
+    with device_of(Somewhere()):  # type: ignore[arg-type]
+        pass
+    assert asked == [of] * guarded
+
+
+def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By threads, each of which begins on the first device."""
+    pytest.importorskip("triton")
+    from resultant.networks.kernels import conv as _conv_kernel
+
+    begun: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", begun.append)
+    monkeypatch.setattr(_conv_kernel.torch, "zeros", lambda *_, device: None)
+    monkeypatch.setattr(_conv_kernel, "_compiled", lambda variant: (variant, 0))
+    try:
+        assert list(_conv_kernel._kernels(3)) == _conv_kernel.VARIANTS
+    finally:
+        _conv_kernel._kernels.cache_clear()
+    assert begun and set(begun) == {3}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_another_device(tmp_path: Path) -> None:
+    from resultant.training.loop import Job, train_cifar
+    from tiny_job import DATA, TWO, config, metrics
+
+    assert torch.cuda.current_device() == 0
+    for a, b in zip(launch_all("cuda:1"), launch_all("cuda:0"), strict=True):
+        assert a.device.index == 1 and torch.equal(a.cpu(), b.cpu())
+    losses = []
+    for device in ("cuda:1", "cuda:0"):
+        job = Job(config(), TWO, tmp_path / device.replace(":", ""), stack=1)
+        trained = train_cifar(job, DATA, device)
+        assert str(trained.stacks[0].total.device) == device
+        losses.append([row["loss"] for row in metrics(job.out)])
+        assert torch.cuda.current_device() == 0
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -1,0 +1,91 @@
+"""The gains of classes, plain and without the bias of few rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from frozen_data import (
+    TAU,
+    P,
+    features,
+    rows,
+)
+from frozen_data import small_space as make_space
+from resultant.analysis import FrozenSpace, gain_distribution
+from resultant.vmf.distribution import VonMisesFisher, concentration, mean_resultant
+
+F64 = torch.float64
+
+
+def alike(counts: torch.Tensor, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of vMF classes that differ in nothing but direction and number."""
+    torch.manual_seed(seed)
+    mu = torch.nn.functional.normalize(torch.randn(len(counts), 64, dtype=F64), dim=1)
+    y = torch.arange(len(counts)).repeat_interleave(counts)
+    return VonMisesFisher(mu[y], torch.full((len(y),), 550.0, dtype=F64)).sample(), y
+
+
+def test_equal_classes_of_unequal_sizes_have_no_trend() -> None:
+    counts = torch.logspace(math.log10(500), math.log10(5), 100).round().long()
+    x, y = alike(counts)
+    found = gain_distribution(FrozenSpace.fit(x, y, x[:9], y[:9]))
+    assert found.rank_correlation is not None and found.rank_correlation < -0.5
+    # Spearman's of 100 unrelated values has the standard deviation 99^-1/2.
+    assert abs(found.corrected_rank_correlation or 1) < 3 / math.sqrt(99)
+    assert found.corrected_spread is not None and found.corrected_spread < 0.8 * found.spread
+    true = float(mean_resultant(64, torch.tensor(550.0, dtype=F64))) / 0.1
+    plain, corrected = (g[counts < 20].mean() - true for g in (found.gain, found.corrected_gain))
+    assert plain > 0.02 and abs(corrected) < 0.3 * plain
+
+
+@pytest.mark.parametrize("estimator", ["mle", "proco"])
+def test_corrected_gains_by_pairs_of_rows(estimator: str) -> None:
+    """U is the mean cosine of two different rows; a class of one row has none."""
+    counts = torch.tensor([40, 12, 5, 2, 1, 7, 1])
+    (x, y), test = features(counts), features(torch.full((7,), 2), seed=1)
+    # Two rows that point apart have a negative U.
+    x[y == 3] = torch.stack([x[y == 3][0], -x[y == 3][0] + 0.1])
+    found = gain_distribution(FrozenSpace.fit(x, y, *test, estimator=estimator))
+    A = np.full(7, np.nan)
+    for c in counts.gt(1).nonzero()[:, 0].tolist():
+        cosines = rows(x[y == c]) @ rows(x[y == c]).T
+        U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
+        assert (U < 0) == (c == 3)
+        A[c] = math.sqrt(max(U, 0))
+    if estimator == "proco":
+        A = mean_resultant(P, concentration(P, torch.as_tensor(A).nan_to_num(), "proco")).numpy()
+        A[[4, 6]] = np.nan
+    g = A / TAU
+    np.testing.assert_allclose(found.corrected_gain.numpy(), g, rtol=1e-9, atol=1e-9)
+    known = g[~np.isnan(g)]
+    assert found.uncorrected == (4, 6)
+    assert found.corrected_spread == pytest.approx(known.std() / known.mean())
+    kept = counts.numpy()[~np.isnan(g)]
+    ranks = [a.argsort().argsort().tolist() for a in (known, kept)]
+    assert found.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
+
+
+def test_gains_of_single_rows_are_not_corrected() -> None:
+    x, y = features(torch.ones(3, dtype=torch.int64))
+    found = gain_distribution(FrozenSpace.fit(x, y, x, y))
+    assert found.uncorrected == (0, 1, 2) and bool(found.corrected_gain.isnan().all())
+    assert found.corrected_spread is None and found.corrected_rank_correlation is None
+
+
+def test_only_fitted_rows_are_corrected_for() -> None:
+    """With rows kept for calibration the means are of the others, and so is n."""
+    space = make_space(fitting_share=0.5)
+    assert space.fitting is not None
+    x, y = space.train[space.fitting], space.labels[space.fitting]
+    cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
+    U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
+    found = gain_distribution(space)
+    assert float(found.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
+    assert found.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
+
+
+# Cosine prototypes

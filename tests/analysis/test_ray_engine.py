@@ -1,0 +1,287 @@
+"""Frozen features on a Ray cluster of two workers: the same numbers, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from frozen_data import COUNTS, PER_CLASS, P, features
+from resultant.analysis import FrozenSpace, analyze_space
+from resultant.analysis import ray as ray_engine
+from resultant.analysis.decisions import decide, grid_policies
+from resultant.cli import main as cli
+from resultant.cli.analyze import prepare
+from resultant.features import partition as pieces
+from resultant.features.partition import open_store
+from resultant.features.store import FeatureStore
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[None]:
+    """A cluster of two workers, on which the engine finds itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.delenv("RAY_ADDRESS", raising=False)
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        # Not one that happens to run on this machine.
+        ray.init("local", num_cpus=2, **quiet)
+        with ray_engine.cluster():
+            yield
+        # It was here before, and stays.
+        assert ray.is_initialized()
+        ray.shutdown()
+
+
+def write(path: Path, z: Any, y: Any, group: int = 64) -> None:
+    path.parent.mkdir(exist_ok=True)
+    table = pa.table({"features": pa.array([list(row) for row in np.asarray(z)]), "label": y})
+    pq.write_table(table, path, row_group_size=group)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Path:
+    """Three shards of training rows and two of held-out ones, of several row groups each."""
+    folder = tmp_path_factory.mktemp("shards")
+    held = torch.full_like(COUNTS, PER_CLASS)
+    for split, rows, number in (
+        ("train", features(COUNTS), 3),
+        ("test", features(held, seed=1), 2),
+    ):
+        z, y = (a.chunk(number) for a in (rows[0].float(), rows[1]))
+        for i in range(number):
+            write(folder / f"{split}-{i:05d}.parquet", z[i].numpy(), y[i].numpy())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(folder: Path) -> FrozenSpace:
+    return FrozenSpace.from_store(FeatureStore.open(folder), "features")
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: Any) -> None:
+    """A row group a piece: 70 rows do not fit."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 70 * 4 * P)
+
+
+def alike(found: Any, expected: Any, where: str = "") -> None:
+    """Counts and names equal, numbers but for rounding of float32 scores."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key in expected:
+            alike(found[key], expected[key], f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+            alike(a, b, f"{where}[{i}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=2e-6, abs=2e-6, nan_ok=True), where
+    else:
+        assert found == expected, where
+
+
+def plain(analysis: Any) -> dict[str, Any]:
+    return {k: v for k, v in analysis.to_dict().items() if k != "seconds"}
+
+
+def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> None:
+    store = open_store(folder / "*.parquet")
+    y, z = store["train/labels"], FeatureStore.open(folder)["train/features"]
+    whole = sum(-(-len(part) // 64) for part in y.chunk(3))
+    # The first and the third row group of the first file.
+    few = torch.tensor([3, 60, 130, 131])
+    for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
+        found = pieces.cut(store._rows("train/features"), y, chosen)
+        assert len(found) == number
+        read = [part for piece in found for part in piece.read()]
+        at, rows, labels = map(torch.cat, zip(*read, strict=True))
+        chosen = torch.arange(len(y)) if chosen is None else chosen
+        assert torch.equal(at, torch.arange(len(chosen)))
+        assert torch.equal(rows, z[chosen]) and torch.equal(labels, y[chosen])
+
+
+def test_files_of_a_url(folder: Path, small_pieces: None) -> None:
+    store = open_store(f"{folder.as_uri()}/train-*.parquet")
+    found = pieces.cut(store._rows("train/features"), store["train/labels"])
+    found = torch.cat([z for piece in found for _, z, _ in piece.read()])
+    assert torch.equal(found, FeatureStore.open(folder)["train/features"])
+
+
+def test_small_files_share_a_piece(folder: Path) -> None:
+    store = open_store(str(folder))
+    (piece,) = pieces.cut(store._rows("train/features"), store["train/labels"])
+    assert len(piece.labels) == int(COUNTS.sum()) and piece.first == 0
+    assert [len(places) for _, places in piece.parts] == [len(p) for p in piece.labels.chunk(3)]
+
+
+def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> None:
+    """Rows that are chosen from files stay so on their way."""
+    stores = (open_store(folder / "train-*.parquet"), FeatureStore.open(folder))
+    there = prepare(stores[0]).store
+    rows = torch.cat([stores[1]["train/features"]])
+    here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
+    for split in ("train", "test"):
+        expected = here.held_out(0.2, seed=0)[f"{split}/features"]
+        found = pieces.cut(there._rows(f"{split}/features"), there[f"{split}/labels"])
+        assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
+
+
+def test_all_questions_as_locally(
+    folder: Path, local: FrozenSpace, workers: None, small_pieces: None
+) -> None:
+    steps: dict[str, float] = {}
+    store = prepare(open_store(folder / "*.parquet")).store
+    space = ray_engine.fit_space(store, "features", progress=steps.__setitem__)
+    assert torch.equal(space.statistics.count, local.statistics.count)
+    torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
+    torch.testing.assert_close(space.state.kappa, local.state.kappa, rtol=1e-11, atol=0)
+    found = ray_engine.answer(space, progress=steps.__setitem__)
+    expected = analyze_space(local)
+    assert not found.notes and not expected.notes
+    alike(plain(found), plain(expected))
+    assert steps["statistics"] == steps["decisions"] == 1
+
+
+def dies_once(flag: Path, original: Any) -> Any:
+    """A function for workers, the first of which is killed in it."""
+
+    def dying(*arguments: Any, **options: Any) -> Any:
+        try:
+            with open(flag, "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return original(*arguments, **options)
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    return dying
+
+
+def victim(flag: Path) -> int:
+    pid = int(flag.read_text())
+    assert pid != os.getpid()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    return pid
+
+
+def test_a_killed_worker_is_survived(
+    folder: Path,
+    local: FrozenSpace,
+    workers: None,
+    small_pieces: None,
+    tmp_path: Path,
+    monkeypatch: Any,
+) -> None:
+    for name in ("_sums", "_answered"):
+        monkeypatch.setattr(ray_engine, name, dies_once(tmp_path / name, getattr(ray_engine, name)))
+    space = ray_engine.fit_space(open_store(folder), "features")
+    assert torch.equal(space.statistics.count, local.statistics.count)
+    torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
+    policies = grid_policies()
+    found, expected = ray_engine.decide_all(space, policies), decide(local, policies)
+    assert found.prediction.keys() == expected.prediction.keys()
+    for policy in expected.prediction:
+        assert torch.equal(found.prediction[policy], expected.prediction[policy])
+        torch.testing.assert_close(found.nll[policy], expected.nll[policy])
+        torch.testing.assert_close(found.confidence[policy], expected.confidence[policy])
+    assert victim(tmp_path / "_sums") != victim(tmp_path / "_answered")
+
+
+def test_samples_that_do_not_fit_are_left_out(
+    folder: Path, local: FrozenSpace, workers: None, monkeypatch: Any
+) -> None:
+    questions = ("gradients", "same_state", "typical")
+    space = ray_engine.fit_space(open_store(folder), "features")
+    held = 5 * len(COUNTS)
+    monkeypatch.setattr(ray_engine, "SAMPLE_BYTES", 4 * P * held)
+    found = ray_engine.answer(space, questions)
+    assert set(found.notes or {}) == {"gradients", "typical"}
+    assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["typical"]
+    alike(plain(found)["same_state"], plain(analyze_space(local, questions))["same_state"])
+
+
+def test_the_command_writes_the_same_report(
+    folder: Path, workers: None, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tyro")
+    from resultant.report import analysis_page as content
+
+    monkeypatch.setattr(content, "drawings", lambda *_: [])
+    results = []
+    for where, engine in ((folder / "*.parquet", "ray"), (folder, "local")):
+        out = tmp_path / engine
+        given = ["analyze", str(where), "--engine", engine, "--out", str(out)]
+        assert cli.main(given) == 0, capsys.readouterr().err
+        results.append(json.loads((out / "results.json").read_text())["features"]["features"])
+        results[-1].pop("seconds")
+    alike(*results)
+
+
+def refused(capsys: Any, where: Path, out: Path) -> str:
+    assert cli.main(["analyze", str(where), "--engine", "ray", "--out", str(out)]) == 2
+    # Behind what tells how far the work is.
+    *steps, line = capsys.readouterr().err.splitlines()
+    assert all(" s  " in step for step in steps) and not out.exists()
+    return line
+
+
+def test_errors_are_a_line(workers: None, tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tyro")
+    out, y = tmp_path / "out", [0, 0, 1, 1]
+    z = np.random.default_rng(0).normal(size=(4, 5))
+    unseen = tmp_path / "unseen"
+    write(unseen / "train.parquet", z, y)
+    write(unseen / "test.parquet", z, [0, 0, 1, 3])
+    assert "got class 3 at row 3" in refused(capsys, unseen / "*.parquet", out)
+    mixed = tmp_path / "mixed"
+    write(mixed / "train-0.parquet", z, y)
+    write(mixed / "train-1.parquet", z[:, :4], y)
+    line = refused(capsys, mixed / "*.parquet", out)
+    assert "[N, 5]" in line and "[N, 4]" in line and "train-1.parquet" in line
+    # Found by workers.
+    for split, row in (("train", 2), ("test", 1)):
+        zero = tmp_path / f"zero-{split}"
+        for name in ("train", "test"):
+            vectors = z.copy()
+            vectors[row] *= name != split
+            write(zero / f"{name}.parquet", vectors, y)
+        line = refused(capsys, zero / "*.parquet", out)
+        rule = f"features of {zero / split}.parquet without zero vectors"
+        assert line.endswith(f"expected {rule}, got one in row {row}")
+    nothing = refused(capsys, tmp_path / "nothing" / "*.parquet", out)
+    assert "expected Parquet files at" in nothing
+    (tmp_path / "a.npy").write_bytes(b"")
+    assert "got a.npy" in refused(capsys, tmp_path / "a.npy", out)
+
+
+def test_folders_name_splits(tmp_path: Path) -> None:
+    z, y = np.eye(4), [0, 0, 1, 1]
+    for split in ("train", "test"):
+        write(tmp_path / split / "0.parquet", z, y)
+    store = open_store(tmp_path / "*" / "*.parquet")
+    assert store.splits == ("test", "train")
+    assert open_store(tmp_path / "test" / "*.parquet").splits == ("train",)
+
+
+def test_without_ray(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with (
+        pytest.raises(ValueError, match=r"^expected ray: pip install resultant\[ray\]$"),
+        ray_engine.cluster(),
+    ):
+        pass

@@ -1,0 +1,257 @@
+"""The realizations of a target gain against loops in float64 and the paper's identities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from class_samples import F64
+from naive_scores import naive_scores
+from peak_memory import beyond, needs_linux
+from resultant.classes import gain
+from resultant.classes.gain import (
+    FAMILIES,
+    REALIZATIONS,
+    class_scores,
+    target_gain,
+    target_temperature,
+)
+from resultant.classes.statistics import ClassState
+from resultant.score.exact import decompose, vmf_score
+from small_classes import TAU, C, N, P, classes, close, queries
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_scores_are_the_naive_ones(realization: str, beta: float, family: str) -> None:
+    state = classes()
+    z = queries(state)
+    naive = naive_scores(z, state, TAU, realization, beta, family)
+    scores = class_scores(z, state, TAU, realization, beta, family=family)
+    assert scores.shape == (N, C) and scores.dtype == F64
+    close(scores, naive)
+    low = class_scores(z.float(), state, TAU, realization, beta, family=family)
+    assert low.dtype == torch.float32
+    # An error of the float32 product passes on with the slope, at most about 1/tau.
+    star = TAU
+    if realization in ("temperature", "preserve"):
+        star = float(target_temperature(state, TAU, beta, family=family).min())
+    close(low, naive, 4e-7, 1e-6 / star)
+    offset = torch.linspace(-2, 0, C, dtype=F64)
+    close(
+        class_scores(z, state, TAU, realization, beta, family=family, offset=offset), naive + offset
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("realization", REALIZATIONS[:-1])
+def test_beta_one_is_native(realization: str, family: str) -> None:
+    state = classes()
+    z = queries(state)
+    close(class_scores(z, state, TAU, realization, 1.0, family=family), class_scores(z, state, TAU))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.05])
+def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
+    """eq:realization-differences and eq:three-realizations."""
+    state = classes()
+    z = queries(state)
+    rho = (z @ state.mu.T).clamp(-1, 1)
+    star = target_temperature(state, TAU, beta)
+    old, new = (decompose(rho, state.kappa, t, P) for t in (torch.tensor(TAU, dtype=F64), star))
+    temperature, preserve, angular = (
+        class_scores(z, state, TAU, r, beta) for r in ("temperature", "preserve", "angular")
+    )
+    close(temperature - preserve, (new.intercept - old.intercept).expand(N, C), atol=1e-11)
+    close(preserve - angular, new.remainder - old.remainder, atol=1e-11)
+    close(preserve, old.intercept + new.gain * rho + new.remainder)
+    close(angular, old.intercept + new.gain * rho + old.remainder)
+
+
+def test_preserved_intercept_survives_float32() -> None:
+    """At rho = 0 the preserved score is q(0; tau_0), of which q(0; tau*) is a large multiple."""
+    p = 128
+    kappa = torch.tensor([5.4415, 150.0, 400.0], dtype=F64)
+    mu = torch.eye(3, p, dtype=F64)
+    state = ClassState(mu, kappa, torch.ones(3))
+    z = torch.eye(p, dtype=torch.float32)[p - 1 :]
+    scores = class_scores(z, state, TAU, "preserve", 0.0)
+    native = class_scores(z.double(), state, TAU)
+    star = vmf_score(0.0, kappa, target_temperature(state, TAU), p)
+    assert float(star[0]) > 100 * float(native[0, 0])
+    close(scores, native, 0.0, 2e-7 * float(star.max()))
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = classes()
+    z = queries(state, 50)
+    whole = class_scores(z, state, TAU, realization)
+    close(class_scores(z, state, TAU, realization, chunk=7), whole)
+    rows = []
+
+    def counted(rho: Tensor, *args: Any, **options: Any) -> Tensor:
+        if isinstance(rho, Tensor):
+            rows.append(rho.shape[0])
+        return vmf_score(rho, *args, **options)
+
+    monkeypatch.setattr(gain, "vmf_score", counted)
+    monkeypatch.setattr(gain, "CHUNK_BYTES", 8 * C * 11)
+    close(class_scores(z, state, TAU, realization), whole)
+    if realization != "cosine":
+        assert rows == [11, 11, 11, 11, 6]
+    close(class_scores(z.float(), state, TAU, realization), whole, 1e-4, 1e-4)
+    close(class_scores(z[:0], state, TAU, realization), whole[:0])
+
+
+@needs_linux
+def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
+    """In one piece the cosines and the scores alone are 61 MiB each."""
+    call = "gain.CHUNK_BYTES = 1 << 22; gain.class_scores(z, state, 0.1, 'angular')"
+    assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_gradients_reach_the_features_alone(realization: str) -> None:
+    state = classes()
+    grown = ClassState(
+        state.mu.clone().requires_grad_(), state.kappa.clone().requires_grad_(), state.count
+    )
+    z = queries(state, 3).requires_grad_()
+    offset = torch.zeros(C, dtype=F64, requires_grad=True)
+
+    def scores(raw: Tensor) -> Tensor:
+        x = torch.nn.functional.normalize(raw, dim=-1)
+        return class_scores(x, grown, TAU, realization, 0.3, offset=offset)
+
+    assert torch.autograd.gradcheck(scores, (z,))
+    class_scores(z, grown, TAU, realization, 0.3, offset=offset, chunk=2).sum().backward()
+    assert z.grad is not None and grown.mu.grad is grown.kappa.grad is offset.grad is None
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_its_dtype_and_float32_work(dtype: torch.dtype) -> None:
+    state = classes()
+    z = queries(state).to(dtype)
+    for realization in REALIZATIONS:
+        scores = class_scores(z, state, TAU, realization)
+        assert scores.dtype == dtype
+        exact = class_scores(z.float(), state, TAU, realization, validate_args=False)
+        assert torch.equal(scores, exact.to(dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        close(
+            class_scores(z.float(), state, TAU, validate_args=False),
+            class_scores(z, state, TAU),
+            1e-2,
+        )
+
+
+@pytest.mark.parametrize("realization", ["preserve", "angular"])
+def test_compiles_in_one_graph(realization: str) -> None:
+    state = classes().to(dtype=torch.float32)
+    z = queries(classes()).float().requires_grad_()
+
+    def scores(z: Tensor, mu: Tensor, kappa: Tensor) -> Tensor:
+        now = ClassState(mu, kappa, state.count, validate_args=False)
+        return class_scores(z, now, TAU, realization, 0.2)
+
+    torch.compiler.reset()
+    compiled = torch.compile(scores, backend="eager", fullgraph=True)
+    eager = class_scores(z, state, TAU, realization, 0.2)
+    close(compiled(z, state.mu, state.kappa), eager, 1e-5, 1e-5)
+
+
+def test_class_temperatures() -> None:
+    state = classes()
+    z = queries(state)
+    tau = torch.linspace(0.05, 0.5, C, dtype=F64)
+    scores = class_scores(z, state, tau)
+    for c in range(C):
+        close(scores[:, c], class_scores(z, state, float(tau[c]))[:, c])
+
+
+def test_a_prior_of_zero_is_minus_infinity() -> None:
+    state = classes()
+    offset = torch.zeros(C)
+    offset[2] = -math.inf
+    for realization in REALIZATIONS:
+        scores = class_scores(queries(state), state, TAU, realization, offset=offset)
+        assert (scores[:, 2] == -math.inf).all() and scores[:, 3].isfinite().all()
+
+
+# Errors
+
+STATE = classes()
+QUERIES = queries(STATE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((TAU, "cold"), {}, r"expected realization to be one of \('native', .* got 'cold'"),
+        ((TAU, "angular", math.nan), {}, "expected beta to be a finite number, got nan"),
+        ((TAU, "angular", "1"), {}, "expected beta to be a finite number, got '1'"),
+        ((TAU, "native", True), {}, "expected beta to be a finite number, got True"),
+        ((TAU,), {"family": "cubic"}, r"expected family to be one of .* got 'cubic'"),
+        ((TAU,), {"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
+        ((TAU,), {"offset": 1.0}, r"expected offset \[6\], one a class, got float"),
+        ((TAU,), {"offset": torch.ones(2)}, r"expected offset \[6\], one a class, got \(2,\)"),
+        ((TAU,), {"offset": torch.ones(C).long()}, "expected offset of a floating dtype"),
+        (
+            (TAU,),
+            {"offset": torch.ones(C, device="meta")},
+            "expected offset on cpu, got it on meta",
+        ),
+        (
+            (TAU,),
+            {"offset": torch.full((C,), math.inf)},
+            "offset below infinity, got inf at index 0",
+        ),
+        (
+            (TAU,),
+            {"offset": torch.full((C,), math.nan)},
+            "offset below infinity, got nan at index 0",
+        ),
+        ((0.0,), {}, "expected tau > 0 and finite, got 0"),
+        ((torch.ones(2),), {}, r"expected tau to be a number or \[6\], got shape \(2,\)"),
+        (("0.1",), {}, "expected tau to be a tensor or number, got str"),
+    ],
+)
+def test_errors(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        class_scores(QUERIES, STATE, *arguments, **options)
+
+
+def test_feature_and_gain_errors() -> None:
+    with pytest.raises(ValueError, match=r"expected z \[N, 16\], got shape \(7, 3\)"):
+        class_scores(QUERIES[:, :3], STATE, TAU)
+    with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 0"):
+        class_scores(2 * QUERIES, STATE, TAU)
+    with pytest.raises(ValueError, match=r"expected z on cpu, got it on meta"):
+        class_scores(QUERIES.to("meta"), STATE, TAU)
+    with pytest.raises(ValueError, match="expected g >= 0 and finite, got -1 at index 0"):
+        target_gain(-torch.ones(3), 0.5)
+    with pytest.raises(ValueError, match=r"expected g > 0 and finite \(a negative power\), got 0"):
+        target_gain(torch.zeros(3), -0.5, "power")
+    with pytest.raises(ValueError, match=r"expected g \[C\] of one class or more, got shape \(\)"):
+        target_gain(torch.ones(()), 0.5)
+    with pytest.raises(ValueError, match=r"expected g \[C\] of one class or more, got float"):
+        target_gain(1.0, 0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
+    on_gpu, z = STATE.to("cuda"), QUERIES.cuda()
+    class_scores(z, on_gpu, TAU, realization)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        scores = class_scores(z, on_gpu, TAU, realization)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    close(scores.cpu(), class_scores(QUERIES, STATE, TAU, realization), 1e-10, 1e-11)

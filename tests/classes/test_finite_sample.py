@@ -1,0 +1,214 @@
+"""Leave-one-out scores and cross-fitting against refits, finite-sample identities against draws."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from class_samples import (
+    F64,
+    C,
+    P,
+    axis,
+    changed,
+    close,
+    fitted,
+    naive_kappa,
+    naive_mean,
+    sample,
+    unit,
+)
+from resultant._core import arrays as _features
+from resultant.classes import finite_sample
+from resultant.classes.finite_sample import (
+    cross_fit_temperature,
+    expected_square_resultant,
+    fold_statistics,
+    leave_one_out_scores,
+    self_inclusion,
+    unbiased_square_resultant,
+)
+from resultant.classes.statistics import ClassStatistics
+from resultant.score.exact import vmf_score
+from resultant.vmf.distribution import ESTIMATORS, VonMisesFisher, mean_resultant
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20240601)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_leave_one_out_is_the_refit(estimator: str) -> None:
+    z, y = sample(30)
+    z, y = torch.cat([z, unit(1, P)]), torch.cat([y, torch.tensor([C])])  # class C: one sample
+    statistics = fitted(z, y, C + 1)
+    mu, kappa = statistics.leave_one_out(z, y, estimator)
+    scores = leave_one_out_scores(z, y, statistics, 0.1, estimator)
+    state = statistics.state(estimator)
+    for i, c in enumerate(y.tolist()):
+        others = torch.arange(len(y)) != i
+        refit = fitted(z[others], y[others], C + 1).state(estimator)
+        close(mu[i], refit.mu[c])
+        close(kappa[i], refit.kappa[c], rtol=1e-10)
+        for q, at in zip(scores, (refit, state), strict=True):
+            naive = vmf_score((z[i] * at.mu[c]).sum().clamp(-1, 1), at.kappa[c], 0.1, P)
+            close(q[i], naive, rtol=1e-9)
+    assert float(kappa[-1]) == 0 and torch.equal(mu[-1], axis())
+
+
+def test_leave_one_out_with_weights_and_class_temperatures() -> None:
+    z, y = sample(30)
+    w, tau = torch.rand(30, dtype=F64), torch.rand(C, dtype=F64) + 0.05
+    w[y == 0] = 0.0
+    w[0] = 0.3  # all the weight of class 0
+    statistics = ClassStatistics(C, P).update(z, y, w)
+    mu, kappa = statistics.leave_one_out(z, y, weights=w)
+    scores = leave_one_out_scores(z, y, statistics, tau, weights=w)
+    for i, c in enumerate(y.tolist()):
+        others = torch.arange(len(y)) != i
+        refit = ClassStatistics(C, P).update(z[others], y[others], w[others]).state()
+        close(mu[i], refit.mu[c], atol=1e-11)
+        close(kappa[i], refit.kappa[c], rtol=1e-9)
+        naive = vmf_score((z[i] * refit.mu[c]).sum().clamp(-1, 1), refit.kappa[c], tau[c], P)
+        close(scores.left_out[i], naive, rtol=1e-9)
+    assert float(kappa[0]) == 0 and torch.equal(mu[0], axis())
+
+
+def test_finite_sample_formulas() -> None:
+    A, n, tau = 0.3, 7, 0.1
+    close(expected_square_resultant(A, n), A**2 + (1 - A**2) / n)
+    close(unbiased_square_resultant(A, n), (n * A**2 - 1) / (n - 1))
+    close(self_inclusion(A, tau, n), (1 - A**2) / (tau * n))
+    counts = torch.tensor([2, 5, 1000])
+    lengths = torch.tensor([0.2, 0.9, 1.0], dtype=F64)
+    close(unbiased_square_resultant(lengths, counts), (counts * lengths**2 - 1) / (counts - 1))
+    for dtype in (torch.float32, torch.bfloat16):
+        assert expected_square_resultant(lengths.to(dtype), counts).dtype == dtype
+        assert unbiased_square_resultant(lengths.to(dtype), counts).dtype == dtype
+        assert self_inclusion(lengths.to(dtype), tau, counts).dtype == dtype
+    # The estimate of the expectation is the square itself.
+    expected = expected_square_resultant(lengths, counts)
+    close(unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
+
+
+@pytest.mark.parametrize(("p", "kappa", "n"), [(3, 2.0, 2), (16, 8.0, 5), (128, 40.0, 12)])
+def test_finite_sample_identities_hold_for_draws(p: int, kappa: float, n: int) -> None:
+    repeats, tau = 4000, 0.1
+    draws = VonMisesFisher(axis(p), kappa).sample((repeats * n,))
+    y = torch.arange(repeats).repeat_interleave(n)
+    statistics = fitted(draws, y, repeats)
+    R, A = statistics.mean_length, float(mean_resultant(p, kappa))
+
+    def agrees(values: Tensor, expected: Any) -> None:
+        error = float(values.std()) / math.sqrt(repeats)
+        assert abs(float(values.mean()) - float(expected)) < 5 * error
+
+    agrees(R**2, expected_square_resultant(A, n))
+    agrees(unbiased_square_resultant(R, n), A**2)
+    mean = statistics.total / n
+    rest = (statistics.total.repeat_interleave(n, 0) - draws) / (n - 1)
+    leading = ((draws * (mean.repeat_interleave(n, 0) - rest)).sum(-1)) / tau
+    agrees(leading.view(repeats, n).mean(1), self_inclusion(A, tau, n))
+
+
+def test_inclusion_raises_own_scores_as_predicted() -> None:
+    p, n, kappa, tau = 1024, 40, 800.0, 1.0
+    z = VonMisesFisher(axis(p), kappa).sample((20 * n,))
+    y = torch.arange(20).repeat_interleave(n)
+    left_out, included = leave_one_out_scores(z, y, fitted(z, y, 20), tau)
+    predicted = float(self_inclusion(float(mean_resultant(p, kappa)), tau, n))
+    assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_cross_fit_is_the_naive_one(estimator: str) -> None:
+    z, y = sample(50, spread=0.6)
+    # Class 5 is in fold 0 alone, 6 has one sample in each of folds 0 and 1, 7 cancels.
+    extra = unit(4, P)
+    z = torch.cat([z, extra, extra[:2], -extra[:2]])
+    y = torch.cat([y, torch.tensor([5, 5, 6, 6, 7, 7, 7, 7])])
+    fold = torch.cat([torch.randint(3, (50,)), torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])])
+    tau, A_ref, r_min, r_max = 0.1, 0.6, 0.9, 1.1
+    folds = fold_statistics(z, y, fold, 8, 3)
+    fit = cross_fit_temperature(folds, tau, A_ref, r_min=r_min, r_max=r_max, estimator=estimator)
+    clipped = set()
+    for k in range(3):
+        rows = fold != k
+        for c in range(8):
+            n = int((y[rows] == c).sum())
+            mu, R = naive_mean(z[rows], y[rows], c)
+            A = A_ref if n < 2 else math.sqrt(max((n * R**2 - 1) / (n - 1), 0.0))
+            ratio = min(max(A / A_ref, r_min), r_max)
+            clipped.add((ratio == r_min) - (ratio == r_max))
+            close(fit.resultant[k, c], A, rtol=1e-10)
+            close(fit.temperature[k, c], tau * ratio, rtol=1e-10)
+            close(fit.states[k].mu[c], mu)
+            kappa = 0.0 if n == 0 else naive_kappa(A, P, estimator)
+            close(fit.states[k].kappa[c], kappa, rtol=1e-8)
+            assert int(fit.states[k].count[c]) == n
+            if estimator == "mle" and n > 0 and ratio == A / A_ref:
+                close(fit.states[k].resultant[c] / fit.temperature[k, c], A_ref / tau, rtol=1e-9)
+    assert clipped == {-1, 0, 1}
+
+
+def test_pieces_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = sample()
+    fold = torch.arange(len(y)) % 4
+    whole = fitted(z, y)
+    scores = leave_one_out_scores(z, y, whole, 0.1)
+    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 3)
+    seen, normalized = [], _features.normalized
+    monkeypatch.setattr(finite_sample, "normalized", lambda a: seen.append(len(a)) or normalized(a))
+    for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):
+        close(a, b)
+    assert max(seen) == 3 and sum(seen) == len(z)
+    for k, statistics in enumerate(fold_statistics(z, y, fold, C, 4)):
+        close(statistics.total, fitted(z[fold == k], y[fold == k]).total)
+
+
+Z, Y = sample(20)
+
+
+def test_finite_sample_errors() -> None:
+    with pytest.raises(ValueError, match="expected n >= 2 and finite, got 1 at index 1"):
+        unbiased_square_resultant(0.5, torch.tensor([2, 1]))
+    with pytest.raises(ValueError, match="expected n >= 1 and finite, got 0"):
+        expected_square_resultant(0.5, 0)
+    with pytest.raises(ValueError, match=r"expected A between 0 and 1, got 1\.5"):
+        self_inclusion(1.5, 0.1, 3)
+    with pytest.raises(ValueError, match=r"expected R between 0 and 1, got -0\.5"):
+        unbiased_square_resultant(-0.5, 3)
+    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
+        self_inclusion(0.5, 0.0, 3)
+    with pytest.raises(ValueError, match=r"expected weights \[20\] on cpu, got \(30,\)"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.1, weights=torch.ones(30))
+    with pytest.raises(ValueError, match=r"expected tau to be a number or \[5\], got shape \(2,\)"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), torch.ones(2))
+    with pytest.raises(ValueError, match="expected tau > 0 and finite, got 0"):
+        leave_one_out_scores(Z, Y, fitted(Z, Y), 0.0)
+
+
+def test_cross_fit_errors() -> None:
+    fold = torch.arange(20) % 2
+    folds = fold_statistics(Z, Y, fold, C, 2)
+    bounds: Any = {"r_min": 0.5, "r_max": 2.0}
+    with pytest.raises(ValueError, match="expected two folds or more, got 1"):
+        cross_fit_temperature(folds[:1], 0.1, 0.5, **bounds)
+    with pytest.raises(ValueError, match="0 < r_min <= r_max, both finite, got r_min = 2"):
+        cross_fit_temperature(folds, 0.1, 0.5, r_min=2.0, r_max=1.0)
+    with pytest.raises(ValueError, match=r"expected A_ref in \(0, 1\], got 0"):
+        cross_fit_temperature(folds, 0.1, 0.0, **bounds)
+    weighted = ClassStatistics(C, P).update(Z, Y, torch.full((20,), 0.5))
+    with pytest.raises(ValueError, match=r"without weights, .* samples in class 0"):
+        cross_fit_temperature([*folds, weighted], 0.1, 0.5, **bounds)
+    with pytest.raises(ValueError, match=r"expected fold in \[0, 2\), got 4 at index 3"):
+        fold_statistics(Z, Y, changed(fold, 3, 4), C, 2)
+    with pytest.raises(ValueError, match="expected num_folds to be an integer >= 2, got 1"):
+        fold_statistics(Z, Y, fold, C, 1)
+    with pytest.raises(ValueError, match=r"expected z \[N, p\], got shape \(6,\)"):
+        fold_statistics(Z[0], Y, fold, C, 2)

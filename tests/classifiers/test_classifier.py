@@ -1,0 +1,330 @@
+"""The classifiers against loops over SciPy's Bessel functions, and as scikit-learn has them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+from scipy.special import ive
+from scipy.stats import vonmises_fisher
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import resultant
+from class_rows import P, sample, unit
+from resultant.classes.gain import REALIZATIONS
+from resultant.classes.statistics import MAX_KAPPA
+from resultant.classifiers import vmf as module
+from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
+from resultant.features.store import FeatureStore
+
+TAU = 0.2
+NU = P / 2 - 1
+CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
+BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
+
+
+def fresh(estimator: Any) -> Any:
+    return clone(estimator)
+
+
+def phi(x: float) -> float:
+    return math.log(ive(NU, x)) + x - NU * math.log(x)
+
+
+def naive_scores(
+    X: np.ndarray, y: np.ndarray, Q: np.ndarray, realization: str, prior: float
+) -> np.ndarray:
+    """beta = 0, estimator mle, by loops."""
+    mus, kappas, A = [], [], []
+    for c in range(4):
+        mean = unit(X[y == c]).mean(0)
+        R = float(np.linalg.norm(mean))
+        mus.append(mean / R)
+        A.append(R)
+        kappas.append(brentq(lambda k, R=R: ive(NU + 1, k) / ive(NU, k) - R, 1e-9, 1e4, xtol=1e-13))
+    mean_gain = sum(A) / 4 / TAU
+
+    def q(rho: float, kappa: float, tau: float) -> float:
+        return phi(math.sqrt(kappa**2 + 2 * kappa * rho / tau + tau**-2)) - phi(kappa)
+
+    table = np.empty((len(Q), 4))
+    for i, z in enumerate(unit(Q)):
+        for c in range(4):
+            rho, kappa, star = float(z @ mus[c]), kappas[c], A[c] / mean_gain
+            native = q(rho, kappa, TAU)
+            table[i, c] = {
+                "native": native,
+                "temperature": q(rho, kappa, star),
+                "preserve": q(rho, kappa, star) - q(0, kappa, star) + q(0, kappa, TAU),
+                "angular": native + (mean_gain - A[c] / TAU) * rho,
+                "cosine": mean_gain * rho,
+            }[realization] + prior * math.log((y == c).mean())
+    return table
+
+
+@parametrize_with_checks(BOTH)
+def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.7])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_scores_against_loops(realization: str, prior: float) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    fitted = VMFClassifier(TAU, realization, prior=prior).fit(X, y)
+    expected = naive_scores(X, y, Q, realization, prior)
+    np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-9, atol=1e-9)
+    assert (fitted.predict(Q) == expected.argmax(1)).all()
+    odds = np.exp(expected - expected.max(1, keepdims=True))
+    proba = odds / odds.sum(1, keepdims=True)
+    np.testing.assert_allclose(fitted.predict_proba(Q), proba, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_log_proba(Q), np.log(proba), rtol=1e-8, atol=1e-9)
+
+
+def test_prototypes_against_cosines() -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    mu = unit(np.stack([unit(X[y == c]).mean(0) for c in range(4)]))
+    pi = np.bincount(y) / len(y)
+    fitted = CosinePrototypeClassifier(0.3, prior=0.5).fit(X, y)
+    expected = unit(Q) @ mu.T / 0.3 + 0.5 * np.log(pi)
+    np.testing.assert_allclose(fitted.decision_function(Q), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.class_prior_, pi, rtol=1e-14)
+
+
+def test_parameters_of_the_score_may_be_set_after_the_fit() -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    late = VMFClassifier().fit(X, y).set_params(temperature=TAU, realization="preserve", prior=1.0)
+    early = VMFClassifier(TAU, "preserve", prior=1.0).fit(X, y)
+    np.testing.assert_array_equal(late.predict_proba(Q), early.predict_proba(Q))
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_weights_are_repetitions(estimator: Any) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    w = np.random.default_rng(2).integers(0, 4, len(y))
+    weighted = fresh(estimator).set_params(prior=1.0).fit(X, y, sample_weight=w)
+    repeated = fresh(estimator).set_params(prior=1.0).fit(X.repeat(w, 0), y.repeat(w))
+    np.testing.assert_allclose(
+        weighted.decision_function(Q), repeated.decision_function(Q), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_partial_fit_is_fit(estimator: Any) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    w = np.random.default_rng(3).uniform(size=len(y))
+    whole, parts = fresh(estimator).fit(X, y, w), fresh(estimator)
+    for i, rows in enumerate(np.array_split(np.argsort(y), 3)):
+        parts.partial_fit(X[rows], y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
+    np.testing.assert_allclose(
+        parts.decision_function(Q), whole.decision_function(Q), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_classes_not_seen_yet_are_never_chosen() -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    early = VMFClassifier(prior=1.0).partial_fit(X[y < 3], y[y < 3], classes=[0, 1, 2, 3, 9])
+    alone = VMFClassifier(prior=1.0).fit(X[y < 3], y[y < 3])
+    assert (early.predict_proba(Q)[:, 3:] == 0).all()
+    assert np.isneginf(np.asarray(early.decision_function(Q))[:, 3:]).all()
+    np.testing.assert_array_equal(early.predict_proba(Q)[:, :3], alone.predict_proba(Q))
+    np.testing.assert_allclose(early.log_marginal(Q), alone.log_marginal(Q), rtol=1e-13)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_string_labels_and_pickle(estimator: Any) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    names = np.array(["ray", "cod", "eel", "ant"])
+    fitted = fresh(estimator).fit(X, names[y])
+    assert fitted.classes_.tolist() == ["ant", "cod", "eel", "ray"]
+    assert (fitted.predict(Q) == names[fresh(estimator).fit(X, y).predict(Q)]).all()
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(Q), fitted.predict_proba(Q))
+    assert (again.partial_fit(X, names[y]).statistics_.count == 2 * fitted.statistics_.count).all()
+    with pytest.raises(ValueError, match=r"among the classes .*, got 'elk' at index 1"):
+        fitted.partial_fit(X[:2], ["cod", "elk"])
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:
+    (X, y), (Q, t) = sample(), sample(20, seed=1)
+    X, y, Q, t = (torch.from_numpy(a) for a in (X, y, Q, t))
+    X, Q = X.to(dtype), Q.to(dtype)
+    tensors = fresh(estimator).fit(X, y, torch.ones(len(y)))
+    arrays = fresh(estimator).fit(X.numpy(), y.numpy())
+    for method in ("decision_function", "predict_proba", "predict_log_proba"):
+        ours, theirs = getattr(tensors, method)(Q), getattr(arrays, method)(Q.numpy())
+        assert isinstance(ours, torch.Tensor) and isinstance(theirs, np.ndarray)
+        assert ours.dtype == dtype and theirs.dtype == Q.numpy().dtype
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+    assert isinstance(tensors.predict(Q), np.ndarray)
+    assert tensors.score(Q, t) == arrays.score(Q.numpy(), t.numpy())
+    exact = fresh(estimator).fit(X.double(), y).predict_proba(Q.double())
+    torch.testing.assert_close(tensors.predict_proba(Q).double(), exact, rtol=2e-4, atol=1e-6)
+    assert tensors.predict_proba(Q.half()).dtype == torch.float32
+    assert fresh(estimator).fit((100 * X).long(), y).predict_proba((9 * Q).long()).dtype == (
+        torch.float64
+    )
+
+
+def test_two_classes_and_one() -> None:
+    X, y = sample()
+    two = VMFClassifier(prior=1.0).fit(X[y < 2], y[y < 2])
+    odds = np.diff(np.log(two.predict_proba(X)), axis=1)[:, 0]
+    np.testing.assert_allclose(two.decision_function(X), odds, rtol=1e-9, atol=1e-9)
+    assert ((np.asarray(two.decision_function(X)) > 0) == two.predict(X)).all()
+    one = VMFClassifier().fit(X[y == 2], y[y == 2])
+    assert (one.predict(X) == 2).all() and (one.predict_proba(X) == 1).all()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e200])
+def test_length_does_not_matter(scale: float) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    plain = VMFClassifier().fit(X, y).predict_proba(Q)
+    np.testing.assert_allclose(
+        VMFClassifier().fit(scale * X, y).predict_proba(scale * Q), plain, rtol=1e-9
+    )
+
+
+def test_classes_without_an_ordinary_fit() -> None:
+    """One sample, equal samples, opposite samples, and rows of zeros alone."""
+    e = np.eye(P)
+    X = np.stack([e[0], e[1], 3 * e[1], e[2], -5 * e[2], 0 * e[3], 0 * e[3]])
+    y = np.array([0, 1, 1, 2, 2, 3, 3])
+    fitted = VMFClassifier(TAU, "native").fit(X, y)
+    assert fitted.state_.kappa.tolist() == [MAX_KAPPA, MAX_KAPPA, 0.0, 0.0]
+    assert fitted.statistics_.count.tolist() == [1, 2, 2, 2]
+    assert np.isfinite(fitted.predict_proba(X)).all()
+    assert (fitted.predict(X[:3]) == y[:3]).all()
+    with pytest.raises(ValueError, match=r"resultants A > 0 .* 2 of 4 not: class 2 \(0\)"):
+        VMFClassifier(realization="temperature").fit(X, y)
+
+
+def test_rows_of_zeros() -> None:
+    """A cosine of zero with every class; in a fit a sample without direction."""
+    X, y = sample()
+    fitted = VMFClassifier(TAU, "native", prior=1.0).fit(X, y)
+    zero = np.asarray(fitted.decision_function(np.zeros((1, P))))[0]
+    kappa = fitted.state_.kappa.tolist()
+    expected = [phi(math.hypot(k, 1 / TAU)) - phi(k) for k in kappa] + np.log(fitted.class_prior_)
+    np.testing.assert_allclose(zero, expected, rtol=1e-9)
+    n = int((y == 3).sum())
+    with_zeros = VMFClassifier().fit(np.vstack([X, np.zeros((n, P))]), np.append(y, [3] * n))
+    lengths = with_zeros.statistics_.mean_length / fitted.statistics_.mean_length
+    np.testing.assert_allclose(lengths, [1, 1, 1, 0.5], rtol=1e-12)
+    assert int(with_zeros.statistics_.count[3]) == 2 * n
+
+
+def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    whole = VMFClassifier().fit(X, y)
+    expected = whole.predict_proba(Q), whole.log_marginal(Q)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 3 * 8 * P)
+    pieces = VMFClassifier().fit(X, y)
+    np.testing.assert_allclose(pieces.predict_proba(Q), expected[0], rtol=1e-11)
+    np.testing.assert_allclose(pieces.log_marginal(Q), expected[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("realization", ["native", "cosine"])
+def test_log_marginal_against_scipy(realization: str) -> None:
+    (X, y), (Q, _) = sample(), sample(20, seed=1)
+    fitted = VMFClassifier(realization=realization, prior=3.0).fit(X, y)
+    density = sum(
+        (y == c).mean() * vonmises_fisher(*vonmises_fisher.fit(unit(X[y == c]))).pdf(unit(Q))
+        for c in range(4)
+    )
+    np.testing.assert_allclose(fitted.log_marginal(Q), np.log(density), rtol=1e-7)
+    ours = fitted.log_marginal(torch.from_numpy(Q).float())
+    assert isinstance(ours, torch.Tensor) and ours.dtype == torch.float32
+    np.testing.assert_allclose(ours, np.log(density), rtol=1e-5)
+
+
+def test_real_features() -> None:
+    """Projections of CIFAR-100-LT: the order of the realizations at zero prior."""
+    store = FeatureStore.open(CIFAR)
+    X, y, Q, t = (store[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
+    fitted = VMFClassifier(estimator="proco").fit(X, y)
+    percent = {r: 100 * fitted.set_params(realization=r).score(Q, t) for r in REALIZATIONS}
+    printed = {"native": 40.0, "angular": 40.5, "cosine": 40.6}
+    assert {r: percent[r] for r in printed} == pytest.approx(printed, abs=0.05)
+    prototypes = CosinePrototypeClassifier().fit(X, y).score(Q, t)
+    assert 100 * prototypes == pytest.approx(percent["cosine"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"temperature": 0.0}, "expected temperature > 0 and finite, got 0"),
+        ({"temperature": "warm"}, "expected temperature to be a finite number, got .warm"),
+        ({"realization": "polar"}, "expected realization to be one of .*got 'polar'"),
+        ({"beta": math.nan}, "expected beta to be a finite number, got nan"),
+        ({"estimator": "map"}, "expected estimator to be one of .*got 'map'"),
+        ({"prior": "uniform"}, "expected prior to be a finite number, got 'uniform'"),
+    ],
+)
+def test_parameters_are_checked(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VMFClassifier(**parameters).fit(*sample())
+
+
+def test_samples_are_checked() -> None:
+    X, y = sample()
+    T = torch.from_numpy(X)
+    with pytest.raises(ValueError, match="expected temperature > 0 and finite, got -1"):
+        CosinePrototypeClassifier(-1).fit(X, y)
+    with pytest.raises(ValueError, match=r"1 feature\(s\)"):
+        VMFClassifier().fit(X[:, :1], y)
+    with pytest.raises(
+        ValueError, match=r"expected X \[N, p\] with N >= 1 and p >= 2, got .*, 1\)"
+    ):
+        VMFClassifier().fit(T[:, :1], y)
+    with pytest.raises(ValueError, match=r"expected X of real numbers, got torch.bool"):
+        VMFClassifier().fit(T > 0, y)
+    with pytest.raises(ValueError, match="NaN or infinity in row 2"):
+        VMFClassifier().fit(T.clone().index_fill_(0, torch.tensor([2]), math.inf), y)
+    with pytest.raises(ValueError, match=r"sample_weight >= 0 and finite, got -1 at index 3"):
+        VMFClassifier().fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, -1, 1))
+    with pytest.raises(ValueError, match=r"expected sample_weight \[60\], got shape \(59,\)"):
+        VMFClassifier().fit(X, y, sample_weight=np.ones(59))
+    with pytest.raises(ValueError, match="X has 4 features, but VMFClassifier is expecting 5"):
+        VMFClassifier().fit(T, y).predict(T[:, :4])
+    with pytest.raises(ValueError, match="classes at the first call of partial_fit, got None"):
+        VMFClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1"):
+        VMFClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
+
+
+def test_labels_of_two_kinds_are_named() -> None:
+    X, y = sample()
+    strings = np.array([f"class {c}" for c in y], dtype=object)
+    for strange in (None, 3, math.nan):
+        mixed = strings.copy()
+        mixed[7] = strange
+        rule = "to be all strings, or all integers, got"
+        with pytest.raises(ValueError, match=rf"expected y {rule} {strange} at index 7"):
+            VMFClassifier().fit(X, mixed)
+        with pytest.raises(ValueError, match=rf"expected classes {rule} {strange} at index 7"):
+            VMFClassifier().partial_fit(X, strings, classes=mixed)
+    with pytest.raises(ValueError, match=r"all integers, got None at index 1"):
+        VMFClassifier().fit(X[:3], ["a", None, "b"])
+    assert VMFClassifier().fit(X, strings).score(X, strings) > 0.5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("estimator", BOTH)
+def test_on_a_gpu(estimator: Any) -> None:
+    (X, y), (Q, t) = sample(), sample(20, seed=1)
+    here, there = fresh(estimator).fit(X, y), fresh(estimator).set_params(device="cuda").fit(X, y)
+    assert there.statistics_.device.type == "cuda"
+    np.testing.assert_allclose(there.predict_proba(Q), here.predict_proba(Q), rtol=1e-9)
+    queries = torch.from_numpy(Q).cuda()
+    assert here.predict_proba(queries).device == queries.device
+    assert fresh(estimator).fit(queries, torch.from_numpy(t).cuda()).score(queries, t) > 0

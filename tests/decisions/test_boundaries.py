@@ -1,0 +1,337 @@
+"""Short-arc roots against dense grids, Brent's method and closed forms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from torch import Tensor
+
+from arcs import PAIR, classes, close, two
+from class_samples import F64, unit
+from resultant.classes.gain import REALIZATIONS, Realization, class_scores, realize
+from resultant.classes.groups import shot_groups
+from resultant.classes.statistics import ClassState
+from resultant.decisions import _roots
+from resultant.decisions.boundaries import (
+    LOCATIONS,
+    ArcRoots,
+    displacement,
+    displacement_error,
+    posterior_thresholds,
+    short_arc_roots,
+)
+from resultant.decisions.geometry import all_pairs, centre_margins
+from resultant.decisions.pairs import select_pairs
+from small_classes import TAU, C, P
+
+
+def on_arc(state: ClassState, a: int, b: int, u: np.ndarray) -> tuple[float, Tensor]:
+    """The angle between two prototypes, and the unit vectors at angles u from the first."""
+    x, y = state.mu[a], state.mu[b]
+    across = y - (x @ y) * x
+    theta = math.atan2(float(across.norm()), float(x @ y))
+    at = torch.as_tensor(u, dtype=F64)[:, None]
+    return theta, at.cos() * x + at.sin() * across / across.norm()
+
+
+def naive_roots(state: ClassState, pairs: Tensor, scores: Any, value: Any) -> list[list[float]]:
+    """Sign changes of value(scores, a, b) on dense grids of vectors, refined by Brent."""
+    found = []
+    for a, b in pairs.tolist():
+        theta, _ = on_arc(state, a, b, np.zeros(1))
+
+        def D(u: float | np.ndarray, a: int = a, b: int = b) -> Any:
+            _, z = on_arc(state, a, b, np.atleast_1d(u))
+            out = value(scores(z), a, b)
+            return out.numpy() if np.ndim(u) else float(out[0])
+
+        # An even number of locations: equal gains have an exact zero in the middle.
+        grid = np.linspace(0, theta, 3000)
+        at = np.sign(D(grid))
+        crossings = np.flatnonzero(at[:-1] * at[1:] < 0)
+        found.append([brentq(D, grid[i], grid[i + 1], xtol=1e-14) for i in crossings])
+    return found
+
+
+def check(roots: ArcRoots, naive: list[list[float]]) -> None:
+    assert roots.count.tolist() == [len(r) for r in naive]
+    expected = [r[0] if len(r) == 1 else math.nan for r in naive]
+    close(roots.root, torch.tensor(expected, dtype=F64), 0.0, 1e-10)
+
+
+# Roots
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
+    state = classes()
+    offset = torch.linspace(-1.5, 1.0, C, dtype=F64) if prior else None
+    pairs = all_pairs(C)[::2]
+    rule = realize(state, TAU, realization, 0.2, offset=offset)
+
+    def scores(z: Tensor) -> Tensor:
+        return class_scores(z, state, TAU, realization, 0.2, offset=offset, validate_args=False)
+
+    naive = naive_roots(state, pairs, scores, lambda s, a, b: s[:, a] - s[:, b])
+    lengths = {len(r) for r in naive}
+    assert 1 in lengths
+    for exhaustive in (False, True):
+        roots = short_arc_roots(rule, pairs, exhaustive=exhaustive)
+        check(roots, naive)
+    thetas = [on_arc(state, a, b, np.zeros(1))[0] for a, b in pairs.tolist()]
+    close(short_arc_roots(rule, pairs).theta, torch.tensor(thetas, dtype=F64), 1e-13)
+
+
+@given(st.floats(0.01, 3.13), st.floats(0.05, 20.0), st.floats(0.05, 20.0))
+@settings(max_examples=100, deadline=None)
+def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> None:
+    """g_a cos u = g_b cos(theta - u) is tan u = (g_a - g_b cos theta) / (g_b sin theta)."""
+    u = math.atan2(g_a - g_b * math.cos(theta), g_b * math.sin(theta))
+    for exhaustive in (False, True):
+        roots = short_arc_roots(two(theta, (g_a, g_b), (0.0, 0.0)), PAIR, exhaustive=exhaustive)
+        if min(abs(u), abs(theta - u)) > 1e-12:
+            assert roots.unique.item() == (0 < u < theta)
+        if roots.unique.item():
+            assert float(roots.root) == pytest.approx(u, abs=1e-13)
+        else:
+            assert roots.count.item() == 0 and roots.root.isnan().item()
+
+
+@given(
+    st.integers(0, 100),
+    st.sampled_from(REALIZATIONS),
+    st.sampled_from([3, 8, 64, 1024]),
+    st.floats(-1.0, 2.0),
+    st.floats(0.02, 1.0),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_ends_tell_what_the_locations_tell(
+    seed: int, realization: str, p: int, beta: float, tau: float
+) -> None:
+    torch.manual_seed(seed)
+    kappa = 10 ** (2 * torch.rand(4, dtype=F64)) * p**0.5
+    state = classes(kappa, p, seed)
+    if realization != "angular":
+        beta = abs(beta) / 2
+    offset = torch.randn(4, dtype=F64)
+    rule = realize(state, tau, realization, beta, offset=offset)
+    quick, whole = short_arc_roots(rule), short_arc_roots(rule, exhaustive=True)
+    assert torch.equal(quick.count, whole.count)
+    close(quick.root, whole.root, 0.0, 1e-10)
+    if realization != "angular":
+        # One root just where both prototypes keep their own class.
+        M = centre_margins(rule)
+        assert torch.equal(quick.unique, (M.a >= 0) & (M.b >= 0))
+
+
+def test_slope_is_least_at_one() -> None:
+    """What `_rising` rests on: R(x)/x falls."""
+    rho = torch.linspace(-1, 1, 401, dtype=F64).unsqueeze(1)
+    for p in (2, 3, 16, 1024):
+        kappa = torch.logspace(-2, 4, 13, dtype=F64)
+        rule = realize(ClassState(unit(13, p), kappa, torch.ones(13)), 0.05)
+        slopes = rule.slope_at(rho)
+        assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
+
+
+def test_few_locations_are_evaluated_where_scores_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    at = Realization.at
+
+    def counted(self: Realization, rho: Tensor, which: Tensor | None = None) -> Tensor:
+        sizes.append(rho.shape)
+        return at(self, rho, which)
+
+    monkeypatch.setattr(Realization, "at", counted)
+    short_arc_roots(realize(classes(), TAU))
+    assert sizes and max(s[0] for s in sizes) <= 2
+    short_arc_roots(realize(classes(), TAU), exhaustive=True)
+    assert sum(s[0] == LOCATIONS for s in sizes) == 2
+
+
+@pytest.mark.parametrize("exhaustive", [False, True])
+def test_zeros_at_locations_count_once(exhaustive: bool) -> None:
+    half = math.pi / 2
+    middle = short_arc_roots(two(1.1, (3.0, 3.0), (0.0, 0.0)), PAIR, exhaustive=exhaustive)
+    assert middle.status == ["unique"]
+    assert float(middle.root) == pytest.approx(0.55, abs=1e-15)
+    # The margins at the ends are exact zeros here.
+    first = short_arc_roots(two(half, (1.0, 1.0), (0.0, 1.0)), PAIR, exhaustive=exhaustive)
+    assert first.status == ["unique"] and float(first.root) == 0
+    last = short_arc_roots(two(half, (1.0, 1.0), (1.0, 0.0)), PAIR, exhaustive=exhaustive)
+    assert last.status == ["unique"] and torch.equal(last.root, last.theta)
+
+
+def test_several_roots() -> None:
+    """-g (cos u + cos(theta - u)) + b bends back in the middle of the arc."""
+    theta, g = 1.2, 4.0
+    ends, middle = g * (1 + math.cos(theta)), 2 * g * math.cos(theta / 2)
+    for b, count, status in (
+        (ends - 0.1, 0, "none"),
+        ((ends + middle) / 2, 2, "multiple"),
+        (middle + 0.1, 0, "none"),
+    ):
+        roots = short_arc_roots(two(theta, (-g, g), (b, 0.0)), PAIR)
+        assert roots.count.tolist() == [count] and roots.status == [status]
+        assert roots.root.isnan().all()
+
+
+def test_several_roots_of_a_controlled_score() -> None:
+    """Linear targets beyond beta = 1 are negative for the classes of small gain."""
+    state = classes(torch.tensor([1.0, 300.0], dtype=F64))
+    pairs = all_pairs(2)
+    for b in np.linspace(-40, 40, 161):
+        offset = torch.tensor([0.0, b], dtype=F64)
+        rule = realize(state, TAU, "angular", 2.5, offset=offset)
+        roots = short_arc_roots(rule)
+        if roots.count.item() > 1:
+            break
+    else:
+        pytest.fail("no offset gave two roots")
+
+    def scores(z: Tensor) -> Tensor:
+        return class_scores(z, state, TAU, "angular", 2.5, offset=offset, validate_args=False)
+
+    check(roots, naive_roots(state, pairs, scores, lambda s, a, b: s[:, a] - s[:, b]))
+
+
+def test_prototypes_that_coincide_or_oppose() -> None:
+    for slopes in ((1.0, 1.0), (1.0, 2.0)):
+        roots = short_arc_roots(two(0.0, slopes, (0.0, 0.0)), PAIR)
+        assert roots.count.tolist() == [0] and roots.root.isnan().all()
+    rule = two(math.pi, (1.0, 1.0), (0.0, 0.0))
+    assert float(short_arc_roots(rule, PAIR).root) == pytest.approx(math.pi / 2, abs=1e-14)
+    with pytest.raises(ValueError, match=r"an angle below pi - 1e-06, got 3.14159\d* at index 0"):
+        posterior_thresholds(rule, PAIR)
+
+
+def test_close_prototypes_keep_their_angle() -> None:
+    theta = 1e-7
+    roots = short_arc_roots(two(theta, (2.0, 2.0), (0.0, 0.0)), PAIR)
+    assert float(roots.theta) == pytest.approx(theta, rel=1e-8)
+    assert float(roots.root) == pytest.approx(theta / 2, rel=1e-8)
+
+
+def test_a_class_of_prior_zero_has_no_boundary() -> None:
+    offset = torch.zeros(C, dtype=F64)
+    offset[:2] = -math.inf
+    roots = short_arc_roots(realize(classes(), TAU, "angular", offset=offset))
+    gone = (all_pairs(C) < 2).any(-1)
+    assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
+
+
+@pytest.mark.parametrize("find", [_roots.elementwise, _roots.brent])
+def test_a_bracket_lost_to_rounding_gives_its_better_end(find: _roots.Find) -> None:
+    low, high = torch.tensor([0.1, 0.1], dtype=F64), torch.tensor([0.2, 0.2], dtype=F64)
+    slope = torch.tensor([1.0, -1.0], dtype=F64)
+    root = _roots.refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high, find)
+    assert root.tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("exhaustive", [False, True])
+def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = realize(classes(), TAU, "angular", 1.8)
+    whole = short_arc_roots(rule, exhaustive=exhaustive)
+    rest = posterior_thresholds(rule, all_pairs(C))
+    monkeypatch.setattr(_roots, "CHUNK_BYTES", 8 * LOCATIONS * 4)
+    part = short_arc_roots(rule, exhaustive=exhaustive)
+    assert torch.equal(part.count, whole.count)
+    close(part.root, whole.root)
+    close(posterior_thresholds(rule, all_pairs(C)).root, rest.root)
+
+
+def test_no_pairs() -> None:
+    roots = short_arc_roots(realize(classes(), TAU), all_pairs(1))
+    assert roots.root.shape == roots.count.shape == (0,)
+
+
+# Thresholds
+
+
+@pytest.mark.parametrize("level", [0.5, 0.2])
+def test_posterior_thresholds(level: float) -> None:
+    state = classes()
+    pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
+    offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
+    rule = realize(state, TAU, "angular", 0.5, offset=offset)
+
+    def scores(z: Tensor) -> Tensor:
+        return class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
+
+    naive = naive_roots(state, pairs, scores, lambda s, a, b: s.softmax(-1)[:, a] - level)
+    assert 1 in {len(r) for r in naive}
+    check(posterior_thresholds(rule, pairs, level), naive)
+
+
+def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
+    state = classes(torch.tensor([30.0, 60.0], dtype=F64))
+    alone = realize(state, TAU)
+    boundary = short_arc_roots(alone, PAIR).root
+    close(posterior_thresholds(alone, PAIR).root, boundary, 0.0, 1e-12)
+    torch.manual_seed(1)
+    reached, others = [float(boundary)], unit(30, P)
+    for more in (3, 10, 30):
+        mu = torch.cat([state.mu, others[:more]])
+        kappa = torch.cat([state.kappa, torch.full((more,), 40.0, dtype=F64)])
+        rule = realize(ClassState(mu, kappa, torch.ones(len(mu))), TAU)
+        close(short_arc_roots(rule, PAIR).root, boundary)
+        reached.append(float(posterior_thresholds(rule, PAIR).root))
+    assert reached == sorted(reached, reverse=True) and reached[-1] < reached[0] - 1e-3
+
+
+# Errors
+
+
+def test_errors() -> None:
+    state = classes()
+    rule = realize(state, TAU)
+    with pytest.raises(ValueError, match=r"expected a rule in float64, got torch\.float32"):
+        short_arc_roots(realize(state, TAU, dtype=torch.float32))
+    with pytest.raises(ValueError, match=r"two different classes .* got \[0, 9\] at index 0"):
+        short_arc_roots(rule, torch.tensor([[0, 9]]))
+    for level in (0.0, 1.0, math.nan, "half"):
+        with pytest.raises(ValueError, match=r"expected level in \(0, 1\), got"):
+            posterior_thresholds(rule, PAIR, level)  # type: ignore[arg-type]
+    one, all_ = short_arc_roots(rule, PAIR), short_arc_roots(rule)
+    with pytest.raises(ValueError, match=r"roots of the same pairs .* got 1 and 15"):
+        displacement(one, all_)
+    with pytest.raises(ValueError, match="displacements of the same pairs, got 1 and 15"):
+        displacement_error(displacement(one, one), displacement(all_, all_))
+    with pytest.raises(ValueError, match=r"expected counts \[C\], got list"):
+        shot_groups([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected counts >= 0 and finite, got -1 at index 1"):
+        shot_groups(torch.tensor([3, -1]))
+    with pytest.raises(ValueError, match=r"expected groups \[6\], one a class, got shape \(2,\)"):
+        select_pairs(state, torch.zeros(2))
+    with pytest.raises(ValueError, match=r"expected groups in \{0, 1, 2\}, got 3 at index 0"):
+        select_pairs(state, torch.full((C,), 3))
+    with pytest.raises(ValueError, match="expected per_type to be an integer >= 1, got 0"):
+        select_pairs(state, torch.zeros(C), 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_gpu_agrees(realization: str) -> None:
+    state = classes()
+    here, there = (realize(s, TAU, realization, 0.2) for s in (state, state.to("cuda")))
+    for exhaustive in (False, True):
+        a = short_arc_roots(here, exhaustive=exhaustive)
+        b = short_arc_roots(there, exhaustive=exhaustive)
+        assert b.root.is_cuda and torch.equal(a.count, b.count.cpu())
+        close(b.root.cpu(), a.root, 0.0, 1e-10)
+    pairs = select_pairs(state.to("cuda"), torch.zeros(C)).pairs
+    assert pairs.is_cuda
+    close(
+        posterior_thresholds(there, pairs).root.cpu(),
+        posterior_thresholds(here, pairs.cpu()).root,
+        0.0,
+        1e-10,
+    )

@@ -1,0 +1,100 @@
+"""Which pairs are chosen, against a look at all of them."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from class_samples import F64, unit
+from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
+from resultant.classes.statistics import ClassState
+from resultant.decisions import pairs as pair_selection
+from resultant.decisions.geometry import all_pairs
+from resultant.decisions.pairs import PAIR_TYPES, select_pairs
+
+
+def test_shot_groups() -> None:
+    counts = torch.tensor([500, 101, 100, 50, 20, 19, 0])
+    assert shot_groups(counts).tolist() == [HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 2
+    ten = torch.tensor([50, 5000, 83, 2997, 1796, 1077, 645, 387, 232, 139])
+    groups = shot_groups(ten)
+    assert [int((groups == g).sum()) for g in (HEAD, MEDIUM, TAIL)] == [3, 4, 3]
+    assert set(ten[groups == HEAD].tolist()) == {5000, 2997, 1796}
+    assert set(ten[groups == TAIL].tolist()) == {139, 83, 50}
+    assert shot_groups(ten, ranked=False).tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    assert shot_groups(torch.arange(7), ranked=True).tolist() == [2, 2, 1, 1, 1, 0, 0]
+    assert shot_groups(torch.arange(2), ranked=True).tolist() == [1, 1]
+    # Classes of one count are not told apart by their labels.
+    assert shot_groups(torch.full((10,), 30)).tolist() == [MEDIUM] * 10
+    assert shot_groups(torch.tensor([9, 9, 9, 9, 5, 4, 3, 2, 1, 1])).tolist() == [1] * 7 + [2] * 3
+
+
+def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
+    torch.manual_seed(4)
+    counts = (500 * 0.01 ** (torch.arange(C) / (C - 1))).long()
+    counts = counts[torch.randperm(C)]
+    return ClassState(unit(C, 8), torch.ones(C, dtype=F64), counts), shot_groups(counts)
+
+
+@pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
+def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_selection, "CHUNK_BYTES", chunk)
+    state, groups = long_tail()
+    chosen = select_pairs(state, groups, seed=3)
+    assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6
+    rho, names = state.mu @ state.mu.T, "HMT"
+    seen = {frozenset(pair) for pair in chosen.pairs.tolist()}
+    assert len(seen) == 60 and all(len(pair) == 2 for pair in seen)
+    for kind, name in enumerate(PAIR_TYPES):
+        of_kind = chosen.kind == kind
+        for a, b in chosen.pairs[of_kind].tolist():
+            assert names[groups[a]] + names[groups[b]] == name
+        everything = [
+            pair
+            for pair in combinations(range(60), 2)
+            if sorted(names[groups[c]] for c in pair) == sorted(name)
+        ]
+        best = sorted(everything, key=lambda pair: -float(rho[pair]))[:5]
+        near = chosen.pairs[of_kind & chosen.closest]
+        assert [frozenset(pair) for pair in near.tolist()] == [frozenset(pair) for pair in best]
+    again = select_pairs(state, groups, seed=3)
+    assert torch.equal(again.pairs, chosen.pairs)
+    other = select_pairs(state, groups, seed=4)
+    assert torch.equal(other.pairs[chosen.closest], chosen.pairs[chosen.closest])
+    assert not torch.equal(other.pairs, chosen.pairs)
+
+
+def test_random_pairs_are_uniform() -> None:
+    """Five of the ten pairs within a group that are not the five closest, evenly over seeds."""
+    torch.manual_seed(0)
+    state = ClassState(unit(24, 4), torch.ones(24, dtype=F64), torch.ones(24))
+    groups = torch.tensor([HEAD] * 6 + [TAIL] * 18)
+    tally: dict[tuple[int, ...], int] = {}
+    for seed in range(300):
+        chosen = select_pairs(state, groups, seed=seed)
+        for pair in chosen.pairs[(chosen.kind == 0) & ~chosen.closest].tolist():
+            tally[tuple(pair)] = tally.get(tuple(pair), 0) + 1
+    assert len(tally) == 10 and sum(tally.values()) == 1500
+    # Each is drawn 150 times, with a standard deviation of 9.
+    assert max(abs(n - 150) for n in tally.values()) < 45
+
+
+@pytest.mark.parametrize("C", [10, 20])
+def test_all_pairs_of_few_classes(C: int) -> None:
+    state, _ = long_tail(C)
+    chosen = select_pairs(state, shot_groups(state.count))
+    assert sorted(sorted(pair) for pair in chosen.pairs.tolist()) == all_pairs(C).tolist()
+
+
+def test_small_types_are_taken_whole() -> None:
+    state, _ = long_tail(40)
+    groups = torch.tensor([HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 35)
+    chosen = select_pairs(state, groups)
+    assert chosen.kind.bincount().tolist() == [1, 6, 10, 3, 10, 10]
+    mixed = chosen.pairs[chosen.kind == 1].tolist()
+    assert sorted(map(tuple, mixed)) == list(product((0, 1), (2, 3, 4)))
+    lonely = select_pairs(state, torch.full((40,), TAIL))
+    assert lonely.kind.tolist() == [5] * 10

@@ -1,0 +1,91 @@
+"""The matched binary model of two fitted classes, against draws of their laws."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.decisions.binary_model import BinaryModel
+from resultant.score.exact import vmf_score
+from resultant.vmf.distribution import VonMisesFisher
+
+# A frequency further than this from its exact value is a failure; the seeds are fixed.
+STANDARD_ERRORS = 5.0
+
+
+@pytest.fixture(scope="module")
+def state() -> ClassState:
+    """Three classes of unlike concentrations, in eight dimensions."""
+    torch.manual_seed(3)
+    mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64) + 0.7, dim=1)
+    kappa = torch.tensor([7.0, 4.0, 2.5], dtype=torch.float64)
+    z = VonMisesFisher(mu, kappa).sample((200,)).flatten(0, 1)
+    return ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 1), (2, 0)])
+def test_model_of_fitted_classes_against_their_draws(state: ClassState, a: int, b: int) -> None:
+    """Draws of the two fitted laws, decided by the scores of the two classes."""
+    torch.manual_seed(4)
+    p, n, tau, b_h, b_t = 8, 40_000, 0.2, 0.3, -0.1
+    model = BinaryModel.of(state, a, b, tau, b_h=b_h, b_t=b_t)
+    assert list(model.concentrations(p)) == pytest.approx(state.kappa[[a, b]].tolist(), rel=1e-14)
+    assert model.cosine == pytest.approx(float(state.mu[a] @ state.mu[b]), abs=1e-14)
+    r = [k / (3 + math.sqrt(9 + k * k)) for k in state.kappa[[a, b]].tolist()]
+    w = r[0] * state.mu[a] - r[1] * state.mu[b]
+    leading, exact = model.errors(p), model.errors(p, "exact")
+    for side, (c, sign) in enumerate(((a, 1), (b, -1))):
+        z = VonMisesFisher(state.mu[c], state.kappa[c]).sample((n,))
+        q = vmf_score(z @ state.mu.T, state.kappa, tau, p)
+        for error, D in (
+            (leading[side], b_h - b_t + z @ w / tau),
+            (exact[side], q[:, a] + b_h - q[:, b] - b_t),
+        ):
+            wrong = float((sign * D < 0).double().mean())
+            assert 0.01 < error < 0.6
+            assert abs(wrong - error) < STANDARD_ERRORS * math.sqrt(error * (1 - error) / n)
+
+
+def test_model_of_exchanged_classes(state: ClassState) -> None:
+    model, other = (BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
+    assert (model.lambda_h, model.lambda_t) == (other.lambda_t, other.lambda_h)
+    assert list(model.errors(8)) == pytest.approx(list(other.errors(8))[::-1], rel=1e-12)
+
+
+def test_model_of_rounded_and_of_equal_directions(state: ClassState) -> None:
+    rounded = BinaryModel.of(state.to(dtype=torch.float32), 0, 1)
+    assert rounded.cosine == pytest.approx(BinaryModel.of(state, 0, 1).cosine, abs=1e-6)
+    mu = torch.stack([state.mu[0], state.mu[0], -state.mu[0]])
+    kappa = torch.tensor([3.0, 6.0, 3.0], dtype=torch.float64)
+    narrow = ClassState(mu, kappa, torch.ones(3))
+    assert BinaryModel.of(narrow, 0, 1) == BinaryModel(1.0, 2.0, 1.0)
+    assert BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("change", "pair", "message"),
+    [
+        ({}, (0, 3), r"expected b to be a class in \[0, 3\), got 3"),
+        ({}, (-1, 0), r"expected a to be a class in \[0, 3\), got -1"),
+        ({}, (True, 0), r"expected a to be a class in \[0, 3\), got True"),
+        ({}, (1, 1), "expected two classes of different laws, got one of 1 and 1"),
+        ({"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)}, (0, 2), "one of 0 and 2"),
+        ({"kappa": torch.tensor([0.0, 1.0, 2.0])}, (1, 0), "expected kappa > 0, got 0 at class 0"),
+        ({"mu": torch.eye(3, 2)[[0, 1, 0]]}, (0, 1), r"expected p >= 3 \(nu > 0\), got 2"),
+    ],
+)
+def test_model_of_classes_rejects(
+    change: dict[str, Tensor], pair: tuple[int, int], message: str
+) -> None:
+    given = {"mu": torch.eye(3, 8), "kappa": torch.arange(1.0, 4.0)} | change
+    with pytest.raises(ValueError, match=message):
+        BinaryModel.of(ClassState(given["mu"], given["kappa"], torch.ones(3)), *pair)
+
+
+def test_model_of_classes_rejects_other_things() -> None:
+    with pytest.raises(ValueError, match="expected state to be a ClassState, got dict"):
+        BinaryModel.of({}, 0, 1)  # type: ignore[arg-type]

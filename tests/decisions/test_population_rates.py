@@ -1,0 +1,153 @@
+"""Exponents of the errors of the matched binary model, and their rate function."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from binary_models import CLOSE, DOUBLINGS, ORDERED, models
+from resultant.decisions.binary_model import BinaryModel, projection_variance, rate_function
+
+
+@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
+def test_the_exact_rule_has_the_exponents_of_the_leading_one(model: BinaryModel) -> None:
+    """D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
+    factors = []
+    for p in DOUBLINGS:
+        pairs = zip(model.log_errors(p, "exact"), model.log_errors(p), strict=True)
+        factors.append([exact - leading for exact, leading in pairs])
+    steps = np.abs(np.diff(factors, axis=0))
+    assert (steps[-1] < 1e-4).all() and (steps[1:] < 0.5 * steps[:-1]).all()
+    assert (np.abs(factors[-1]) > 1e-2).any()
+
+
+@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
+def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
+    """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail."""
+    assert min(model.typical_margins) > 0
+    rests = []
+    for p in DOUBLINGS:
+        nu = p / 2 - 1
+        errors = zip(model.log_errors(p), model.exponents, strict=True)
+        rests.append([-e - nu * rate - 0.5 * math.log(nu) for e, rate in errors])
+    rests = np.array(rests)
+    steps = np.abs(np.diff(rests, axis=0))
+    assert (steps[-1] < 1e-2).all()
+    assert (steps[1:] < 0.6 * steps[:-1]).all()
+    assert np.abs(rests[-1]).max() < 10
+
+
+def test_errors_far_below_the_smallest_double() -> None:
+    model = BinaryModel(8.0, 6.0, -0.9)
+    log_errors = model.log_errors(65536)
+    assert max(log_errors) < -1e4
+    assert model.errors(65536) == (0.0, 0.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(models)
+def test_exponents_are_ordered_under_the_stated_prior(model: BinaryModel) -> None:
+    lambdas, offsets = (model.lambda_h, model.lambda_t), (model.b_h, model.b_t)
+    model = replace(
+        model,
+        lambda_h=max(lambdas),
+        lambda_t=min(lambdas),
+        b_h=max(offsets) / 20,
+        b_t=min(offsets) / 20,
+    )
+    assume(model.typical_margins.t > 0)
+    assert model.typical_margins.h > 0
+    assert model.exponents.h >= model.exponents.t - 1e-13
+
+
+def test_exponents_are_equal_only_in_the_symmetric_case() -> None:
+    symmetric = BinaryModel(1.5, 1.5, 0.2)
+    assert symmetric.exponents.h == pytest.approx(symmetric.exponents.t, rel=1e-13)
+    assert symmetric.errors(40).h == pytest.approx(symmetric.errors(40).t, rel=1e-11)
+    for other in (replace(symmetric, lambda_h=1.6), replace(symmetric, b_h=0.05)):
+        assert other.exponents.h > other.exponents.t
+
+
+def test_reversed_prior_reverses_the_exponents() -> None:
+    back = CLOSE.reversed_prior()
+    assert back.delta == -CLOSE.delta
+    assert min(*CLOSE.typical_margins, *back.typical_margins) > 0
+    assert CLOSE.exponents.h > CLOSE.exponents.t
+    assert back.exponents.h < back.exponents.t
+    # And so do the errors themselves, in high dimension.
+    assert CLOSE.log_errors(4096).h < CLOSE.log_errors(4096).t
+    assert back.log_errors(4096).h > back.log_errors(4096).t
+
+
+@settings(max_examples=12, deadline=None)
+@given(models, st.sampled_from([3, 24, 1000]))
+def test_exchanging_the_classes_exchanges_their_errors(model: BinaryModel, p: int) -> None:
+    lambdas = {"lambda_h": model.lambda_t, "lambda_t": model.lambda_h}
+    other = replace(model.reversed_prior(), **lambdas)
+
+    def near(pair: Any) -> Any:
+        return pytest.approx(tuple(pair), rel=1e-9, abs=1e-9)
+
+    assert other.typical_margins[::-1] == near(model.typical_margins)
+    assert other.exponents[::-1] == near(model.exponents)
+    assert other.log_errors(p)[::-1] == near(model.log_errors(p))
+
+
+def legendre(xi: float, lam: float, beta: float) -> float:
+    """sup_s s xi - Lambda(s), where Lambda(s) = J(|lam mu + s n|) - J(lam)."""
+
+    def J(square: float) -> float:
+        S = math.sqrt(1 + square)
+        return S - math.log(1 + S)
+
+    def lost(s: float) -> float:
+        return J(lam**2 + 2 * lam * s * beta + s**2) - J(lam**2) - s * xi
+
+    found: Any = optimize.minimize_scalar(lost, bracket=(-1.0, 1.0), tol=1e-12)
+    return -float(found.fun)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.05, 10.0), st.floats(-1.0, 1.0), st.floats(-0.9, 0.9))
+def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> None:
+    expected = legendre(xi, lam, beta)
+    assert float(rate_function(xi, lam, beta)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
+@pytest.mark.parametrize("beta", [-1.0, -0.4, 0.0, 0.8])
+def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
+    typical = lam / (1 + math.sqrt(1 + lam**2)) * beta
+    at = torch.tensor(typical, dtype=torch.float64, requires_grad=True)
+    rate = rate_function(at, lam, beta)
+    (slope,) = torch.autograd.grad(rate, at)
+    assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
+    assert abs(float(slope)) < 1e-12 * (1 + lam)
+    grid = torch.linspace(-0.999, 0.999, 501, dtype=torch.float64)
+    values = rate_function(grid, lam, beta)
+    assert (values.diff().diff() > 0).all()
+    # Its curvature at the typical value is one over the variance of the projection.
+    step = 1e-4
+    bend = rate_function(torch.tensor([typical - step, typical + step]).double(), lam, beta)
+    variance = float(projection_variance(lam, beta, math.sqrt(1 - beta**2)))
+    assert float(bend.sum()) / step**2 == pytest.approx(1 / variance, rel=1e-3)
+
+
+def test_rate_is_infinite_from_the_sphere_on() -> None:
+    xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
+    assert rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
+    assert BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
+
+
+def test_rate_is_differentiable() -> None:
+    xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
+    lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, b: rate_function(a, b, -0.6), (xi, lam))

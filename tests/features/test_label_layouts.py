@@ -1,0 +1,152 @@
+"""Labels in embedding files as others write them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedding_files import NAMES, ORDER, N, Save, T, X, Y, Z, opened, write_parquet
+from resultant.cli.analyze import prepare
+from resultant.features.partition import open_store
+from resultant.features.store import FeatureStore
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda y: y.astype(float), lambda y: y.astype(np.float16), lambda y: y[:, None]),
+        *(lambda y: y.astype(np.int8), lambda y: y.astype(">i4"), lambda y: y.astype(str)),
+        *(lambda y: y[:, None].astype(">f8"), lambda y: np.asfortranarray(y[:, None])),
+    ],
+)
+def test_labels_of_every_kind(make: Any, save: Save, tmp_path: Path) -> None:
+    found = opened(tmp_path, save, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
+    assert (found["train/labels"].numpy() == Y).all() and found.num_classes == 5
+    assert (found["test/labels"].numpy() == T).all()
+
+
+def test_booleans_are_two_classes(tmp_path: Path) -> None:
+    found = opened(tmp_path, X=X, y=Y > 2)
+    assert (found["train/labels"].numpy() == (Y > 2)).all() and found.num_classes == 2
+
+
+@pytest.mark.parametrize("dtype", ["U", "S"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_strings_are_classes_by_name(dtype: str, save: Save, tmp_path: Path) -> None:
+    """One number a name in all splits, though the test lacks the first of them."""
+    some = T != 1
+    y, t = NAMES.astype(dtype)[Y], NAMES.astype(dtype)[T[some]]
+    found = opened(tmp_path, save, X_train=X, y_train=y, X_test=Z[some], y_test=t)
+    assert found.metadata["class_names"] == sorted(NAMES.tolist())
+    assert (found["train/labels"].numpy() == ORDER[Y]).all()
+    assert (found["test/labels"].numpy() == ORDER[T[some]]).all()
+    assert prepare(found).names == tuple(sorted(NAMES.tolist()))
+
+
+def test_numerals_are_sorted_as_numbers(tmp_path: Path) -> None:
+    found = opened(tmp_path, X=X, y=np.array(["2", "10", "9", "1", "0"])[Y])
+    assert found.metadata["class_names"] == ["0", "1", "2", "9", "10"]
+
+
+def test_classes_of_the_test_alone_are_named(tmp_path: Path) -> None:
+    known = Y != 3
+    found = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
+    with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1$"):
+        prepare(found)
+
+
+BAD_LABELS = {
+    "a part": (np.where(np.arange(N) == 7, 2.5, Y), "whole numbers, got 2.5 in row 7"),
+    "nan": (np.where(np.arange(N) == 7, np.nan, Y), "whole numbers, got nan in row 7"),
+    "inf": (np.where(np.arange(N) == 7, np.inf, Y), "whole numbers, got inf in row 7"),
+    "too large": (np.where(np.arange(N) == 7, 1e30, Y), "whole numbers, got 1e.30 in row 7"),
+    "one-hot": (np.eye(5)[Y], r"\[N\] integers, got torch.float64 \(40, 5\); take the argmax"),
+    "complex": (Y + 0j, r"\[N\] integers, got torch.complex128"),
+    "objects": (
+        NAMES[Y].astype(object),
+        r"\[N\] integers or strings, got dtype object, which is never unpickled",
+    ),
+    "dates": (Y.astype("M8[s]"), r"\[N\] integers or strings, got dtype datetime64\[s\]"),
+    "a table": (NAMES[Y].reshape(20, 2), r"\[N\] integers or strings, got <U3 \(20, 2\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_labels_that_are_none(case: str, tmp_path: Path) -> None:
+    labels, message = BAD_LABELS[case]
+    with pytest.raises(ValueError, match=rf"train/labels of .*a\.npz to be {message}"):
+        opened(tmp_path, X=X, y=labels)
+
+
+def test_strings_and_numbers_do_not_mix(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"test/labels .* as strings, as are train/labels .*int64"):
+        opened(tmp_path, X_train=X, y_train=NAMES[Y], X_test=Z, y_test=T)
+
+
+def test_shards_of_labels_of_several_dtypes(tmp_path: Path) -> None:
+    for i, dtype in enumerate((np.int64, np.int8, np.float32, bool)):
+        np.savez(tmp_path / f"{i}.npz", X=X, y=(Y > 2).astype(dtype))
+    found = FeatureStore.open(tmp_path)
+    assert (found["train/labels"].numpy() == np.tile(Y > 2, 4)).all()
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "category", "int", "float", "bool"])
+def test_labels_in_parquet(kind: str, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    strings = pa.array(NAMES[Y].tolist())
+    labels = {
+        "string": strings,
+        "large_string": strings.cast(pa.large_string()),
+        "category": strings.dictionary_encode(),
+        "int": pa.array(Y).dictionary_encode(),
+        "float": pa.array(Y.astype(np.float32)),
+        "bool": pa.array(Y > 2),
+    }[kind]
+    expected = {"int": Y, "float": Y, "bool": Y > 2}.get(kind, ORDER[Y])
+    test = np.arange(N) % 4 == 0
+    columns = {"emb": list(X), "Label": labels, "split": np.where(test, "test", "train")}
+    columns |= {"path": ["a"] * N}
+    # A dictionary a row group.
+    write_parquet(tmp_path / "a.parquet", columns, row_group_size=7)
+    for found in (FeatureStore.open(tmp_path / "a.parquet"), open_store(tmp_path / "a.parquet")):
+        assert (found["train/labels"].numpy() == expected[~test]).all()
+        assert (found["test/labels"].numpy() == expected[test]).all()
+        names = [] if kind in ("int", "float", "bool") else sorted(NAMES)
+        assert found.metadata.get("class_names", []) == names
+        assert found.left_out == ("path",)
+
+
+def test_parquet_labels_that_are_none(tmp_path: Path) -> None:
+    for label, message in (
+        (np.where(np.arange(N) == 7, 2.5, Y), r"a\.parquet to be whole numbers, got 2.5 in row 7"),
+        (Y.astype("M8[s]"), "labels 'label' of timestamp.*, not integers or strings"),
+    ):
+        write_parquet(tmp_path / "a.parquet", {"emb": list(X), "label": label})
+        with pytest.raises(ValueError, match=message):
+            FeatureStore.open(tmp_path / "a.parquet")
+
+
+def test_long_strings_of_many_rows_are_not_repeated(tmp_path: Path) -> None:
+    """A megabyte that stands in every row is read once."""
+    rows, path = 300, tmp_path / "a.parquet"
+    words = np.full(rows, "a" * 2**20, object)
+    write_parquet(path, {"emb": list(np.ones((rows, 2), np.float32)), "label": words})
+    assert path.stat().st_size < 2**21
+    script = f"""
+from pathlib import Path
+import pyarrow as pa
+from resultant.features.parquet import read_parquet
+found = read_parquet(Path({str(path)!r})).labels
+print(found.shape[0], pa.default_memory_pool().max_memory())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    number, peak = map(int, done.stdout.split())
+    assert number == rows and peak < rows * 2**20 // 4

@@ -1,0 +1,290 @@
+"""Parquet, pairs of arrays and folders of shards as feature stores."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from resultant.features import parquet, store
+from resultant.features.store import FeatureStore
+from small_store import D, N, arrays
+
+
+def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, path, **options)
+
+
+def vectors(a: np.ndarray, kind: str = "list") -> Any:
+    """Rows as a column of lists, as Hugging Face datasets writes it, or of a fixed size."""
+    pa = pytest.importorskip("pyarrow")
+    values = pa.array(a.ravel())
+    if kind == "fixed":
+        return pa.FixedSizeListArray.from_arrays(values, a.shape[1])
+    make = pa.LargeListArray if kind == "large" else pa.ListArray
+    offsets = pa.array(np.arange(len(a) + 1) * a.shape[1], type=pa.int64())
+    return make.from_arrays(offsets if kind == "large" else offsets.cast(pa.int32()), values)
+
+
+@pytest.mark.parametrize("kind", ["list", "large", "fixed"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_parquet_columns(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    x = np.random.default_rng(1).normal(size=(23, 5)).astype(dtype)
+    y = np.arange(23) % 3
+    split = ["train" if i % 4 else "validation" for i in range(23)]
+    columns = {"id": np.arange(23), "embedding": vectors(x, kind), "label": y, "split": split}
+    write_parquet(tmp_path / "a.parquet", columns, row_group_size=6)
+    # Batches that end neither with a row group nor with a piece.
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 4 * 5 * dtype().itemsize)
+    found = FeatureStore.open(tmp_path / "a.parquet")
+    assert found.splits == ("train", "val") and found.num_classes == 3
+    of_train = np.array([s == "train" for s in split])
+    for name, rows in (("train", of_train), ("val", ~of_train)):
+        assert found.shape(f"{name}/embedding") == (rows.sum(), 5)
+        assert (found[f"{name}/embedding"].numpy() == x[rows]).all()
+        assert (found[f"{name}/labels"].numpy() == y[rows]).all()
+        for height in (1, 2, 5, 100):
+            pieces = [piece for _, piece in found.chunks(f"{name}/embedding", height)]
+            assert max(map(len, pieces)) <= height
+            assert (torch.cat(pieces).numpy() == x[rows]).all()
+
+
+def test_parquet_rows_in_any_order(tmp_path: Path, monkeypatch: Any) -> None:
+    x = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
+    write_parquet(tmp_path / "a.parquet", {"f": vectors(x)}, row_group_size=7)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 36)
+    rows = parquet.read_parquet(tmp_path / "a.parquet").features["f"]
+    for start, stop in ((0, 4), (4, 20), (30, 40), (3, 3), (2, 31), (31, 40), (0, 40), (39, 40)):
+        assert (rows.read(start, stop).numpy() == x[start:stop]).all()
+
+
+def test_parquet_of_datasets(tmp_path: Path) -> None:
+    """Files and metadata as datasets.Dataset.to_parquet leaves them in a repository."""
+    pa = pytest.importorskip("pyarrow")
+    names = ["cat", "dog", "emu"]
+    about = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+    x = np.random.default_rng(1).normal(size=(30, 4)).astype(np.float32)
+    (tmp_path / "data").mkdir()
+    files = {"train-00000-of-00002": (0, 10), "train-00001-of-00002": (10, 22), "test-0": (22, 30)}
+    for name, (low, high) in files.items():
+        columns = {"features": vectors(x[low:high]), "label": np.arange(low, high) % 2}
+        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(about)})
+        write_parquet(tmp_path / "data" / f"{name}.parquet", table)
+    found = FeatureStore.open(tmp_path)
+    assert found.metadata["class_names"] == names and found.num_classes == 3
+    assert (found["train/features"].numpy() == x[:22]).all()
+    assert (found["test/features"].numpy() == x[22:]).all()
+    assert found.label_gaps() == [2]
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    x = np.ones((6, 2), np.float32)
+    columns = {"a": vectors(x), "b": vectors(2 * x), "kind": np.arange(6), "text": list("abcdef")}
+    path = tmp_path / "a.parquet"
+    write_parquet(path, columns)
+    assert FeatureStore.open(path).features == ("train/a", "train/b")
+    found = FeatureStore.open(path, features="b", labels="kind")
+    assert found.features == ("train/b",) and found.num_classes == 6
+    for named, message in (
+        ({"features": "nope"}, r"a\.parquet .*no column 'nope' among a, b, kind, text"),
+        ({"labels": "nope"}, r"a\.parquet .*no column 'nope' among"),
+        ({"features": "kind"}, "column 'kind' of int64, not lists of floats"),
+        ({"labels": "a"}, "labels 'a' of list<.*>, not integers or strings"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FeatureStore.open(path, **named)
+    save_file(arrays(), tmp_path / "a.safetensors")
+    found = FeatureStore.open(
+        tmp_path / "a.safetensors", features="projection", labels="identities"
+    )
+    assert found.features == ("train/projection",)
+    assert torch.equal(found["train/labels"], arrays()["train/identities"])
+    with pytest.raises(ValueError, match=r"an array 'x' in .*a\.safetensors, got encoder"):
+        FeatureStore.open(tmp_path / "a.safetensors", features="x")
+
+
+def test_parquet_names_with_dots(tmp_path: Path, monkeypatch: Any) -> None:
+    """A field is told from the one whose name it continues, also where bombs are looked for."""
+    x = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
+    y = np.arange(N) % 3
+    columns = {"z.v1": vectors(x), "z": vectors(x[:, :2]), "label.v1": y + 1, "label": y}
+    write_parquet(tmp_path / "a.parquet", columns)
+    found = FeatureStore.open(tmp_path / "a.parquet")
+    assert torch.equal(found["train/z.v1"], torch.from_numpy(x))
+    assert torch.equal(found["train/z"], torch.from_numpy(x[:, :2]))
+    assert found["train/labels"].tolist() == y.tolist()
+    for name, value in (("FREE_BYTES", 5 * 8 * N), ("MAX_RATIO", 0)):
+        monkeypatch.setattr(parquet, name, value)
+    FeatureStore.open(tmp_path / "a.parquet", features="z")
+    with pytest.raises(ValueError, match="columns that decode to"):
+        FeatureStore.open(tmp_path / "a.parquet", features="z.v1")
+
+
+def test_parquet_columns_of_one_name(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    z, y = vectors(np.ones((N, 2))), pa.array(np.arange(N) % 3)
+    pq.write_table(pa.table([z, z, y], names=["z", "z", "label"]), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet .* got: more than one column 'z'"):
+        FeatureStore.open(tmp_path / "a.parquet")
+
+
+def test_broken_parquet(tmp_path: Path, monkeypatch: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    path, x = tmp_path / "a.parquet", np.ones((6, 2), np.float32)
+
+    def refused(columns: Any, message: str) -> None:
+        write_parquet(path, columns)
+        with pytest.raises(ValueError, match=rf"a\.parquet.*{message}"):
+            FeatureStore.open(path).check()
+
+    refused({"x": pa.array([[1.0], [1.0, 2.0]])}, "mixed dimensions in 'x', 2 in row 1 and 1 ")
+    refused({"x": pa.array([[1.0, 2.0], [1.0, 3.0], None])}, "got: a null in row 2 of 'x'$")
+    refused({"x": pa.array([[1.0], [1.0, 2.0, 3.0]])}, "got 1 in row 0")
+    refused({"x": pa.array([[1.0, 2.0], [1.0, None]])}, "got a null in row 1")
+    refused({"x": pa.array([[1.0], None])}, "got a null in row 1")
+    labels = pa.array([1, 2, None, 1, 1, 1])
+    refused({"x": vectors(x), "label": labels}, "a null in row 2 of the labels 'label'$")
+    splits = pa.array(["train", None, "test", "test", None, "train"])
+    told = "a null in row 1 of the column 'split', the first of 2$"
+    refused({"x": vectors(x), "split": splits}, told)
+    refused({"x": vectors(x), "split": ["train"] * 5 + ["dev"]}, "split 'dev', none of train")
+    refused({"x": vectors(x[:0])}, "got: no rows")
+    refused({"x": [1.0, 2.0]}, r"no column of lists of floats among x \(double\)")
+    refused({"x": vectors(x * np.nan)}, "finite, got nan in row 0")
+    write_parquet(path, {"x": vectors(np.random.default_rng(0).normal(size=(50, 8)))})
+    whole = path.read_bytes()
+    for cut in [*range(0, len(whole), 97), len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match=r"a\.parquet"):
+            FeatureStore.open(path)
+    # A few kilobytes that stand for eighty million bytes.
+    write_parquet(path, {"x": vectors(np.ones((10**5, 100)))}, row_group_size=10**5)
+    assert path.stat().st_size < 30_000
+    assert FeatureStore.open(path).shape("train/x") == (10**5, 100)
+    monkeypatch.setattr(parquet, "FREE_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match=r"a\.parquet.* decode to 80,\d+,\d+ bytes or more"):
+        FeatureStore.open(path)
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(ValueError, match=r"pip install resultant\[parquet\]"):
+        FeatureStore.open(tmp_path / "a.parquet")
+
+
+def test_a_pair_of_npy(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).normal(size=(N, D)), np.arange(N) % 3
+    for features, labels, split in (
+        ("test_features", "test_labels", "test"),
+        ("z", "z_labels", "train"),
+    ):
+        np.save(tmp_path / f"{features}.npy", x)
+        np.save(tmp_path / f"{labels}.npy", y)
+        found = FeatureStore.open(tmp_path / f"{features}.npy")
+        (name,) = found.features
+        assert (found[name].numpy() == x).all()
+        assert (found[f"{split}/labels"].numpy() == y).all()
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz", "npy"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
+    x, y = torch.randn(30, 4), torch.arange(30) % 7
+    for split, edges in (("train", (0, 9, 10, 20)), ("test", (20, 30))):
+        for i, (low, high) in enumerate(itertools.pairwise(edges)):
+            stem = f"{split}/{{}}part-{i:05}" if nested else f"{split}_{{}}{i:05}-of-00003"
+            whole: dict[str, Any] = {"features": x[low:high], "labels": y[low:high]}
+            base = tmp_path / stem.format("")
+            base.parent.mkdir(exist_ok=True)
+            if kind == "safetensors":
+                save_file(whole, base.with_suffix(".safetensors"))
+            elif kind == "npz":
+                np.savez(base.with_suffix(".npz"), **{n: a.numpy() for n, a in whole.items()})
+            else:
+                for n, a in whole.items():
+                    stem = f"{split}/{n}-{i:05}" if nested else f"{split}_{n}-{i:05}"
+                    np.save(tmp_path / f"{stem}.npy", a.numpy())
+    (tmp_path / ".hidden.npy").write_bytes(b"")
+    found = FeatureStore.open(tmp_path)
+    assert torch.equal(found["train/features"], x[:20])
+    assert torch.equal(found["test/features"], x[20:])
+    assert torch.equal(found["train/labels"], y[:20])
+    for rows in (1, 3, 10, 19):
+        pieces = [piece for _, piece in found.chunks("train/features", rows)]
+        assert torch.equal(torch.cat(pieces), x[:20])
+
+
+def test_shards_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"folder of shards of one kind .* got none"):
+        FeatureStore.open(tmp_path)
+    for i, width in enumerate((4, 5)):
+        given = {"features": torch.ones(3, width), "labels": torch.arange(3)}
+        save_file(given, tmp_path / f"train-{i}.safetensors")
+    with pytest.raises(ValueError, match=r"\[N, 4\] as in .*-0.*got torch.float32 \[N, 5\].*-1"):
+        FeatureStore.open(tmp_path)
+    save_file({"features": torch.ones(3, 4)}, tmp_path / "train-1.safetensors")
+    with pytest.raises(ValueError, match=r"expected 6 rows in train/labels .* got 3"):
+        FeatureStore.open(tmp_path)
+    np.save(tmp_path / "train-2.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"got \.npy and \.safetensors"):
+        FeatureStore.open(tmp_path)
+
+
+def test_a_bad_row_is_named_where_it_is(tmp_path: Path) -> None:
+    """By file and row, whatever was joined and held out."""
+    for i in range(3):
+        x = np.ones((40, 4), np.float32)
+        if i == 1:
+            x[17, 2] = np.nan
+        y = torch.arange(40) % 2
+        save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
+    rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
+    whole = FeatureStore.open(tmp_path)
+    for found in (whole, whole.held_out()):
+        with pytest.raises(ValueError, match=rule):
+            found.check()
+    with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
+        FeatureStore.open(tmp_path / "1.safetensors").held_out().check()
+
+
+def test_a_shard_that_changes_is_noticed(tmp_path: Path) -> None:
+    given = {"features": torch.ones(3, 4), "labels": torch.arange(3)}
+    save_file(given, tmp_path / "train-0.safetensors")
+    found = FeatureStore.open(tmp_path)
+    save_file({**given, "more": torch.ones(3, 4)}, tmp_path / "train-0.safetensors")
+    with pytest.raises(ValueError, match=r"train-0\.safetensors as it was .* got it changed"):
+        found["train/features"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypatch: Any) -> None:
+    """Beyond the limit shards go through a temporary file; release keeps the values."""
+    monkeypatch.setattr(store, "HELD_BYTES", 100)
+    monkeypatch.setattr(store, "CHUNK_BYTES", 300)
+    x, y = torch.randn(50, 8).to(dtype), torch.arange(50) % 5
+    for i in range(5):
+        rows = slice(10 * i, 10 * i + 10)
+        save_file({"z": x[rows].clone(), "labels": y[rows]}, tmp_path / f"train-{i}.safetensors")
+    save_file({"z": x, "labels": y}, tmp_path / "whole.safetensors")
+    whole = FeatureStore.open(tmp_path / "whole.safetensors")
+    (tmp_path / "whole.safetensors").unlink()
+    for found in (whole, FeatureStore.open(tmp_path), whole.held_out()):
+        given = torch.cat([found[n] for n in found.features])
+        found.release()
+        again = torch.cat([found[n] for n in found.features])
+        assert given.dtype == dtype and torch.equal(given, again)
+        assert torch.equal(given.double().sort(0).values, x.double().sort(0).values)

@@ -1,0 +1,279 @@
+"""Views of small images against torchvision and PIL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+from torch import Tensor
+from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
+
+from pictures import GREY, SIZE, Picture, affine, levels, pictures, sample, seeded, tv
+from resultant.images.augment import (
+    NAMES,
+    OPERATIONS,
+    POLICY,
+    ClassificationView,
+    ContrastiveView,
+    View,
+    magnitude,
+    normalize,
+)
+
+BICUBIC = Image.Resampling.BICUBIC
+VIEWS = (ContrastiveView(), ClassificationView())
+
+
+def contrastive(picture: Picture, row: dict[str, float], view: ContrastiveView) -> Picture:
+    """The view as torchvision makes it, from a row of parameters."""
+    i, j, h, w = (int(row[k]) for k in ("top", "left", "height", "width"))
+    p = tv.resized_crop(picture, i, j, h, w, [view.size] * 2, tv.InterpolationMode.BILINEAR)
+    if row["flip"]:
+        p = tv.hflip(p)
+    adjust = {
+        "brightness": tv.adjust_brightness,
+        "contrast": tv.adjust_contrast,
+        "saturation": tv.adjust_saturation,
+        "hue": tv.adjust_hue,
+    }
+    if row["jitter"]:
+        for name in sorted(adjust, key=lambda name: row[f"{name}_place"]):
+            if getattr(view, name):
+                p = adjust[name](p, row[name])
+    return tv.rgb_to_grayscale(p, 3) if row["grey"] else p
+
+
+RECIPE: dict[str, Callable[[Picture, float], Picture]] = {
+    "shear_y": affine(lambda m: (1, 0, 0, m, 1, 0), resample=BICUBIC),
+    "translate_x": affine(lambda m: (1, 0, m * SIZE, 0, 1, 0)),
+    "translate_y": affine(lambda m: (1, 0, 0, 0, 1, m * SIZE)),
+    "rotate": lambda p, m: p.rotate(m, fillcolor=GREY),
+    "brightness": lambda p, m: ImageEnhance.Brightness(p).enhance(1 + m),
+    "color": lambda p, m: ImageEnhance.Color(p).enhance(1 + m),
+    "contrast": lambda p, m: ImageEnhance.Contrast(p).enhance(1 + m),
+    "sharpness": lambda p, m: ImageEnhance.Sharpness(p).enhance(1 + m),
+    "posterize": lambda p, m: ImageOps.posterize(p, int(m)),
+    "solarize": lambda p, m: ImageOps.solarize(p, m),  # pyright: ignore[reportArgumentType]
+    "autocontrast": lambda p, m: ImageOps.autocontrast(p),
+    "equalize": lambda p, m: ImageOps.equalize(p),
+    "invert": lambda p, m: ImageOps.invert(p),
+}
+RANGES: dict[str, np.ndarray] = {
+    "shear_y": np.linspace(0, 0.3, 10),
+    "translate_x": np.linspace(0, 150 / 331, 10),
+    "translate_y": np.linspace(0, 150 / 331, 10),
+    "rotate": np.linspace(0, 30, 10),
+    "posterize": np.round(np.linspace(8, 4, 10)),
+    "solarize": np.linspace(256, 0, 10),
+    **{name: np.linspace(0, 0.9, 10) for name in ("brightness", "color", "contrast", "sharpness")},
+    **{name: np.zeros(10) for name in ("autocontrast", "equalize", "invert")},
+}
+UNSIGNED = ("rotate", "posterize", "solarize", "autocontrast", "equalize", "invert")
+
+
+def recipe_magnitude(name: str, level: int, sign: int) -> float:
+    return float(RANGES[name][level]) * (1 if name in UNSIGNED else sign)
+
+
+STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
+
+
+@pytest.mark.usefixtures("blended_apart")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("name", "level"), STEPS)
+def test_policy_step_is_that_of_the_recipe(name: str, level: int, sign: int) -> None:
+    """With the recipe's own magnitudes, in float64. Ours are float32, and what a shear by a
+    fraction of 30 brings to a whole level may be cut off to the one below."""
+    images = sample()
+    m = torch.full((len(images),), magnitude(name, level, sign, SIZE))
+    ours = OPERATIONS[name](images.float(), m)
+    expected = [RECIPE[name](p, recipe_magnitude(name, level, sign)) for p in pictures(images)]
+    most = 1 if name == "shear_y" else 0
+    torch.testing.assert_close(ours, levels(expected), atol=most, rtol=0)
+
+
+def test_magnitudes_are_those_of_torchvision_but_for_solarize_and_rotate() -> None:
+    space = AutoAugment(AutoAugmentPolicy.CIFAR10)._augmentation_space(10, (SIZE, SIZE))
+    signed = {name.lower(): bool(s) for name, (_, s) in space.items()}
+    theirs = {name.lower(): m for name, (m, _) in space.items()}
+    for name, level in STEPS:
+        key = name.replace("_", "")
+        up, down = (magnitude(name, level, s, SIZE) for s in (1, -1))
+        if key in ("autocontrast", "equalize", "invert"):
+            assert up == down == 0
+            continue
+        expected = float(theirs[key][level])
+        if key == "solarize":
+            # 256 and not 255 at level 0.
+            expected *= 256 / 255
+        one = 1 if key in ("brightness", "color", "contrast", "sharpness") else 0
+        assert up == pytest.approx(one + expected, rel=1e-6)
+        turns = signed[key] and key != "rotate"
+        assert down == pytest.approx(one - expected if turns else up, rel=1e-6)
+
+
+def rows_of(view: View, parameters: Tensor) -> list[dict[str, float]]:
+    return [dict(zip(view.columns, row, strict=True)) for row in parameters.tolist()]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ContrastiveView(),
+        ContrastiveView(p_jitter=1.0, p_grey=0.0, brightness=1.5, contrast=0.9, hue=0.5),
+        ContrastiveView(p_jitter=1.0, hue=0.0),
+        ContrastiveView(size=16, scale=(0.5, 0.9)),
+    ],
+)
+def test_contrastive_view(view: ContrastiveView) -> None:
+    images = sample(400, view.size)
+    parameters = view.draw(len(images), seeded(7))
+    rows = rows_of(view, parameters)
+    expected = [contrastive(p, row, view) for p, row in zip(pictures(images), rows, strict=True)]
+    out = view(images, parameters)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
+
+
+@pytest.mark.usefixtures("blended_apart")
+def test_classification_view() -> None:
+    view = ClassificationView()
+    images = sample(600)
+    parameters = view.draw(len(images), seeded(8))
+    expected = []
+    for p, row in zip(pictures(images), rows_of(view, parameters), strict=True):
+        cut = tv.crop(tv.pad(p, [4]), int(row["top"]), int(row["left"]), SIZE, SIZE)
+        cut = tv.hflip(cut) if row["flip"] else cut
+        for step in ("first", "second"):
+            if row[step] >= 0:
+                name, m = NAMES[int(row[step])], row[f"{step}_magnitude"]
+                if name.startswith("translate"):
+                    m /= SIZE
+                elif name in ("brightness", "color", "contrast", "sharpness"):
+                    m -= 1
+                cut = RECIPE[name](cut, m)
+        a = np.array(cut)
+        i, j = int(row["row"]), int(row["column"])
+        a[max(0, i - 8) : i + 8, max(0, j - 8) : j + 8] = 0
+        expected.append(Image.fromarray(a))
+    out = view(images, parameters)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("level", [0, 1, 128, 255])
+def test_image_of_one_level_stays_within_levels(view: View, level: int) -> None:
+    images = torch.full((300, 3, SIZE, SIZE), level, dtype=torch.uint8)
+    out = view(images, view.draw(300, seeded()))
+    assert out.isfinite().all()
+    assert ((out >= 0) & (out <= 255) & (out == out.floor())).all()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_leave_their_arguments_alone(view: View) -> None:
+    images = sample(40)
+    parameters = view.draw(40, seeded())
+    before = images.clone(), parameters.clone()
+    first = view(images, parameters)
+    assert torch.equal(images, before[0])
+    assert torch.equal(parameters, before[1])
+    assert torch.equal(view(images, parameters), first)
+    # An image at a time gives what the batch gives, and an empty batch is one.
+    alone = [view(images[i : i + 1], parameters[i : i + 1]) for i in range(40)]
+    assert torch.equal(torch.cat(alone), first)
+    assert view(images[:0], parameters[:0]).shape == (0, 3, SIZE, SIZE)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_draws_follow_the_generator(view: View) -> None:
+    first, again = view.draw(50, seeded(1)), view.draw(50, seeded(1))
+    assert first.shape == (50, len(view.columns))
+    assert first.dtype == torch.float32
+    assert torch.equal(first, again)
+    assert not torch.equal(first, view.draw(50, seeded(2)))
+    g = seeded(1)
+    view.draw(50, g)
+    assert not torch.equal(first, view.draw(50, g))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ContrastiveView(size=0), "expected size to be an integer >= 1, got 0"),
+        (lambda: ContrastiveView(scale=(0.5, 0.1)), r"expected scale to ascend in \(0, 1\]"),
+        (lambda: ContrastiveView(ratio=(0.0, 1.0)), r"expected ratio to ascend in \(0, inf\)"),
+        (lambda: ContrastiveView(hue=0.6), r"expected hue in \[0, 0.5\] and finite, got 0.6"),
+        (lambda: ContrastiveView(p_grey=-0.1), r"expected p_grey in \[0, 1\]"),
+        (lambda: ContrastiveView(contrast=math.nan), "expected contrast in"),
+        (lambda: ClassificationView(padding=-1), "expected padding to be an integer >= 0"),
+        (lambda: ContrastiveView().draw(-1, seeded()), "expected n to be an integer >= 0"),
+        (lambda: normalize(torch.zeros(2, 1, 4, 4)), r"shape \(2, 1, 4, 4\), 3 means and 3 stds"),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_bad_images_and_parameters_are_refused(view: View) -> None:
+    images, parameters = sample(20), view.draw(20, seeded())
+    with pytest.raises(ValueError, match=r"expected uint8 images \[N, 3, 32, 32\]"):
+        view(images.float(), parameters)
+    with pytest.raises(ValueError, match=r"shape \(20, 3, 31, 32\)"):
+        view(images[:, :, 1:], parameters)
+    with pytest.raises(ValueError, match=r"expected float32 parameters \[19, "):
+        view(images[:19], parameters)
+    with pytest.raises(ValueError, match=r"got torch.float64"):
+        view(images, parameters.double())
+
+
+def test_contrastive_view_is_one_graph() -> None:
+    view = ContrastiveView()
+    images, parameters = sample(30), view.draw(30, seeded(1))
+    compiled = torch.compile(lambda x, p: normalize(view(x, p)), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(images, parameters), normalize(view(images, parameters)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_gives_what_the_cpu_gives(view: View) -> None:
+    images = sample(2000)
+    parameters = view.draw(len(images), seeded(15))
+    held = parameters.cuda() if isinstance(view, ContrastiveView) else parameters
+    there = images.cuda()
+    view(there, held)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = view(there, held)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
+    view = ContrastiveView()
+    images = sample(512)
+    draws = [view.draw(512, seeded(k)) for k in range(3)]
+    call = torch.compile(view, fullgraph=True) if compiled else view
+    there, held = images.cuda(), draws[0].cuda()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call(there, held)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call(there, held)
+    for parameters in draws[1:]:
+        held.copy_(parameters)
+        graph.replay()
+        torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)

@@ -1,0 +1,377 @@
+"""CIFAR in every form, on made-up images; and broken and hostile files."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import re
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from resultant.images import cifar
+from resultant.images._torchvision import torchvision_module
+from resultant.images._unpickle import read_batch
+from resultant.images.cifar import KINDS, load_cifar
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def tiny(name: str) -> Parts:
+    """Two training images and one test image a class: pixels [N, 3, 32, 32] and labels."""
+    rng, C = np.random.default_rng(5), len(KINDS[name].classes)
+    pixels = rng.integers(0, 256, (3 * C, 3, 32, 32), dtype=np.uint8)
+    train = rng.permutation(np.repeat(np.arange(C), 2))
+    return pixels[: 2 * C], train, pixels[2 * C :], rng.permutation(C)
+
+
+def python2(content: dict[str, Any]) -> bytes:
+    """A dict as Python 2 writes it in protocol 2: its strings are bytes."""
+
+    def emit(value: Any) -> bytes:
+        if isinstance(value, np.ndarray):
+            dtype = b"cnumpy\ndtype\n(" + emit("u1") + b"K\x00K\x01tR(K\x03" + emit("|")
+            dtype += b"NNN" + 2 * b"J\xff\xff\xff\xff" + b"K\x00tb"
+            shape = b"".join(emit(n) for n in value.shape)
+            made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
+            return (
+                made + b"(K\x01(" + shape + b"t" + dtype + b"\x89" + emit(value.tobytes()) + b"tb"
+            )
+        if isinstance(value, list):
+            return b"]q\x07(" + b"".join(map(emit, value)) + b"e"
+        if isinstance(value, int):
+            return b"M" + struct.pack("<H", value)
+        data = value.encode() if isinstance(value, str) else value
+        return b"T" + struct.pack("<i", len(data)) + data
+
+    items = b"".join(emit(k) + emit(v) for k, v in content.items())
+    return b"\x80\x02}q\x01(" + items + b"u."
+
+
+def modern(protocol: int) -> Callable[[dict[str, Any]], bytes]:
+    return lambda content: pickle.dumps({k.encode(): v for k, v in content.items()}, protocol)
+
+
+WRITERS = {"python2": python2, "0": modern(0), "2": modern(2), "4": modern(4)}
+
+
+def python_files(name: str, parts: Parts, write: Callable[..., bytes]) -> dict[str, bytes]:
+    kind = KINDS[name]
+    x, y, u, v = parts
+    pieces = np.array_split(np.arange(len(x)), len(kind.train))
+    splits = [(n, x[i], y[i]) for n, i in zip(kind.train, pieces, strict=True)]
+    files = {}
+    for file, pixels, labels in [*splits, (kind.test, u, v)]:
+        lists = {kind.labels: labels.tolist(), "filenames": ["a.png"] * len(labels)}
+        files[file] = write({"data": pixels.reshape(-1, 3072), **lists, "batch_label": "made up"})
+    return files
+
+
+def binary_files(name: str, parts: Parts) -> dict[str, bytes]:
+    kind = KINDS[name]
+    x, y, u, v = parts
+
+    def records(pixels: np.ndarray, labels: np.ndarray) -> bytes:
+        coarse = np.full((len(labels), kind.label_bytes - 1), 9, np.uint8)
+        flat = (coarse, labels[:, None].astype(np.uint8), pixels.reshape(-1, 3072))
+        return np.hstack(flat).tobytes()
+
+    pieces = np.array_split(np.arange(len(x)), len(kind.train))
+    files = {f"{n}.bin": records(x[i], y[i]) for n, i in zip(kind.train, pieces, strict=True)}
+    return files | {f"{kind.test}.bin": records(u, v)}
+
+
+def put(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def tar(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def same(found: cifar.Cifar, parts: Parts) -> None:
+    tensors = (found.train_images, found.train_labels, found.test_images, found.test_labels)
+    for tensor, array in zip(tensors, parts, strict=True):
+        assert (tensor.numpy() == array).all()
+    assert found.train_images.dtype == torch.uint8 and found.train_labels.dtype == torch.int64
+    assert found.num_classes == len(found.class_names) == len(set(found.class_names))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_python_batches(name: str, writer: str, tmp_path: Path) -> None:
+    parts = tiny(name)
+    files = python_files(name, parts, WRITERS[writer])
+    put(tmp_path / KINDS[name].folders[""], files)
+    same(load_cifar(name, tmp_path), parts)
+    same(load_cifar(name, tmp_path / KINDS[name].folders[""]), parts)
+    # The reader agrees with the real thing.
+    data = files[KINDS[name].test]
+    assert (pickle.loads(data, encoding="bytes")[b"data"] == read_batch(data, "here")[0]).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_binary_batches(name: str, tmp_path: Path) -> None:
+    parts = tiny(name)
+    put(tmp_path / KINDS[name].folders[".bin"], binary_files(name, parts))
+    same(load_cifar(name, tmp_path), parts)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("binary", [False, True])
+def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) -> None:
+    parts = tiny(name)
+    files = binary_files(name, parts) if binary else python_files(name, parts, python2)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    hostile = {f"../../{n}": data for n, data in files.items()} | {"../evil": b"x", "/abs": b"y"}
+    path = tar(folder / "mine.tar.gz", hostile)
+    same(load_cifar(name, path), parts)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
+
+
+def test_official_archive_has_the_official_checksum(tmp_path: Path) -> None:
+    tar(tmp_path / "cifar-10-python.tar.gz", python_files("cifar10", tiny("cifar10"), python2))
+    with pytest.raises(ValueError, match=r"python\.tar\.gz to have the MD5 c58f30108f718f92"):
+        load_cifar("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("keys", ["train_images train_labels test_images test_labels", "x y"])
+def test_npz(keys: str, tmp_path: Path) -> None:
+    parts = tiny("cifar10")
+    names, arrays = keys.split(), list(parts)
+    if len(names) == 2:
+        names = ["x_train", "y_train", "x_test", "y_test"]
+        arrays[0], arrays[2] = (a.transpose(0, 2, 3, 1) for a in (parts[0], parts[2]))
+    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
+    np.savez_compressed(tmp_path / "cifar10.npz", **named)
+    same(load_cifar("cifar10", tmp_path), parts)
+    same(load_cifar("cifar10", tmp_path / "cifar10.npz"), parts)
+
+
+def test_packed_sheets(tmp_path: Path) -> None:
+    parts = tiny("cifar10")
+    tiles = np.concatenate([parts[0], parts[2], parts[0][:2]]).transpose(0, 2, 3, 1)
+    folder = tmp_path / "cifar10"
+    folder.mkdir()
+    for i in range(2):
+        sheet = tiles[16 * i : 16 * (i + 1)].reshape(4, 4, 32, 32, 3).swapaxes(1, 2)
+        image = Image.fromarray(np.ascontiguousarray(sheet.reshape(128, 128, 3)))
+        image.save(folder / f"{i:02d}.webp", lossless=True)
+    with pytest.raises(ValueError, match=r"labels\.json to hold .*got no such file"):
+        load_cifar("cifar10", tmp_path)
+    labels = {"train": parts[1].tolist(), "test": parts[3].tolist()}
+    (folder / "labels.json").write_text(json.dumps(labels))
+    same(load_cifar("cifar10", tmp_path), parts)
+    (folder / "labels.json").write_text(json.dumps(labels | {"test": [0] * 13}))
+    with pytest.raises(ValueError, match=r"expected 33 tiles .* got 32"):
+        load_cifar("cifar10", tmp_path)
+    for wrong in ('{"train": [0]}', "[[", '{"train": [[1], 2], "test": []}', "[" * 100_000):
+        (folder / "labels.json").write_text(wrong)
+        with pytest.raises(ValueError, match=r"labels\.json to hold"):
+            load_cifar("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("by_number", [False, True])
+def test_image_folder(by_number: bool, tmp_path: Path) -> None:
+    parts = tiny("cifar100")
+    names = list(KINDS["cifar100"].classes)
+    expected = []
+    for split, x, y in (("train", *parts[:2]), ("test", *parts[2:])):
+        for i, (pixels, c) in enumerate(zip(x, y, strict=True)):
+            folder = tmp_path / split / (str(c) if by_number else names[c])
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.transpose(1, 2, 0)).save(folder / f"{i:03d}.png")
+        order = np.argsort(y, kind="stable")
+        expected += [x[order], y[order]]
+    same(load_cifar("cifar100", tmp_path), (expected[0], expected[1], expected[2], expected[3]))
+    with pytest.raises(ValueError, match="a folder for each of the 10 classes of cifar10"):
+        load_cifar("cifar10", tmp_path)
+    odd = next((tmp_path / "test").rglob("*.png"))
+    odd.write_bytes(odd.read_bytes()[:100])
+    with pytest.raises(ValueError, match=f"expected {odd} to be a whole image"):
+        load_cifar("cifar100", tmp_path)
+    Image.new("RGB", (31, 32)).save(odd)
+    with pytest.raises(ValueError, match=r"32 x 32 pixels, got \(32, 31\)"):
+        load_cifar("cifar100", tmp_path)
+
+
+def test_download_goes_through_torchvision(tmp_path: Path, monkeypatch: Any) -> None:
+    from torchvision import datasets
+
+    parts = tiny("cifar100")
+
+    def fetch(root: str, download: bool) -> None:
+        assert download
+        put(Path(root) / "cifar-100-python", python_files("cifar100", parts, python2))
+
+    monkeypatch.setattr(datasets, "CIFAR100", fetch)
+    same(load_cifar("cifar100", tmp_path, download=True), parts)
+
+    def fails(root: str, download: bool) -> None:
+        raise RuntimeError("File not found or corrupted.")
+
+    monkeypatch.setattr(datasets, "CIFAR10", fails)
+    with pytest.raises(OSError, match=f"download cifar10 to {tmp_path}, got: File not found"):
+        load_cifar("cifar10", tmp_path, download=True)
+
+
+def test_a_torchvision_for_another_torch_is_named(monkeypatch: Any) -> None:
+    def fails(name: str) -> None:
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.setattr("importlib.import_module", fails)
+    expected = rf"for torch {re.escape(torch.__version__)}, got torchvision \d.*::nms does not"
+    with pytest.raises(ValueError, match=expected):
+        torchvision_module("datasets")
+
+
+class Runs:
+    """A pickle that creates a file when it is loaded."""
+
+    def __init__(self, path: Path, call: Callable[..., Any]) -> None:
+        self.path, self.call = path, call
+
+    def __reduce__(self) -> Any:
+        return self.call, (str(self.path),)
+
+
+def forms(data: bytes) -> dict[str, bytes]:
+    return {"test_batch": data} | {f"data_batch_{i}": data for i in range(1, 6)}
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("call", [os.mkdir, eval, np.load], ids=lambda call: call.__name__)
+def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    hostile = Runs(proof, call)
+    pixels = np.zeros((2, 3072), np.uint8)
+    data = pickle.dumps({b"data": pixels, b"labels": [0, 1], b"x": hostile}, protocol)
+    put(tmp_path / "cifar-10-batches-py", forms(data))
+    with pytest.raises(ValueError, match=r"data_batch_1 to be a CIFAR batch.*got: the (name|inst)"):
+        load_cifar("cifar10", tmp_path)
+    assert not proof.exists()
+
+
+NP = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "pickle exhausted"),
+        (b"garbage", "got: "),
+        (python2({"labels": [0]})[:-4], "got: "),
+        (b"]r\xff\xff\xff\xff.", "slot 4294967295 of the memo"),
+        (b"]p4294967295\n.", "slot 4294967295 of the memo"),
+        (b"Ppersistent\n.", "the instruction PERSID"),
+        (b"(ios\nsystem\n.", "the instruction INST"),
+        (b"\x80\x02\x82\x01.", "the instruction EXT1"),
+        (b"cnumpy\ndtype\n(U\x01OK\x00K\x01tR.", "an array of dtype b'O'"),
+        (NP + b"(K\x01(J\xff\xff\xff\x7ft" + b"NN\x89U\x00tb.", "got: "),
+        (b"cnumpy\ndtype\n}b.", "got: "),
+        (b"cnumpy.core.multiarray\n_reconstruct\n}U\x05valueK\x01sb.", "got: "),
+        (b"(" * 100_000 + b"t" * 100_000 + b".", "got tuple"),
+        (b"].", "got list"),
+        (python2({"labels": [0]}), "got no array"),
+        (python2({"data": np.zeros((2, 5), np.uint8)}), r"got \(2, 5\)"),
+        (pickle.dumps({"data": np.zeros((2, 3072))}, 2), "got: an array of dtype"),
+    ],
+)
+def test_broken_batches(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=f"expected here to be a CIFAR batch.*{message}"):
+        read_batch(data, "here")
+    # The stand-ins are as they were.
+    assert (read_batch(python2({"data": np.ones((1, 3072), np.uint8)}), "")[0] == 1).all()
+
+
+def test_arrays_stored_by_column() -> None:
+    pixels = np.arange(2 * 3072).reshape(2, 3072).astype(np.uint8)
+    data = pickle.dumps({"data": np.asfortranarray(pixels)}, 2)
+    assert (read_batch(data, "here")[0] == pixels).all()
+
+
+def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="one of cifar10, cifar100, got 'mnist'"):
+        load_cifar("mnist", tmp_path)
+    with pytest.raises(ValueError, match=r"as one of cifar-10-batches-py.*got none of them"):
+        load_cifar("cifar10", tmp_path)
+    with pytest.raises(ValueError, match="got no such folder"):
+        load_cifar("cifar10", tmp_path / "nowhere")
+    files = python_files("cifar10", tiny("cifar10"), python2)
+    folder = put(tmp_path / "a", files)
+    (folder / "data_batch_4").unlink()
+    with pytest.raises(ValueError, match=f"expected the file {folder}/data_batch_4"):
+        load_cifar("cifar10", folder)
+    pixels = np.zeros((2, 3072), np.uint8)
+    put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1]})})
+    with pytest.raises(ValueError, match="data_batch_4 to hold labels, 2 integers, got 1"):
+        load_cifar("cifar10", folder)
+    put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
+    with pytest.raises(ValueError, match=r"labels of the train images .* in \[0, 10\), got 10 at"):
+        load_cifar("cifar10", folder)
+    folder = put(tmp_path / "b", binary_files("cifar10", tiny("cifar10")))
+    put(folder, {"test_batch.bin": b"123"})
+    with pytest.raises(ValueError, match=r"test_batch.bin to hold records of 3073 bytes, got 3 b"):
+        load_cifar("cifar10", folder)
+    part = {n: data for n, data in files.items() if n != "test_batch"}
+    with pytest.raises(ValueError, match=r"c\.tar\.gz to hold test_batch, got none"):
+        load_cifar("cifar10", tar(tmp_path / "c.tar.gz", part))
+    whole = (tmp_path / "c.tar.gz").read_bytes()
+    for cut in (b"", b"123", whole[: len(whole) // 2], gzip.compress(b"x" * 2000)):
+        (tmp_path / "d.tar.gz").write_bytes(cut)
+        with pytest.raises(ValueError, match=r"expected .*d\.tar\.gz to (be a whole|hold)"):
+            load_cifar("cifar10", tmp_path / "d.tar.gz")
+
+
+def test_an_oversized_member_is_not_read(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tar(tmp_path / "a.tgz", python_files("cifar10", tiny("cifar10"), python2))
+    monkeypatch.setattr(cifar, "MAX_MEMBER", 100)
+    with pytest.raises(ValueError, match="at most 100 bytes, got"):
+        load_cifar("cifar10", path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train_labels": None}, "to hold train_images, train_labels"),
+        ({"train_images": np.zeros((20, 3, 32, 32))}, "uint8, got float64"),
+        ({"train_images": np.zeros((20, 3, 32, 31), np.uint8)}, r"got \(20, 3, 32, 31\)"),
+        ({"test_labels": np.zeros(9, int)}, r"integer labels \[10\].*got int64 \(9,\)"),
+        ({"test_labels": np.zeros(10)}, "got float64"),
+        ({"train_images": np.array([None])}, "no plain number"),
+    ],
+)
+def test_npz_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    arrays: dict[str, Any] = dict(zip(names, tiny("cifar10"), strict=True)) | change
+    arrays = {n: a for n, a in arrays.items() if a is not None}
+    np.savez(tmp_path / "cifar10.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        load_cifar("cifar10", tmp_path)
+
+
+def test_npz_is_no_zip(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "cifar10.npz", "w") as archive:
+        archive.writestr("train_images.npy", b"\x93NUMPY\x01\x00")
+    with pytest.raises(ValueError, match=r"expected .*cifar10\.npz to be a whole \.npz"):
+        load_cifar("cifar10", tmp_path)

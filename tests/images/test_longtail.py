@@ -1,0 +1,85 @@
+"""Long-tail subsets against the recipe written out with the global generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from resultant.images.longtail import long_tail_counts, long_tail_indices
+
+SIZES = {
+    (10, 10): 20_431,
+    (10, 50): 13_996,
+    (10, 100): 12_406,
+    (100, 10): 19_573,
+    (100, 50): 12_608,
+    (100, 100): 10_847,
+}
+
+
+def balanced(num_classes: int, n: int = 50_000) -> np.ndarray:
+    return np.random.default_rng(3).permutation(np.repeat(np.arange(num_classes), n // num_classes))
+
+
+@pytest.mark.parametrize(("num_classes", "imbalance"), SIZES)
+def test_subsets_are_those_of_the_global_generator(num_classes: int, imbalance: int) -> None:
+    y = balanced(num_classes)
+    np.random.seed(0)  # noqa: NPY002
+    expected, size = [], len(y) / num_classes
+    for c in range(num_classes):
+        members = np.where(y == c)[0]
+        np.random.shuffle(members)  # noqa: NPY002
+        expected += members[: int(size * (1 / imbalance) ** (c / (num_classes - 1.0)))].tolist()
+    np.random.seed(7)  # noqa: NPY002
+    kept = long_tail_indices(torch.from_numpy(y), num_classes, imbalance)
+    after = np.random.rand()  # noqa: NPY002
+    assert after == np.random.RandomState(7).rand()
+    assert kept.dtype == torch.int64 and kept.tolist() == expected
+    assert len(kept) == SIZES[num_classes, imbalance]
+    counts = long_tail_counts(50_000 // num_classes, num_classes, imbalance)
+    assert (np.bincount(y[kept.numpy()]) == counts.numpy()).all()
+
+
+def test_subsets_are_nested_and_seeded() -> None:
+    y = balanced(10, 1000)
+    sets = [set(long_tail_indices(y, 10, f).tolist()) for f in (100, 50, 10, 1)]
+    assert sets[0] < sets[1] < sets[2] < sets[3] == set(range(1000))
+    assert set(long_tail_indices(y, 10, 10, seed=1).tolist()) != sets[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 10, 10), "n_max to be an integer >= 1, got 0"),
+        ((10, 2.5, 10), "num_classes to be an integer >= 1, got 2.5"),
+        ((10, 10, 0.5), "imbalance >= 1 and finite, got 0.5"),
+        ((10, 10, float("nan")), "imbalance >= 1 and finite, got nan"),
+        ((10, 10, 11), "imbalance of at most 10"),
+    ],
+)
+def test_counts_refuse(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        long_tail_counts(*arguments)
+
+
+def test_counts_at_the_edges() -> None:
+    assert long_tail_counts(5, 1, 10).tolist() == [5]
+    assert long_tail_counts(5, 3, 1).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 2], r"labels in \[0, 2\), got 2 at index 2"),
+        ([0, 0, 1], "got 2 of class 0 and 1 of class 1"),
+        ([0, 0], "got 2 of class 0 and 0 of class 1"),
+        ([0.0, 1.0], "of integers"),
+        ([], "of integers"),
+    ],
+)
+def test_indices_refuse(labels: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        long_tail_indices(labels, 2, 2)

@@ -1,0 +1,176 @@
+"""The banks of the contrastive loss: starts, estimators, checkpoints, and two processes."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from loss_batches import COUNTS, TAU, C, P, batch
+from loss_batches import seeded as seeded
+from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
+from resultant.losses.bank import START_LENGTH, ProCoBank
+from resultant.losses.proco import ProCoLoss
+
+
+def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> None:
+    loss = ProCoLoss(C, P, TAU)
+    before = loss.state()
+    z, _ = batch(n=1)
+    loss(z, torch.tensor([2]))
+    after = loss.state()
+    torch.testing.assert_close(after.mu[2], z[0])
+    assert after.kappa[2] == MAX_KAPPA
+    assert after.count.tolist() == [0, 0, 1, 0, 0, 0]
+    others = [0, 1, 3, 4, 5]
+    assert torch.equal(after.mu[others], before.mu[others])
+    assert torch.equal(after.kappa[others], before.kappa[others])
+    # Unit vectors by rounding, whose mean is longer than one.
+    loss(z.float() * (1 + 5e-7), torch.tensor([3]))
+    assert loss.state().kappa[3] == MAX_KAPPA
+
+
+def test_samples_that_cancel() -> None:
+    loss = ProCoLoss(C, P)
+    z, _ = batch(n=1)
+    total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
+    assert total.isfinite() and loss.state().kappa[1] == 0
+
+
+def test_samples_that_cancel_leave_no_start() -> None:
+    """Where sums are zero the start of a class is all that is left, and where they are roundings;
+    neither is a direction."""
+    one = ProCoBank(C, P)
+    z = torch.eye(P, dtype=torch.float64)[[0, 0, 1, 2]]
+    z[1] *= -(1 + 1e-15)
+    one.update(z, torch.tensor([0, 0, 1, 2]))
+    found = one.snapshot(torch.float64)
+    assert (found.mu[0, 0] == 0).all() and found.R[0, 0] == 0
+    torch.testing.assert_close(found.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
+    torch.testing.assert_close(found.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
+    torch.testing.assert_close(found.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
+    one.old[1, 3] = math.nan  # nothing is known, which is not nothing
+    found = one.snapshot()
+    assert found.R[0, 1].isnan() and found.mu[0, 1].isnan().any()
+
+
+@pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])
+def test_estimators_are_those_of_class_statistics(estimator: str) -> None:
+    loss = ProCoLoss(C, P, estimator=estimator)
+    statistics = ClassStatistics(C, P)
+    for _ in range(4):
+        z, y = batch()
+        loss(z, y)
+        statistics.update(z, y)
+    expected, got = statistics.state(estimator), loss.state()
+    seen = expected.count > 0
+    torch.testing.assert_close(got.mu[seen], expected.mu[seen])
+    torch.testing.assert_close(got.kappa[seen], expected.kappa[seen])
+    assert torch.equal(got.count, expected.count)
+
+
+def test_statistics_are_the_sums_of_a_bank() -> None:
+    bank = ProCoBank(C, P, runs=(2,))
+    z, y = batch()
+    bank.update(torch.stack([z, -z]), y)
+    for run in (0, 1):
+        for name in ("old", "new"):
+            found, state = bank.statistics(run, bank=name), bank.state(run, bank=name)
+            again = found.state("proco")
+            torch.testing.assert_close(again.mu, state.mu)
+            torch.testing.assert_close(again.kappa, state.kappa)
+            assert torch.equal(again.count, torch.bincount(y, minlength=C))
+    # A copy: more samples of theirs are not the bank's.
+    before = bank.old.clone()
+    bank.statistics(0).update(z, y)
+    assert torch.equal(bank.old, before)
+    with pytest.raises(ValueError, match="expected the index of one run"):
+        bank.statistics()
+
+
+def test_state_dict_in_the_middle_of_an_epoch() -> None:
+    first, second = (ProCoLoss(C, P, realization="angular", class_counts=COUNTS) for _ in range(2))
+    for _ in range(2):
+        first.start_epoch()
+        first(*batch(2))
+    second.load_state_dict(load(save(first.state_dict())))
+    for _ in range(2):
+        z, y = batch(2)
+        assert torch.equal(first(z, y), second(z, y))
+        first.start_epoch()
+        second.start_epoch()
+        for name, a in first.state_dict().items():
+            assert torch.equal(a, second.state_dict()[name]), name
+    stream = io.BytesIO()
+    torch.save(first, stream)
+    first.bank.reset()
+    assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
+
+
+WORKER = """
+import sys, torch, torch.distributed as dist
+from safetensors.torch import save_file
+from resultant.losses.proco import ProCoLoss
+rank, port, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+address = f"tcp://127.0.0.1:{port}"
+dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+torch.manual_seed(0)
+loss = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
+losses = []
+for step in range(3):
+    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
+    y = torch.randint(0, 5, (12,))
+    # In the last step one rank has all samples.
+    first = (7, 4, 12)[step]
+    mine = slice(first) if rank == 0 else slice(first, 12)
+    total = (loss(z[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
+    dist.all_reduce(total)
+    losses.append(total)
+    loss.start_epoch()
+dist.destroy_process_group()
+again = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
+torch.manual_seed(0)
+for step in range(3):
+    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
+    y = torch.randint(0, 5, (12,))
+    torch.testing.assert_close(losses[step], again(z, y), rtol=1e-6, atol=0)
+    again.start_epoch()
+for a, b in zip(loss.bank.buffers(), again.bank.buffers()):
+    torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
+save_file({"old": loss.bank.old}, f"{out}/{rank}.safetensors")
+"""
+
+
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    source = str(Path(__file__).parents[2] / "src")
+    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error::FutureWarning"]
+            + ["-c", WORKER, str(rank), str(port), str(tmp_path)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for worker in workers:
+            errors = worker.communicate(timeout=90)[1]
+            assert worker.returncode == 0, errors
+    finally:
+        for worker in workers:
+            worker.kill()
+    a, b = (load((tmp_path / f"{rank}.safetensors").read_bytes())["old"] for rank in range(2))
+    assert torch.equal(a, b)

@@ -1,0 +1,228 @@
+"""The fused residual block, against plain convolutions in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from resultant.networks.fused_block import WIDTHS, FusedBlock, fits
+from resultant.networks.norm import EPS, MOMENTUM, channels_last, halved
+
+SHAPES = [(16, 3, 1), (16, 5, 4), (16, 150, 6), (32, 3, 1), (32, 7, 5), (32, 300, 2)]
+gpu = pytest.mark.gpu
+
+
+def rounded(x: Tensor) -> Tensor:
+    return x.to(torch.bfloat16).to(x.dtype)
+
+
+def activation(n: int, runs: int, c: int) -> Tensor:
+    w = WIDTHS[c]
+    return channels_last(torch.randn(n, runs * c, w, w, device="cuda").to(torch.bfloat16))
+
+
+def weights(runs: int, c: int) -> Tensor:
+    return torch.randn(runs, c, c, 3, 3, device="cuda") * (2 / (9 * c)) ** 0.5
+
+
+def per_channel(v: Tensor) -> Tensor:
+    return v.double().view(1, -1, 1, 1)
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    """Relative, in the mean square."""
+    return float((a.double() - b.double()).norm() / b.double().norm())
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@gpu
+@pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
+@pytest.mark.parametrize("norm", [False, True])
+def test_kernels(c: int, n: int, runs: int, norm: bool) -> None:
+    """Each convolution by itself, fed with what it rounds: only the last rounding is left."""
+    from resultant.networks.kernels import conv as _conv_kernel
+
+    x, g, y, w = (*(activation(n, runs, c) for _ in range(3)), weights(runs, c))
+    saved = torch.randn(4, runs * c, device="cuda") if norm else None
+    line = torch.randn(3, runs * c, device="cuda")
+    h = x.double()
+    if saved is not None:
+        # In one rounding to float32, as a fused multiply-add has it.
+        h = rounded((h * per_channel(saved[2]) + per_channel(saved[3])).float().double()).relu()
+    kernel = rounded(w).double().flatten(0, 1)
+
+    out, partial = _conv_kernel.convolve(x, w, saved)
+    exact = F.conv2d(h, kernel, None, 1, 1, 1, runs)
+    assert distance(out, exact) < 2.5e-3
+    assert ((out - exact).abs() <= 2**-8 * exact.abs() + 1e-4 * exact.abs().max()).all()
+    first, second = partial.double().sum(0)
+    torch.testing.assert_close(second, out.double().square().sum((0, 2, 3)), rtol=1e-5, atol=0)
+    size = out.double().abs().sum((0, 2, 3)).max()
+    assert (first - out.double().sum((0, 2, 3))).abs().max() < 1e-5 * size
+
+    dy = g.double() * per_channel(line[0]) + (
+        y.double() * per_channel(line[1]) + per_channel(line[2])
+    )
+    dy = rounded(dy.float()).double()
+    dh, dw, _ = torch.ops.aten.convolution_backward(
+        dy, h, kernel, None, (1, 1), (1, 1), (1, 1), False, (0, 0), runs, (True, True, False)
+    )
+    dx, partial, d_weight = _conv_kernel.differentiate(x, g, y, line, w, saved)
+    dh = dh * (h > 0) if norm else dh
+    assert distance(dx, dh) < 2.5e-3
+    assert distance(d_weight.flatten(0, 1), dw) < 1e-4
+    if saved is not None:
+        first, second = partial.double().sum(0)
+        z = dx.double() * (x.double() - per_channel(saved[0]))
+        assert (first - dx.double().sum((0, 2, 3))).abs().max() < 1e-5 * dx.abs().sum(
+            (0, 2, 3)
+        ).max()
+        assert (second - z.sum((0, 2, 3))).abs().max() < 1e-5 * z.abs().sum((0, 2, 3)).max()
+
+
+class Case(NamedTuple):
+    x: Tensor
+    parameters: list[Tensor]
+    buffers: list[Tensor]
+    upstream: tuple[Tensor, Tensor]
+
+
+def case(c: int, n: int, runs: int, following: int) -> Case:
+    x = activation(n, runs, c).relu()
+    parameters, buffers = [], []
+    for _ in range(2):
+        parameters += [
+            rounded(weights(runs, c)),
+            1 + 0.2 * torch.randn(runs, c, device="cuda"),
+            0.2 * torch.randn(runs, c, device="cuda"),
+        ]
+        buffers += [torch.randn(runs, c, device="cuda"), torch.rand(runs, c, device="cuda") + 0.5]
+    one = activation(n, runs, c)
+    two = activation(n, runs, c) if following == c else halved(activation(n, runs, c), runs, 2 * c)
+    return Case(x, parameters, buffers, (one, torch.randn_like(two)))
+
+
+class Rounded(torch.autograd.Function):
+    """bf16 where the block stores or multiplies: of a value, if so wanted, and of its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: bool) -> Tensor:  # type: ignore[override]
+        return rounded(x) if value else x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return rounded(g), None
+
+
+def plain(x: Tensor, shortcut: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    """The block in float64, rounded as on the GPU: else signs at the ReLUs would differ."""
+    w1, gamma1, beta1, mean1, var1, w2, gamma2, beta2, mean2, var2, following = arguments
+    runs, c = gamma1.shape
+
+    def layer(
+        x: Tensor, w: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor
+    ) -> Tensor:
+        y = Rounded.apply(F.conv2d(x, w.flatten(0, 1), None, 1, 1, 1, runs), True)
+        return F.batch_norm(
+            y, mean.view(-1), var.view(-1), gamma.flatten(), beta.flatten(), True, MOMENTUM, EPS
+        )
+
+    h = Rounded.apply(layer(x, w1, gamma1, beta1, mean1, var1).relu(), True)
+    out = layer(h, w2, gamma2, beta2, mean2, var2) + shortcut
+    out = Rounded.apply(out, False).relu()
+    return out, out if following == c else halved(out, runs, following)
+
+
+def run(
+    block: Callable[..., Any], case: Case, following: int, dtype: torch.dtype | None
+) -> dict[str, Tensor]:
+    def copy(t: Tensor) -> Tensor:
+        return t.detach().to(dtype or t.dtype, copy=True)
+
+    x, shortcut = (copy(case.x).requires_grad_() for _ in range(2))
+    parameters = [copy(p).requires_grad_() for p in case.parameters]
+    buffers = [copy(b) for b in case.buffers]
+    first, second = ([*parameters[3 * k :][:3], *buffers[2 * k :][:2]] for k in range(2))
+    outputs = block(x, shortcut, *first, *second, following)
+    gradients = torch.autograd.grad(
+        outputs, [x, shortcut, *parameters], [copy(u) for u in case.upstream]
+    )
+    names = ["dx", "d_shortcut", "dw1", "d_gamma1", "d_beta1", "dw2", "d_gamma2", "d_beta2"]
+    moments = ["mean1", "var1", "mean2", "var2"]
+    return {
+        "out": outputs[0].detach(),
+        "shortcut": outputs[1].detach(),
+        **dict(zip(names, gradients, strict=True)),
+        **dict(zip(moments, buffers, strict=True)),
+    }
+
+
+@gpu
+@pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
+@pytest.mark.parametrize("stage", [1, 2])
+def test_block(c: int, n: int, runs: int, stage: int) -> None:
+    """Outcome, gradients and running moments."""
+    following = c * stage
+    data = case(c, n, runs, following)
+    fused = run(FusedBlock.apply, data, following, None)
+    exact = run(plain, data, following, torch.float64)
+    for name, value in fused.items():
+        assert value.shape == exact[name].shape, name
+        bar = 1e-5 if name.startswith(("mean", "var")) else 0.01
+        assert distance(value, exact[name]) < bar, (name, distance(value, exact[name]))
+
+
+@gpu
+@pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
+def test_deterministic(c: int, n: int, runs: int) -> None:
+    data = case(c, n, runs, c)
+    one, two = (run(FusedBlock.apply, data, c, None) for _ in range(2))
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+
+
+@gpu
+def test_cuda_graph() -> None:
+    data = case(16, 20, 4, 16)
+    x, shortcut = (data.x.clone().requires_grad_() for _ in range(2))
+    parameters = [p.clone().requires_grad_() for p in data.parameters]
+    buffers = [b.clone() for b in data.buffers]
+
+    def step() -> tuple[Tensor, ...]:
+        first, second = ([*parameters[3 * k :][:3], *buffers[2 * k :][:2]] for k in range(2))
+        outputs = FusedBlock.apply(x, shortcut, *first, *second, 16)
+        return torch.autograd.grad(outputs, [x, shortcut, *parameters], data.upstream)
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        captured = step()
+    with torch.no_grad():
+        x.mul_(0.5)
+        parameters[0].mul_(-1)
+    graph.replay()
+    torch.cuda.synchronize()
+    for a, b in zip(captured, step(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_refuses_what_does_not_fit() -> None:
+    x, w = torch.zeros(2, 32, 32, 32), torch.zeros(2, 16, 16, 3, 3)
+    assert not fits(x, w)
+    norm = [torch.ones(2, 16)] * 4
+    with pytest.raises(
+        ValueError, match=r"expected x .* bfloat16 .* got x torch.float32 \(2, 32, 32"
+    ):
+        FusedBlock.apply(x, x, w, *norm, w, *norm, None)

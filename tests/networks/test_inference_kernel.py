@@ -1,0 +1,90 @@
+"""Convolutions out of training beside the torch path, in Triton's interpreter and on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from interpreter import run_interpreted
+from resultant.networks.models import StackedResNet32, patches
+from resultant.networks.norm import channels_last
+
+CHECK = "import test_inference_kernel; test_inference_kernel.check('cpu', 5)"
+NETWORK = """
+import torch, test_inference_kernel
+from resultant.networks.kernels import inference as _inference_kernel
+from resultant.networks import models
+
+calls = []
+models._infers = lambda x: x.dtype is torch.float32
+convolve = _inference_kernel.convolve
+_inference_kernel.convolve = lambda *given: calls.append(given) or convolve(*given)
+test_inference_kernel.check_network("cpu", 3, 8)
+assert len(calls) == 30
+"""
+
+
+def check(device: str, images: int) -> None:
+    from resultant.networks.kernels.inference import convolve
+
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    for runs, i, o, size, stride, residual in (
+        (1, 16, 16, 7, 1, False),
+        (3, 16, 16, 8, 1, True),
+        (3, 16, 32, 8, 2, False),
+        (2, 32, 64, 7, 2, True),
+        (2, 64, 64, 4, 1, True),
+    ):
+        high = (size - 1) // stride + 1
+        x, weight = channels_last(normal(images, runs * i, size, size)), normal(runs, o, i, 3, 3)
+        scale, shift = normal(2, runs, o)
+        other = channels_last(normal(images, runs * o, high, high)) if residual else None
+        lines = [a.double().view(1, -1, 1, 1) for a in (scale, shift)]
+        made = F.conv2d(x.double(), weight.flatten(0, 1).double(), None, stride, 1, 1, runs)
+        wanted = F.relu(made * lines[0] + lines[1] + (0 if other is None else other))
+        there = None if other is None else other.to(device)
+        x, weight, scale, shift = (a.to(device) for a in (x, weight, scale, shift))
+        found = convolve(x, weight, scale, shift, there, stride).cpu()
+        assert found.is_contiguous(memory_format=torch.channels_last)
+        assert found.shape == wanted.shape
+        # The sums have 9 i terms of either sign.
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-6 * float(wanted.max()))
+
+
+def check_network(device: str, images: int, size: int) -> None:
+    """Features of the kernels are those of float64, and more exact than TF32 would make them."""
+    network = StackedResNet32([0, 0, 1, 1], num_classes=10)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(2, images, 3, size, size, generator=generator)
+    for _ in range(2):
+        network(patches(x))  # norms that are not the identity
+    network.eval()
+    with torch.no_grad():
+        wanted = network.double()(patches(x.double()))
+        found = network.float().to(device)(patches(x.to(device)))
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype is torch.float32
+        assert (a.cpu() - b).norm() < 5e-6 * b.norm()
+
+
+def test_interpreted() -> None:
+    run_interpreted(CHECK)
+
+
+def test_network_interpreted() -> None:
+    run_interpreted(NETWORK)
+
+
+@pytest.mark.gpu
+def test_gpu() -> None:
+    check("cuda", 37)
+
+
+@pytest.mark.gpu
+def test_network_gpu() -> None:
+    check_network("cuda", 40, 32)

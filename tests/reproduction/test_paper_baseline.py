@@ -1,0 +1,388 @@
+"""Our baseline beside the paper's, and the numbers of results/ by another way."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paper_evidence import probed
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, training
+from resultant_reproduction.artefact import Cell, Value, printed
+from resultant_reproduction.baseline import baseline, gap
+from resultant_reproduction.frozen_tables import frozen_table
+from resultant_reproduction.plan import controlled, stronger_views
+from resultant_reproduction.spread import heads, pooled, probes, tie, twice, welch
+from training_records import record
+
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
+
+
+def cell(paper: str, values: list[float]) -> Cell:
+    return Cell("row", "ProCo", printed(paper), Value.of(values))
+
+
+def tail(t: float, degrees: float) -> float:
+    """Of Student's t beyond t, by the integral of its density."""
+    import mpmath
+
+    mp = mpmath.mp.clone()
+    c = mp.gamma((degrees + 1) / 2) / (mp.sqrt(degrees * mp.pi) * mp.gamma(degrees / 2))
+    beyond: Any = mp.quad(lambda x: c * (1 + x * x / degrees) ** (-(degrees + 1) / 2), [t, mp.inf])
+    return float(beyond)
+
+
+def test_gap_where_a_spread_is_printed() -> None:
+    """Welch's test against three seeds, by its definition."""
+    values = [71.1, 72.0, 72.7, 72.4]
+    found = gap("tab", cell("72.65 ± 0.10", values))
+    assert found is not None and found.p_value is not None
+    d = statistics.fmean(values) - 72.65
+    assert found.difference == pytest.approx(d) and found.times == pytest.approx(abs(d) / 0.1)
+    a, b = statistics.variance(values) / 4, 0.1**2 / 3
+    degrees = (a + b) ** 2 / (a * a / 3 + b * b / 2)
+    assert found.p_value == pytest.approx(2 * tail(abs(d) / math.sqrt(a + b), degrees), rel=1e-6)
+    assert found.verdict == "beyond its spread, could be chance"
+    far = gap("tab", cell("80.00 ± 0.10", values))
+    assert far is not None and far.verdict == "beyond its spread, differs"
+    near = gap("tab", cell("72.10 ± 0.50", values))
+    assert near is not None and near.verdict == "within its spread, could be chance"
+
+
+def test_gap_without_a_printed_spread() -> None:
+    """Whether it is one more draw of ours."""
+    values = [52.62, 52.52, 52.7]
+    found = gap("tab", cell("52.76", values))
+    assert found is not None and found.times is None and found.p_value is not None
+    t = abs(statistics.fmean(values) - 52.76) / (statistics.stdev(values) * math.sqrt(4 / 3))
+    assert found.p_value == pytest.approx(2 * tail(t, 2), rel=1e-6)
+    assert found.verdict == "no printed spread, could be chance"
+    far = gap("tab", cell("51.34", values))
+    assert far is not None and far.verdict == "no printed spread, differs"
+
+
+def test_gap_of_equal_seeds() -> None:
+    """They say nothing of a spread, and are not one seed."""
+    both = gap("tab", cell("72.65 ± 0.00", [72.0, 72.0]))
+    assert both is not None and both.p_value is None
+    equal = gap("tab", cell("72.65", [72.0, 72.0]))
+    assert equal is not None and equal.verdict == "no printed spread, equal seeds: not tested"
+
+
+def test_gap_of_one_seed_or_none() -> None:
+    one = gap("tab", cell("72.65 ± 0.10", [72.0]))
+    assert one is not None and one.verdict == "beyond its spread, one seed: not tested"
+    assert gap("tab", cell("72.65 ± 0.10", [])) is None and gap("tab", cell("--", [1.0])) is None
+
+
+class OfProbes(Evidence):
+    """Records without frozen features."""
+
+    def frozen(self, condition: str, space: str, estimator: str = "") -> dict[int, dict[str, Any]]:
+        return {}
+
+
+def test_what_is_said() -> None:
+    config = controlled("cifar10", 100)
+    records = [probed(config, "native", seed, 0.60 + 0.01 * seed) for seed in range(3)]
+    again = probed(config, "native", 0, 0.65)
+    outcome = baseline(OfProbes(Records([again, *records])))
+    rows = {(c.row, c.column): c.said() for c in outcome.cells}
+    row = "tab:angular-training: CIFAR-10 / 100, Encoder"
+    assert rows[row, "paper / ours"] == "68.24 ± 0.16 / 61.00 ± 1.00 [3]"
+    assert rows[row, "ours less paper"] == "-7.24" and rows[row, "times its spread"] == "45.2"
+    assert rows[row, "verdict"] == "beyond its spread, differs"
+    text = "\n".join(outcome.notes)
+    # Each table once, with what is in it.
+    assert (
+        "Beyond the printed spread are 2 of the 2 that have one. Different with p < 0.05, each "
+        "taken by itself: tab:angular-training (CIFAR-10 / 100, Encoder -7.24; CIFAR-10 / 100, "
+        "Projection -11.65)."
+    ) in text
+    # Of one setting, which is not tested.
+    assert "a t test over them: CIFAR-10, contrastive -9.45, 1 of 1.\n" in text
+    assert "not tested:" not in text
+    assert "- cifar10 IF 100 native seed 0 65.00 / 65.00, again 60.00 / 60.00\n" in text
+    assert outcome.headline == (
+        "Native ProCo is within 1 point of the paper in 0 of 2 numbers, at most -11.65 from it "
+        "(tab:angular-training: CIFAR-10 / 100, Projection); of 2 that have several seeds 2 differ "
+        "with p < 0.05, where chance makes 0.1."
+    )
+    for plan in ("beyond", "trials", "official"):
+        assert f"resultant reproduce run {plan}." in text
+    assert "Other draws: no record yet, resultant reproduce run members." in text
+    drawn = [
+        probed(controlled("cifar100", 100, subset=draw), "native", seed, 0.3 + draw / 100)
+        for draw in range(3)
+        for seed in range(2)
+    ]
+    text = "\n".join(baseline(OfProbes(Records(drawn))).notes)
+    assert "draw 0 30.00 ± 0.00 / 30.00 ± 0.00 [2]; draw 1 31.00 ± 0.00" in text
+    # A draw of one seed, and one of none.
+    text = "\n".join(baseline(OfProbes(Records(drawn[:3]))).notes)
+    assert "[2]; draw 1 31.00 / 31.00; draw 2 not run yet.\n" in text
+    text = "\n".join(baseline(OfProbes(Records(drawn[:1]))).notes)
+    assert "Of one seed, and not tested: 2." in text
+    for one in drawn:
+        part = 0.01 * one["config"]["subset"]
+        rules = {"encoder": 0.38 + part, "projection": 0.4 + part}
+        one["frozen"] = {space: {"proco": {"native": v}} for space, v in rules.items()}
+    text = "\n".join(baseline(OfProbes(Records(drawn[2:]))).notes)
+    assert "; frozen native decisions: draw 1 39.00 ± 0.00 / 41.00 ± 0.00 [2]; draw 2 40.00" in text
+    other = probed(stronger_views(), "native", 0, 0.72)
+    text = "\n".join(baseline(OfProbes(Records([other]))).notes)
+    assert "give 72.00 / 72.00 for 68.24 / 72.65 on" in text and "kept have no record yet." in text
+    artefact = ARTEFACTS["baseline"]
+    assert artefact.status(outcome) == "partly rerun (2 of 74)"
+    begun = baseline(OfProbes(Records(records[:1])))
+    assert artefact.status(begun) == "partly rerun (2 of 74, 2 with fewer seeds than planned)"
+    none = baseline(OfProbes(Records()))
+    assert artefact.status(none) == "not run yet" and not none.cells
+    assert none.notes[0] == "No native run has a record yet." and not none.headline
+
+
+def test_spread_by_hand() -> None:
+    """Variances pooled within cells, Fisher's test with two degrees of freedom for either, and
+    what two trainings of one seed differ by."""
+    config, deviations = controlled("cifar10", 100), (0.16, 0.10)
+    steps = {"encoder": (0.0, 1.0, 2.0), "projection": (0.0, 0.3, 0.3)}
+
+    def made(seed: int, realization: str = "native", more: float = 0.0, **changes: Any) -> Any:
+        spaces = {name: {"accuracy": 0.6 + (own[seed] + more) / 100} for name, own in steps.items()}
+        kind = controlled("cifar10", 100, **changes)
+        return record(kind, realization, 0.0, seed, probes={"long_tail": spaces})
+
+    again = [made(0, more=0.6), made(1, "angular", more=-0.2)]
+    # Not of that table: another prior, another strength, and a run without probes.
+    others = [made(0, more=9.0, prior=0.0), made(0, prior=0.0), record(config, "preserve", 0.0, 0)]
+    records = [*again, *others, *map(made, range(3)), made(1, "angular"), made(0, "preserve")]
+    evidence = OfProbes(Records(records))
+    assert list(twice(evidence)) == [
+        "cifar10 IF 100 native seed 0",
+        "cifar10 IF 100 angular seed 1",
+    ]
+    ours = (1.0 + statistics.variance(steps["projection"])) / 2
+    paper = (deviations[0] ** 2 + deviations[1] ** 2) / 2
+    assert pooled([Value(0, 1.0, 3), Value(0, 0.3 / math.sqrt(3), 3)]) == (pytest.approx(ours), 2)
+    assert pooled([Value(0, 2.0, 6), Value(0, 1.0, 2), Value(0)]) == (21 / 6, 3)
+    text = "\n".join(baseline(evidence).notes)
+    # The tail of F(2, 2) beyond x is 1 / (1 + x).
+    p, sd = 1 / (1 + ours / paper), math.sqrt(ours)
+    assert 0.001 < p < 0.05 and "printed are 0.10 to 0.16 points. Pooled over 2 cells of" in text
+    assert f"{ours / paper:.1f} times the printed one, a standard deviation of {sd:.2f}" in text
+    assert (
+        f"2 and 2 degrees of freedom, Encoder and Projection of a network counted once, p = {p:.3f}"
+        in text
+    )
+    within = math.sqrt((2 * 0.6**2 + 2 * 0.2**2) / (2 * 4))
+    assert f"a probe has a standard deviation of {within:.2f} points, where that" in text
+    assert f"that over seeds is {sd:.2f}. That is of 2 runs of tab:angular-training;" in text
+
+
+def test_what_pairing_gains() -> None:
+    """The variance of paired changes beside that of both columns, and Welch's test on everything
+    that was trained, by its definition."""
+    config = controlled("cifar10", 100)
+    native, angular, again = (60.0, 61.0, 63.0), (60.5, 62.5, 63.0), (61.0, 62.0)
+    made = [probed(config, "native", s, v / 100) for s, v in enumerate((*again, *native))]
+    for each in made[2:]:
+        each["seed"] -= 2
+    made += [probed(config, "angular", s, v / 100) for s, v in enumerate(angular)]
+    evidence = OfProbes(Records(made))
+    gaps = [b - a for a, b in zip(native, angular, strict=True)]
+    both = statistics.variance(native) + statistics.variance(angular)
+    share = statistics.variance(gaps) / both
+    assert tie(probes(evidence)) == (pytest.approx(share), 2) and share < 1
+    text = "\n".join(baseline(evidence).notes)
+    # Both spaces are of one network: six ways to deal three seeds.
+    ways = [
+        statistics.variance([b - a for a, b in zip(native, p, strict=True)]) / both
+        for p in permutations(angular)
+    ]
+    chance = f"{min(ways):.2f} to {max(ways):.2f}"
+    assert (
+        "the variance of paired differences beside the sum of both variances: over 2 changes of "
+        f"tab:angular-training {share:.2f} times, where {chance} are 95 % of what seeds dealt at "
+        "random make of it. Pairing is not seen to help."
+    ) in text
+    # Two runs of two trainings, a point apart in either space: the root of half a square.
+    weak = f"tab:angular-training ({chance} by chance). Tests over three seeds are weak."
+    assert baseline(evidence).headline.endswith(
+        "with the same seed a probe has a standard deviation of 0.71 points, and pairing by seeds "
+        f"is not seen to help: it makes the variance of a change {share:.2f} times as large in "
+        f"{weak}"
+    )
+    every = (*native, *again)
+    d = statistics.fmean(angular) - statistics.fmean(every)
+    a, b = statistics.variance(angular) / 3, statistics.variance(every) / 5
+    degrees = (a + b) ** 2 / (a * a / 2 + b * b / 4)
+    p = 2 * tail(d / math.sqrt(a + b), degrees)
+    assert welch(angular, every) == pytest.approx(p, rel=1e-6)
+    t = statistics.fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(3))
+    alone = 2 * tail(t, 2)
+    assert (
+        f"unpaired (Welch's t test, each by itself): CIFAR-10 / 100, Encoder {d:+.2f} (n = 3 and "
+        f"5, p = {p:.3f}; paired {statistics.fmean(gaps):+.2f}, n = 3, p = {alone:.3f}); CIFAR-10 "
+    ) in text
+    # Seeds that work against each other, a change of one seed, and spreads that are not known.
+    for each in made[-3:]:
+        each["seed"] = 2 - each["seed"]
+    turned = OfProbes(Records(made))
+    more = tie(probes(turned))[0]
+    assert more > 1 and f" times as large in {weak}" in baseline(turned).headline
+    assert f"over 2 changes of tab:angular-training {more:.2f} times, where " in "\n".join(
+        baseline(turned).notes
+    )
+    assert tie(probes(OfProbes(Records(made[:6])))) == (1.0, 0)
+    assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
+    # Joint training by its classifiers, of which one was trained again.
+    joint = controlled("cifar10", 100, objective="joint")
+    trained = [
+        record(joint, name, 0.0, seed, last={"accuracy": v / 100})
+        for name, own in (("native", again), ("native", native), ("angular", angular))
+        for seed, v in enumerate(own)
+    ]
+    evidence = OfProbes(Records([*made, *trained]))
+    assert tie(heads(evidence)) == (pytest.approx(share), 1)
+    text = "\n".join(baseline(evidence).notes)
+    assert f"; over 1 change of tab:joint-fc {share:.2f} times, where {chance} are 95 %" in text
+    told = "record set aside: CIFAR-10 / 100, native seed 0 61.00, again 60.00;"
+    assert told in text
+    also = f" and {share:.2f} times as large in {weak}"
+    assert baseline(evidence).headline.endswith(also.replace("angular-training", "joint-fc"))
+    assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
+
+
+def test_kinds_of_the_records() -> None:
+    """How far joint trainings of CIFAR-10 are from the printed ones, by another way."""
+    paper = {}
+    for name, table in controls.TABLES.items():
+        imbalance, prior = re.fullmatch(r"c10-if(\d+)-([uf])", name).groups()  # type: ignore[union-attr]
+        *_, e, p, fc = table.strip().splitlines()[0].split(" | ")
+        paper[int(imbalance), "uf".index(prior)] = {"E": float(e), "P": float(p), "FC": float(fc)}
+    seen: dict[Any, list[float]] = {}
+    for path in ("joint", "controls", "trials"):
+        for line in (RESULTS / f"{path}.jsonl").read_text().splitlines():
+            r = json.loads(line)
+            c = r["config"]
+            kind = (c["dataset"], c["objective"], r["realization"], c.get("classifier_views", 2))
+            if (*kind, c["alpha"]) == ("cifar10", "joint", "native", 2, 1):
+                own = [r["probes"]["balanced"][s]["accuracy"] for s in ("encoder", "projection")]
+                values = zip(("E", "P", "FC"), (*own, r["last"]["accuracy"]), strict=True)
+                for key, value in values:
+                    kind = (c["imbalance"], c["prior"], key)
+                    seen.setdefault(kind, []).append(100 * value)
+    gaps: dict[Any, list[float]] = {}
+    for (imbalance, prior, key), v in seen.items():
+        apart = statistics.fmean(v) - paper[imbalance, prior][key]
+        gaps.setdefault((imbalance, prior), []).append(apart)
+    means = [statistics.fmean(own) for own in gaps.values()]
+    assert len(means) == 7 and all(len(own) == 3 for own in gaps.values())
+    outcome = baseline(Evidence(Records.read(RESULTS)))
+    text = "\n".join(outcome.notes)
+    # Of three views the numbers of the paper alone, not those of the public logs.
+    found: dict[Any, dict[int, float]] = {}
+    for path in ("official", "power"):
+        for line in (RESULTS / f"{path}.jsonl").read_text().splitlines():
+            r = json.loads(line)
+            c = r["config"]
+            if (c["dataset"], r["realization"]) == ("cifar100", "native"):
+                own = found.setdefault(c["imbalance"], {})
+                own[r["seed"]] = 100 * r["last"]["accuracy"]
+    printed = {50: 55.78, 100: 51.34}
+    three = [statistics.fmean(found[i].values()) - v for i, v in printed.items()]
+    assert f"CIFAR-100, three views, joint {statistics.fmean(three):+.2f}, " in text
+    p = 2 * tail(abs(statistics.fmean(means)) / statistics.stdev(means) * math.sqrt(7), 6)
+    said = f"joint {statistics.fmean(means):+.2f}, {sum(m < 0 for m in means)} of 7, p = {p:.3f};"
+    assert said in text
+    # Below a tenth of the level, so that it is seen among ten kinds.
+    assert p < 0.005
+    kept = f" By kind of training and Holm's correction these differ: CIFAR-10, {said[:11]})."
+    assert kept.replace("joint ", "joint (") in outcome.headline
+
+
+def test_spread_of_the_records() -> None:
+    """What is said of results/ by another way."""
+    known, ours = lines(), Evidence(Records.read(RESULTS))
+    text = "\n".join(baseline(ours).notes)
+    variances, printed = [], []
+    for (dataset, imbalance, name, _), own in known.items():
+        if name == "native":
+            for space in ("encoder", "projection"):
+                values = [100 * r["probes"]["long_tail"][space]["accuracy"] for r in own.values()]
+                variances += [statistics.variance(values)] * (len(values) - 1)
+                row = f"CIFAR-{dataset[5:]} / {imbalance:g} | {space.capitalize()} | "
+                (cell,) = re.findall(re.escape(row) + r"[\d.]+ ± ([\d.]+)", training.TRAINING)
+                printed.append(float(cell) ** 2)
+    ratio = statistics.fmean(variances) / statistics.fmean(printed)
+    assert len(printed) == 12 and f"is {ratio:.1f} times the printed one" in text
+    assert ratio > 5
+
+
+def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
+    """The records of main.jsonl by data set, imbalance, realization and seed."""
+    found: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    for line in (RESULTS / "main.jsonl").read_text().splitlines():
+        r = json.loads(line)
+        kind = (r["config"]["dataset"], r["config"]["imbalance"], r["realization"], r["beta"])
+        assert r["config"]["objective"] == "contrastive" and r["config"]["prior"] == 1
+        found.setdefault(kind, {})[r["seed"]] = r
+    return found
+
+
+NAMES = dict(zip(training.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
+
+
+def test_the_table_of_the_records_by_hand() -> None:
+    """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
+    known, ours = lines(), Evidence(Records.read(RESULTS))
+    outcome, tested = training.angular_training(ours), 0
+    for condition, dataset, imbalance in (
+        ("CIFAR-10 / 100", "cifar10", 100.0),
+        ("CIFAR-100 / 100", "cifar100", 100.0),
+    ):
+        for space in ("Encoder", "Projection"):
+            values = {
+                column: {
+                    seed: 100 * r["probes"]["long_tail"][space.lower()]["accuracy"]
+                    for seed, r in known.get((dataset, imbalance, name, 0.0), {}).items()
+                }
+                for column, name in NAMES.items()
+            }
+            row = f"{condition}, {space}"
+            cells = {c.column: c.ours for c in outcome.cells if c.row == row}
+            for column, by_seed in values.items():
+                if len(by_seed) < 2:
+                    assert cells[column] is None
+                    continue
+                mean, sd = statistics.fmean(by_seed.values()), statistics.stdev(by_seed.values())
+                assert cells[column] == (pytest.approx(mean), pytest.approx(sd), len(by_seed))
+            for change in (c for c in outcome.changes if c.row == row and c.differences):
+                after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
+                gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
+                n = len(gaps)
+                t = statistics.fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(n))
+                assert change.p_value == pytest.approx(2 * tail(abs(t), n - 1), rel=1e-6)
+                tested += 1
+    assert tested >= 8
+
+
+def test_the_frozen_changes_of_the_records_by_hand() -> None:
+    known, ours = lines(), Evidence(Records.read(RESULTS))
+    changes = {c.row: c for c in frozen_table("frozen-vmf-realizations", ours).changes}
+    for condition, dataset in (("CIFAR-10 / 100", "cifar10"), ("CIFAR-100 / 100", "cifar100")):
+        for space in ("Encoder", "Projection"):
+            accuracies = [
+                r["analysis"][space.lower()]["proco"]["accuracy"]
+                for _, r in sorted(known[dataset, 100.0, "native", 0.0].items())
+            ]
+            gaps = [100 * (a["angular"] - a["native"]) for a in accuracies]
+            change = changes[f"{condition}, {space}"]
+            assert change.differences == pytest.approx(gaps)
+            assert change.paper is not None and change.verdict == "same sign, p < 0.05 alone"

@@ -1,0 +1,158 @@
+"""The sweep of beta and ProCo's public recipe: which strength is best, and what tells it apart."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import binomtest, ttest_1samp
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from frozen_data import small_space
+from paper_evidence import OfSpaces, probed
+from resultant.analysis import FrozenSpace
+from resultant.classes.gain import class_scores
+from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction.artefact import printed
+from resultant_reproduction.beyond import ranked, recipe, sweep
+from resultant_reproduction.intervals import Interval
+from resultant_reproduction.plan import controlled, official
+from resultant_reproduction.summary import BETAS, SPACES
+from training_records import record
+
+CONFIG = controlled("cifar100", 100)
+OWN = small_space()
+SWEPT = OfSpaces(lambda estimator: OWN)
+
+
+def of(records: list[dict[str, Any]]) -> OfSpaces:
+    """Records beside one small space, about which nothing is computed twice."""
+    SWEPT.records = Records(records)
+    return SWEPT
+
+
+def right(space: FrozenSpace, beta: float) -> Tensor:
+    z = normalize(torch.as_tensor(space.test).double())
+    return class_scores(z, space.state, 0.1, "angular", beta).argmax(1) == space.test_labels
+
+
+def network(seed: int, **changes: float) -> dict[str, Any]:
+    """A native network whose summaries have Pure Angular at 0, 0.5 and 1.5 so many points from
+    native, in both spaces."""
+    betas = {"none": "0", "half": "0.5", "more": "1.5"}
+    grid = {"native 1 0": 0.4} | {
+        f"angular {betas[k]} 0": 0.4 + v / 100 for k, v in changes.items()
+    }
+    both = {space: {"proco": {"grid": grid, "cosine": {}}} for space in SPACES}
+    return record(CONFIG, "native", 0.0, seed, analysis=both)
+
+
+def test_the_best_of_networks() -> None:
+    """By the mean over networks, told apart over networks; the packaged one is asked for the other
+    strengths alone."""
+    noise = (0.0, 0.1, -0.1, 0.08)
+    clear = [network(s, none=3 + e, half=2 - e, more=-2 - e) for s, e in enumerate(noise)]
+    said = sweep(of(clear)).headline
+
+    def interval(values: list[float]) -> str:
+        low, high = ttest_1samp(values, 0.0).confidence_interval()  # type: ignore[attr-defined]
+        return f"{fmean(values):+.2f} [{low:+.2f}, {high:+.2f}]"
+
+    lead, over = interval([3 + e for e in noise]), interval([1 + 2 * e for e in noise])
+    assert said.startswith(
+        "On frozen features of 4 networks the best beta of 0, 0.5, 1, 1.5 is (points) 0 on encoder "
+        f"({lead} over native, {over} over 0.5) and 0 on projection ({lead} over native, {over} "
+    )
+    assert "over 0.5), told apart from all. On the packaged network, which alone" in said
+    ahead = {b: right(OWN, 0.0).double() - right(OWN, b).double() for b in (-0.5, 2.0)}
+    for b, d in ahead.items():
+        assert f"{b:g} on encoder {100 * float(d.mean()):+.2f} [" in said
+    p = {b: binomtest(int((d > 0).sum()), int((d != 0).sum())).pvalue for b, d in ahead.items()}
+    # Four tests, two of each strength: alone -0.5 would be told apart.
+    assert 0.05 / 2 < p[-0.5] < 0.05 and p[2.0] < 0.05 / 4
+    assert ", not told apart from -0.5 on encoder, projection. Trained" in said
+    close = [network(s, none=3 + e, half=3 - e, more=-2 - e) for s, e in enumerate(noise)]
+    said = sweep(of(close)).headline
+    assert "over 0.5), not told apart from 0.5 on encoder, projection. On the pack" in said
+
+
+def test_the_best_without_networks() -> None:
+    """Over the queries of the packaged network, for all pairs: a best one of six is not sure."""
+    share = {beta: float(right(OWN, beta).double().mean()) for beta in BETAS}
+    best = max(share, key=share.__getitem__)
+    assert best != 1
+    said = sweep(of([])).headline
+    lead = 100 * (share[best] - share[1.0])
+    assert said.startswith(
+        "On the packaged features the best beta of -0.5, 0, 0.5, 1, 1.5, 2 is (points) "
+        f"{best:g} on encoder ({lead:+.2f} ["
+    )
+    assert ", not told apart from " in said
+    assert said.endswith(" Trained at these strengths, less native: nothing measured.")
+
+
+def test_ranks_by_all_pairs() -> None:
+    """Of three pairs of p = .02 none is left, where the best against two others alone would be."""
+
+    def less(p: float):
+        return lambda space, a, b: Interval(b - a, 0.1, 1.0, 9, True, p)
+
+    means = {"encoder": {0.0: 2.0, 0.5: 1.0, 1.0: 0.0}}
+    text, best = ranked(means, less(0.02))
+    assert best == {"encoder": 0.0}
+    assert text.endswith("over 0.5), not told apart from 0.5 on encoder and 1 on encoder")
+    assert ranked(means, less(0.01))[0].endswith("0.5), told apart from all")
+    # Native may be the best; a pair that no network has is not told apart.
+    text, best = ranked({"encoder": {0.0: -1.0, 1.0: 0.0}}, lambda *at: None)
+    assert best == {"encoder": 1.0} and text.endswith(", not told apart from 0 on encoder")
+
+
+def test_which_beta_in_training() -> None:
+    """None where nothing is seen, and the one that is; a strength lacks until it has its seeds."""
+    native = [probed(CONFIG, "native", seed, 0.34) for seed in range(3)]
+    steps = (-0.01, 0.01, 0.003)
+    flat = [probed(CONFIG, "angular", seed, 0.34 + d, 0.5) for seed, d in enumerate(steps)]
+    far = [probed(CONFIG, "angular", seed, 0.39 + seed / 10_000) for seed in range(3)]
+    said = sweep(of(native + flat)).headline
+    assert said.endswith(
+        "Trained at these strengths, less native: no effect was seen, means +0.10 points (beta 0.5 "
+        "encoder +0.10 [-2.42, +2.62], projection +0.10 [-2.42, +2.62])."
+    )
+    outcome = sweep(of(native + flat[:2] + far))
+    assert "seen are beta 0 encoder +5.01 [+4.99, +5.03], projection +5.01 [" in outcome.headline
+    done = {name for name, there in outcome.parts.items() if there}
+    assert done == {f"{space} {beta}" for space in SPACES for beta in (0, 1)}
+    assert ARTEFACTS["beta-sweep"].status(outcome) == "partly rerun (4 of 12)"
+
+
+def test_both_sweeps_are_drawn() -> None:
+    """Frozen ones beside that of training, with what there is of each."""
+    pytest.importorskip("matplotlib")
+    noise = (0.0, 0.1)
+    made = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]
+    for records, lines in (([], 2), (made, 4)):
+        frozen, trained = sweep(of(records)).drawings["beta"]().axes
+        assert len(frozen.containers) == lines and len(trained.containers) == 2
+        packaged = frozen.containers[0][0]
+        assert list(packaged.get_xdata()) == list(BETAS)
+        lead = 100 * float(right(OWN, 0.0).double().mean() - right(OWN, 1.0).double().mean())
+        assert packaged.get_ydata()[1] == pytest.approx(lead)
+    assert list(frozen.containers[1][0].get_ydata()) == pytest.approx([3.05, 1.95, 0, -1.95])
+
+
+def test_public_recipe() -> None:
+    """The logs of both imbalances that are planned, with fewer seeds marked."""
+    made = [
+        record(official(name, imbalance), "native", 0.0, 0, last={"accuracy": 0.5})
+        for name, imbalance in (("cifar10", 50), ("cifar100", 100))
+    ]
+    outcome = recipe(Evidence(Records(made)))
+    cells = {(c.row, c.column): c for c in outcome.cells}
+    assert {row for row, _ in cells} == {f"CIFAR-{n} / {i}" for n in (10, 100) for i in (50, 100)}
+    assert cells["CIFAR-10 / 50", "last epoch"].said() == "88.07 / 50.00 [1 of 3]"
+    assert cells["CIFAR-100 / 50", "last epoch"].said() == "56.82 / no record"
+    assert cells["CIFAR-100 / 50", "best epoch"].paper == printed("57.13")
+    assert outcome.begun == 2 and "IF 10" in outcome.notes[0]

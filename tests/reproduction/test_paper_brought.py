@@ -1,0 +1,309 @@
+"""What somebody with other data brings: records, probes and stores; and the commands shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.cli import main as cli
+from resultant.features.store import write_store
+from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
+from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction.artefact import Artefact
+from resultant_reproduction.brought import read_brought
+from resultant_reproduction.evidence import trained_as
+from resultant_reproduction.plan import PLANS
+from resultant_reproduction.training_claims import training_claims
+
+SHOWN = {
+    command: artefact.name
+    for artefact in ARTEFACTS.values()
+    for command in map(str.strip, artefact.commands)
+    if command.startswith("resultant ")
+}
+RUN_PLANS = [f"resultant reproduce run {name}" for name in PLANS]
+
+
+def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the subcommand of a command line would be called with."""
+    program, name, *arguments = shlex.split(command)
+    assert program == "resultant"
+    module, _, function = cli.COMMANDS[name].target.partition(":")
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(f"{module}.{function}", lambda options: seen.append(vars(options)))
+    assert cli.main([name, *arguments]) == 0, command
+    (given,) = seen
+    return given
+
+
+@pytest.mark.parametrize("command", [*SHOWN, *RUN_PLANS])
+def test_commands_parse(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = parsed(command, monkeypatch)
+    if "what" in given:
+        named = [name for name in given["what"] if name not in ("all", "run", *PLANS)]
+        assert set(named) <= set(ARTEFACTS)
+        assert {text.partition("=")[0] for text in given["store"]} <= {
+            *("imagenet-lt", "inaturalist18", "imagenet-lt-resnet50", "imagenet-lt-resnext50"),
+        }
+
+
+def test_wrong_commands_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser is the real one."""
+    assert cli.main(["train", "imagenet-lt", "--realisation", "native"]) == 2
+    assert "--realisation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name, a in ARTEFACTS.items() if a.commands])
+def test_commands_follow_one_another(name: str) -> None:
+    """A shell reads them, and what a line reads an earlier one has written."""
+    lines = ARTEFACTS[name].commands
+    done = subprocess.run(["bash", "-n"], input="\n".join(lines), text=True, capture_output=True)
+    assert not done.returncode, done.stderr
+    assert lines[-1].startswith("resultant reproduce")
+    written = " ".join(lines[:-1])
+    for word in shlex.split(lines[-1])[3:]:
+        path = word.rpartition("=")[2].replace("*", "$run").replace("records.jsonl", "")
+        assert word.startswith("--") or path.rstrip("/") in written, word
+
+
+def trained(config: TrainConfig, run: Run, **more: Any) -> dict[str, Any]:
+    """A record as ``resultant train`` writes it."""
+    made = {"run": run.name, **asdict(run), "config": asdict(config), "last": {}, **more}
+    return json.loads(json.dumps(made))
+
+
+def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
+    """What ``resultant probe --out`` writes of the features that ``extract`` took."""
+    about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run), "held_out": "test"}
+    about["config"] = asdict(config)
+    told = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
+    told |= {"encoder": "unit", "probe": asdict(ProbeConfig())}
+    path.write_text(json.dumps({**told, "accuracy": list(accuracy), "groups": {}}))
+    return path
+
+
+def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
+    """Probes of contrastive runs and classifiers of joint ones fill the ImageNet-LT rows."""
+    alone, joint = trained_as("ImageNet-LT"), preset("imagenet-lt")
+    assert (alone.objective, joint.objective) == ("contrastive", "joint")
+    runs = [Run(name, 0.0, seed) for name in ("native", "angular") for seed in (0, 1)]
+    files = [
+        probed(tmp_path / f"{run.name}.json", alone, run, 0.2 + 0.01 * i, 0.3 + 0.02 * i)
+        for i, run in enumerate(runs)
+    ]
+    files.append(probed(tmp_path / "more.json", alone, Run("angular", 1.5), 0.2356, 0.381))
+    lines = [trained(alone, run) for run in runs]
+    lines += [trained(joint, runs[0], last={"accuracy": 0.57}), trained(joint, runs[2])]
+    wide = preset("imagenet-lt", architecture="resnext50_32x4d")
+    lines.append(trained(wide, Run(), last={"accuracy": 0.6}))
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
+    brought = read_brought([tmp_path / "records.jsonl", *files])
+    assert len(brought) == len(lines) + 1
+    evidence = Evidence(Records(brought))
+
+    def cells(name: str, row: str) -> dict[str, str]:
+        found = ARTEFACTS[name].compute(evidence)
+        return {c.column: c.said() for c in found.cells if c.row == row}
+
+    assert cells("angular-training", "ImageNet-LT, Encoder") == {
+        "ProCo": "23.05 ± 0.12 / 20.50 ± 0.71 [2]",
+        "Direct temperature": "22.93 ± 0.15 / not shipped",
+        "Intercept-preserving": "23.12 ± 0.16 / not shipped",
+        "Pure Angular": "23.22 ± 0.19 / 22.50 ± 0.71 [2]",
+        "Δ": "+0.17 / +2.00 ± 0.00 [2]",
+    }
+    assert cells("joint-fc", "ImageNet-LT")["ProCo"] == "57.26 / 57.00"
+    assert cells("joint-fc", "ImageNet-LT")["Pure Angular"] == "57.35 / not shipped"
+    told = {claim.text: claim for claim in training_claims(evidence)}
+    level = told["ImageNet-LT: ProCo, encoder / projection (%)"]
+    assert (level.paper, level.verdict) == ("23.05 / 36.86", "does not hold")
+    assert level.ours == "20.50 ± 0.71 / 31.00 ± 1.41; n = 2"
+    # Differences over the seeds that both have: seed 0.
+    for before, paper, ours in (
+        ("ProCo", "+0.51 / +0.90, of 23.56 / 37.76 for 23.05 / 36.86", "+3.56 / +8.10; n = 1"),
+        (
+            "Pure Angular",
+            "+0.34 / +0.69, of 23.56 / 37.76 for 23.22 / 37.07",
+            "+1.56 / +4.10; n = 1",
+        ),
+    ):
+        (text,) = (t for t in told if t.startswith(f"ImageNet-LT: beta = 1.5 less {before}, E / P"))
+        claim = told[text]
+        assert (claim.paper, claim.ours, claim.verdict) == (paper, ours, "not settled")
+    two = told["ImageNet-LT: Pure Angular less ProCo, E / P (points)"]
+    assert two.paper == "+0.17 / +0.21, of 23.22 / 37.07 for 23.05 / 36.86"
+    assert two.ours == "+2.00 ± 0.00 / +4.00 ± 0.00; n = 2"
+    head = told["ResNeXt-50 classifier, ImageNet-LT test (%)"]
+    assert (head.ours, head.verdict) == ("60.000; n = 1", "not settled")
+    # The claims about CIFAR do not count them.
+    key = "Pure Angular less ProCo: all twelve CIFAR readouts are positive (points)"
+    assert told[key].ours == ""
+
+
+def test_commands_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a claim says is lacking can be entered, and is what the claim reads."""
+    found = {claim.text: claim.why for claim in training_claims(Evidence(Records()))}
+    commands = {
+        command
+        for why in found.values()
+        for command in re.findall(r"resultant (?:train|reproduce claims) [^,;]*", why)
+    }
+    assert len(commands) == 3
+    given = {name: parsed(name, monkeypatch) for name in commands}
+    stronger = next(g for name, g in given.items() if "--beta 1.5" in name)
+    assert stronger["realization"] == ("angular",) and stronger["beta"] == (1.5,)
+    assert stronger["config"] == trained_as("ImageNet-LT")
+    wide = next(g for name, g in given.items() if "resnext50" in name and "config" in g)
+    assert wide["config"] == preset("imagenet-lt", architecture="resnext50_32x4d")
+
+
+def test_probes_of_one_run_in_several_files(tmp_path: Path) -> None:
+    """Each adds the features that it has; of two of the same features the later counts."""
+    config = trained_as("ImageNet-LT")
+    files = []
+    for i, name in enumerate(("encoder", "projection", "encoder")):
+        files.append(probed(tmp_path / f"{i}.json", config, Run(), 0.0, 0.0))
+        told = json.loads(files[-1].read_text())
+        files[-1].write_text(json.dumps({**told, "features": [name], "accuracy": [0.1 + 0.1 * i]}))
+    for number, encoder in ((2, 0.1), (3, 0.3)):
+        (found,) = read_brought(files[:number])
+        accuracy = {name: part["accuracy"] for name, part in found["probes"]["long_tail"].items()}
+        assert accuracy == pytest.approx({"encoder": encoder, "projection": 0.2})
+
+
+def test_probes_of_another_subset_are_refused(tmp_path: Path) -> None:
+    """They are of no pool of the paper: neither of the images that were trained on nor of all."""
+    path = probed(tmp_path / "p.json", preset("cifar-controlled"), Run(), 0.2, 0.3)
+    told = json.loads(path.read_text()) | {"encoder": "raw"}
+    for imbalance, pool in ((100.0, "long_tail"), (1.0, "balanced")):
+        told["metadata"]["imbalance"] = imbalance
+        path.write_text(json.dumps(told))
+        assert list(read_brought([path])[0]["probes"]) == [pool]
+    told["metadata"]["imbalance"] = 50.0
+    path.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=r"of cifar10 with imbalance 100.0, got 50.0 in .*p\.json"):
+        read_brought([path])
+
+
+def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
+    path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
+    told = json.loads(path.read_text())
+    for wrong in ([], {**told, "accuracy": [0.2]}, {**told, "metadata": {}}):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"what resultant probe --out writes .* got .*p\.json"):
+            read_brought([path])
+
+
+def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
+    """tab:frozen-hyperparameters: unit Encoder features of the test images, and the settings."""
+    path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
+    told = json.loads(path.read_text())
+    val, brief = {**told["metadata"], "held_out": "val"}, {**told["probe"], "epochs": 3}
+    unsaid = {key: value for key, value in told.items() if key != "encoder"}
+    for wrong, message in (
+        ({**told, "encoder": "raw"}, "encoder unit, got raw"),
+        (unsaid, "encoder unit, got raw"),
+        ({**told, "metadata": val}, "held_out test, got val"),
+        ({**told, "probe": brief}, "epochs 100, got 3"),
+    ):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=rf"of imagenet-lt with {message} in .*p\.json"):
+            read_brought([path])
+    # Neither the order of the features matters, nor their form where there is no Encoder; of CIFAR
+    # that is raw, as records without a word on it are.
+    other = {**told["probe"], "seed": 7}
+    alone = {"features": ["projection"], "accuracy": [0.3], "encoder": None}
+    for right in ({**told, "probe": other}, {**told, **alone}):
+        path.write_text(json.dumps(right))
+        assert read_brought([path])[0]["probes"]["long_tail"]["projection"] == {"accuracy": 0.3}
+    config = preset("cifar-controlled")
+    path = probed(path, config, Run(), 0.2, 0.3)
+    with pytest.raises(ValueError, match="of cifar10 with encoder raw, got unit"):
+        read_brought([path])
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in told.items() if k not in ("encoder", "probe")}))
+    assert len(read_brought([path])) == 1
+
+
+def test_all_trainings_of_a_run_are_passed_on(tmp_path: Path) -> None:
+    """The fuller one counts, whichever file has it, and probes are of the last."""
+    config, paths = preset("cifar-controlled"), [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    full = trained(config, Run(), analysis={}, job_seconds=1.0)
+    bare = trained(config, Run(), job_seconds=2.0)
+    for path, one in zip(paths, (full, bare), strict=True):
+        path.write_text(json.dumps(one) + "\n")
+    assert read_brought(paths) == [full, bare]
+    assert "analysis" in Records(read_brought(paths)).seeds(config)[0]
+
+
+def features(classes: int, each: int, dim: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(classes, dim, generator=generator)
+    arrays = {}
+    for split, n in (("train", each), ("test", each // 2)):
+        y = torch.arange(classes * n) % classes
+        arrays[f"{split}/labels"] = y
+        for space in ("encoder", "projection"):
+            noise = torch.randn(len(y), dim, generator=generator)
+            arrays[f"{split}/{space}"] = centres[y] + 0.6 * noise
+    return arrays
+
+
+def compute(artefact: Artefact, evidence: Evidence) -> dict[tuple[str, str], Any]:
+    return {(c.row, c.column): c.ours for c in artefact.compute(evidence).cells}
+
+
+def test_stores_and_analyzed_records(tmp_path: Path) -> None:
+    """The grid of tab:cross-backbone from a store, and the same from a record that keeps it."""
+    store = tmp_path / "s.safetensors"
+    write_store(store, features(5, 40, 12), {"num_classes": 5})
+    backbone = ARTEFACTS["cross-backbone"]
+    evidence = Evidence(Records(), {"imagenet-lt-resnet50": store})
+    found = compute(backbone, evidence)
+    grid = evidence.analysis("imagenet-lt-resnet50", "projection").grid
+    assert grid is not None
+    for beta in (0.0, 1.5):
+        for gamma in (-1.0, 1.0):
+            change = grid.point("temperature", beta, gamma).change
+            ours = found[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
+            assert change is not None and ours.mean == pytest.approx(100 * change, abs=1e-12)
+    assert found["β = 0, γ = 0", "ResNeXt-50"] is None
+    kept = {"proco": evidence.summary("imagenet-lt-resnet50", "projection", "proco")}
+    own, alone = preset("imagenet-lt"), trained_as("ImageNet-LT")
+    records = [trained(c, Run(), analysis={"projection": kept}) for c in (own, alone)]
+    again = Evidence(Records(records))
+    assert compute(backbone, again) == found
+    assert again.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
+    # A store goes before a record, and other conditions have nothing.
+    other = trained(alone, Run(), analysis={"projection": {"proco": {"accuracy": {}}}})
+    both = Evidence(Records([other]), {"imagenet-lt": store})
+    assert both.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
+    assert again.frozen("iNaturalist 2018", "projection") == {}
+
+
+def test_backbones_are_asked_about_validation_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """app:cross-backbone; its commands ask for them, and other stores are refused."""
+    backbone = ARTEFACTS["cross-backbone"]
+    extracts = [line for line in backbone.commands if line.startswith("resultant extract")]
+    assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val"]
+    found = {}
+    for split in ("val", "test"):
+        store = tmp_path / f"{split}.safetensors"
+        write_store(store, features(5, 40, 12), {"num_classes": 5, "held_out": split})
+        found[split] = Evidence(Records(), {"imagenet-lt-resnext50": store})
+    assert compute(backbone, found["val"])["β = 0, γ = 0", "ResNeXt-50"] is not None
+    message = (
+        r"imagenet-lt-resnext50 of resultant extract --split val, got the split test in .*test"
+    )
+    with pytest.raises(ValueError, match=message):
+        compute(backbone, found["test"])

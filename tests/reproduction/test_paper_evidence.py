@@ -1,0 +1,111 @@
+"""What artefacts are made from: computed once, and asked for where it is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.classes.gain import REALIZATIONS
+from resultant.features.store import write_store
+from resultant.training.evaluation import FROZEN_FITS
+from resultant.training.records import read_lines
+from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction.evidence import PACKAGED, trained_as
+from resultant_reproduction.summary import SPACES
+from small_features import small_features
+from training_records import record
+
+
+class Counted(Evidence):
+    """Counts what is computed."""
+
+    def __init__(self) -> None:
+        super().__init__(Records())
+        self.calls: Counter[tuple[str, ...]] = Counter()
+
+    def _count(self, *call: str) -> Any:
+        self.calls[call] += 1
+        return object()
+
+    def _space(self, store: str, space: str, estimator: str) -> Any:
+        return self._count("space", store, space, estimator)
+
+    def _analysis(self, store: str, space: str, estimator: str) -> Any:
+        return self._count("analysis", store, space, estimator)
+
+    def _decisions(self, store: str, space: str, estimator: str) -> Any:
+        return self._count("decisions", store, space, estimator)
+
+
+@pytest.mark.parametrize("name", ["space", "analysis", "decisions"])
+def test_nothing_is_computed_twice(name: str) -> None:
+    """With the usual estimator said or not, by position or by name."""
+    evidence, (usual, other) = Counted(), FROZEN_FITS
+    ask = getattr(evidence, name)
+    first = ask(PACKAGED, "encoder")
+    assert first is ask(PACKAGED, "encoder", usual) is ask(PACKAGED, "encoder", estimator=usual)
+    assert ask(PACKAGED, "encoder", other) is not first
+    assert set(evidence.calls.values()) == {1} and len(evidence.calls) == 2
+
+
+def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    write_store(path, small_features(names=("projection",)), {"dataset": "cifar10"})
+    with pytest.raises(ValueError, match=r"of inaturalist18 in .*a.safetensors, got .* cifar10"):
+        Evidence(Records(), {"inaturalist18": path})
+    write_store(path, small_features(names=("features",)), {"dataset": "imagenet-lt"})
+    rule = "expected train/encoder or train/projection in .*, got .*train/features"
+    with pytest.raises(ValueError, match=rule):
+        Evidence(Records(), {"imagenet-lt-resnet50": path})
+
+
+class Quick(Evidence):
+    """Where there are features, a summary of accuracies alone."""
+
+    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
+        assert self.has(store, space)
+        return {"accuracy": dict.fromkeys(REALIZATIONS, 0.5)}
+
+
+@pytest.mark.parametrize("space", ["encoder", "projection"])
+def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
+    """It fills what it can; of the other space records are asked, and nobody fails."""
+    other = {"encoder": "projection", "projection": "encoder"}[space]
+    path = tmp_path / "one.safetensors"
+    write_store(path, small_features(names=(space,)), {"num_classes": 6})
+    evidence = Quick(Records(), {"imagenet-lt": path})
+    assert evidence.has("imagenet-lt") and not evidence.has("inaturalist18")
+    assert evidence.has("imagenet-lt", space) and not evidence.has("imagenet-lt", other)
+    assert evidence.places[2:] == [
+        (f"{space.capitalize()} of ImageNet-LT, contrastive-only", "imagenet-lt", space)
+    ]
+    summary = evidence.summary("imagenet-lt", space, FROZEN_FITS[0])
+    assert evidence.frozen("ImageNet-LT", space) == {0: summary}
+    assert evidence.frozen("ImageNet-LT", other) == {}
+    for name in ("frozen-vmf-realizations", "cosine-diagnostics", "cosine-gradients"):
+        assert ARTEFACTS[name].compute(evidence).cells
+    cells = ARTEFACTS["frozen-vmf"].compute(evidence).cells
+    found = {cell.row for cell in cells if cell.ours is not None and "ImageNet" in cell.row}
+    assert found == {f"ImageNet-LT, {space.capitalize()}"}
+    kept = {other: {FROZEN_FITS[0]: {"accuracy": {}}}}
+    trained = record(trained_as("ImageNet-LT"), "native", 0.0, 3, analysis=kept)
+    evidence = Quick(Records([trained]), {"imagenet-lt": path})
+    assert evidence.frozen("ImageNet-LT", other) == {3: {"accuracy": {}}}
+    assert evidence.frozen("ImageNet-LT", space) == {0: summary}
+
+
+def test_the_packaged_network_is_none_of_the_records() -> None:
+    """As REPRODUCTION.md says: no record has its frozen accuracies."""
+    own = {s: Evidence(Records()).summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}
+    folder = Path(__file__).parents[2] / "reproduction" / "results"
+    found = [
+        {s: record["frozen"][s]["proco"] for s in SPACES}
+        for path in sorted(folder.glob("*.jsonl"))
+        for record in read_lines(path)
+        if "frozen" in record
+    ]
+    assert len(found) > 100 and own not in found
+    assert not any(own["encoder"]["native"] == other["encoder"]["native"] for other in found)

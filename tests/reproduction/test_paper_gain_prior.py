@@ -1,0 +1,154 @@
+"""fig:gain-prior: which networks the printed changes stand beside, and what is drawn."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.training.config import TrainConfig, preset
+from resultant.training.records import read_lines
+from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction.artefact import rows
+from resultant_reproduction.backbones import CHANGES
+from resultant_reproduction.evidence import BROUGHT, PACKAGED
+from resultant_reproduction.gain_prior import PRINTED
+from resultant_reproduction.plan import official
+from training_records import record
+
+FIGURE = ARTEFACTS["gain-prior"]
+PACKAGED_ROW = "CIFAR-100-LT, contrastive-only (packaged)"
+PUBLIC_ROW = "CIFAR-100-LT, ProCo's public recipe"
+
+
+def grid(*changes: float) -> dict[str, Any]:
+    """A summary whose accuracies change so much at beta = 0, by gamma = -1, 0 and 1 (points)."""
+    found = {}
+    for gamma, change in zip((-1, 0, 1), changes, strict=True):
+        found |= {f"native 1 {gamma}": 0.4, f"temperature 0 {gamma}": 0.4 + change / 100}
+        # Half of it at 0.5; another rule is not to be read.
+        found |= {f"temperature 0.5 {gamma}": 0.4 + change / 200, f"temperature 1 {gamma}": 0.4}
+        found |= {f"angular 0 {gamma}": 0.9}
+    return {"grid": found}
+
+
+class Made(Evidence):
+    """A packaged network whose grid is made up."""
+
+    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
+        assert (store, space, estimator) == (PACKAGED, "projection", "proco")
+        return grid(-0.9, 0.4, 0.1)
+
+
+def analyzed(config: TrainConfig, summaries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        record(config, "native", 0.0, seed, analysis={"projection": {"proco": summary}})
+        for seed, summary in enumerate(summaries)
+    ]
+
+
+PUBLIC = analyzed(official("cifar100", 100), [grid(-3, 1, 0), grid(-4, 2, 0), grid(-5, 3, 0)])
+
+
+def said(records: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
+    """Cells by row, and the status."""
+    outcome = FIGURE.compute(Made(Records(records)))
+    found: dict[str, list[str]] = {}
+    for cell in outcome.cells:
+        found.setdefault(cell.row, []).append(cell.said())
+    return found, FIGURE.status(outcome)
+
+
+def test_printed_numbers_are_beside_the_public_recipe() -> None:
+    cells, status = said(PUBLIC)
+    assert cells == {
+        PUBLIC_ROW: ["+2.57 / +2.00 ± 1.00 [3]", "-5.35 / -4.00 ± 1.00 [3]"],
+        PACKAGED_ROW: ["+0.40", "-0.90"],
+        "ImageNet-LT, authors' ResNet-50": ["+0.195 / not shipped", "-1.665 / not shipped"],
+        "iNaturalist 2018, authors' network": ["+2.297 / not shipped", "–"],
+    }
+    assert status == "partly rerun (2 of 5; 3 need data we may not ship)"
+    notes = FIGURE.compute(Made(Records(PUBLIC))).notes
+    assert notes[1].startswith(
+        f"{PUBLIC_ROW}: points from ProCo, gamma = -1: -4.00 ± 1.00 at beta = 0, -2.00 ± 0.50 at "
+        "beta = 0.5; gamma = 0: +2.00 ± 1.00 at beta = 0, "
+    )
+    assert notes[2].startswith(f"{PACKAGED_ROW}: points from ProCo, gamma = -1: -0.90 at beta = 0")
+    assert len(notes) == 3
+
+
+def test_without_all_records() -> None:
+    """Fewer seeds than planned are told; one whose record has no grid does not count."""
+    bare = record(official("cifar100", 100), "native", 0.0, 1, frozen={})
+    cells, status = said([PUBLIC[0], bare])
+    assert cells[PUBLIC_ROW] == ["+2.57 / +1.00 [1 of 3]", "-5.35 / -3.00 [1 of 3]"]
+    assert status.startswith("partly rerun (2 of 5, 2 with fewer seeds than planned; 3 need data")
+    cells, status = said([])
+    assert cells[PUBLIC_ROW] == ["+2.57 / no record", "-5.35 / no record"]
+    assert cells[PACKAGED_ROW] == ["+0.40", "-0.90"] and status == "not run yet"
+
+
+def test_imagenet_is_that_of_the_backbones() -> None:
+    """The numbers that are printed there for ResNet-50, and not those of a contrastive network."""
+    resnet = {(beta, gamma): text for beta, gamma, text, _ in rows(CHANGES)}
+    (printed,) = (texts for title, *texts in rows(PRINTED) if title == "ImageNet-LT")
+    assert printed == [resnet["0", "0"], resnet["0", "-1"]]
+    row = "ImageNet-LT, authors' ResNet-50"
+    plain = preset("imagenet-lt", objective="contrastive")
+    cells, _ = said(analyzed(plain, [grid(-7, 7, 7)]))
+    assert cells[row] == ["+0.195 / not shipped", "-1.665 / not shipped"]
+    cells, _ = said(analyzed(preset("imagenet-lt", architecture="resnet50"), [grid(-2, 0.25, 0)]))
+    assert cells[row] == ["+0.195 / +0.250", "-1.665 / -2.000"]
+
+
+def test_changes_of_the_packaged_records() -> None:
+    """From the lines themselves: joint networks of the public recipe, native, CIFAR-100 IF 100."""
+    folder = Path(__file__).parents[2] / "reproduction" / "results"
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in read_lines(path)]
+    kind = {"dataset": "cifar100", "imbalance": 100, "classification_view": True}
+    grids = {
+        r["seed"]: r["analysis"]["projection"]["proco"]["grid"]
+        for r in lines
+        if r["realization"] == "native" and "analysis" in r
+        if kind.items() <= r["config"].items()
+    }
+    cells, _ = said(lines)
+    for text, gamma, number in zip(cells[PUBLIC_ROW], ("0", "-1"), ("+2.57", "-5.35"), strict=True):
+        changes = [
+            100 * (g[f"temperature 0 {gamma}"] - g[f"native 1 {gamma}"]) for g in grids.values()
+        ]
+        mean, sd = statistics.fmean(changes), statistics.stdev(changes)
+        assert text == f"{number} / {mean:+.2f} ± {sd:.2f} [{len(grids)}]"
+
+
+def test_drawing() -> None:
+    """Bars over seeds on lines, the packaged network dashed, and a legend that is not cut."""
+    pytest.importorskip("matplotlib")
+    (draw,) = FIGURE.compute(Made(Records(PUBLIC))).drawings.values()
+    figure = draw()
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    bars: Any = ax.containers
+    drawn = {
+        kind: [bar for bar in bars if bar.lines[0].get_linestyle() == kind] for kind in ("-", "--")
+    }
+    assert [len(own) for own in drawn.values()] == [3, 3]
+    assert list(drawn["-"][0].lines[0].get_ydata()) == pytest.approx([-4, -2, 0])
+    first = drawn["-"][0].lines[2][0].get_segments()[0]
+    assert first[:, 1] == pytest.approx([-5, -3])
+    (legend,) = figure.legends
+    box, page = legend.get_window_extent(), figure.bbox
+    assert page.x0 <= box.x0 and box.x1 <= page.x1
+
+
+def test_commands_bring_the_stores_that_are_read() -> None:
+    *made, last = FIGURE.commands
+    stores = dict(re.findall(r"(\S+)=(\S+)", last))
+    assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= BROUGHT.keys()
+    written = [path for command in made for path in re.findall(r"--out (\S+)", command)]
+    assert written == list(stores.values())
+    assert "--split val" in next(c for c in made if stores["imagenet-lt-resnet50"] in c)

@@ -1,0 +1,392 @@
+"""The power family: fig:training-gain, fig:common-readouts, and claims about both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from resultant.training.config import TrainConfig
+from resultant_reproduction import ARTEFACTS, Evidence, Records
+from resultant_reproduction.artefact import Claim, Outcome
+from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
+from resultant_reproduction.historical_claims import historical_claims
+from resultant_reproduction.plan import official
+from training_records import record
+
+CONFIG = official("cifar100", 100, family="power")
+PROCO, REDUCED, INCREASED = (f"CIFAR-100 / 100, {policy}" for policy in POLICIES)
+PLANE = {
+    "share": 0.99,
+    "reduced": {"exact": [-1.0, 0.1], "leading": [-1.1, 0.0]},
+    "increased": {"exact": [2.0, 0.2], "leading": [2.2, 0.1]},
+}
+ENDS = {"applied_gain_sd": 0.4, "gain_sd": 0.3, "gradient_error": 6.0}
+
+
+def trained(
+    policy: str,
+    seed: int = 0,
+    *,
+    epochs: bool = True,
+    more: float = 0.0,
+    mean: float | None = None,
+    config: TrainConfig = CONFIG,
+    **others: Any,
+) -> dict[str, Any]:
+    """A record with or without increments over epochs, ``more`` than those of others, and where
+    there is a ``mean`` over queries with errors of so much."""
+    told: dict[str, Any] = {"epoch": [1, 100, 200], "gain_sd": [0.1, 0.2, 0.3]}
+    told["applied_gain_sd"] = [v + more for v in (0.2, 0.3, 0.4)]
+    told["gradient_error"] = [4.0, 5.0, 6.0]
+    if epochs:
+        errors = [{"reduced": e + more, "increased": e + more + 1} for e in (7.0, 8.0)]
+        told["increment_error"] = [None, *errors]
+        told["increment_plane"] = [None, PLANE, {**PLANE, "share": 0.98}]
+    ends = dict(ENDS)
+    if mean is not None:
+        told["mean_increment_error"] = [None, *[{"reduced": mean, "increased": mean}] * 2]
+        ends["mean_gradient_error"] = mean
+    made = {"last": ends, "trajectory": told} | others
+    return record(config, *POLICIES[policy], seed, **made)
+
+
+def every(*seeds: int, **others: Any) -> list[dict[str, Any]]:
+    return [trained(policy, seed, **others) for seed in seeds for policy in POLICIES]
+
+
+def test_increments_over_epochs() -> None:
+    full, none = (trained("ProCo", epochs=epochs) for epochs in (True, False))
+    other = trained("ProCo", 2, more=0.5)
+    found = increment_errors({0: full, 1: none, 2: other})
+    assert found["reduced"] == ({100: [7.0, 7.5], 200: [8.0, 8.5]}, (0, 2))
+    assert found["increased"].values[200] == [9.0, 9.5] and found["increased"].at(1) is None
+    assert increment_errors({0: none}) == {} == increment_errors({0: {}})
+    assert increment_plane({1: none, 2: full}) == (2, 200, {**PLANE, "share": 0.98})
+    assert increment_plane({0: none}) is None is increment_plane({0: {}})
+
+
+def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str]]:
+    """The status of fig:training-gain, the lines of each panel, and the words in them."""
+    import matplotlib.pyplot as plt
+
+    artefact = ARTEFACTS["training-gain"]
+    outcome = artefact.compute(Evidence(Records(records)))
+    if not outcome.drawings:
+        return artefact.status(outcome), [], []
+    figure = outcome.drawings["training-gain"]()
+    lines = [list(ax.lines) for ax in figure.axes]
+    said = [text.get_text() for ax in figure.axes for text in ax.texts]
+    said += [figure.axes[2].get_xlabel(), *outcome.notes[1:]]
+    plt.close(figure)
+    return artefact.status(outcome), lines, said
+
+
+def test_training_gain_is_drawn() -> None:
+    status, lines, said = drawn(every(0, 1, 2, mean=9.0))
+    assert status == "rerun" and "no record" not in said
+    # Applied and native dispersion of three states; two interventions of each; two of the first.
+    assert list(map(len, lines)) == [6, 6, 4]
+    assert {line.get_linestyle() for line in lines[1]} == {"-", "--", ":"}
+    reduced, increased = lines[1][:2]
+    assert reduced.get_xydata().tolist() == [[100, 7], [200, 8]]
+    assert increased.get_xydata().tolist() == [[100, 8], [200, 9]]
+    assert reduced.get_color() != increased.get_color()
+    ends = [line.get_xydata()[-1].tolist() for line in lines[2]]
+    assert ends == [[-1.0, 0.1], [-1.1, 0.0], [2.0, 0.2], [2.2, 0.1]]
+    assert [line.get_linestyle() for line in lines[2]] == ["-", "--", "-", "--"]
+    seeds, plane = said[-2:]
+    assert said[-3] == "first axis; ProCo, seed 0, epoch 200" and "Lines: seeds 0, 1, 2;" in seeds
+    assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
+
+
+def test_looks_are_told_and_leading_is_on_top() -> None:
+    figure = (
+        ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).drawings["training-gain"]()
+    )
+    _, errors, plane = figure.axes
+    legends: list[Any] = [ax.get_legend() for ax in (errors, plane)]
+    names = [[text.get_text() for text in legend.texts] for legend in legends]
+    assert names == [["state: ProCo", "state: Reduced", "state: Increased"], ["exact", "leading"]]
+    assert [line.get_linestyle() for line in legends[0].get_lines()] == ["-", "--", ":"]
+    for exact, leading in (legends[1].get_lines(), plane.lines[:2], plane.lines[2:]):
+        assert [line.get_linestyle() for line in (exact, leading)] == ["-", "--"]
+        assert leading.get_markerfacecolor() == "none" != exact.get_markerfacecolor()
+        assert leading.get_markersize() > exact.get_markersize()
+    assert min(line.get_zorder() for line in plane.lines[1::2]) > plane.lines[0].get_zorder()
+    # The arms go up by a tenth of their width, and fill the panel.
+    assert plane.get_aspect() == "auto" and "other scale" in plane.get_ylabel()
+    figure.draw_without_rendering()
+    low, high = plane.get_ylim()
+    assert high - low < 0.3
+
+
+def test_both_measures_in_cells() -> None:
+    """Of those records that have the second; the printed number is beside both."""
+    made = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
+    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
+    assert ARTEFACTS["training-gain"].status(outcome) == "rerun"
+    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    gradient, increment = "leading gradient error (%)", "error of the reduced increment (%)"
+    assert cells[PROCO, gradient] == "4.87 / 6.00 ± 0.00 [3]"
+    assert cells[PROCO, f"{gradient}, mean over queries"] == "4.87 / 5.25 ± 0.35 [2]"
+    assert cells[PROCO, increment] == "8.00 ± 0.00 [3]"
+    assert cells[PROCO, f"{increment}, mean over queries"] == "5.25 ± 0.35 [2]"
+    assert (
+        "of gradients the paper does not say which, of increments it says mean" in outcome.notes[0]
+    )
+
+
+def test_other_settings_in_cells() -> None:
+    """Each with its own numbers, and beside nothing that is printed."""
+    made = [
+        trained("ProCo", seed, config=official(dataset, imbalance, family="power"), last=last)
+        for dataset, imbalance, value in (("cifar10", 50, 2.0), ("cifar100", 50, 3.0))
+        for seed, last in enumerate([{"gradient_error": value, "gain_sd": value / 8}] * 2)
+    ]
+    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
+    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    for place, error, gain in (
+        ("CIFAR-10 / 50", "2.00 ± 0.00", "0.250 ± 0.000"),
+        ("CIFAR-100 / 50", "3.00 ± 0.00", "0.375 ± 0.000"),
+    ):
+        row = f"{place}, ProCo"
+        assert cells[row, "leading gradient error (%)"] == f"{error} [2 of 3]"
+        assert cells[row, "sd of native gain"] == f"{gain} [2 of 3]"
+        assert cells[row, "error of the increased increment (%)"] == "9.00 ± 0.00 [2 of 3]"
+    assert cells[PROCO, "leading gradient error (%)"] == "4.87 / no record"
+    assert cells["CIFAR-10 / 100, ProCo", "leading gradient error (%)"] == "no record"
+    assert not outcome.drawings and "none for the errors and the figure" in outcome.notes[0]
+
+
+def test_training_gain_of_some_seeds() -> None:
+    """Lines are means over seeds, not those of the first one; fewer than planned are not all."""
+    status, lines, said = drawn([*every(1), trained("ProCo", 2, more=0.5)])
+    assert status == "partly rerun (16 of 19, 15 with fewer seeds than planned)"
+    assert lines[0][0].get_ydata().tolist() == pytest.approx([0.45, 0.55, 0.65])
+    assert lines[1][0].get_ydata().tolist() == pytest.approx([7.25, 8.25])
+    assert said[-3] == "first axis; ProCo, seed 1, epoch 200"
+    told = "Lines: ProCo seeds 1, 2; Reduced gain disparity seed 1; Increased gain disparity seed 1"
+    assert told in said[-2]
+    outcome = ARTEFACTS["training-gain"].compute(
+        Evidence(Records([trained("ProCo"), trained("ProCo", 2, more=0.5)]))
+    )
+    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    assert cells[PROCO, "sd of applied gain"] == "0.630 / 0.400 ± 0.000 [2 of 3]"
+    assert cells[PROCO, "error of the reduced increment (%)"] == "8.25 ± 0.35 [2 of 3]"
+    assert cells[REDUCED, "leading gradient error (%)"] == "5.34 / no record"
+    assert cells[REDUCED, "error of the increased increment (%)"] == "no record"
+
+
+def test_training_gain_without_increments() -> None:
+    """An empty panel says that it is empty."""
+    status, lines, said = drawn(every(0, 1, 2, epochs=False))
+    assert status == "partly rerun (12 of 19)" and list(map(len, lines)) == [6, 0, 0]
+    assert said.count("no record") == 2
+    one = drawn([trained("ProCo", epochs=False)])[0]
+    assert one == "partly rerun (4 of 19, 3 with fewer seeds than planned)"
+    assert drawn([])[0] == "not run yet"
+    # A native network of the public recipe has no trajectory.
+    status, lines, _ = drawn([record(official("cifar100", 100), "native", 0.0, 1)])
+    assert status == "not run yet" and not lines
+
+
+def claim_of(records: list[dict[str, Any]], text: str) -> Claim:
+    return next(c for c in historical_claims(Evidence(Records(records))) if text in c.text)
+
+
+def test_claim_of_increments() -> None:
+    """The mean over queries of the last epoch of each policy and strength is judged: on a guessed
+    recipe it holds where tested at most, and is not against it."""
+
+    def claim(records: list[dict[str, Any]]) -> Claim:
+        return claim_of(records, "leading gradient increments at epoch 200")
+
+    assert claim([]).verdict == claim([trained("ProCo", epochs=False)]).verdict == "not run yet"
+    early = trained("ProCo", mean=9.0)
+    for values in early["trajectory"].values():
+        del values[2:]
+    assert claim([early]).verdict == "not run yet"
+    for made, ours, verdict in (
+        ([trained("ProCo", mean=9.5)], "9.50; n = 1 (2 of 6)", "holds where tested"),
+        (every(0, mean=9.5), "9.50; n = 1", "holds where tested"),
+        (every(0, mean=17.0), "17.00; n = 1", "not settled"),
+        (every(0, 1, mean=9.5), "9.50, sd up to 0.00; n = 2", "holds where tested"),
+        (every(0, 1, mean=17.0), "17.00, sd up to 0.00; n = 2", "not settled"),
+        (every(0, 1, mean=5.0), "5.00, sd up to 0.00; n = 2", "not settled"),
+        (every(0, 1, 2, mean=9.5), "9.50, sd up to 0.00; n = 3", "holds where tested"),
+        (
+            [trained("ProCo", seed, mean=9.5) for seed in range(3)],
+            "9.50, sd up to 0.00; n = 3 (2 of 6)",
+            "holds where tested",
+        ),
+    ):
+        found = claim(made)
+        said, _, beside = found.ours.partition("; beside it: ")
+        assert (said, found.verdict) == (f"mean over queries: {ours}", verdict)
+        # Stacked errors are there, whatever they are.
+        assert beside.startswith("stacked 8.00 to 9.00")
+        assert "ours is a guess" in found.why
+        assert ("smaller errors" in found.why) == ours.startswith("5.00")
+
+
+def test_increments_without_the_mean() -> None:
+    """Stacked errors that are as printed do not stand for it; other settings are shown."""
+    text = "leading gradient increments"
+    stacked = claim_of(every(0, 1, 2, more=1.0), text)
+    assert stacked.verdict == "not settled" and "reproduce run power" in stacked.why
+    assert stacked.ours == (
+        "mean over queries: no record; beside it: stacked 9.00 to 10.00, sd up to 0.00; n = 3"
+    )
+    assert "names no setting" in stacked.why
+    told = {"epoch": [200], "mean_increment_error": [{"reduced": 4.0, "increased": 5.0}]}
+    others = [
+        trained("ProCo", seed, config=official(dataset, 50, family="power"), trajectory=told)
+        for dataset, seed in (("cifar100", 0), ("cifar10", 1), ("cifar10", 2))
+    ]
+    both = claim_of([*every(0, more=1.0), *others], text)
+    assert both.ours.endswith(
+        "n = 1 of 3; mean over queries, CIFAR-100 / 50 4.00 to 5.00; n = 1; mean over queries, "
+        "CIFAR-10 / 50 4.00 to 5.00, sd up to 0.00; n = 2"
+    )
+    assert both.verdict == "not settled"
+
+
+def test_order_of_native_gains() -> None:
+    """Increased less reduced, over seeds, of which one is not tested."""
+
+    def claim(*steps: float) -> Claim:
+        made = [
+            trained(policy, seed, last={"gain_sd": 0.6 + 0.01 * seed + own})
+            for seed, step in enumerate(steps)
+            for policy, own in zip(POLICIES, (0.0, 0.0, step), strict=True)
+        ]
+        return claim_of(made, "native gain sd, increased less reduced")
+
+    assert claim().verdict == "not run yet" and claim().paper == "-0.036"
+    assert claim(-0.04).verdict == "not settled" and claim(-0.04).ours == "-0.040; n = 1 of 3"
+    assert claim(-0.04, -0.041, -0.042).verdict == "holds where tested"
+    assert ", p < 0.001; n = 3" in claim(-0.04, -0.041, -0.042).ours
+    assert claim(0.04, 0.041, 0.042).verdict == "does not hold"
+    assert claim(0.04, -0.041, 0.02).verdict == "not settled"
+
+
+def test_claims_by_either_measure() -> None:
+    """Of gradients one that meets the rule is enough, and none is against it."""
+    text, said = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
+    off: Any = {"last": {"gradient_error": 2.6}}
+    far: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 99.0}}
+    met: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 5.0}}
+    for made, verdict, why in (
+        (every(0, 1, 2, **off), "not settled", "a size that differs leaves it open"),
+        (every(0, 1, 2, **far), "not settled", "a size that differs leaves it open"),
+        (every(0, 1, 2, **met), "holds where tested", "by either measure"),
+        (
+            [*every(0, **off), *every(1, 2, **met)],
+            "holds where tested",
+            "the paper does not say which is its own (stacked or mean over queries)",
+        ),
+    ):
+        found = claim_of(made, text)
+        assert found.verdict == verdict and why in found.why, found
+        if made == every(0, 1, 2, **met):
+            assert f"mean over queries: {said}" in found.ours
+            assert found.ours.endswith("; n = 3") and "; n = 3; mean" in found.ours
+    made = [
+        record(official(dataset, 50, family="power"), *POLICIES[policy], 0, last=last)
+        for dataset, policy, error in (
+            ("cifar10", "ProCo", 6.0),
+            ("cifar10", "Reduced gain disparity", 6.5),
+            ("cifar100", "ProCo", 5.0),
+        )
+        for last in ({"mean_gradient_error": error},)
+    ]
+    beside = claim_of([*every(0, 1, 2, **off), *made], text)
+    assert beside.ours.endswith(
+        "; beside it: mean over queries, CIFAR-100 / 50 5.00; n = 1; mean over queries, "
+        "CIFAR-10 / 50 6.00 to 6.50; n = 1"
+    )
+    assert beside.verdict == "not settled" and "names no setting" in beside.why
+    assert claim_of(made, text).verdict == "not run yet"
+    # Stacked errors that meet it do not ask for the other measure.
+    good: Any = {"last": {"gradient_error": 5.0}}
+    assert claim_of(every(0, 1, 2, **good), text).verdict == "holds where tested"
+    bad: Any = {"last": {"gradient_error": 5.0, "mean_gradient_error": 99.0}}
+    assert claim_of(every(0, 1, 2, **bad), text).verdict == "holds where tested"
+
+
+def test_claim_of_the_gain() -> None:
+    """Means within a factor of 1.25 of 0.630, 0.349 and 0.948, of the setting that is named."""
+
+    def made(*seeds: int, increased: float = 0.95) -> list[dict[str, Any]]:
+        values = dict(zip(POLICIES, (0.63, 0.35, increased), strict=True))
+        return [
+            trained(policy, seed, last={"applied_gain_sd": value})
+            for policy, value in values.items()
+            for seed in seeds
+        ]
+
+    text = "sd of applied gain at epoch 200"
+    assert claim_of([], text).verdict == "not run yet"
+    native = "sd of native gain at epoch 200"
+    last = {"gain_sd": 0.65}
+    order = "of sizes alone, the order is asked by increased less reduced"
+    assert claim_of([trained(policy, 0, last=last) for policy in POLICIES], native).why.endswith(
+        order
+    )
+    assert claim_of([], native).why == "resultant reproduce run power"
+    one = claim_of(made(1), text)
+    assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
+    assert claim_of(made(1, increased=1.19), text).verdict == "not settled"
+    assert one.ours == "ProCo 0.630, Reduced 0.350, Increased 0.950; n = 1 of 3"
+    assert claim_of(made(0, 1, 2), text).verdict == "holds where tested"
+    assert claim_of(made(0, 1, 2, increased=1.19), text).verdict == "not settled"
+    assert claim_of(made(0, 1, 2, increased=1.18), text).verdict == "holds where tested"
+    assert one.text.startswith("Power family, CIFAR-100 IF100: ") and "no setting" not in one.why
+    some = claim_of(made(0, 1, 2)[:5], text)
+    assert some.verdict == "holds where tested"
+    assert some.ours.endswith("n = 2 to 3 of 3 (2 of 3)")
+
+
+def readouts(reduced: Sequence[float]) -> list[dict[str, Any]]:
+    """Long-tail probes of the encoder for a seed each: of ProCo, and so many points more."""
+    made = []
+    for seed, step in enumerate(reduced):
+        for policy, value in (("ProCo", 0.5), ("Reduced gain disparity", 0.5 + step / 100)):
+            own = {"long_tail": {"encoder": {"accuracy": value + 0.01 * seed}}}
+            made.append(record(CONFIG, *POLICIES[policy], seed, probes=own))
+    return made
+
+
+def test_common_readouts_are_tested() -> None:
+    artefact = ARTEFACTS["common-readouts"]
+
+    def found(*steps: float) -> Outcome:
+        return artefact.compute(Evidence(Records(readouts(steps))))
+
+    outcome = found(1.0, 1.1)
+    assert artefact.status(outcome) == "partly rerun (1 of 8, 2 with fewer seeds than planned)"
+    cells = {(c.row, c.column): c for c in outcome.cells}
+    assert len(cells) == 4 * 12
+    assert cells[PROCO, "long-tail encoder"].said() == "50.50 ± 0.71 [2 of 3]"
+    assert cells[INCREASED, "long-tail encoder"].said() == "no record"
+    (change,) = outcome.changes
+    assert (change.row, change.what) == ("long-tail encoder", "Reduced gain disparity - ProCo")
+    assert change.differences == pytest.approx((1.0, 1.1)) and change.verdict == "p < 0.05 alone"
+    # The bar that there is, and a dash in place of each that lacks.
+    figure = outcome.drawings["readouts"]()
+    ax: Any = figure.axes[0]
+    (bar,) = (p for p in ax.patches if p.get_width())
+    assert bar.get_height() == pytest.approx(1.05) and [t.get_text() for t in ax.texts] == ["–"] * 7
+    assert artefact.status(found(1.0, 1.1, 1.2)) == "partly rerun (1 of 8)"
+    # Other settings are shown, and are no change of the figure.
+    made = readouts((1.0, 1.1))
+    for each in made:
+        each["config"] |= {"dataset": "cifar10"}
+    other = artefact.compute(Evidence(Records(made)))
+    cells = {(c.row, c.column): c for c in other.cells}
+    assert cells["CIFAR-10 / 100, ProCo", "long-tail encoder"].said() == "50.50 ± 0.71 [2 of 3]"
+    assert not other.changes and not other.drawings
+    nothing = found()
+    assert artefact.status(nothing) == "not run yet" and not nothing.drawings

@@ -1,0 +1,189 @@
+"""What is recorded for fig:training-gain, by differentiating both losses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from resultant.classes.statistics import ClassState
+from resultant.networks.models import StackedResNet32
+from resultant.training.config import Run
+from resultant.training.loop import outputs
+from resultant.training.stack import Stack
+from resultant_reproduction import run
+from resultant_reproduction.increments import gradient_increments
+from resultant_reproduction.plan import PlannedJob
+from tiny_cifar import tiny_cifar, tiny_config
+
+DATA = tiny_cifar(size=8)
+STRENGTHS = {"reduced": 0.5, "increased": 1.5}
+
+
+def log_bessel(order: float, x: Tensor) -> Tensor:
+    """log I by its power series, which autograd can follow."""
+    k = torch.arange(int(x.max()) + 60, dtype=torch.float64)
+    terms = (2 * k + order) * (x.unsqueeze(-1) / 2).log()
+    return (terms - torch.lgamma(k + 1) - torch.lgamma(k + order + 1)).logsumexp(-1)
+
+
+def naive_gradients(
+    z: Tensor, y: Tensor, mu: Tensor, kappa: Tensor, prior: Tensor, beta: float, tau: float = 0.1
+) -> list[Tensor]:
+    """The tangent gradients of the exact loss and of that of linear means, at the temperatures of
+    the power family."""
+    p = z.shape[1]
+    nu, A = p / 2 - 1, (log_bessel(p / 2, kappa) - log_bessel(p / 2 - 1, kappa)).exp()
+    g = A / tau
+    target = g.mean() * g**beta / (g**beta).mean()
+
+    def partition(length: Tensor) -> Tensor:
+        return log_bessel(nu, length) - nu * length.log()
+
+    def exact(x: Tensor) -> Tensor:
+        tilted = (kappa[:, None] * mu + x[:, None] * (target / A)[:, None]).norm(dim=-1)
+        return partition(tilted) - partition(kappa)
+
+    def leading(x: Tensor) -> Tensor:
+        at_zero = partition((kappa**2 + (target / A) ** 2).sqrt()) - partition(kappa)
+        return at_zero + target * (x @ mu.T)
+
+    found = []
+    for scores in (exact, leading):
+        x = z.clone().requires_grad_()
+        F.cross_entropy(scores(x) + prior, y, reduction="sum").backward()
+        assert x.grad is not None
+        found.append(x.grad - (x.grad * z).sum(1, keepdim=True) * z)
+    return found
+
+
+def agrees(found: dict[str, Any], *state: Tensor) -> None:
+    """Errors and plane against those of gradients by autograd and a singular value
+    decomposition."""
+    before = naive_gradients(*state, beta=1.0)
+    vectors = []
+    for name, beta in STRENGTHS.items():
+        after = naive_gradients(*state, beta=beta)
+        exact, leading = (b - a for a, b in zip(before, after, strict=True))
+        error = 100 * float((exact - leading).norm() / exact.norm())
+        assert found["increment_error"][name] == pytest.approx(error, rel=1e-5)
+        mean = 100 * float(((exact - leading).norm(dim=-1) / exact.norm(dim=-1)).mean())
+        assert found["mean_increment_error"][name] == pytest.approx(mean, rel=1e-5)
+        vectors += [exact.flatten(), leading.flatten()]
+    M, plane = torch.stack(vectors), found["increment_plane"]
+    _, size, axes = torch.linalg.svd(M, full_matrices=False)
+    wanted = M @ axes[:2].T
+    got = torch.tensor([plane[n][k] for n in STRENGTHS for k in ("exact", "leading")]).double()
+    # Either sense of an axis: one is that of ours.
+    wanted = wanted * torch.where((wanted * got).sum(0) < 0, -1, 1)
+    assert torch.allclose(got, wanted, rtol=1e-5, atol=1e-6 * float(size[0]))
+    assert plane["increased"]["exact"][0] >= 0 <= plane["reduced"]["exact"][1]
+    assert plane["share"] == pytest.approx(float((size[:2] ** 2).sum() / (size**2).sum()))
+
+
+def test_increments_by_autograd() -> None:
+    generator = torch.Generator().manual_seed(3)
+    mu, z = (F.normalize(torch.randn(n, 6, generator=generator).double()) for n in (5, 40))
+    y = torch.arange(40) % 5
+    kappa = torch.tensor([1.0, 4.0, 9.0, 16.0, 30.0]).double()
+    prior = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).double().log()
+    state = ClassState(mu, kappa, torch.ones(5, dtype=torch.int64))
+    found = gradient_increments(z, y, state, 0.1, prior)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    agrees(found, z, y, mu, kappa, prior)
+    for odd in (torch.zeros(5), torch.cat([torch.zeros(1), kappa[1:]]), torch.full((5,), 3.0)):
+        none = ClassState(mu, odd.double(), state.count)
+        assert gradient_increments(z, y, none, 0.1, prior) == {}
+
+
+def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
+    """Queries and the state of a run, from its network and the sums of its bank."""
+    members = DATA.members(3.0)
+    assert isinstance(stack.network, StackedResNet32) and len(members) == 29
+    y = DATA.train_labels[members]
+    z = outputs(stack.network, DATA.images_at(members), torch.float32).projection[place].double()
+    sums = stack.proco.bank.old[place].double()
+    mean = sums[:, :-1] / sums[:, -1:]
+    R = mean.norm(dim=1)
+    kappa = 8 * R / (1 - R**2)
+    assert float(kappa.max()) < 1e3
+    prior = (torch.bincount(y) / 29).double().log()
+    return z, y, mean / R[:, None], kappa, prior
+
+
+RUNS = (Run("native"), Run("temperature", 0.5), Run("temperature", 1.5))
+
+
+def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trajectories of records against autograd at the state of each epoch."""
+    states, ask = [], run.power_diagnostic
+
+    def asked(stack: Stack, *queries: Tensor) -> list[dict[str, Any]]:
+        states.append([inputs(stack, place) for place in range(len(stack.runs))])
+        return ask(stack, *queries)
+
+    monkeypatch.setattr(run, "power_diagnostic", asked)
+    config = tiny_config(objective="joint", family="power", epochs=3)
+    planned = PlannedJob("power", config, RUNS, (1, 3, 20))
+    # Three runs in two stacks.
+    records = run.run_job(planned, DATA, tmp_path, "cpu", stack=2, say=lambda text: None)
+    assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 4
+    states = [states[0] + states[1], states[2] + states[3]]
+    assert not torch.equal(states[0][0][0], states[1][0][0])
+    for place, found in enumerate(r["trajectory"] for r in records):
+        assert found["epoch"] == [1, 3]
+        for i in range(2):
+            names = ("increment_error", "mean_increment_error", "increment_plane")
+            agrees({name: found[name][i] for name in names}, *states[i][place])
+
+
+def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows past the checkpoint are made again, and those before it are kept."""
+    config = tiny_config(objective="joint", family="power", epochs=4)
+    planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4))
+    ask, left = run.power_diagnostic, [0]
+
+    def asked(*about: Any) -> list[dict[str, Any]]:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return ask(*about)
+
+    def trained(name: str) -> list[Any]:
+        options: Any = {"checkpoint_every": 2, "say": lambda text: None}
+        records = run.run_job(planned, DATA, tmp_path / name, "cpu", **options)
+        return [r["trajectory"] for r in records]
+
+    def epochs() -> list[int]:
+        lines = (tmp_path / "b" / "metrics.jsonl").read_text().splitlines()
+        return sorted({json.loads(line)["epoch"] for line in lines})
+
+    monkeypatch.setattr(run, "power_diagnostic", asked)
+    whole = trained("a")
+    # In the second epoch, before there is a checkpoint; in the fourth, two after it.
+    for moment, there in ((2, [1]), (4, [1, 2, 3])):
+        left[0] = moment
+        with pytest.raises(KeyboardInterrupt):
+            trained("b")
+        assert epochs() == there
+    assert trained("b") == whole and whole[0]["epoch"] == [1, 2, 3, 4]
+
+
+def test_trajectories_keep_what_there_is(tmp_path: Path) -> None:
+    rows = [
+        {"run": "a", "epoch": 1, "gain_sd": 0.1, "rate": 9.0},
+        {"run": "b", "epoch": 1, "gain_sd": 0.2},
+        {"run": "a", "epoch": 2, "gain_sd": 0.3, "increment_error": {"reduced": 1.0}},
+        {"run": "a", "epoch": 3, "gain_sd": 0.4},
+    ]
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = run.trajectories(path, (1, 2))
+    errors = [None, {"reduced": 1.0}]
+    assert found["a"] == {"epoch": [1, 2], "gain_sd": [0.1, 0.3], "increment_error": errors}
+    assert found["b"] == {"epoch": [1], "gain_sd": [0.2]}

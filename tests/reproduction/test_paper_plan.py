@@ -1,0 +1,167 @@
+"""Plans as data: their jobs, what is left of them, and how long it takes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.training.config import Run
+from resultant.training.records import append
+from resultant_reproduction.plan import (
+    PLANS,
+    Pace,
+    PlannedJob,
+    estimate,
+    missing,
+)
+from resultant_reproduction.records import Records
+from resultant_reproduction.words import standing
+from tiny_cifar import tiny_config
+from training_records import left_by
+
+# Sizes of the long-tailed subsets, IF 10, 50 and 100.
+SIZES = {"cifar10": (20_431, 13_996, 12_406), "cifar100": (19_573, 12_608, 10_847)}
+
+
+def test_main_plan() -> None:
+    jobs = PLANS["main"].jobs()
+    assert [len(job.runs) for job in jobs] == [12] * 6
+    images = [size // 256 * 256 for sizes in SIZES.values() for size in sizes]
+    assert [job.views for job in jobs] == [12 * 200 * 2 * n for n in images]
+    # Twelve side by side: 4 + 12 / 12 microseconds a view, and half a minute a job.
+    minutes = sum(job.views for job in jobs) * 5 / 60e6 + 6 / 2
+    pace = Pace(4.0, 12.0, 30.0)
+    assert pace.minutes(jobs) == pytest.approx(minutes)
+    assert estimate(jobs, pace) == f"6 jobs, 72 runs, 428 million views: {minutes:.0f} minutes"
+    assert {run.seed for job in PLANS["main"].jobs((7,)) for run in job.runs} == {7}
+
+
+def test_other_plans() -> None:
+    numbers = {name: sum(len(job.runs) for job in plan.jobs()) for name, plan in PLANS.items()}
+    assert numbers == {
+        "main": 72,
+        "joint": 72,
+        "controls": 74,
+        "power": 36,
+        "official": 6,
+        "failure": 6,
+        "beyond": 30,
+        "members": 6,
+        "trials": 18,
+    }
+    for job in PLANS["power"].jobs():
+        assert job.config.family == "power" and job.config.views == 3
+        assert [(r.realization, r.beta) for r in job.runs] == 3 * [
+            ("native", 0.0),
+            ("temperature", 0.5),
+            ("temperature", 1.5),
+        ]
+    for name in ("joint", "controls"):
+        joint = [job for job in PLANS[name].jobs() if job.config.objective == "joint"]
+        assert joint and not any(r.realization in job.analyzed for job in joint for r in job.runs)
+    uniform = [job for job in PLANS["controls"].jobs() if "-u-" in job.name]
+    assert {job.config.prior for job in uniform} == {0.0}
+    for plan in PLANS.values():
+        names = [job.name for job in plan.jobs()]
+        assert len(set(names)) == len(names)
+
+
+def timed(seed: int, runs: int, us: float, **more: Any) -> dict[str, Any]:
+    config = json.loads(json.dumps(asdict(tiny_config())))
+    base = {"realization": "native", "beta": 0.0, "config": config, "seed": seed}
+    return {**base, "job_runs": runs, "us_a_view": us, **more}
+
+
+def test_pace() -> None:
+    """Through jobs of several sizes a line in 1 / k; one size scales the usual one."""
+    gpu = {"versions": {"device": "GPU"}}
+    slow = timed(0, 4, 900.0, versions={"torch": "2"})
+    # 3 + 6 / k, twice for the job of 12, whose records are one measurement.
+    fast = [
+        timed(1, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
+        timed(2, 12, 3.5, **gpu, job_seconds=100.0, whole_seconds=150.0),
+        timed(3, 6, 4.0, **gpu, job_seconds=90.0, whole_seconds=130.0),
+        timed(4, 2, 6.0, **gpu),
+        # More than a stack has are no faster a view.
+        timed(5, 24, 3.5, **gpu, job_seconds=10.0, whole_seconds=70.0),
+        # Jobs that share the device are no measure of it.
+        timed(6, 12, 9.0, **gpu, job_seconds=10.0, whole_seconds=90.0, beside=2),
+    ]
+    pace = Pace.of(Records([slow, *fast]))
+    assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.said().startswith("on GPU: 3 + 6 /")
+    assert pace.us_a_view(24) == pace.us_a_view(12) == pytest.approx(3.5)
+    usual = Pace()
+    assert Pace.of(Records()) == usual
+    one = Pace.of(Records([slow]))
+    assert one.us_a_view(4) == pytest.approx(900) and one.around == usual.around
+    assert one.device == "CPU"
+    assert one.shared / one.each == pytest.approx(usual.shared / usual.each)
+    # Larger jobs that are slower a view are not a law.
+    odd = Pace.of(Records([timed(0, 12, 9.0, **gpu), timed(1, 6, 3.0, **gpu)]))
+    assert odd.shared > 0
+
+
+def test_standing(tmp_path: Path) -> None:
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
+    assert rows["failure"][2].startswith("1 job, 6 runs, 47 million views: 4 minutes")
+    job = PLANS["official"].jobs()[0]
+    append(tmp_path / "official.jsonl", left_by(job, "official")[:1])
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    assert rows["official"][1] == "1 of 6" and rows["official"][2].startswith("2 jobs, 5 runs")
+    # The same run is one of power, which asks for its trajectory too.
+    assert rows["power"][1] == "0 of 36, 1 in part"
+    append(tmp_path / "official.jsonl", left_by(job, "official"))
+    for other in PLANS["official"].jobs((1, 2))[1:]:
+        append(tmp_path / "official.jsonl", left_by(other, "official"))
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    assert rows["official"][2].startswith("1 job, 1 run, 6 million views")
+
+
+@pytest.mark.parametrize("part", ["analysis", "ended", "trajectory", "probes"])
+def test_a_record_that_lacks_a_part_is_missing(part: str) -> None:
+    both = (Run("native", 0.0, 0), Run("temperature", 0.0, 0))
+    job = PlannedJob("one", tiny_config(), both, (1,), ended=("native",))
+    whole, other = left_by(job, "main")
+    assert missing([job], Records([whole, other])) == []
+    del whole[part]
+    (left,) = missing([job], Records([whole, other]))
+    assert left.runs == both[:1]
+    # Nothing that was not asked for is missed.
+    plain = PlannedJob("one", tiny_config(), both, analyzed=())
+    assert bool(missing([plain], Records([whole, other]))) == (part == "probes")
+
+
+@pytest.mark.parametrize("family", ["linear", "power"])
+def test_a_trajectory_without_errors_is_missing(family: str) -> None:
+    """It has an error of every epoch that is asked for, and of the power family two."""
+    asked = (1, 2, 50)
+    job = PlannedJob("one", tiny_config(family=family), (Run(),), asked)
+    (whole,) = left_by(job, "main")
+    course = whole["trajectory"]
+    assert course["epoch"] == [1, 2] and missing([job], Records([whole])) == []
+
+    def lacks(**changes: Any) -> bool:
+        other = {**whole, "trajectory": {**course, **changes}}
+        return missing([job], Records([other])) == [job]
+
+    assert lacks(epoch=[1, 3]) and lacks(epoch=[1], gradient_error=[0.5])
+    assert lacks(gradient_error=[0.5, None])
+    assert lacks(increment_error=[None, {}]) == (family == "power")
+    for name in ("epoch", "gradient_error"):
+        part = {key: value for key, value in course.items() if key != name}
+        assert missing([job], Records([{**whole, "trajectory": part}])) == [job]
+
+
+def test_probes_of_the_balanced_set() -> None:
+    """A plan has them where it has the images; of a training beside the plans they are asked."""
+    job = PlannedJob("one", tiny_config(), (Run(),))
+    (made,) = left_by(job, "main")
+    del made["probes"]["balanced"]
+    assert missing([job], Records([made])) == []
+    del made["plan"]
+    assert missing([job], Records([made])) == [job]

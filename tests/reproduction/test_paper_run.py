@@ -1,0 +1,368 @@
+"""The runner of plans, on a few small images."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.cli.options import Reproduce
+from resultant.images.cifar import Cifar
+from resultant.images.longtail import long_tail_indices
+from resultant.training.config import Run
+from resultant.training.records import append, read_lines
+from resultant_reproduction import cli as reproduce
+from resultant_reproduction import run
+from resultant_reproduction.plan import (
+    PLANS,
+    Plan,
+    PlannedJob,
+    missing,
+)
+from resultant_reproduction.records import Records
+from resultant_reproduction.words import standing, unfinished
+from tiny_cifar import tiny_cifar, tiny_config
+from training_records import left_by
+
+DATA = tiny_cifar(size=8)
+
+
+def make(seeds: Any) -> Any:
+    """Two jobs on tiny images."""
+    runs = tuple(Run("native", 0.0, seed) for seed in seeds)
+    yield PlannedJob("plain", tiny_config(), runs, (1, 2, 50))
+    both = (*runs, *(Run("temperature", 0.5, seed) for seed in seeds))
+    yield PlannedJob("power", tiny_config(objective="joint", family="power"), both, (1, 2))
+
+
+def put_small(patch: Any) -> None:
+    """These jobs in the place of the plan power."""
+    small = Plan("power", "", (0,), make)
+    patch.setattr(run, "plan", lambda name: small)
+    patch.setattr(run, "load_cifar", lambda name, root: DATA)
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_small(monkeypatch)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """The same to the bit means on as many threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
+
+
+def places(folder: Path) -> tuple[Path, Path, Path, str]:
+    """Images, checkpoints and records of a call, and its device."""
+    return folder, folder / "out", folder, "cpu"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a call that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        put_small(patch)
+        assert run.run_plan("power", *places(folder), **QUIET) == 0
+    return folder
+
+
+def test_records(whole: Path) -> None:
+    plain, native, hot = records = read_lines(whole / "power.jsonl")
+    assert [r["plan"] for r in records] == ["power"] * 3
+    assert all(
+        r["us_a_view"] > 0 and set(r["probes"]) == {"long_tail", "balanced"} for r in records
+    )
+    # Frozen summaries are of native networks.
+    assert [("analysis" in r) for r in records] == [True, True, False]
+    for space in ("encoder", "projection"):
+        for estimator in ("proco", "mle"):
+            found = plain["analysis"][space][estimator]["accuracy"]
+            assert found == pytest.approx(plain["frozen"][space][estimator], abs=1e-12)
+    assert plain["trajectory"]["epoch"] == [1, 2]
+    assert all(v > 0 for v in plain["trajectory"]["gradient_error"])
+    assert plain["trajectory"]["gain_sd"][-1] == plain["last"]["gain_sd"]
+    for record in (native, hot):
+        for errors in record["trajectory"]["increment_error"]:
+            assert set(errors) == {"reduced", "increased"}
+            assert all(0 < v < 1000 for v in errors.values())
+        assert record["trajectory"]["increment_plane"][-1]["share"] > 0.9
+    assert "increment_error" not in plain["trajectory"]
+
+
+@pytest.mark.usefixtures("_small")
+def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(whole, folder)
+    path, said = folder / "power.jsonl", []
+    before = path.read_bytes()
+    assert run.run_plan("power", *places(folder), say=said.append) == 0
+    assert said == ["power: 2 of 2 jobs have their records"] and path.read_bytes() == before
+    # A job whose records are lost comes back from its last checkpoint as it was.
+    plain, *others = read_lines(path)
+    path.write_text("".join(json.dumps(r) + "\n" for r in others))
+    assert run.run_plan("power", *places(folder), **QUIET) == 0
+    assert timeless(read_lines(path)) == timeless([*others, plain])
+    with pytest.raises(ValueError, match=r"expected jobs of power \(plain, power\), got other"):
+        run.run_plan("power", *places(folder), jobs=("other",))
+
+
+@pytest.mark.usefixtures("_small")
+def test_seed_by_seed(tmp_path: Path) -> None:
+    """What another call left out is trained, and nothing twice."""
+    for seeds in ((1,), (0, 1)):
+        options = {"seeds": seeds, "jobs": ("plain",), "beside": len(seeds) - 1}
+        left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
+        assert left == 0
+    records = read_lines(tmp_path / "power.jsonl")
+    assert [(r["seed"], r["job_runs"], r["beside"]) for r in records] == [(1, 1, 0), (0, 1, 1)]
+    plain, part = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
+    assert plain == "plain" and part.startswith("plain-")
+    jobs = list(make((0, 1)))
+    (left,) = missing(jobs, Records(records))
+    assert left == jobs[1]
+    assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
+    said: list[str] = []
+    assert run.run_plan("power", *places(tmp_path), dry_run=True, say=said.append) == 1
+    # The pace is that of the records here, and no GPU's.
+    assert run.NO_GPU not in said[1] and "(on CPU: " in said[1]
+    assert said[2] == "plain: 1 of 1 records, done"
+    assert said[3].startswith("power: 0 of 2 records, ") and "minutes" in said[3]
+
+
+@pytest.mark.usefixtures("_small")
+def test_minutes(whole: Path, tmp_path: Path) -> None:
+    """A call whose time is over stops at a checkpoint, and the next one goes on."""
+    calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=1e-9) for _ in range(6))
+    # Each call an epoch, or what follows the last one; the third begins no other job.
+    assert list(calls) == [2, 2, 1, 1, 1, 0]
+    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert found == wanted
+
+
+@pytest.mark.usefixtures("_small")
+def test_what_is_said_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is taken up, and from where; and that a pace is of what is not there."""
+    said: list[str] = []
+    options: dict[str, Any] = {**QUIET, "say": said.append, "jobs": ("plain",)}
+    for minutes in (1e-9, 1e-9, None):
+        run.run_plan("power", *places(tmp_path), minutes=minutes, **options)
+    taken_up = [text for text in said if "goes on after" in text or "trained already" in text]
+    assert taken_up == [
+        "plain: goes on after epoch 1/2",
+        "plain: 2 of 2 epochs are trained already",
+    ]
+    for there in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        said.clear()
+        run.run_plan("main", *places(tmp_path / "new"), dry_run=True, say=said.append)
+        assert "H200" in said[1] and (run.NO_GPU in said[1]) != there
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
+def test_minutes_that_never_end(minutes: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"expected minutes > 0 and finite, got {minutes:g}"):
+        run.run_plan("main", tmp_path, minutes=minutes, dry_run=True)
+    assert run.main(["main", "--dry-run", "--minutes", str(minutes)]) == 2
+
+
+def test_negative_number_of_calls(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected beside >= 0, got -1"):
+        run.run_plan("main", tmp_path, beside=-1, dry_run=True)
+
+
+TIMES = ("job_seconds", "us_a_view", "whole_seconds")
+
+
+def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
+
+
+# Calls that end themselves at a moment of their choice, as if killed from outside, and the number
+# of records after each.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+# Once for all: an optimizer would import it.
+import torch._dynamo
+import pytest, test_paper_run
+from resultant.training import batches
+from resultant_reproduction import run
+
+folder = Path(sys.argv[1])
+
+
+def call(moment, left):
+    def at(name, inner):
+        def counted(*args, **kwargs):
+            nonlocal left
+            left -= moment == name
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return inner(*args, **kwargs)
+
+        return counted
+
+    def replace(source, target, inner=os.replace, killing=at("records", lambda: None)):
+        if Path(target).name == "power.jsonl":
+            killing()
+        inner(source, target)
+
+    batches.CifarBatches.batch = at("step", batches.CifarBatches.batch)
+    run.summaries, os.replace = at("analysis", run.summaries), replace
+    test_paper_run.put_small(pytest.MonkeyPatch())
+    run.run_plan("power", *test_paper_run.places(folder), **test_paper_run.QUIET)
+
+
+for moment in sys.argv[2:]:
+    child = os.fork()
+    if not child:
+        name, left = moment.split("=")
+        call(name, int(left))
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, moment
+    print(len(test_paper_run.read_lines(folder / "power.jsonl")))
+"""
+
+
+@pytest.mark.usefixtures("_small")
+def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
+    """In an epoch, in the frozen analysis, before records are there: the same records."""
+    # An epoch has three steps.
+    moments = ["step=5", "analysis=1", "records=1", "step=5"]
+    here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), *moments],
+        env={**os.environ, "PYTHONPATH": here, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    # The last of them adds those of the first job before it is killed in the second.
+    assert done.stdout.split() == ["0", "0", "0", "1"]
+    assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
+    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert found == wanted and len(found) == 3
+
+
+def test_missing_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balanced set is left out with a word; a subset that is not there stops the call."""
+    put_small(monkeypatch)
+    held = long_tail_indices(DATA.train_labels, 4, 3.0).sort().values
+    parts = (DATA.train_labels, DATA.test_images, DATA.test_labels, DATA.class_names)
+    part = Cifar(DATA.train_images[held], *parts, held)
+    monkeypatch.setattr(run, "load_cifar", lambda name, root: part)
+    said: list[str] = []
+    run.run_plan("power", *places(tmp_path), jobs=("plain",), say=said.append)
+    assert f"cifar10: 29 of 48 training images in {tmp_path}: no probes of the balanced set" in said
+    (record,) = read_lines(tmp_path / "power.jsonl")
+    assert set(record["probes"]) == {"long_tail"} and "analysis" in record
+    fewer = Cifar(DATA.train_images[held[1:]], *parts, held[1:])
+    monkeypatch.setattr(run, "load_cifar", lambda name, root: fewer)
+    with pytest.raises(ValueError, match=r"the 29 training images of power in .*, got all but 1 "):
+        run.run_plan("power", *places(tmp_path), say=said.append)
+
+
+def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
+    """tyro, rich and the like are not imported, and a dry run reads no images."""
+    code = (
+        "import sys; hidden = 'tyro rich flint matplotlib pandas torchvision timm PIL'.split();"
+        "sys.modules.update(dict.fromkeys(hidden)); from resultant_reproduction.run import main;"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    call = ["main", "--dry-run", "--results", str(tmp_path), "--jobs", "cifar10-if10"]
+    done = subprocess.run([sys.executable, "-c", code, *call], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "cifar10-if10: 0 of 12 records, 6 minutes"
+    assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
+
+
+def test_command_line_looks_at_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device that is not there is told before images are read, and data are where the
+    environment says."""
+    call = ["members", "--results", str(tmp_path), "--work", str(tmp_path)]
+    assert run.main([*call, "--device", "cuda:77"]) == 2
+    assert "expected a device to compute on, got 'cuda:77'" in capsys.readouterr().err
+    monkeypatch.setenv("RESULTANT_DATA", str(tmp_path / "elsewhere"))
+    assert run.main([*call, "--device", "cpu"]) == 2
+    assert str(tmp_path / "elsewhere") in capsys.readouterr().err
+
+
+def test_one_command_line() -> None:
+    """The two have the same options, and the same defaults of them."""
+    given = {action.dest for action in run.parser()._actions} - {"help", "name"}
+    assert given == {*reproduce.OF_RUN, "data", "work", "results", "device"}
+    usual = {name: p.default for name, p in inspect.signature(run.run_plan).parameters.items()}
+    options = {field.name: field.default for field in fields(Reproduce)}
+    # Without --data, that one asks the environment too.
+    assert all(usual[name] == options[name] for name in given - {"data"})
+    assert vars(run.parser().parse_args(["main"])) == {"name": "main"}
+
+
+def test_records_of_other_plans_count(tmp_path: Path) -> None:
+    """What power trained is not left to official; what official trained lacks what power asks."""
+    for job in PLANS["power"].jobs():
+        append(tmp_path / "power.jsonl", left_by(job, "power"))
+    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    assert rows["power"][1:] == ["36 of 36", "nothing"]
+    assert rows["official"][1:] == ["6 of 6", "nothing"]
+    assert unfinished(Records.read(tmp_path)) == set(PLANS) - {"power", "official"}
+    said: list[str] = []
+    for dry_run in (True, False):
+        options = {"dry_run": dry_run, "say": said.append}
+        assert run.run_plan("official", *places(tmp_path), **options) == 0
+    assert said == [
+        *("official: 2 of 2 jobs have their records", "cifar10-if100: 3 of 3 records, done"),
+        *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
+    ]
+    assert [p.name for p in tmp_path.iterdir()] == ["power.jsonl"]
+    (tmp_path / "power.jsonl").unlink()
+    for job in PLANS["official"].jobs():
+        append(tmp_path / "official.jsonl", left_by(job, "official"))
+    left = unfinished(Records.read(tmp_path))
+    assert "power" in left and "official" not in left
+
+
+def test_parts_of_a_job_have_folders_of_their_own() -> None:
+    """Every choice of runs its own, whatever kinds and seeds it has, and again the same."""
+    job = PLANS["main"].jobs((0, 1))[0]
+    parts = [
+        tuple(r for k, r in enumerate(job.runs) if choice >> k & 1)
+        for choice in range(1, 2 ** len(job.runs))
+    ]
+    names = [run._folder(replace(job, runs=runs), job) for runs in parts]
+    assert len(parts) == 255 == len(set(names)) and names[-1] == "cifar10-if10"
+    turned = [run._folder(replace(job, runs=runs[::-1]), job) for runs in parts[:-1]]
+    assert turned == names[:-1]
+    more = PLANS["main"].jobs((3, 4))[0]
+    assert run._folder(more, job) not in names
+    # This name is that of folders which wait to be continued.
+    assert names[0] == "cifar10-if10-40d5eceb0987"
+
+
+def test_unknown_plan(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected a plan, one of main, .*, got 'all'"):
+        run.run_plan("all", tmp_path)

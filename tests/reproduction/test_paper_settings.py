@@ -1,0 +1,177 @@
+"""Our settings beside the printed ones: all rows, and what is said of those not compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.analysis.decisions import RealizationGrid
+from resultant.features.store import write_store
+from resultant.networks.models import ImageNetwork
+from resultant.training.config import PRESETS, ProbeConfig, Run
+from resultant_reproduction import ARTEFACTS, Evidence, Records, settings
+from resultant_reproduction.artefact import Artefact, Outcome, rows
+from resultant_reproduction.plan import PLANS, Plan, PlannedJob, controlled
+
+TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
+USUAL = Evidence(Records())
+
+
+def said(outcome: Outcome) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for cell in outcome.cells:
+        found.setdefault(cell.row, []).append(cell.said())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("artefact", "left"), [(TRAINING, settings.TRAINING_LEFT), (FROZEN, settings.FROZEN_LEFT)]
+)
+def test_every_row_is_compared_or_said_not_to_be(artefact: Artefact, left: dict[str, str]) -> None:
+    outcome = artefact.compute(USUAL)
+    told = outcome.notes[0].partition("Not compared: ")[2]
+    for cell in outcome.cells:
+        row = cell.row.partition(":")[0]
+        if cell.said().endswith(("not compared", "not shipped")):
+            assert f"{row}: " in told
+        else:
+            assert cell.paper is None or cell.difference == 0, cell
+    assert all(f"{row}: {why}" in told for row, why in left.items())
+
+
+def test_words_and_numbers_are_compared() -> None:
+    def same(paper: str, ours: float | str) -> bool:
+        return settings.Setting("", "", paper, ours).same
+
+    assert same("ResNet-32", "resnet32") and not same("ResNet-32", "resnet50")
+    assert same("50,000", 5e4) and not same("50,000", 10847.0)
+    assert same("one weak + two strong", 3.0) and not same("two strong", 3.0)
+    assert same("zero", 0.0) and not same("zero", 1e-4) and not same("cosine", 0.0)
+    assert same("0 / 1", "0 / 1") and not same("0 / 1", "1 / 1")
+
+
+def test_rows_are_counted() -> None:
+    (note,) = TRAINING.compute(USUAL).notes
+    number = len(rows(settings.TRAINING)) + len(rows(settings.BELOW))
+    assert note.startswith(f"14 of {number} rows are compared in full, 4 in part; all that is ")
+    assert "as printed. Not compared: Contrastive views: of what kind" in note
+    assert TRAINING.status(TRAINING.compute(USUAL)) == "rerun"
+    (note,) = FROZEN.compute(USUAL).notes
+    assert note.startswith("7 of 13 rows are compared in full, 5 in part; ")
+    assert "but for Boundary calculation, locations (2,001, ours 2,001, or the two ends" in note
+    assert "; Boundary calculation, refinement (Brent, ours Chandrupatla). Boundary " in note
+    assert "the number of roots is the same, " in note
+    status = FROZEN.status(FROZEN.compute(USUAL))
+    assert status == "partly rerun (9 of 13; 4 need data we may not ship)"
+
+
+@pytest.mark.parametrize(
+    ("row", "change"),
+    [
+        ("Training epochs", {"epochs": 100}),
+        ("Encoder", {"architecture": "resnet101", "dataset": "imagenet-lt"}),
+        ("Contrastive loss weight", {"contrastive_weight": 2.0}),
+        ("Forward views", {"classification_view": True}),
+        ("Classification weight (pure / joint)", {"alpha": 0.5}),
+        ("Schedule (said below the table)", {"schedule": "step"}),
+    ],
+)
+def test_other_presets_are_told(
+    row: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = settings.trained_as
+
+    def changed(condition: str) -> Any:
+        config = real(condition)
+        listed = config.dataset == "imagenet-lt"
+        return config if listed != ("dataset" in change) else replace(config, **change)
+
+    monkeypatch.setattr(settings, "trained_as", changed)
+    (note,) = TRAINING.compute(USUAL).notes
+    apart = note.partition("as printed, but for ")[2].partition(". Not compared")[0]
+    assert apart.startswith(f"{row}, ") and "; " not in apart
+
+
+def test_other_evaluation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
+    monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
+    monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
+    outcome = FROZEN.compute(USUAL)
+    found = said(outcome)
+    assert found["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
+    assert found["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
+    assert found["Linear-classifier optimizer: schedule"] == ["cosine / another"]
+    for part in ("tau (0.1, ours 0.3)", "ImageNet (unit-normalized, ours raw)"):
+        assert part in outcome.notes[0]
+
+
+def test_boundaries_are_as_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the letter of the paper if that were the default, and then there is nothing to excuse."""
+    rows = [f"Boundary calculation: {what}" for what in ("locations", "refinement")]
+    found = said(FROZEN.compute(USUAL))
+    assert [found[row][0].partition(" / ")[2][:19] for row in rows] == [
+        *("2,001, or the two e", "Chandrupatla"),
+    ]
+
+    def to_the_letter(rule: Any, pairs: Any = None, *, exhaustive: bool = True) -> None: ...
+
+    monkeypatch.setattr(settings, "short_arc_roots", to_the_letter)
+    outcome = FROZEN.compute(USUAL)
+    assert [said(outcome)[row] for row in rows] == [["2,001 / 2,001"], ["Brent / Brent"]]
+    assert "all that is compared is as printed. Not" in outcome.notes[0]
+
+
+def test_stores_add_their_numbers(tmp_path: Path) -> None:
+    """Widths and numbers of images of stores that are brought."""
+    arrays = {
+        f"{split}/{space}": torch.randn(n, 7, generator=torch.Generator().manual_seed(n))
+        for split, n in (("train", 50), ("test", 20))
+        for space in ("encoder", "projection")
+    }
+    arrays |= {f"{split}/labels": torch.arange(n) % 5 for split, n in (("train", 50), ("test", 20))}
+    path = tmp_path / "s.safetensors"
+    write_store(path, arrays, {"num_classes": 5})
+    evidence = Evidence(Records(), {"imagenet-lt": path, "inaturalist18": path})
+    assert said(TRAINING.compute(evidence))["Encoder dimension"] == ["64 / 64", "2048 / 7"]
+    found = said(FROZEN.compute(evidence))
+    assert found["Main linear fitting pool: ImageNet"] == ["115,846 / 50"]
+    # Four fifths of each class.
+    assert found["Frozen vMF fitting pool: iNaturalist"] == ["353,237 / 40"]
+    assert found["Held-out classification images: ImageNet"] == ["50,000 / 20"]
+    (note,) = FROZEN.compute(evidence).notes
+    assert "not shipped" not in note and "Held-out classification images, ImageNet (50,000" in note
+
+
+def test_encoder_of_imagenet() -> None:
+    """The width that the table has, which needs no images, is that of our network."""
+    config = PRESETS["imagenet-lt"]
+    with torch.device("meta"):
+        network = ImageNetwork(config.architecture, config.dim)
+    (row,) = (values for name, *values in rows(settings.TRAINING) if name == "Encoder dimension")
+    assert network.encoder.num_features == int(row[1])
+    assert said(TRAINING.compute(USUAL))["Encoder dimension"][1] == "2048 / 2,048"
+    assert settings.WIDTHS[config.architecture] == network.encoder.num_features
+
+
+def test_strength_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the main plan; of ImageNet-LT nothing is known that could differ."""
+    row = "Main intervention strength"
+    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0", "0 / not compared"]
+    job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
+    monkeypatch.setitem(PLANS, "main", Plan("main", "", (0,), lambda seeds: iter([job])))
+    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0.5", "0 / not compared"]
+
+
+def test_frozen_strength_and_prior_are_read_from_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the main table has the accuracies of."""
+    names = "Main frozen strength: main", "Frozen evaluation prior: main"
+    found = said(FROZEN.compute(USUAL))
+    assert [found[name] for name in names] == [["0 / 0"], ["Zero / 0"]]
+    own = RealizationGrid.point
+    monkeypatch.setattr(RealizationGrid, "point", lambda self, rule: own(self, rule, 0.5, 1.0))
+    found = said(FROZEN.compute(USUAL))
+    assert [found[name] for name in names] == [["0 / 0.5"], ["Zero / 1"]]

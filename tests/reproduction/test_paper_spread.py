@@ -1,0 +1,101 @@
+"""What pairing by seeds gains, beside seeds dealt at random and beside all trainings."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from paper_evidence import probed
+from resultant_reproduction import Evidence, Records
+from resultant_reproduction.baseline import baseline
+from resultant_reproduction.plan import controlled
+from resultant_reproduction.spread import dealt, pairings, tie
+from training_records import record
+
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
+RULES: tuple[str, ...] = ("native", "temperature", "preserve", "angular")
+
+
+def test_seeds_dealt_at_random() -> None:
+    """Of two kinds of three seeds: the six ways to pair them, each as often as the others."""
+    native, angular = (60.0, 61.0, 63.5), (60.5, 62.5, 63.0)
+    none: dict[int, list[float]] = {}
+    known = {
+        "native": {seed: [v] for seed, v in enumerate(native)},
+        "angular": {seed: [v] for seed, v in enumerate(angular)},
+    }
+    found = dealt([dict.fromkeys(RULES, none) | known], 600)
+    both = statistics.variance(native) + statistics.variance(angular)
+    ways = {
+        round(statistics.variance([b - a for a, b in zip(native, p, strict=True)]) / both, 9)
+        for p in permutations(angular)
+    }
+    times = Counter(round(share, 9) for share in found)
+    assert len(ways) == 6 and times.keys() == ways and found == sorted(found)
+    # A hundred each, with a standard deviation of nine.
+    assert min(times.values()) > 60 and max(times.values()) < 140
+
+
+def test_readouts_of_a_network_keep_together() -> None:
+    """A second readout that turns the first round pairs as that does, whoever has which seed."""
+    none: dict[int, list[float]] = {}
+    one, two = dict.fromkeys(RULES, none), dict.fromkeys(RULES, none)
+    for rule, values in (("native", (1.0, 2.0, 4.0)), ("angular", (1.5, 2.0, 5.0))):
+        one[rule] = {seed: [v] for seed, v in enumerate(values)}
+        two[rule] = {seed: [v, -v] for seed, v in enumerate(values)}
+    assert dealt([two]) == pytest.approx(dealt([one]))
+    assert tie([two]) == (pytest.approx(tie([one])[0]), 2)
+
+
+def trained(tied: bool) -> Evidence:
+    """Four seeds of every kind of tab:angular-training on CIFAR: the edits move all seeds alike,
+    or one seed up where another goes down."""
+    made = []
+    for dataset in ("cifar10", "cifar100"):
+        for imbalance in (10, 50, 100):
+            config = controlled(dataset, imbalance)
+            for i, rule in enumerate(RULES):
+                for seed, step in enumerate((0.0, 1.0, 2.0, 4.0)):
+                    turn = -1 if i and not tied and (dataset == "cifar10") == i % 2 else 1
+                    made.append(probed(config, rule, seed, 0.5 + (turn * step + i) / 100))
+    return Evidence(Records(made))
+
+
+def test_pairing_that_helps() -> None:
+    """Runs that a seed ties together are paired better than by chance, and others are not."""
+    (table, found), *others = pairings(trained(True)).items()
+    assert (table, found.number, others) == ("tab:angular-training", 36, [])
+    assert found.share == pytest.approx(0) and 0.3 < found.low < 1 < found.high
+    (loose,) = pairings(trained(False)).values()
+    assert loose.low < loose.share < loose.high
+    assert pairings(Evidence(Records())) == {}
+    joint = controlled("cifar10", 10, objective="joint")
+    heads = [
+        record(joint, rule, 0.0, seed, last={"accuracy": 0.8 + seed / 100})
+        for rule in ("native", "preserve")
+        for seed in range(2)
+    ]
+    (own,) = pairings(Evidence(Records(heads))).items()
+    # Two seeds are paired or crossed: the variance is none, or twice the sum of both.
+    assert own == ("tab:joint-fc", (pytest.approx(0), 1, pytest.approx(0), pytest.approx(2)))
+
+
+def test_all_trainings_of_the_records() -> None:
+    """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
+    found: dict[str, list[float]] = {"native": [], "angular": []}
+    for path in (RESULTS / "main.jsonl", RESULTS / "cifar-controlled.jsonl"):
+        for line in path.read_text().splitlines():
+            r = json.loads(line)
+            kind = (r["config"]["dataset"], r["config"]["imbalance"], r["config"]["prior"])
+            if kind == ("cifar100", 100, 1) and r["realization"] in found and not r["beta"]:
+                probe = r["probes"]["long_tail"]["projection"]["accuracy"]
+                found[r["realization"]].append(100 * probe)
+    d = statistics.fmean(found["angular"]) - statistics.fmean(found["native"])
+    n = f"n = {len(found['angular'])} and {len(found['native'])}"
+    text = "\n".join(baseline(Evidence(Records.read(RESULTS))).notes)
+    assert len(found["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text

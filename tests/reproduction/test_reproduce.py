@@ -1,0 +1,238 @@
+"""``resultant reproduce``: what it writes, shows and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from resultant.cli import main as cli
+from resultant.features.store import write_store
+from resultant.training import records
+from resultant_reproduction import ARTEFACTS, Records
+from resultant_reproduction import cli as reproduce
+from resultant_reproduction import records as paper_records
+from resultant_reproduction.plan import PLANS, controlled
+from small_features import small_features
+from training_records import left_by, record
+
+FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
+
+
+def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: ARTEFACTS[name] for name in FEW}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    out, text = tmp_path / "page", tmp_path / "R.md"
+    call = ["reproduce", "all", "--results", str(tmp_path), "--out", str(out)]
+    # Figures of single artefacts make way, other files do not.
+    out.mkdir()
+    figure, letter = out / "angular-training-changes.png", out / "angular-training.txt"
+    letter.write_text("mine")
+    assert cli.main(call) == 2 and letter.read_text() == "mine" and not text.exists()
+    letter.rename(figure)
+    assert cli.main([*call, "--text", str(text)]) == 0 and not figure.exists()
+    written = text.read_text()
+    assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
+    html = (out / "index.html").read_text()
+    assert "tab:angular-training" in html and html.count("<svg") == 2
+    assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
+        "http://www.w3", ""
+    )
+    # How numbers are read, what is left to run and the commands for foreign data are there too.
+    for part in (
+        "A claim holds where",
+        "paper / ours: of a / b ± c [3] a is printed",
+        "Left to run",
+        "resultant probe out/imagenet",
+    ):
+        assert part in html
+    assert "Representation accuracy after contrastive-only training: not run yet." in html
+    # How far each is rerun, and what would add to it, in one table.
+    status = html[html.index('<section id="artefacts">') : html.index('<section id="claims">')]
+    assert all(f">{name}</td>" in status for name in FEW)
+    assert "resultant reproduce run main" in status and "`" not in status
+    assert "| main | tab:angular-training and the frozen tables | 0 of 72 |" in written
+    results = json.loads((out / "results.json").read_text())
+    assert set(results["artefacts"]) == set(FEW)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
+
+
+def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever says something of plans or of numbers has them from there; those that are brought
+    are in numbers, and not among what plans have done."""
+    few = {name: ARTEFACTS[name] for name in FEW[:2]}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    asked, read = [], records.read_lines
+
+    def reading(path: Path) -> list[records.Record]:
+        asked.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(records, "read_lines", reading)
+    trainings = [record(controlled("cifar10", 100), "native", 0.0, seed) for seed in (0, 1)]
+    probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
+    ours, brought = ([made | {"probes": probes, "analysis": {}}] for made in trainings)
+    records.append(tmp_path / "results" / "main.jsonl", ours)
+    records.append(tmp_path / "brought.jsonl", brought)
+    where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page")]
+    more = ["--records", str(tmp_path / "brought.jsonl"), "--text", str(tmp_path / "R.md")]
+    asked.clear()
+    assert cli.main(["reproduce", "all", *where, *more]) == 0
+    assert asked.count("main.jsonl") == 1
+    written = (tmp_path / "R.md").read_text()
+    assert "from 1 records" in written and "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in written
+    assert "| main | tab:angular-training and the frozen tables | 1 of 72 |" in written
+    asked.clear()
+    assert cli.main(["reproduce", "list", *where]) == 0
+    assert asked == ["main.jsonl"]
+
+
+def test_one_and_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = {name: ARTEFACTS[name] for name in (*FEW[:2], "cross-backbone")}
+    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+    where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert cli.main(["reproduce", "list", *where]) == 0
+    shown = capsys.readouterr().out
+    for part in (
+        "not run yet",
+        "needs data we may not ship",
+        "resultant import-proco",
+        "plans",
+        "0 of 72",
+    ):
+        assert part in shown
+    assert re.search(r"reproduce run PLAN trains what has no record yet", shown)
+    assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"cifar100-if100: 0 of 3 records, \d+ minutes", shown)
+    assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
+    assert "87.10 ± 0.06" in capsys.readouterr().out
+    assert (tmp_path / "out" / "angular-training-changes.png").exists()
+
+
+def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd, asked = (
+        record(controlled("cifar10", imbalance, objective="joint"), "native", 0.0, 7)
+        for imbalance in (20, 100)
+    )
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in (odd, asked)))
+    call = ["reproduce", "joint-fc", "--records", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main(call) == 0
+    said = "1 of the 2 records of --records (cifar10 native) are of trainings that nothing here"
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One if its time was over before it."""
+    monkeypatch.setattr("resultant_reproduction.run.run_plan", lambda *places, **options: left)
+    call = ["reproduce", "run", "main", "--device", "cpu", "--data", str(tmp_path)]
+    assert cli.main(call) == int(left > 0)
+    assert cli.main([*call, "--dry-run"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
+        (["run"], "expected run and one plan (main, joint"),
+        (["list", "--records", "none.jsonl"], "records or of probes, got nothing at none.jsonl"),
+        (["guide", "--seeds", "3"], "expected --seeds after run and a plan, got guide"),
+        (
+            ["--dry-run", "--minutes", "3"],
+            "expected --minutes, --dry-run after run and a plan, got",
+        ),
+        (["list", "--store", "imagenet-lt"], "expected --store NAME=PATH, got 'imagenet-lt'"),
+        (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
+        (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
+        (["claims", "--results", __file__], "records at --results, got a file at "),
+        (["joint-fc", "--out", f"{__file__}/a"], "expected --out to be a folder, got a file: "),
+        (["all", "--text", f"{__file__}/a.md"], "the place of --text to be a folder, got a file"),
+    ],
+)
+def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_records_that_come_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They count beside those of the usual folder, for the list and for a plan alike, and beside
+    those of no other."""
+    ours, own = tmp_path / "package" / "results", tmp_path / "results"
+    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
+    monkeypatch.setattr(reproduce, "ARTEFACTS", {"joint-fc": ARTEFACTS["joint-fc"]})
+    monkeypatch.chdir(tmp_path)
+    jobs = PLANS["members"].jobs()
+
+    def done(*more: str) -> tuple[str, str]:
+        """What the two say of the plan."""
+        assert cli.main(["reproduce", "list", *more]) == 0
+        (row,) = (line for line in capsys.readouterr().out.splitlines() if "members" in line)
+        assert cli.main(["reproduce", "run", "members", "--dry-run", *more]) == 0
+        return re.findall(r"\d of 6", row)[0], capsys.readouterr().out.splitlines()[0]
+
+    assert done() == ("0 of 6", "members: 0 of 2 jobs have their records")
+    records.append(ours / "members.jsonl", left_by(jobs[0], "members"))
+    told = "jobs have their records, in results or among ours"
+    assert done() == ("3 of 6", f"members: 1 of 2 {told}")
+    records.append(own / "members.jsonl", left_by(jobs[1], "members"))
+    assert done() == ("6 of 6", f"members: 2 of 2 {told}")
+    assert done("--results", str(own)) == ("3 of 6", "members: 1 of 2 jobs have their records")
+    # Of two of the same run the own one, unless ours has more.
+    for more, counts in (({}, "own"), ({"analysis": {}}, "ours")):
+        for folder, who, extra in ((ours, "ours", more), (own, "own", {})):
+            made = [told | {"who": who} | extra for told in left_by(jobs[0], "members")]
+            (folder / "members.jsonl").unlink()
+            records.append(folder / "members.jsonl", made)
+        found = Records.read(*paper_records.folders(Path("results"))).seeds(jobs[0].config)
+        assert [told["who"] for told in found.values()] == [counts] * 3
+
+
+def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie beside its source: read from anywhere, and once where one stands in it."""
+    root = tmp_path / "checkout"
+    monkeypatch.setattr(
+        paper_records, "__file__", str(root / "resultant_reproduction" / "records.py")
+    )
+    usual, other = Path("results"), Path("other")
+    monkeypatch.chdir(tmp_path)
+    assert paper_records.folders(usual) == [usual]
+    (root / "results").mkdir(parents=True)
+    assert paper_records.folders(usual) == [root / "results", usual]
+    assert paper_records.folders(other) == [other]
+    monkeypatch.chdir(root)
+    assert paper_records.folders(usual) == [root / "results"]
+
+
+def test_nothing_of_the_package_is_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan whose records are all there asks for no images and writes nothing."""
+    ours = tmp_path / "package" / "results"
+    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
+    monkeypatch.chdir(tmp_path)
+    for job in PLANS["members"].jobs():
+        records.append(ours / "members.jsonl", left_by(job, "members"))
+    call = ["reproduce", "run", "members", "--device", "cpu", "--data", str(tmp_path)]
+    assert cli.main(call) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
+def test_a_store_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
+    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+    (tmp_path / "store").mkdir()
+    write_store(tmp_path / "store" / "all.safetensors", small_features(), {})
+    where = ["--results", str(tmp_path), "--out", str(tmp_path / "page")]
+    more = ["--store", f"imagenet-lt={tmp_path / 'store'}", "--text", str(tmp_path / "R.md")]
+    assert cli.main(["reproduce", "all", *where, *more]) == 0
+    assert (tmp_path / "R.md").read_text().rstrip().endswith("-->")

@@ -1,0 +1,97 @@
+"""The command ``verify``: what it writes, its exit statuses, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import resultant
+from resultant.cli import main as cli
+from resultant_reproduction.theory import CHECKS, Check
+
+
+def test_verify_writes_table_numbers_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "out"
+    names = ["failure-state", "ratio-remainder"]
+    assert cli.main(["verify", "--out", str(out), "--only", *names]) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
+    assert "all 2 hold" in shown and "Arb" in shown
+    # No bar and no empty line where there is no terminal, and wide enough for labels.
+    assert shown.startswith("┏") and "failure-state, sec:same-state-diagnostic" in shown
+    record = json.loads((out / "verify.json").read_text())
+    assert record["holds"] is True
+    assert record["versions"]["resultant"] == resultant.__version__
+    # In the order of the paper.
+    assert [check["name"] for check in record["checks"]] == names[::-1]
+    assert record["checks"][1]["details"]["values"]["A"]["paper"] == 0.04244
+    files = {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png")}
+    assert {f.name for f in out.iterdir()} == files | {"verify.json"}
+
+
+def test_verify_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong() -> Check:
+        details = {"bad": float("nan"), "far": float("inf")}
+        return Check("wrong", "eq:none", "two is one", "1", "2", False, details, note="a note")
+
+    def unsaid() -> Check:
+        return Check("unsaid", "eq:none", "two is small", "1", "2", None)
+
+    monkeypatch.setitem(CHECKS, "wrong", wrong)
+    monkeypatch.setitem(CHECKS, "unsaid", unsaid)
+    call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "unsaid"]
+    assert cli.main([*call, "--strict"]) == 0
+    assert "1 of 1 not settled: unsaid" in capsys.readouterr().out
+    call += ["wrong", "leading-gain"]
+    assert cli.main([*call, "--strict"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 3 do not hold: wrong" in shown and "a note" in shown
+    assert "1 of 3 not settled: unsaid" in shown and shown.count("not settled") == 2
+    # A finding, and no failure of the command.
+    assert cli.main(call) == 0
+    record = json.loads((tmp_path / "verify.json").read_text())
+    assert record["holds"] is False
+    assert record["checks"][1]["details"] == {"bad": None, "far": "inf"}
+
+
+def test_verify_interrupted_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def slow() -> Check:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(CHECKS, "slow", slow)
+    assert cli.main(["verify", "--out", str(tmp_path), "--only", "slow"]) == 130
+    assert capsys.readouterr().err == "resultant: interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_verify_refuses_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert cli.main(["verify", "--out", str(tmp_path / "file")]) == 2
+    assert "expected --out to be a folder, got a file" in capsys.readouterr().err
+    assert cli.main(["verify", "--out", str(tmp_path / "file" / "deep")]) == 2
+    assert "expected --out where a folder can be made, got" in capsys.readouterr().err
+    assert cli.main(["verify", "--only", "nothing", "--out", str(tmp_path / "new")]) == 2
+    assert "got 'nothing'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    # As analyze: a folder of somebody else's is not filled.
+    assert cli.main(["verify", "--out", str(tmp_path)]) == 2
+    told = f"to be new or of an earlier verify, got others' files: {tmp_path / 'file'}\n"
+    assert capsys.readouterr().err.endswith(told)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_verify_goes_on_in_its_own_folder(tmp_path: Path) -> None:
+    """With figures of a call that was interrupted, and beside whatever lies by its results."""
+    call = ["verify", "--out", str(tmp_path), "--only", "failure-state", "--no-figures"]
+    (tmp_path / "ratio-remainder.pdf").touch()
+    assert cli.main(call) == 0
+    (tmp_path / "notes.txt").touch()
+    assert cli.main(call) == 0

@@ -1,0 +1,399 @@
+"""The expansions: derivatives and coefficients from mpmath, residual orders against the exact
+score, bounds against Arb, ranges measured, bad input."""
+
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+from orders import f64, slopes
+from reference import arb
+from resultant import bessel_ratio, vmf_score
+from resultant.score.expansion import (
+    LEAST_DIMENSION,
+    LEAST_ORDER,
+    RANGE,
+    directional_cumulants,
+    fixed_expansion,
+    fixed_terms,
+    free_energy_expansion,
+    free_energy_limit,
+    in_range,
+    joint_expansion,
+    joint_terms,
+    ratio_approximation,
+    ratio_bound,
+    ratio_terms,
+    small_parameter,
+)
+from resultant.score.softmax import propagate_loss, propagate_probabilities
+
+R0: Callable = lambda u: u / (1 + mpmath.sqrt(1 + u * u))  # noqa: E731
+R1: Callable = lambda u: -u / (2 * (1 + u * u))  # noqa: E731
+R2: Callable = lambda u: u * (4 - u * u) / (8 * mpmath.sqrt(1 + u * u) ** 5)  # noqa: E731
+
+
+@pytest.mark.parametrize("lam", [1e-6, 0.03, 0.7, 1.0, 2.0, 5.5, 300.0])
+def test_ratio_terms_are_derivatives(lam: float) -> None:
+    with mpmath.workdps(60):
+        u = mpmath.mpf(lam)
+        d = [mpmath.diff(R0, u, n) for n in (1, 2)]
+        want = [
+            *(R0(u), R1(u), R2(u), d[0], mpmath.diff(R1, u), d[1]),
+            *(R0(u) / u, R1(u) / u, d[0] / u - R0(u) / u**2),
+        ]
+    got = ratio_terms(torch.tensor(lam, dtype=torch.float64))
+    for name, a, b in zip(got._fields, got, want, strict=True):
+        # r1' and r2 pass through zero, at lambda = 1 and 2.
+        assert float(a) == pytest.approx(float(b), rel=2e-15, abs=1e-17), name
+
+
+def test_ratio_terms_solve_the_riccati_equation() -> None:
+    """Each order of eq:scaled-riccati, and the residual that the proof states."""
+    u = mpmath.mpf("1.3")
+    for z in (mpmath.mpf("0.4"), u, mpmath.mpf(6)):
+        with mpmath.workdps(60):
+            for eps in (mpmath.mpf("0.01"), mpmath.mpf("0.5")):
+                a = lambda v, e=eps: R0(v) + e * R1(v) + e * e * R2(v)  # noqa: E731
+                left = 1 - (2 + eps) / z * a(z) - a(z) ** 2 - eps * mpmath.diff(a, z)
+                S2 = 1 + z * z
+                stated = -(eps**3) * (z**4 - 10 * z**2 + 4) / (4 * S2 ** mpmath.mpf("3.5"))
+                stated -= eps**4 * z**2 * (z**2 - 4) ** 2 / (64 * S2**5)
+                assert abs(left - stated) < 1e-40
+
+
+@pytest.mark.parametrize("rho", [-1.0, -0.6, 0.0, 0.35, 1.0])
+def test_joint_terms_are_taylor_coefficients(rho: float) -> None:
+    """B_k from the integral of r0 + eps r1 + eps^2 r2 along the tilt, expanded by mpmath."""
+    lam, t, p = 1.4, 3.0, 34
+    nu = p / 2 - 1
+    with mpmath.workdps(50):
+        u, s, c = mpmath.mpf(lam), mpmath.mpf(t), mpmath.mpf(rho)
+
+        def score(eps: Any) -> Any:
+            # (tilted lambda - lambda) / eps, by conjugation
+            h = 2 * u * s * c + eps * s * s
+            d = h / (mpmath.sqrt(u * u + eps * h) + u)
+            a = lambda v: R0(v) + eps * R1(v) + eps**2 * R2(v)  # noqa: E731
+            return d * mpmath.quad(lambda x: a(u + eps * d * x), [0, 1])
+
+        want = mpmath.taylor(score, 0, 2)
+    got = joint_terms(*f64(rho, nu * lam, 1 / t), p)
+    for a, b in zip(got, want, strict=True):
+        assert float(a) == pytest.approx(float(b), rel=1e-12, abs=1e-13)
+
+
+def test_joint_residual_slopes() -> None:
+    """sec:numerical-expansion-validation: the paper prints medians -0.999, -2.000, -2.999."""
+    p = [66, 130, 258, 514, 1026, 2050]
+    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
+    rho, lam, t = torch.meshgrid(
+        *f64([-0.9, -0.5, 0.0, 0.3, 0.6, 0.95], [0.3, 0.7, 1.0, 2.0, 4.0], [1.0, 2.0, 5.0]),
+        indexing="ij",
+    )
+    for order, target in enumerate((-1, -2, -3)):
+        errors = torch.stack(
+            [
+                (joint_expansion(rho, n * lam, 1 / t, k, order) - vmf_score(rho, n * lam, 1 / t, k))
+                for k, n in zip(p, nu.tolist(), strict=True)
+            ]
+        )
+        found = slopes(nu, errors.abs(), 1e-13)
+        assert len(found) >= 85
+        assert found.median() == pytest.approx(target, abs=0.02)
+        assert found.quantile(0.9) < target + 0.2
+
+
+def test_joint_gradient_is_of_the_same_order() -> None:
+    """The C^1 claim of thm:joint-score-expansion: the slopes in rho differ by O(nu^-3)."""
+    p = [34, 66, 130, 258, 514]
+    errors = []
+    for k in p:
+        rho = torch.linspace(-1, 1, 21, dtype=torch.float64, requires_grad=True)
+        kappa, tau = f64(1.5 * (k / 2 - 1), 0.5)
+        gap = joint_expansion(rho, kappa, tau, k) - vmf_score(rho, kappa, tau, k)
+        errors.append(torch.autograd.grad(gap.sum(), rho)[0].abs().max())
+    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
+    assert float(slopes(nu, torch.stack(errors), 0.0)) == pytest.approx(-3, abs=0.1)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 10])
+def test_fixed_residual_slopes(p: int) -> None:
+    kappa = 2.0 ** torch.arange(6, 13, dtype=torch.float64)
+    rho, t = torch.meshgrid(*f64([-0.9, -0.4, 0.0, 0.5, 0.8, 1.0], [0.7, 1.0, 3.0]), indexing="ij")
+    for order in range(3):
+        k = kappa[:, None, None]
+        errors = fixed_expansion(rho, k, 1 / t, p, order) - vmf_score(rho, k, 1 / t, p)
+        found = slopes(kappa, errors.abs(), 1e-13)
+        assert len(found) >= 9
+        assert found.median() == pytest.approx(-1 - order, abs=0.06)
+
+
+def test_partial_sums() -> None:
+    args = *f64([0.3, -0.7], [[40.0], [90.0]], 0.5), 64
+    for sum_, terms, large in (
+        (joint_expansion, joint_terms(*args), 31.0),
+        (fixed_expansion, fixed_terms(*args), args[1]),
+    ):
+        total = torch.zeros(2, 2, dtype=torch.float64)
+        for order, term in enumerate(terms):
+            assert term.shape == (2, 2)
+            total = total + term / large**order
+            torch.testing.assert_close(sum_(*args, order), total, rtol=1e-14, atol=0)
+
+
+def test_limits_do_not_commute() -> None:
+    """sec:noncommuting-limits: t rho along fixed p, t rho r0(lambda) along fixed lambda."""
+    rho, tau, lam = 0.6, 0.5, 1.5
+    cosine, angular = rho / tau, rho / tau * float(ratio_terms(lam).r0)
+    assert cosine - angular > 0.5
+    along_kappa = [float(vmf_score(rho, k, tau, 16)) for k in (1e3, 1e4, 1e5)]
+    along_both = [float(vmf_score(rho, lam * (p / 2 - 1), tau, p)) for p in (2000, 20000, 200000)]
+    for path, limit in ((along_kappa, cosine), (along_both, angular)):
+        gaps = [abs(q - limit) for q in path]
+        assert gaps[2] < 1e-3 and gaps[0] > 9 * gaps[1] > 81 * gaps[2]
+    # Q1/kappa does not vanish along the joint path, where the fixed expansion is not ordered,
+    _, Q1, _ = fixed_terms(rho, lam * 99999, tau, 200000)
+    assert abs(float(Q1) / (lam * 99999)) > 0.3
+    # and the joint one goes over to the cosine as lambda grows.
+    far = joint_expansion(rho, 1e6 * 7, tau, 16)
+    assert float(far) == pytest.approx(cosine, rel=1e-5)
+
+
+def test_isotropic_class() -> None:
+    """At kappa = 0, outside the theorem, the expansion is still that of log 0F1."""
+    p = [34, 66, 130, 258]
+    errors = [joint_expansion(0.3, 0.0, 0.5, k) - vmf_score(*f64(0.3, 0.0, 0.5), k) for k in p]
+    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
+    assert float(slopes(nu, torch.stack(errors).abs(), 0.0)) == pytest.approx(-3, abs=0.1)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    nu=st.floats(0, 1).map(lambda v: LEAST_ORDER * 1e4**v),
+    lam=st.one_of(st.just(0.0), st.floats(-3, 2).map(lambda v: 10**v)),
+)
+def test_ratio_remainder_is_bounded(nu: float, lam: float) -> None:
+    exact = arb.bessel(nu, nu * lam)[1]
+    error = abs(float(ratio_approximation(nu, nu * lam)) - exact)
+    assert error <= float(ratio_bound(nu)) + 1e-15
+
+
+def test_ratio_approximation_is_the_joint_form() -> None:
+    nu, lam = f64([[1.5], [63.0], [1023.0]], [0.0, 0.2, 1.0, 7.0, 1e3])
+    a = ratio_terms(lam)
+    got = ratio_approximation(nu, nu * lam)
+    torch.testing.assert_close(got, a.r0 + a.r1 / nu + a.r2 / nu**2, rtol=1e-14, atol=1e-18)
+    errors = (got - bessel_ratio(nu, nu * lam)).abs()
+    assert (errors <= ratio_bound(nu)).all()
+
+
+@pytest.mark.parametrize("p", [2, 3, 16, 128, 1024])
+def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
+    """Taylor coefficients in t of the log-MGF in high precision, kappa from nil to large."""
+    for rho, lam in itertools.product((-0.8, 0.0, 0.5, 1.0), (0.0, 1e-4, 0.5, 3.0, 20.0)):
+        kappa = lam * p / 2
+        with mpmath.workdps(60):
+            k, c, n = mpmath.mpf(kappa), mpmath.mpf(rho), mpmath.mpf(p) / 2
+
+            def phi(t: Any, k: Any = k, c: Any = c, n: Any = n) -> Any:
+                return mpmath.log(mpmath.hyp0f1(n, (k * k + 2 * k * t * c + t * t) / 4))
+
+            want = [mpmath.diff(phi, 0, j) for j in (1, 2, 3)]
+        got = directional_cumulants(*f64(rho, kappa), p)
+        for a, b in zip(got, want, strict=True):
+            assert float(a) == pytest.approx(float(b), rel=1e-11, abs=1e-17), (rho, lam)
+
+
+def test_cumulants_are_the_forms_of_the_paper() -> None:
+    rho, kappa, p = 0.6, 50.0, 64
+    _, R, dR, ddR = arb.bessel(31, kappa)
+    across = 1 - rho * rho
+    want = [
+        rho * R,
+        across * R / kappa + rho**2 * dR,
+        rho**3 * ddR + 3 * rho * across * (dR / kappa - R / kappa**2),
+    ]
+    got = directional_cumulants(rho, kappa, p)
+    assert [float(a) for a in got] == pytest.approx(want, rel=1e-12)
+    assert len(directional_cumulants(rho, kappa, p, order=1)) == 1
+    # Three cumulants leave O(nu^-3) of the score.
+    nu = torch.tensor([31.0, 63.0, 127.0, 255.0], dtype=torch.float64)
+    errors = []
+    for n in nu.tolist():
+        k1, k2, k3 = directional_cumulants(*f64(rho, 1.5 * n), int(2 * n + 2))
+        q = vmf_score(*f64(rho, 1.5 * n, 0.5), int(2 * n + 2))
+        errors.append((q - (2 * k1 + 2 * k2 + 8 / 6 * k3)).abs())
+    assert float(slopes(nu, torch.stack(errors), 0.0)) == pytest.approx(-3, abs=0.1)
+
+
+def test_free_energy_limit() -> None:
+    """q/nu at t = nu s, with p up to 65536: O(1/nu), and a power less with each term."""
+    p = [1024, 4096, 16384, 65536]
+    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
+    rho, lam, s = torch.meshgrid(
+        *f64([-1.0, -0.5, 0.0, 0.4, 1.0], [0.2, 1.0, 3.0], [0.3, 1.0, 4.0]), indexing="ij"
+    )
+    limit = free_energy_limit(rho, lam, s)
+    q = [vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in zip(p, nu.tolist(), strict=True)]
+    gaps = torch.stack([a / n - limit for a, n in zip(q, nu.tolist(), strict=True)]).abs()
+    assert gaps[-1].max() < 1e-4
+    assert slopes(nu, gaps, 1e-14).median() == pytest.approx(-1, abs=0.01)
+    for order in range(3):
+        errors = [
+            (free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
+            for a, k, n in zip(q, p, nu.tolist(), strict=True)
+        ]
+        found = slopes(nu, torch.stack(errors), 1e-15)
+        assert len(found) >= 30
+        assert found.median() == pytest.approx(-1 - order, abs=0.02)
+
+
+def test_free_energy_is_psi() -> None:
+    """Against the closed form in high precision, also where the two ends nearly agree."""
+    cases = [(0.5, 1.0, 1e-9), (-1.0, 2.0, 2.0), (-0.3, 1e-5, 1e-7), (0.9, 50.0, 3.0), (1, 0, 1e-6)]
+    for rho, lam, s in cases:
+        with mpmath.workdps(60):
+            c, u, v = (mpmath.mpf(a) for a in (rho, lam, s))
+            S, S1 = (mpmath.sqrt(1 + a) for a in (u * u, u * u + 2 * u * v * c + v * v))
+            want = S1 - mpmath.log(1 + S1) - S + mpmath.log(1 + S)
+        assert float(free_energy_limit(rho, lam, s)) == pytest.approx(float(want), rel=1e-14)
+
+
+def test_free_energy_is_uniform_in_t() -> None:
+    """From bounded t to t far beyond nu, the error of q is a small part of 1/nu^2."""
+    tau = torch.logspace(1, -6, 29, dtype=torch.float64)
+    rho = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
+    for p in (64, 1024):
+        nu = p / 2 - 1
+        q = vmf_score(rho, 1.3 * nu, tau, p)
+        error = (free_energy_expansion(rho, 1.3 * nu, tau, p) - q).abs()
+        assert (error < 0.025 / nu**2 + 1e-13 * q.abs()).all()
+
+
+def test_range() -> None:
+    """What RANGE and LEAST_DIMENSION say of the error, on a grid that reaches both ends."""
+    lam = torch.cat([torch.zeros(1), torch.logspace(-2, 1.5, 40)]).double()[:, None]
+    rho = torch.linspace(-1, 1, 41, dtype=torch.float64)
+    S = (1 + lam**2).sqrt()
+    for p in (LEAST_DIMENSION, 16, 64, 512, 4096):
+        nu = p / 2 - 1
+        for f in (0.05, 0.15, RANGE * (1 - 1e-12)):
+            t = f * nu * S
+            assert in_range(nu * lam, 1 / t, p).all()
+            q = vmf_score(rho, nu * lam, 1 / t, p)
+            error = (joint_expansion(rho, nu * lam, 1 / t, p) - q).abs() / t
+            assert error.max() < (1 / 500 if p >= 16 else 1 / 150)
+    assert not in_range(nu * lam, 1 / (1.01 * RANGE * nu * S), p).any()
+    assert not in_range(nu * lam, 1e3, LEAST_DIMENSION - 1).any()
+
+
+def test_outside_the_range_is_said_once() -> None:
+    rho, kappa = f64([0.1, 0.2, 0.3], [10.0, 20.0, 500.0])
+    with pytest.warns(UserWarning, match="2 of 3 values are outside") as caught:
+        joint_expansion(rho, kappa, 0.1, 64)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        joint_expansion(rho, kappa, 0.1, 256)
+        joint_expansion(rho, kappa, 0.1, 64, validate_args=False)
+    assert float(small_parameter(0.1, 64)) == pytest.approx(10 / 31)
+
+
+def test_gradients() -> None:
+    arguments = [a.requires_grad_() for a in f64([0.3, -0.8], [[0.0], [25.0]], 0.4)]
+    away = [a.requires_grad_() for a in f64([0.3, -0.8], [[3.0], [25.0]], 0.4)]
+    y = torch.tensor([1, 0])
+    # Differences at kappa = 0 reach below it.
+    loose = {"validate_args": False}
+    for f, inputs in (
+        (lambda *a: joint_expansion(*a, 32, **loose), arguments),
+        (lambda *a: free_energy_expansion(*a, 32, **loose), arguments),
+        (lambda *a: free_energy_limit(*a, **loose), arguments),
+        (lambda *a: fixed_expansion(*a, 32), away),
+        (lambda *a: propagate_loss(*joint_terms(*a, 32, **loose), 32, y), arguments),
+        (lambda *a: propagate_probabilities(*joint_terms(*a, 32, **loose), 32), arguments),
+        (lambda *a: directional_cumulants(*a, 32, order=2), away[:2]),
+        (lambda c: directional_cumulants(c, 20.0, 32)[2], away[:1]),
+        (lambda x: ratio_approximation(15.0, x), away[1:2]),
+    ):
+        assert gradcheck(f, inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_dtypes(dtype: torch.dtype) -> None:
+    rho, kappa, tau = (a.to(dtype) for a in f64([0.25, -0.75], [40.0, 80.0], 0.5))
+    wide = [a.double() for a in (rho, kappa, tau)]
+    y = torch.tensor(1)
+    for f in (
+        lambda *a: joint_expansion(*a, 64),
+        lambda *a: fixed_expansion(*a, 64),
+        lambda *a: free_energy_expansion(*a, 64),
+        lambda *a: free_energy_limit(*a),
+        lambda *a: torch.stack(directional_cumulants(*a[:2], 64)),
+        lambda *a: ratio_approximation(31.0, a[1]),
+        lambda *a: ratio_bound(a[1]),
+        lambda *a: propagate_probabilities(*a[:2], a[0], 64),
+        lambda *a: propagate_loss(*a[:2], a[0], 64, y),
+    ):
+        got, want = f(rho, kappa, tau), f(*wide)
+        assert got.dtype == dtype
+        eps = torch.finfo(dtype).eps
+        torch.testing.assert_close(got.double(), want, rtol=8 * eps, atol=8 * eps)
+
+
+def test_large_arguments() -> None:
+    """No power overflows in float32."""
+    a = ratio_terms(torch.tensor([1e10, 1e25, 1e37]))
+    assert all(v.isfinite().all() for v in a)
+    torch.testing.assert_close(a.r0, torch.ones(3))
+    assert float(ratio_approximation(31.0, torch.tensor(1e30))) == 1
+
+
+def test_compiles_whole() -> None:
+    args = f64([0.3, -0.8], [4.0, 25.0], 0.01)
+    compiled = torch.compile(lambda *a: joint_expansion(*a, 32), fullgraph=True, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = compiled(*args)
+    torch.testing.assert_close(got, joint_expansion(*args, 32, validate_args=False))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: joint_expansion(0.1, 1.0, 1.0, 2), r"expected p >= 3 .*, got 2"),
+        (lambda: joint_expansion(0.1, 1.0, 1.0, 9, 3), r"expected order in 0, ..., 2, got 3"),
+        (lambda: joint_expansion(0.1, 1.0, 1.0, 9, 1.5), r"expected order .* integer, got 1.5"),
+        (lambda: joint_expansion(1.1, 1.0, 1.0, 9), r"expected rho in \[-1, 1\], got 1.1"),
+        (lambda: joint_terms(0.1, -1.0, 1.0, 9), r"expected kappa >= 0 .*, got -1"),
+        (lambda: joint_terms(0.1, 1.0, 0.0, 9), r"expected tau > 0 .*, got 0"),
+        (lambda: fixed_terms(0.1, torch.tensor([1.0, 0.0]), 1.0, 9), r"kappa > 0 .* at index 1"),
+        (lambda: ratio_terms(-1.0), r"expected lam >= 0 and finite, got -1"),
+        (lambda: ratio_approximation(0.0, 1.0), r"expected nu > 0 and finite, got 0"),
+        (lambda: ratio_approximation(1.0, -1.0), r"expected x >= 0 and finite, got -1"),
+        (lambda: ratio_bound(1.0), r"expected nu >= 10/9 and finite, got 1"),
+        (lambda: directional_cumulants(0.1, 1.0, 9, 4), r"order in 1, ..., 3, got 4"),
+        (lambda: directional_cumulants(0.1, 1.0, 9, 0), r"order in 1, ..., 3, got 0"),
+        (lambda: small_parameter(1.0, 2), r"expected p >= 3"),
+        (lambda: small_parameter(-1.0, 9), r"expected tau > 0 and finite, got -1"),
+        (lambda: in_range(-1.0, 1.0, 9), r"expected kappa >= 0 and finite, got -1"),
+        (lambda: free_energy_limit(0.1, 1.0, -1.0), r"expected s >= 0 and finite, got -1"),
+        (lambda: free_energy_limit(2.0, 1.0, 1.0), r"expected rho in \[-1, 1\], got 2"),
+    ],
+)
+def test_errors(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,71 @@
+"""The fused kernel in Triton's interpreter, where there is no GPU."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import resultant
+from interpreter import run_interpreted
+from resultant.score import _backends as _evaluate
+
+CHECK = """
+import torch
+from resultant.score import _triton as _score_kernel
+from resultant.score._backends import Columns
+from resultant.score._triton import INTERPRETED, score
+
+assert INTERPRETED
+torch.manual_seed(0)
+for p in (3, 17, 1024):
+    for dtype, bar in ((torch.float32, 2e-6), (torch.float64, 1e-14)):
+        for rows, columns in ((5, 130), (1, 1)):
+            # every other block of classes far from steady: tilts from a tenth to ten times kappa
+            for spread in (0.2, 4.0):
+                rho = torch.rand(rows, columns, dtype=torch.float64).to(dtype) * 2 - 1
+                rho[0, 0], rho[-1, -1] = -1, 1
+                kappa = (p * 10 ** (spread * (torch.rand(columns) - 0.5))).to(dtype)
+                tau = torch.full((1,), 0.1, dtype=dtype)
+                q, slope = score(rho, kappa, tau, p, True)
+                exact, exact_slope = Columns(kappa.double(), tau.double(), p)(rho.double(), True)
+                scale = torch.maximum(exact.abs(), (rho * exact_slope).abs())
+                assert ((q - exact).abs() <= bar * scale).all(), (p, dtype, rows, columns)
+                assert ((slope / exact_slope - 1).abs() <= bar).all(), (p, dtype, rows, columns)
+                alone, nothing = score(rho, kappa, tau, p, False)
+                assert torch.equal(alone, q) and nothing.numel() == 0
+# the absolute error where kappa is of the order of p and t = 10
+for p in (128, 1024):
+    rho, kappa = torch.rand(64, 256) * 2 - 1, p * 10 ** (torch.rand(256) * 2 - 1)
+    tau = torch.full((1,), 0.1)
+    exact, _ = Columns(kappa.double(), tau.double(), p)(rho.double(), False)
+    assert (score(rho, kappa, tau, p, False)[0] - exact).abs().max() <= 3e-6
+# more rows than one launch takes
+rho, kappa, tau = torch.rand(21, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1,), 0.1)
+whole = score(rho, kappa, tau, 64, True)
+_score_kernel.LAUNCH = 2
+assert all(torch.equal(a, b) for a, b in zip(score(rho, kappa, tau, 64, True), whole))
+_score_kernel.LAUNCH = 65535
+# numbers of columns in 64 bits, of many classes and of one
+for classes in (kappa, kappa[:1]):
+    _score_kernel.NARROW = 2**31
+    narrow = score(rho, classes, tau, 64, True)
+    _score_kernel.NARROW = 0
+    assert all(torch.equal(a, b) for a, b in zip(score(rho, classes, tau, 64, True), narrow))
+empty, _ = score(torch.empty(0, 4), torch.ones(4), torch.ones(1), 8, False)
+assert empty.shape == (0, 4)
+"""
+
+
+def test_interpreted() -> None:
+    run_interpreted(CHECK)
+
+
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Triton cannot be imported there is no fused kernel, and the torch path stands in."""
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "resultant.score._triton", raising=False)
+    monkeypatch.delattr(resultant, "_score_kernel", raising=False)
+    _evaluate._fused.cache_clear()
+    assert _evaluate._fused() is None
+    _evaluate._fused.cache_clear()

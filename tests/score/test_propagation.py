@@ -1,0 +1,115 @@
+"""The way of an expansion through softmax."""
+
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from orders import slopes
+from resultant import vmf_score
+from resultant.score.expansion import joint_terms
+from resultant.score.softmax import propagate_loss, propagate_probabilities
+
+
+def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Exact scores [N, C] with offsets, and the expansion of them."""
+    g = torch.Generator().manual_seed(1)
+    rho = 2 * torch.rand(8, 6, generator=g, dtype=torch.float64) - 1
+    lam = 0.3 + 3 * torch.rand(6, generator=g, dtype=torch.float64)
+    b = torch.randn(6, generator=g, dtype=torch.float64)
+    kappa, tau = (p / 2 - 1) * lam, torch.tensor(0.25, dtype=torch.float64)
+    B0, B1, B2 = joint_terms(rho, kappa, tau, p)
+    return b + vmf_score(rho, kappa, tau, p), (b + B0, B1, B2)
+
+
+@pytest.mark.parametrize("variance", [True, False])
+def test_propagation_order(variance: bool) -> None:
+    """fig:softmax-coupling: third order with the variance term, second without."""
+    p = [130, 258, 514, 1026, 2050]
+    y = torch.arange(8) % 6
+    losses, probabilities = [], []
+    for k in p:
+        s, terms = classes(k)
+        loss = propagate_loss(*terms, k, y, variance=variance)
+        P = propagate_probabilities(*terms, k, variance=variance)
+        torch.testing.assert_close(P.sum(-1), torch.ones(8, dtype=torch.float64))
+        losses.append((loss - torch.nn.functional.cross_entropy(s, y, reduction="none")).abs())
+        probabilities.append((P - s.softmax(-1)).abs())
+    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
+    for errors in (losses, probabilities):
+        found = slopes(nu, torch.stack(errors), 1e-14)
+        assert len(found) >= 8
+        assert found.median() == pytest.approx(-3 if variance else -2, abs=0.06)
+
+
+def test_propagation_is_the_taylor_series_of_softmax() -> None:
+    """The coefficients in eps, from automatic differentiation of log-sum-exp."""
+    _, (l0, B1, B2) = classes(64)
+    y, eps = torch.arange(8) % 6, 1 / 31
+
+    def loss(e: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(l0 + e * B1 + e * e * B2, y, reduction="none")
+
+    def probabilities(e: Tensor) -> Tensor:
+        return (l0 + e * B1 + e * e * B2).softmax(-1)
+
+    zero = torch.zeros((), dtype=torch.float64)
+    for f, got in (
+        (loss, propagate_loss(l0, B1, B2, 64, y)),
+        (probabilities, propagate_probabilities(l0, B1, B2, 64)),
+    ):
+        first = torch.func.jacfwd(f)
+        want = f(zero) + eps * first(zero) + eps**2 / 2 * torch.func.jacfwd(first)(zero)
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
+    P = l0.softmax(-1)
+    V1 = (P * B1**2).sum(-1) - (P * B1).sum(-1) ** 2
+    gap = propagate_loss(l0, B1, B2, 64, y) - propagate_loss(l0, B1, B2, 64, y, variance=False)
+    torch.testing.assert_close(gap, eps**2 * V1 / 2)
+
+
+def test_propagation_broadcasts_and_masks() -> None:
+    _, (l0, B1, B2) = classes(64)
+    every = propagate_loss(l0[:, None], B1[:, None], B2[:, None], 64, torch.arange(6))
+    assert every.shape == (8, 6)
+    torch.testing.assert_close(every[:, 2], propagate_loss(l0, B1, B2, 64, 2))
+    l0 = l0.clone()
+    l0[:, 3] = -torch.inf
+    P = propagate_probabilities(l0, B1, B2, 64)
+    assert (P[:, 3] == 0).all() and P.isfinite().all()
+    assert propagate_loss(l0, B1, B2, 64, 2).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: propagate_loss(torch.zeros(3), 0.0, 0.0, 9, 3),
+            r"expected y in 0, ..., 2, got 3",
+        ),
+        (
+            lambda: propagate_loss(torch.zeros(3), 0.0, 0.0, 9, torch.tensor(0.0)),
+            r"expected y of an integer dtype, got torch.float32",
+        ),
+        (
+            lambda: propagate_loss(torch.zeros(4, 3), 0.0, 0.0, 9, torch.tensor([0, 1])),
+            r"expected y to broadcast with the shape \(4,\) .*, got \(2,\)",
+        ),
+        (
+            lambda: propagate_probabilities(torch.zeros(()), 0.0, 0.0, 9),
+            r"expected l0, B1 and B2 of shape \[..., C\]",
+        ),
+        (
+            lambda: propagate_probabilities(torch.zeros(3), torch.zeros(2), 0.0, 9),
+            r"expected shapes that broadcast, got l0 \(3,\), B1 \(2,\)",
+        ),
+    ],
+)
+def test_errors(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

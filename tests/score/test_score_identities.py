@@ -1,0 +1,179 @@
+"""The score's derivatives, and what the paper says of them and of its values."""
+
+# pyright: reportCallIssue=false
+# Arguments are unpacked from lists.
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import integrate
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from resultant import (
+    VonMisesFisher,
+    ambient_gradient,
+    bessel_ratio,
+    bessel_ratio_integral,
+    decompose,
+    tangent_gradient,
+    vmf_score,
+    vmf_score_and_slope,
+    vmf_score_slope,
+)
+from resultant.special.bessel import ratio
+
+GRID = [
+    torch.tensor([-0.99, -0.4, 0.0, 0.3, 0.95], dtype=torch.float64),
+    torch.tensor([[0.5], [20.0], [500.0]], dtype=torch.float64),
+    torch.tensor([[[0.1]], [[1.5]]], dtype=torch.float64),
+]
+
+
+@pytest.mark.parametrize("p", [2, 3, 25, 61, 62, 128, 1024])
+def test_gradients(p: int) -> None:
+    grid = [a.clone().requires_grad_() for a in GRID]
+    for f in (vmf_score, vmf_score_slope, vmf_score_and_slope, decompose):
+        assert gradcheck(lambda *a: f(*a, p), grid, fast_mode=True)  # noqa: B023
+        assert gradgradcheck(lambda *a: f(*a, p), grid, fast_mode=True, atol=1e-4)  # noqa: B023
+
+
+def test_gradients_one_by_one() -> None:
+    grid = [a.clone().requires_grad_() for a in GRID]
+    for p in (3, 128):
+        assert gradcheck(lambda *a: vmf_score(*a, p), grid)  # noqa: B023
+        assert gradgradcheck(lambda *a: vmf_score(*a, p), grid, atol=1e-5)  # noqa: B023
+
+
+def test_gradient_at_zero_concentration() -> None:
+    """At kappa = 0 the score does not see rho, and its slope in kappa is rho times that of q(0)."""
+    rho = torch.tensor([-1.0, 0.25, 1.0], dtype=torch.float64, requires_grad=True)
+    kappa = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    for p in (2, 3, 128):
+        d_rho, d_kappa = torch.autograd.grad(vmf_score(rho, kappa, 0.1, p).sum(), (rho, kappa))
+        assert (d_rho == 0).all()
+        expected = rho.detach() * bessel_ratio(p / 2 - 1, 10.0)
+        torch.testing.assert_close(d_kappa, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("p", [3, 26, 128, 1024])
+class TestIdentities:
+    """The identities of the paper's section on the exact score, in float64."""
+
+    rho = GRID[0]
+    kappa = GRID[1]
+    tau = 0.1
+
+    def tilted(self) -> Tensor:
+        t = 1 / self.tau
+        return (self.kappa**2 + 2 * self.kappa * t * self.rho + t * t).sqrt()
+
+    def test_integral(self, p: int) -> None:
+        """eq:score-integral, by our own integral and by quadrature of the ratio."""
+        q = vmf_score(self.rho, self.kappa, self.tau, p)
+        ours = bessel_ratio_integral(p / 2 - 1, self.kappa.expand(3, 5), self.tilted())
+        torch.testing.assert_close(q, ours, rtol=1e-12, atol=1e-13)
+        for i in range(3):
+            for j in range(5):
+                bounds = float(self.kappa[i, 0]), float(self.tilted()[i, j])
+                value, error = integrate.quad(
+                    lambda x: float(bessel_ratio(p / 2 - 1, x)), *bounds, epsabs=1e-11, limit=100
+                )
+                assert abs(value - float(q[i, j])) <= 1e-9 + 2 * error
+
+    def test_bregman(self, p: int) -> None:
+        """prop:bregman-view: q = t rho R(kappa) + D with D >= 0; eq:bregman-variance for D."""
+        t = 1 / self.tau
+        q = vmf_score(self.rho, self.kappa, self.tau, p)
+        divergence = q - t * self.rho * bessel_ratio(p / 2 - 1, self.kappa)
+        assert (divergence >= 0).all()
+
+        def variance(u: float, i: int, j: int) -> float:
+            """Var of z'X under the natural parameter kappa mu + u z."""
+            kappa, rho = self.kappa[i, 0], self.rho[j]
+            x = (kappa**2 + 2 * kappa * u * rho + u * u).sqrt()
+            along = (kappa * rho + u) / x
+            across = bessel_ratio(p / 2 - 1, x) / x
+            return float(ratio(p / 2 - 1, x, 1, None) * along**2 + across * (1 - along**2))
+
+        for i in range(3):
+            for j in range(5):
+                value, error = integrate.quad(lambda u: (t - u) * variance(u, i, j), 0, t)  # noqa: B023
+                assert abs(value - float(divergence[i, j])) <= 1e-9 + 2 * error
+
+    def test_temperature_derivatives(self, p: int) -> None:
+        """dq/dt is the tilted mean of z'X, d2q/dt2 its variance."""
+        t = torch.full((3, 5), 1 / self.tau, dtype=torch.float64, requires_grad=True)
+        q = vmf_score(self.rho, self.kappa, 1 / t, p)
+        (first,) = torch.autograd.grad(q.sum(), t, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), t)
+        x = self.tilted()
+        along = (self.kappa * self.rho + 1 / self.tau) / x
+        mean = bessel_ratio(p / 2 - 1, x)
+        torch.testing.assert_close(first.detach(), mean * along, rtol=1e-10, atol=1e-12)
+        variance = ratio(p / 2 - 1, x, 1, None) * along**2 + mean / x * (1 - along**2)
+        torch.testing.assert_close(second, variance, rtol=1e-8, atol=1e-10)
+
+    def test_slope(self, p: int) -> None:
+        """eq:exact-rho-derivative."""
+        x = self.tilted()
+        expected = self.kappa / self.tau / x * bessel_ratio(p / 2 - 1, x)
+        slope = vmf_score_slope(self.rho, self.kappa, self.tau, p)
+        torch.testing.assert_close(slope, expected, rtol=1e-12, atol=0)
+
+    def test_score_is_a_log_moment(self, p: int) -> None:
+        """eq:main-exact, by sampling the class."""
+        torch.manual_seed(0)
+        mu = torch.zeros(p, dtype=torch.float64)
+        mu[0] = 1
+        z = torch.zeros(p, dtype=torch.float64)
+        z[0], z[1] = 0.6, 0.8
+        kappa, tau = p / 2, 1.0
+        draws = VonMisesFisher(mu, torch.tensor(kappa, dtype=torch.float64)).sample((20_000,))
+        values = (draws @ z / tau).exp()
+        q = float(vmf_score(0.6, kappa, tau, p))
+        deviation = float(values.std()) / float(values.mean()) / math.sqrt(len(values))
+        assert abs(math.log(float(values.mean())) - q) <= 4 * deviation
+
+
+def test_feature_gradients() -> None:
+    """eq:exact-vector-gradient, and its projection on the sphere."""
+    torch.manual_seed(1)
+    for p in (3, 128):
+        z, mu = (
+            torch.nn.functional.normalize(torch.randn(n, 1, p, dtype=torch.float64), dim=-1)
+            for n in (4, 3)
+        )
+        mu = mu.transpose(0, 1)
+        kappa = torch.tensor([0.0, 5.0, 300.0], dtype=torch.float64)
+        z.requires_grad_()
+
+        def extended(z: Tensor) -> Tensor:
+            """q as a function of z in space: the tilt is |kappa mu + t z|."""
+            tilt = (kappa.unsqueeze(-1) * mu + 10 * z).norm(dim=-1)  # noqa: B023
+            return bessel_ratio_integral(p / 2 - 1, kappa.expand(4, 3), tilt)  # noqa: B023
+
+        for c in range(3):
+            (expected,) = torch.autograd.grad(extended(z)[:, c].sum(), z)
+            ambient = ambient_gradient(z.detach(), mu, kappa, 0.1)
+            torch.testing.assert_close(ambient[:, c], expected[:, 0], rtol=1e-9, atol=1e-11)
+            tangent = tangent_gradient(z.detach(), mu, kappa, 0.1)[:, c]
+            unit = z.detach()[:, 0]
+            projected = expected[:, 0] - (expected[:, 0] * unit).sum(-1, keepdim=True) * unit
+            torch.testing.assert_close(tangent, projected, rtol=1e-9, atol=1e-11)
+
+
+def test_failure_state() -> None:
+    """The figures the paper prints for its diagnostic failure state."""
+    kappa, tau_0, p = 5.4415, 0.1, 128
+    a = float(bessel_ratio(p / 2 - 1, kappa))
+    tau_star = a / 7.4057
+    assert abs(a - 0.04244) < 5e-6 and abs(tau_star - 0.005730) < 5e-7
+    assert abs(float(vmf_score(0.0, kappa, tau_0, p)) - 0.3888) < 5e-5
+    assert abs(float(vmf_score(0.0, kappa, tau_star, p)) - 79.1456) < 1e-3  # kappa has five digits
+    assert abs(float(vmf_score_slope(0.0, kappa, tau_star, p)) - 3.8058) < 5e-5
+    angular = float(vmf_score_slope(0.0, kappa, tau_0, p)) + 7.4057 - a / tau_0
+    assert abs(angular - 7.4032) < 5e-5

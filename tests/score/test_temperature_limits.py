@@ -1,0 +1,210 @@
+"""Down to which temperatures scores can be compared, and who refuses the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from frozen_data import C, small_space
+from reference import arb
+from resultant import (
+    ClassState,
+    ProCoLoss,
+    VMFClassifier,
+    VMFClassifierCV,
+    class_scores,
+    realize,
+    target_temperature,
+    vmf_score,
+)
+from resultant._core import validation as checks
+from resultant._core.validation import temperatures
+from resultant.analysis import Policy, decide, recommend
+from resultant.analysis.result import UnansweredError
+from resultant.classes.gain import REALIZATIONS, TEMPERED
+from resultant.classifiers.vmf import CosinePrototypeClassifier
+
+F32, F64 = torch.float32, torch.float64
+SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
+
+
+def classes(kappa: list[float], p: int = 16) -> ClassState:
+    mu = torch.nn.functional.normalize(torch.ones(len(kappa), p, dtype=F64).cumsum(0), dim=1)
+    mu = torch.nn.functional.normalize(mu + 3 * torch.eye(len(kappa), p, dtype=F64), dim=1)
+    return ClassState(mu, torch.tensor(kappa, dtype=F64), torch.ones(len(kappa)))
+
+
+def exact_margins(rho: Tensor, kappa: Tensor, tau: float, p: int) -> np.ndarray:
+    """The scores of rho [N, C] less the first of each row, in Arb."""
+    q = [
+        [arb.score(r, k, tau, p)[0] for r, k in zip(row, kappa.tolist(), strict=True)]
+        for row in rho.tolist()
+    ]
+    return np.array(q) - np.array(q)[:, :1]
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype) -> None:
+    """To 3 eps/tau: some hundredths at the least tau."""
+    least, most = temperatures(dtype)
+    rho = torch.tensor([[0.9, -0.2, 0.1], [0.3, 0.35, -1.0]], dtype=dtype)
+    kappa = torch.tensor([20.0, 35.0, 3.0], dtype=dtype)
+    for tau in (least, 8 * least, 1e-3, 0.1, 10.0):
+        tau = float(torch.tensor(tau, dtype=dtype))
+        for p in (2, 16, 512):
+            q = vmf_score(rho, kappa, tau, p).double().numpy()
+            error = np.abs(q - q[:, :1] - exact_margins(rho, kappa, tau, p)).max()
+            assert error <= 3 * torch.finfo(dtype).eps / tau
+    assert vmf_score(rho, kappa, most, 16).isfinite().all()
+    with pytest.raises(ValueError, match=rf"expected tau <= .* in {dtype}, got"):
+        vmf_score(rho, kappa, 2 * most, 16)
+
+
+def test_decisions_below_the_least_temperature_are_rounding() -> None:
+    """Why there is a limit: of the differences of native scores rounding is all that is left."""
+    least, _ = temperatures(F32)
+    rho = torch.tensor([[0.9, -0.2, 0.1]])
+    kappa = torch.tensor([20.0, 35.0, 3.0])
+    for tau, right in ((least, True), (least / 4096, False)):
+        q = vmf_score(rho, kappa, tau, 16, validate_args=False).double().numpy()
+        error = np.abs(q - q[:, :1] - exact_margins(rho, kappa, tau, 16)).max()
+        assert (error < 0.1) == right and (error > 1) != right
+
+
+X = np.random.default_rng(0).normal(size=(40, 16)) + np.repeat(np.eye(4, 16) * 3, 10, axis=0)
+Y = np.repeat(np.arange(4), 10)
+STATE = classes([20.0, 35.0, 3.0])
+Z = STATE.mu.float()
+
+ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
+    ("tau", lambda tau: class_scores(Z, STATE, tau)),
+    ("tau", lambda tau: class_scores(Z, STATE, tau, "cosine")),
+    ("tau", lambda tau: realize(STATE, tau, dtype=F32)),
+    ("tau", lambda tau: target_temperature(STATE.to(dtype=F32), tau, 1.0)),
+    ("tau", lambda tau: target_temperature(STATE, tau, 1.0, dtype=F32)),
+    ("temperature", lambda tau: ProCoLoss(3, 16, temperature=tau)),
+    ("temperature", lambda tau: VMFClassifier(tau).fit(X.astype(np.float32), Y)),
+    ("temperature", lambda tau: VMFClassifierCV(temperature=[tau]).fit(X.astype(np.float32), Y)),
+    (
+        "temperature",
+        lambda tau: VMFClassifierCV(temperature=tau, cv="loo").fit(X.astype(np.float32), Y),
+    ),
+    ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X.astype(np.float32), Y)),
+    ("temperature", lambda tau: VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z)),
+    ("tau", lambda tau: decide(small_space(F32, tau=tau), (Policy("native"),))),
+]
+
+
+@pytest.mark.parametrize(("name", "entry"), ENTRIES)
+def test_temperatures_out_of_reach_are_refused(name: str, entry: Callable[[float], Any]) -> None:
+    for tau in (1e-6, 1e-12):
+        with pytest.raises(ValueError, match=SHORT.format(name, f"{tau:g}")):
+            entry(tau)
+    with pytest.raises(ValueError, match=rf"expected {name} <= 1.26765e\+30 in .*32, got 1e\+35"):
+        entry(1e35)
+    entry(2.0**-17)
+
+
+def test_float64_reaches_further() -> None:
+    fitted = VMFClassifier(1e-9, "native").fit(X, Y)
+    assert fitted.score(X, Y) == 1
+    with pytest.raises(ValueError, match=SHORT.format("temperature", "1e-09")):
+        fitted.predict(X.astype(np.float32))
+    with pytest.raises(ValueError, match=r"temperature >= 1.42109e-14 in torch.float64, got 1e-15"):
+        VMFClassifier(1e-15).fit(X, Y)
+    with pytest.raises(ValueError, match=r"tau >= 7.62939e-06 in .*, got 1e-07 at index 2"):
+        class_scores(Z, STATE, torch.tensor([0.1, 0.1, 1e-7]))
+
+
+@pytest.mark.parametrize("realization", TEMPERED)
+def test_class_temperatures_out_of_reach_are_refused(realization: str) -> None:
+    """At beta = 0 a class has tau A_c/A: one of hardly any concentration has hardly any."""
+    state = classes([20.0, 35.0, 1e-5])
+    z = state.mu.float()
+    rule = r"expected class temperatures in \[7.62939e-06, 1.26765e\+30\] in torch.float32 "
+    with pytest.raises(ValueError, match=rule + r"\(linear, beta = 0\), got 1 of 3 not: class 2"):
+        class_scores(z, state, 0.1, realization)
+    with pytest.raises(ValueError, match=rule):
+        target_temperature(state, 0.1, dtype=F32)
+    assert target_temperature(state, 0.1, dtype=F32, validate_args=False).isnan().tolist() == [
+        *(False, False, True),
+    ]
+    unchecked = class_scores(z, state, 0.1, realization, validate_args=False)
+    assert unchecked[:, 2].isnan().all() and unchecked[:, :2].isfinite().all()
+    # In float64 it is as good as any other.
+    assert class_scores(z.double(), state, 0.1, realization).isfinite().all()
+    # At beta = 1 every class has the temperature it had, also the least one.
+    least = 2.0**-17
+    torch.testing.assert_close(
+        class_scores(z, state, least, "temperature", 1.0), class_scores(z, state, least)
+    )
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_the_loss_names_classes_out_of_reach(
+    leave_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
+    torch.manual_seed(0)
+    z = torch.nn.functional.normalize(torch.randn(30, 16, dtype=F64), dim=-1)
+    y = torch.arange(3).repeat_interleave(10)
+    # Samples that cancel but for 1e-7, within which they are of unit length.
+    z[20:30:2] = -z[21:30:2]
+    z[20, 0] += 1e-7
+    if leave_out:
+        z, y = torch.cat([z, z[:1]]), torch.cat([y, torch.tensor([2])])
+    rule = "expected target gains > 0 and gains > 0 for class temperatures"
+    named = rule + r" .* class 2 \(no temperature in reach\)$"
+    with pytest.raises(ValueError, match=named):
+        loss(z.float(), y)
+    assert ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
+    # As on a device, where values are not looked at.
+    monkeypatch.setattr(checks, "wanted", lambda validate, *_: bool(validate))
+    unlooked = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
+    assert unlooked(z.float(), y).isnan()
+    with pytest.raises(ValueError, match=named):
+        unlooked.check()
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_no_recommendation_from_nan(realization: str) -> None:
+    space = small_space(F32)
+    policies = [Policy(r, b).canonical for r in REALIZATIONS for b in (0.0, 0.5, 1.0, 1.5)]
+    decisions = decide(space, policies)
+    for policy in decisions.nll:
+        if policy.realization == realization:
+            # All right, and yet nothing that could be recommended.
+            decisions.prediction[policy] = decisions.labels.clone()
+            decisions.nll[policy] = torch.full_like(decisions.nll[policy], math.nan)
+    if realization == "native":
+        with pytest.raises(UnansweredError, match=f"got {9 * C} of {9 * C} that are not"):
+            recommend(space, decisions=decisions)
+        return
+    found = recommend(space, decisions=decisions)
+    assert realization not in (found.candidate, found.realization)
+    assert math.isfinite(found.nll_after)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, F32])
+def test_class_temperatures_of_narrow_states(dtype: torch.dtype) -> None:
+    """Limits of a wider dtype are beyond what a narrow one can hold."""
+    state = small_space(F64).state
+    narrow = state.to(dtype=dtype)
+    for of in (None, F64):
+        found = target_temperature(narrow, 0.1, dtype=of)
+        assert found.dtype == dtype
+        wide = target_temperature(state, 0.1)
+        torch.testing.assert_close(found.double(), wide, rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("given", [[0.1, 0.2], np.array([0.1, 0.2]), torch.tensor([0.1, 0.2])])
+def test_cosine_takes_one_temperature(given: Any) -> None:
+    x, y = np.eye(4)[[0, 1, 2, 3]], np.arange(4)
+    with pytest.raises(ValueError, match="expected temperature to be a finite number, got"):
+        CosinePrototypeClassifier(given).fit(x, y).predict(x)

@@ -1,0 +1,308 @@
+"""log I_nu, the ratio, its inverse and integral: against Arb, and by their derivatives."""
+
+# pyright: reportCallIssue=false, reportArgumentType=false
+# Bad input is passed on purpose, and arguments are unpacked from lists.
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
+
+from reference import arb, tables
+from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
+from resultant.special.bessel import inner, ratio
+
+PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
+LOG_PRECISION = {torch.float64: 1e-14, torch.float32: 5e-6}
+DTYPES = list(PRECISION)
+HALVES = [torch.bfloat16, torch.float16]
+
+# Orders on both sides of every change of formula: the shift, and the number of terms.
+ORDERS = [0.0, 0.25, 0.5, 1.0, 5.5, 11.5, 12.0, 12.5, 29.5, 30.0, 30.5, 63.0, 511.0, 32767.0]
+
+
+def as_orders(nu: float, dtype: torch.dtype) -> list[float | torch.Tensor]:
+    """The order as a number and as a tensor: two ways through the expansion."""
+    return [nu, torch.tensor([nu], dtype=dtype)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ratio_and_log_against_arb(dtype: torch.dtype) -> None:
+    for nu, table in tables.bessels():
+        x = torch.tensor(table["x"], dtype=dtype)
+        for order in as_orders(nu, dtype):
+            r = bessel_ratio(order, x).double().numpy()
+            assert (np.abs(r / table["ratio"] - 1) <= PRECISION[dtype]).all(), nu
+            log = log_bessel_i(order, x).double().numpy()
+            scale = np.maximum(1, np.abs(table["log"]))
+            assert (np.abs(log - table["log"]) <= LOG_PRECISION[dtype] * scale).all(), nu
+
+
+def test_derivatives_of_the_ratio_against_arb() -> None:
+    for nu, table in tables.bessels():
+        x = torch.tensor(table["x"])
+        for order in as_orders(nu, torch.float64):
+            first, second = (ratio(order, x, n, None).numpy() for n in (1, 2))
+            # The smaller nu, the smaller R' beside the terms it is made of.
+            bar = 1e-13 if nu >= 1 else 1e-12
+            assert (np.abs(first / table["first"] - 1) <= bar).all(), nu
+            assert (np.abs(second / table["second"] - 1) <= 10 * bar).all(), nu
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inverse_round_trip(dtype: torch.dtype) -> None:
+    bar = 5e-15 if dtype == torch.float64 else 2e-6
+    for nu, table in tables.bessels():
+        x = torch.tensor(table["x"], dtype=dtype)
+        for order in as_orders(nu, dtype):
+            r = bessel_ratio(order, x)
+            back = bessel_ratio_inverse(order, r).double().numpy()
+            condition = table["ratio"] / (table["first"] * table["x"])
+            known = r.numpy() < 1  # a ratio that rounds to one has no concentration left in it
+            error = np.abs(back / table["x"] - 1) / np.maximum(condition, 1)
+            assert (error[known] <= bar).all(), nu
+            assert np.isinf(back[~known]).all()
+
+
+@given(
+    nu=st.floats(0, 4000),
+    x=st.floats(-6, 5).map(lambda e: float(np.float32(10**e))),
+)
+@settings(max_examples=60, deadline=None)
+def test_anywhere_against_arb(nu: float, x: float) -> None:
+    log, r, _, _ = arb.bessel(nu, x)
+    for order in as_orders(nu, torch.float64):
+        assert abs(float(bessel_ratio(order, x)) / r - 1) <= 1e-14
+        assert abs(float(log_bessel_i(order, x)) - log) <= 1e-14 * max(1, abs(log))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
+    """Right relative to its own size, down to where it is x^2/4."""
+    x = torch.cat([torch.logspace(-7, 5, 80), torch.tensor([1e-3, 0.01])]).to(dtype)
+    exact = torch.tensor([arb.bessel(0.0, float(v))[0] for v in x], dtype=torch.float64)
+    for order in (*as_orders(0.0, dtype), torch.zeros(len(x), dtype=dtype)):
+        error = (log_bessel_i(order, x).double() / exact - 1).abs().max()
+        assert error <= (2e-14 if dtype == torch.float64 else 5e-6)
+    mixed = torch.tensor([0.0, 0.5, 0.0, 40.0], dtype=dtype)
+    found = log_bessel_i(mixed, torch.full((), 0.01, dtype=dtype))
+    apart = [log_bessel_i(n, torch.tensor(0.01, dtype=dtype)) for n in mixed.tolist()]
+    torch.testing.assert_close(found, torch.stack(apart))
+
+
+def test_the_zero_of_the_logarithm() -> None:
+    """log I_nu passes zero where its parts are of the size of nu."""
+    for nu in (40.0, 1023.0, 32767.0):
+        root = 0.6627434193491816 * nu + math.log(2 * math.pi * 1.2 * nu) / 2 / 1.81
+        for x in (root, root + 0.5, root - 0.25, 0.6627434193491816 * nu):
+            log = arb.bessel(nu, x)[0]
+            assert abs(log) < 10
+            assert abs(float(log_bessel_i(nu, x)) - log) <= 1e-14 * max(1, abs(log))
+
+
+@pytest.mark.parametrize("nu", ORDERS)
+def test_integral_of_the_ratio(nu: float) -> None:
+    x = torch.tensor([1e-3, 0.7, 13.0, 29.0, 31.0, 400.0, 5e4], dtype=torch.float64)
+    whole = bessel_ratio_integral(nu, 0.0, x)
+    for value, end in zip(whole.tolist(), x.tolist(), strict=True):
+        exact = arb.score(1.0, 0.0, 1 / end, round(2 * nu + 2)) if (2 * nu) % 1 == 0 else None
+        if exact is not None and 1 / (1 / end) == end:
+            assert abs(value / exact[0] - 1) < 1e-14
+    # close bounds: no digit is lost, since the integrand hardly changes
+    upper = x * (1 + 1e-9)
+    middle = bessel_ratio(nu, (x + upper) / 2) * (upper - x)
+    torch.testing.assert_close(bessel_ratio_integral(nu, x, upper), middle, rtol=1e-13, atol=0)
+    torch.testing.assert_close(
+        bessel_ratio_integral(nu, x[:-1], x[1:]), whole[1:] - whole[:-1], rtol=1e-11, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("nu", ORDERS)
+def test_gradients(nu: float) -> None:
+    # at zero and beside every order of magnitude; there is no switch along x
+    x = torch.tensor([0.0, 1e-3, 0.5, 11.9, 30.1, 400.0, 2e4], dtype=torch.float64)
+    x.requires_grad_()
+    positive = x.detach()[1:].requires_grad_()
+    r = torch.tensor([0.0, 0.01, 0.3, 0.7, 0.95], dtype=torch.float64, requires_grad=True)
+    for order in as_orders(nu, torch.float64):
+        for check in (gradcheck, gradgradcheck):
+            assert check(lambda v: bessel_ratio(order, v), x)  # noqa: B023
+            if nu == 0:  # log I_0 is finite and flat at zero
+                assert check(lambda v: log_bessel_i(order, v), x)  # noqa: B023
+            assert check(lambda v: log_bessel_i(order, v), positive, eps=1e-7, rtol=1e-3)  # noqa: B023
+            assert check(lambda v: bessel_ratio_inverse(order, v) / (nu + 1), r)  # noqa: B023
+    ends = [a.detach().clone().requires_grad_() for a in (positive[:-1], positive[1:])]
+    assert gradcheck(lambda a, b: bessel_ratio_integral(nu, a, b), ends, eps=1e-7, rtol=1e-3)
+
+
+def test_inner_ratio_is_analytic_at_zero() -> None:
+    y = torch.tensor([0.0, 0.5, 900.0], dtype=torch.float64, requires_grad=True)
+    for nu in ORDERS:
+        for n in (0, 1):
+            assert gradcheck(lambda v: inner(nu, v, n) * (nu + 1) ** (2 * n + 1), y)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_seam(dtype: torch.dtype) -> None:
+    """Along x and along nu, value and derivative move by rounding alone from point to point."""
+    eps = torch.finfo(dtype).eps
+    for nu in (0.0, 3.5, 11.5, 12.0, 29.5, 30.0):
+        for centre in (8.0, 12.0, 30.0, 45.0):
+            x = centre * (1 + torch.arange(-200, 201, dtype=dtype) * 4 * eps)
+            for n, allowed in ((0, 30), (1, 2000)):
+                v = ratio(nu, x, n, None)
+                smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1, None)[200]
+                assert (v / smooth - 1).abs().max() <= allowed * eps
+    for edge in (12.0, 30.0, 511.0):
+        nu = torch.tensor([edge * (1 - 1e-9), edge, edge * (1 + 1e-9)], dtype=torch.float64)
+        a, b, c = (float(bessel_ratio(float(n), torch.tensor(25.0, dtype=dtype))) for n in nu)
+        assert abs((a + c) / (2 * b) - 1) <= 30 * eps
+
+
+def test_extremes() -> None:
+    for dtype in DTYPES:
+        huge = torch.tensor([1e20, 1e30, torch.finfo(dtype).max], dtype=dtype)
+        torch.testing.assert_close(bessel_ratio(3.0, huge), torch.ones_like(huge))
+        torch.testing.assert_close(log_bessel_i(3.0, huge), huge, rtol=1e-6, atol=0)
+        tiny = torch.tensor([torch.finfo(dtype).tiny], dtype=dtype)
+        torch.testing.assert_close(bessel_ratio(0.0, tiny), tiny / 2)
+        zero = torch.zeros(1, dtype=dtype)
+        assert bessel_ratio(2.5, zero) == 0 and log_bessel_i(2.5, zero) == -math.inf
+        assert log_bessel_i(0.0, zero) == 0 and log_bessel_i(zero, zero) == 0
+        for order in as_orders(0.0, dtype):
+            torch.testing.assert_close(log_bessel_i(order, huge), huge, rtol=1e-6, atol=0)
+        assert bessel_ratio_inverse(2.5, zero) == 0
+        assert bessel_ratio_inverse(2.5, zero + 1) == math.inf
+
+
+def debye(nu: Any, x: Any) -> Any:
+    """log I_nu(x) but for terms of order nu^-2 (DLMF 10.41.3)."""
+    s = mpmath.sqrt(nu * nu + x * x)
+    u = nu / s
+    first = (3 * u - 5 * u**3) / (24 * nu)
+    return s + nu * mpmath.log(x / (nu + s)) - mpmath.log(2 * mpmath.pi * s) / 2 + first
+
+
+@pytest.mark.parametrize("nu", [1e3, 1e7, 1e9, 1e11])
+def test_large_orders_in_float32(nu: float) -> None:
+    """Up to the largest order, from the smallest x to those whose square overflows."""
+    x = torch.cat([torch.logspace(-37, 38, 151), torch.tensor([1.2e-38, 0.5 * nu, 0.7 * nu])])
+    with mpmath.workdps(100):
+        n = mpmath.mpf(nu)
+        exact = [[debye(n + i, mpmath.mpf(v)) for i in (0, 1)] for v in x.tolist()]
+        logs = torch.tensor([float(a) for a, _ in exact], dtype=torch.float64)
+        ratios = torch.tensor([float(mpmath.exp(b - a)) for a, b in exact], dtype=torch.float64)
+    for order in as_orders(nu, torch.float32):
+        error = (log_bessel_i(order, x) - logs).abs() / logs.abs().clamp_min(1)
+        assert error.max() <= 5e-6
+        error = (bessel_ratio(order, x) - ratios).abs()
+        assert (error <= 2e-6 * ratios + torch.finfo(torch.float32).tiny).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_is_float32_rounded(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, 0.5, 3.0, 100.0], dtype=dtype)
+    for f in (bessel_ratio, log_bessel_i):
+        value = f(7.0, x)
+        assert value.dtype == dtype
+        assert torch.equal(value, f(7.0, x.float()).to(dtype))
+
+
+def test_broadcasting_and_dtypes() -> None:
+    nu = torch.tensor([[0.5], [63.0]])
+    x = torch.tensor([1.0, 2.0, 3.0])
+    table = bessel_ratio(nu, x)
+    assert table.shape == (2, 3) and table.dtype == torch.float32
+    for i in range(2):
+        torch.testing.assert_close(table[i], bessel_ratio(float(nu[i]), x))
+    assert bessel_ratio(3, 2).dtype == torch.float64  # plain numbers are doubles
+    assert bessel_ratio(3, x.double()).dtype == torch.float64
+    assert bessel_ratio(1.0, torch.empty(0, 4)).shape == (0, 4)
+
+
+def test_transforms() -> None:
+    x = torch.linspace(0.1, 50, 12, dtype=torch.float64)
+    nu = torch.linspace(0, 40, 12, dtype=torch.float64)
+    f = torch.func
+    for order, dims in ((3.5, (None, 0)), (nu, (0, 0))):
+        for function in (bessel_ratio, log_bessel_i):
+            mapped = f.vmap(function, in_dims=dims)(order, x)
+            assert torch.equal(mapped, function(order, x))
+    slope = f.vmap(f.grad(lambda v: log_bessel_i(3.5, v)))(x)
+    torch.testing.assert_close(slope, bessel_ratio(3.5, x) + 3.5 / x)
+    second = f.vmap(f.grad(f.grad(lambda v: bessel_ratio(3.5, v))))(x)
+    torch.testing.assert_close(second, ratio(3.5, x, 2, None))
+
+
+def test_compile() -> None:
+    x = torch.linspace(0.1, 50, 12, dtype=torch.float64, requires_grad=True)
+
+    def total(v: torch.Tensor) -> torch.Tensor:
+        return (log_bessel_i(63.0, v) + bessel_ratio(63.0, v)).sum()
+
+    compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), total(x))
+    (a,), (b,) = torch.autograd.grad(compiled(x), x), torch.autograd.grad(total(x), x)
+    torch.testing.assert_close(a, b)
+
+
+X = torch.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bessel_ratio(-1.0, X), r"expected nu >= 0 and finite, got -1"),
+        (lambda: bessel_ratio(math.nan, X), r"expected nu >= 0 and finite, got nan"),
+        (lambda: bessel_ratio(1e12, X), r"expected nu <= 1e\+11 in torch.float32, got 1e\+12"),
+        (lambda: bessel_ratio(1e31, 1.0), r"expected nu <= 1e\+30 in torch.float64, got 1e\+31"),
+        (
+            lambda: log_bessel_i(X * 1e11, X),
+            r"expected nu <= 1e\+11 in torch.float32, got 2e\+11 at index 1",
+        ),
+        (lambda: bessel_ratio("3", X), r"expected nu to be a number or a tensor, got str"),
+        (lambda: bessel_ratio(torch.tensor([1]), X), r"expected nu of a floating dtype"),
+        (lambda: bessel_ratio(-X, X), r"expected nu >= 0 and finite, got -1 at index 0"),
+        (lambda: bessel_ratio(X.clone().requires_grad_(), X), r"expected nu without gradient"),
+        (lambda: bessel_ratio(1.0, -3.0), r"expected x >= 0 and finite, got -3"),
+        (
+            lambda: bessel_ratio(1.0, X * math.nan),
+            r"expected x >= 0 and finite, got nan at index 0",
+        ),
+        (lambda: log_bessel_i(1.0, -X), r"expected x >= 0 and finite, got -1 at index 0"),
+        (
+            lambda: log_bessel_i(1.0, torch.tensor([1, 2])),
+            r"expected x of a floating dtype, got torch.int64",
+        ),
+        (lambda: log_bessel_i(1.0, [1.0]), r"expected x to be a tensor or number, got list"),
+        (lambda: bessel_ratio_inverse(1.0, X), r"expected r between 0 and 1, got 2 at index 1"),
+        (
+            lambda: bessel_ratio(torch.ones(3), X),
+            r"expected shapes that broadcast, got nu \(3,\), x \(2,\)",
+        ),
+        (
+            lambda: bessel_ratio_integral(1.0, X.reshape(2, 1), -X),
+            r"expected upper >= 0 and finite",
+        ),
+    ],
+)
+def test_bad_input(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_third_derivatives_are_refused() -> None:
+    x = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    value = bessel_ratio(1.0, x)
+    for _ in range(2):
+        (value,) = torch.autograd.grad(value, x, create_graph=True)
+    with pytest.raises(ValueError, match="up to the second"):
+        torch.autograd.grad(value, x)

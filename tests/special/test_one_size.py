@@ -1,0 +1,108 @@
+"""Classes of one size have no head, medium and tail, in whatever order their labels are."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from resultant.analysis import Analysis, FrozenSpace, analyze_space
+from resultant.classes.groups import GROUPS, group_masks, group_rule, shot_groups
+from resultant.cli import main as cli
+from resultant.features.store import write_store
+from resultant.images.longtail import long_tail_counts
+from resultant.report.analysis_page import analysis_page
+from resultant.report.comparison import table
+from resultant.report.drawings import drawings
+from resultant.report.tables import tables
+
+pytest.importorskip("matplotlib")
+
+NAMES = [str(c) for c in range(10)]
+NONE = "no groups, as the classes are of about one size"
+
+
+def ten_classes(seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    centres = functional.normalize(torch.randn(10, 8, generator=generator), dim=1)
+    arrays = {}
+    for split in ("train", "test"):
+        y = torch.arange(10).repeat_interleave(12)
+        arrays[f"{split}/labels"] = y
+        noise = 0.4 * (1 + 0.1 * y[:, None]) * torch.randn(120, 8, generator=generator)
+        arrays[f"{split}/features"] = centres[y] + noise
+    return arrays
+
+
+@cache
+def equal() -> Analysis:
+    arrays = ten_classes()
+    names = ("train/features", "train/labels", "test/features", "test/labels")
+    return analyze_space(FrozenSpace.fit(*(arrays[n] for n in names)))
+
+
+def test_no_groups_of_an_analysis() -> None:
+    a = equal()
+    assert a.space.groups == {} and a.gains is not None and a.gains.group is None
+    assert a.gains.groups == {} and a.grid is not None and a.recommendation is not None
+    assert a.grid.point("native").groups == {} and a.recommendation.groups == {}
+
+
+def test_ranks_of_about_one_size_are_no_groups() -> None:
+    """Of ten classes, which alone are ranked; others are parted by numbers of rows."""
+    near = [146, 145, 144, 143, 142, 141, 140, 139, 139, 146]
+    assert group_masks(near) == {} == group_masks([199, *[100] * 9])
+    assert group_masks([200, *[100] * 9])["medium"].sum() == 9
+    assert group_masks(near[:9])["head"].all()
+    cifar = group_masks(long_tail_counts(5000, 10, 10))
+    assert [int(mask.sum()) for mask in cifar.values()] == [3, 4, 3]
+
+
+def test_the_rule_is_that_of_the_groups() -> None:
+    assert group_rule(10) == "head is the 3 largest of 10 classes, tail the 3 smallest"
+    assert shot_groups(torch.arange(10) * 50).tolist() == [2] * 3 + [1] * 4 + [0] * 3
+    for number in (9, 100):
+        said = "head has more than 100 training rows a class, tail fewer than 20"
+        assert group_rule(number) == said
+    assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
+
+
+def test_no_groups_of_a_report() -> None:
+    a = equal()
+    page = analysis_page({"features": a}, "z.npz", NAMES, [], {})
+    assert dict(page.facts)["groups"] == NONE
+    assert page.sections[0].text.endswith(f"; {NONE}.")
+    assert not any(group in fact for _, fact in page.facts for group in GROUPS)
+    for made in [*tables(a, NAMES), table((a, a))]:
+        heads = [column.name for column in made.columns]
+        cells = {cell for row in made.rows for cell in row if isinstance(cell, str)}
+        assert not any(group in text for text in (*heads, *cells) for group in GROUPS)
+    shown = {drawing.name: drawing for drawing in drawings(a, NAMES)}
+    assert "groups" not in shown
+    (ax,) = shown["gains"].figure().axes
+    assert ax.get_legend_handles_labels() == ([], [])
+    (classes,) = (each for each in tables(a, NAMES) if each.name == "classes")
+    column = [each.name for each in classes.columns].index("group")
+    assert [row[column] for row in classes.rows] == [None] * 10
+
+
+def test_no_groups_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tyro")
+    store, out = tmp_path / "z.safetensors", tmp_path / "probes.json"
+    write_store(store, ten_classes())
+    call = ["probe", str(store), "--epochs", "1", "--device", "cpu", "--out", str(out)]
+    assert cli.main(call) == 0
+    shown = capsys.readouterr().out
+    assert "accuracy" in shown and not any(group in shown for group in GROUPS)
+    assert json.loads(out.read_text())["groups"] is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("resultant.report.analysis_page.drawings", lambda *_: [])
+        assert cli.main(["analyze", str(store), "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "tables" / "features-classes.csv").open() as file:
+        assert [row["group"] for row in csv.DictReader(file)] == [""] * 10

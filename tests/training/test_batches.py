@@ -1,0 +1,208 @@
+"""The batches of an epoch: fixed by seed and epoch, and the views made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from listed import scaled
+from resultant.images.augment import MEAN, STD, ClassificationView, ContrastiveView
+from resultant.images.lists import DATASETS
+from resultant.training.batches import CifarBatches, LoadedBatches, normalized
+from resultant.training.config import Run
+from resultant.training.loop import Job, train_cifar
+from tiny_cifar import tiny_cifar, tiny_config
+
+N, SIZE, EACH = 29, 32, 8
+
+
+@pytest.fixture(scope="module")
+def images() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (N, 3, SIZE, SIZE), generator=generator, dtype=torch.uint8)
+
+
+# Every image has a label of its own, which tells it.
+LABELS = torch.arange(N)
+
+
+def batches(
+    images: Tensor,
+    seeds: Sequence[int],
+    third: bool = False,
+    dtype: torch.dtype = torch.float32,
+    contrastive: str = "simclr",
+) -> CifarBatches:
+    return CifarBatches(images, LABELS, seeds, EACH, third, dtype, contrastive)
+
+
+def epoch_of(made: CifarBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
+    made.load(made.draw(epoch))
+    return [made.batch() for _ in range(made.steps)]
+
+
+def same(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool:
+    pairs = zip(a, b, strict=True)
+    return all(torch.equal(x, u) and torch.equal(y, v) for (x, y), (u, v) in pairs)
+
+
+KINDS = ("simclr", "autoaugment")
+
+
+@pytest.mark.parametrize("third", [False, True])
+@pytest.mark.parametrize("contrastive", KINDS)
+def test_views_are_those_made_by_hand(
+    images: Tensor, third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not a multiple of a batch, nor of the views of one.
+    monkeypatch.setattr("resultant.training.batches.PIECE", 13)
+    made = batches(images, [4, 5], third, contrastive=contrastive)
+    drawn = made.draw(2)
+    order, parameters, *ahead = drawn
+    made.load(drawn)
+    strong, weak = ContrastiveView(), ClassificationView()
+    for step in range(made.steps):
+        x, labels = made.batch()
+        assert x.shape == ((3 if third else 2) * EACH, 2 * 32, SIZE, SIZE)
+        for group in range(2):
+            rows = order[step, group]
+            assert torch.equal(labels[group], LABELS[rows])
+            views = [strong(images[rows], p) for p in parameters[step, group].split(EACH) if len(p)]
+            if ahead:
+                told = ahead[group].unflatten(0, (made.steps, -1, EACH))[step]
+                views += [weak(images[rows], p) for p in told]
+            assert len(views) == 2 + third
+            assert not torch.equal(views[0], views[1])
+            grey = torch.cat(views).double() / 255
+            mean, std = (torch.tensor(v).double().view(3, 1, 1) for v in (MEAN, STD))
+            windows = F.unfold((grey - mean) / std, 3, padding=1).unflatten(2, (SIZE, SIZE))
+            found = x[:, 32 * group : 32 * group + 32]
+            torch.testing.assert_close(found[:, :27].double(), windows, rtol=1e-6, atol=1e-6)
+            assert not found[:, 27:].any()
+
+
+def test_seed_and_epoch_say_all(images: Tensor) -> None:
+    one, other = batches(images, [3], True), batches(images, [3], True)
+    torch.manual_seed(5)
+    first = epoch_of(one, 1)
+    epoch_of(other, 0)
+    torch.manual_seed(6)
+    assert same(first, epoch_of(other, 1))
+    assert same(first, epoch_of(one, 1))
+    assert not torch.equal(one.draw(1)[0], one.draw(2)[0])
+    # The batches are the same whatever is made of them.
+    other = batches(images, [3], contrastive="autoaugment")
+    assert torch.equal(one.draw(1)[0], other.draw(1)[0])
+    for a, b in zip(one.draw(1), batches(images, [4], True).draw(1), strict=True):
+        assert not torch.equal(a, b)
+
+
+# Equally many runs of each seed and not: the network takes equally many a set of images.
+@pytest.mark.parametrize(
+    "seeds", [(7,), (7, 7), (7, 8), (7, 7, 7, 8), (8, 7, 7), (6, 6, 8, 8, 7, 7)]
+)
+@pytest.mark.parametrize("contrastive", KINDS)
+def test_runs_of_one_seed_see_the_same(
+    images: Tensor, seeds: tuple[int, ...], contrastive: str
+) -> None:
+    stacked = epoch_of(batches(images, seeds, contrastive=contrastive), 3)
+    for run, seed in enumerate(seeds):
+        alone = epoch_of(batches(images, [seed], contrastive=contrastive), 3)
+        for (x, labels), (one, label) in zip(stacked, alone, strict=True):
+            slots = x.unflatten(1, (-1, 32))
+            assert len(seeds) % slots.shape[1] == 0
+            assert torch.equal(slots[:, run * slots.shape[1] // len(seeds)], one)
+            assert labels.shape == (len(seeds), EACH)
+            assert torch.equal(labels[run], label[0])
+
+
+def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
+    data, runs = tiny_cifar(each=6, size=16), (Run("native"), Run("angular"))
+    for contrastive, live in (("simclr", 2), ("autoaugment", 0)):
+        config = tiny_config(batch_size=6, epochs=1, contrastive_view=contrastive)
+        (stack,) = train_cifar(Job(config, runs, tmp_path / contrastive), data).stacks
+        assert isinstance(stack.batches, CifarBatches)
+        assert (stack.batches.live, stack.batches.live + stack.batches.ahead) == (live, 2)
+        # One set of images for both runs.
+        stack.batches.load(stack.batches.draw(1))
+        assert stack.batches.batch()[0].shape[:2] == (12, 32)
+
+
+def test_shared_images_are_held_once(images: Tensor) -> None:
+    x, _ = epoch_of(batches(images, [0, 0, 0, 1, 1, 1]), 0)[0]
+    assert x.shape[1] == 2 * 32
+
+
+def test_last_images_are_dropped(images: Tensor) -> None:
+    made, left = batches(images, [0]), set()
+    assert made.steps == 3
+    for epoch in range(4):
+        seen = torch.cat([labels[0] for _, labels in epoch_of(made, epoch)]).tolist()
+        assert len(set(seen)) == len(seen) == 24
+        left |= set(range(N)) - set(seen)
+    assert len(left) > N - 24
+
+
+def test_dtype_of_the_network(images: Tensor) -> None:
+    whole, half = (batches(images, [0], dtype=d) for d in (torch.float32, torch.bfloat16))
+    (x, _), (y, _) = epoch_of(whole, 0)[0], epoch_of(half, 0)[0]
+    assert torch.equal(x.to(torch.bfloat16), y)
+
+
+def test_refused(images: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"one seed side by side, got seeds \(0, 1, 0\)"):
+        batches(images, [0, 1, 0])
+    with pytest.raises(ValueError, match="at least a batch of 8, got 7 images"):
+        batches(images[:7], [0])
+
+
+class OneLoader:
+    """A loader of views uint8 [N, V, 3, S, S] that tell image, view and epoch."""
+
+    epoch = -1
+
+    def __len__(self) -> int:
+        return 2
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for step in range(2):
+            index = torch.arange(4) + 4 * step
+            told = 50 * self.epoch + 10 * torch.arange(3) + index[:, None]
+            views = told[:, :, None, None, None].expand(4, 3, 3, 2, 2).to(torch.uint8)
+            yield views, index % 3, index
+
+
+def test_loaded() -> None:
+    """View by view, with a run axis for the labels."""
+    about, loader = DATASETS["inaturalist18"], OneLoader()
+    made = LoadedBatches(loader, about, torch.device("cpu"))  # type: ignore[arg-type]
+    assert made.steps == 2
+    for epoch in (4, 1):
+        made.load(made.draw(epoch))
+        for step in range(2):
+            views, labels = made.batch()
+            index = torch.arange(4) + 4 * step
+            told = 50 * epoch + torch.cat([index, index + 10, index + 20])
+            expected = told.to(torch.uint8)[:, None, None, None].expand(12, 3, 2, 2)
+            torch.testing.assert_close(views, scaled(expected, about), rtol=0, atol=2e-6)
+            assert torch.equal(labels, (index % 3)[None])
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_normalized(name: str) -> None:
+    """Every grey level of every channel is what torchvision makes of it, and float32 as the
+    network reads it."""
+    about = DATASETS[name]
+    levels = torch.arange(256, dtype=torch.uint8).view(2, 2, 1, 8, 8).expand(2, 2, 3, 8, 8)
+    found = normalized(levels, about, torch.device("cpu"))
+    expected = scaled(levels, about).transpose(0, 1).flatten(0, 1)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)

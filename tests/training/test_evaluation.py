@@ -1,0 +1,204 @@
+"""The records of trained runs, against accuracies counted by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.special import ive
+from torch import Tensor
+
+from resultant._core.validation import DivergedError
+from resultant.classes.gain import REALIZATIONS
+from resultant.features.store import FeatureStore
+from resultant.images.cifar import Cifar
+from resultant.images.longtail import long_tail_indices
+from resultant.networks.models import StackedResNet32
+from resultant.training.config import Run
+from resultant.training.evaluation import (
+    FROZEN_FITS,
+    cifar_features,
+    evaluate_cifar,
+    frozen_accuracy,
+)
+from resultant.training.extract import extract, load_network
+from resultant.training.loop import Job, Trained, outputs, train_cifar
+from resultant.training.probe import ProbeConfig, linear_probes
+from resultant.vmf.distribution import concentration
+from tiny_cifar import tiny_cifar, tiny_config
+
+# Many test images, so that the rules have room to differ.
+DATA = tiny_cifar(each=6, test=20, size=16)
+PROBES = ProbeConfig(epochs=3, batch_size=8)
+RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    config = tiny_config(batch_size=6, epochs=1)
+    with pytest.MonkeyPatch.context() as patch:
+        # So that two steps give the norms their moments, and the features some spread.
+        patch.setattr("resultant.networks.norm.MOMENTUM", 0.7)
+        return train_cifar(Job(config, RUNS, tmp_path_factory.mktemp("job"), stack=2), DATA)
+
+
+@pytest.fixture(scope="module")
+def records(trained: Trained) -> list[dict]:
+    return evaluate_cifar(trained, DATA, PROBES)
+
+
+Features = dict[tuple[int, str], tuple[Tensor, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def features(trained: Trained) -> Features:
+    """Of the training and test images, by the number of the run and the space."""
+    images = torch.cat([DATA.train_images, DATA.test_images])
+    found: Features = {}
+    for number, (_, stack, place) in enumerate(trained.networks()):
+        assert isinstance(stack.network, StackedResNet32)
+        made = outputs(stack.network, images, torch.float32)
+        for space in ("encoder", "projection"):
+            train, test = getattr(made, space)[place].split([24, 80])
+            found[number, space] = train, test
+    return found
+
+
+def test_records(trained: Trained, records: list[dict]) -> None:
+    assert [record["run"] for record in records] == [run.name for run in RUNS]
+    assert json.loads(json.dumps(records, allow_nan=False)) is not None
+    for run, record in zip(RUNS, records, strict=True):
+        assert (record["realization"], record["beta"], record["seed"]) == (
+            *(run.realization, run.beta, run.seed),
+        )
+        assert record["config"]["batch_size"] == 6 and record["config"]["dim"] == 8
+        assert (record["train_images"], record["job_runs"]) == (14, 3)
+        assert record["job_seconds"] == trained.seconds > 0
+        assert record["versions"]["torch"] == torch.__version__
+        assert record["versions"].keys() == {"resultant", "torch", "python"}
+        assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
+
+
+@pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
+def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float) -> None:
+    """Weights may be finite after the last step, and their features not."""
+    made = cifar_features(trained, DATA)
+    made.spaces[space][1][-1] = value
+    message = r"expected features of finite length .*, got others of angular-beta0-seed0 after"
+    with pytest.raises(DivergedError, match=message):
+        evaluate_cifar(trained, DATA, PROBES, made)
+
+
+def test_another_subset(tmp_path: Path) -> None:
+    """Trained on, evaluated on and extracted is what the seed of the subset draws."""
+    usual, other = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
+    assert not torch.equal(usual, other)
+    # Where images of other subsets are not there, none of them can be asked for.
+    data = Cifar(
+        *(DATA.train_images[other.sort().values], DATA.train_labels),
+        *(DATA.test_images, DATA.test_labels, DATA.class_names, other.sort().values),
+    )
+    config = tiny_config(batch_size=6, epochs=1, subset=5)
+    trained = train_cifar(Job(config, RUNS[:1], tmp_path), data)
+    assert torch.equal(cifar_features(trained, data).labels.cpu(), DATA.train_labels[other])
+    (record,) = evaluate_cifar(trained, data, PROBES)
+    assert record["config"]["subset"] == 5 and record["train_images"] == len(other)
+    extract(load_network(tmp_path / "native-seed0.safetensors"), data, tmp_path / "x.safetensors")
+    store = FeatureStore.open(tmp_path / "x.safetensors")
+    assert torch.equal(store["train/identities"], other)
+    with pytest.raises(ValueError, match="expected training images that are among the 14 held"):
+        train_cifar(Job(replace(config, subset=0), RUNS[:1], tmp_path / "usual"), data)
+
+
+def test_probes(features: Features, records: list[dict]) -> None:
+    """Each run and space by itself; all are probed at once."""
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    counts = torch.bincount(DATA.train_labels[members])
+    for number, record in enumerate(records):
+        for pool, rows in (("long_tail", members), ("balanced", slice(None))):
+            for space in ("encoder", "projection"):
+                x, queries = features[number, space]
+                labels = DATA.train_labels[rows]
+                alone = linear_probes(
+                    *(x[rows][None], labels, queries[None], DATA.test_labels, 4, PROBES),
+                    counts=counts,
+                ).to_dict()
+                groups = alone["groups"]
+                assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
+                assert record["probes"][pool][space] == {
+                    "accuracy": alone["accuracy"][0],
+                    **{name: values[0] for name, values in groups.items()},
+                }
+    assert len({json.dumps(record["probes"]) for record in records}) > 1
+
+
+def naive_frozen(
+    x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: str
+) -> tuple[float, float]:
+    """A vMF distribution a class, and the class of the highest score at beta = 0. The least and the
+    largest accuracy that it may have in float32, in which one query at most is not decided."""
+    v, z = (F.normalize(a, dim=1).double().numpy() for a in (x, queries))
+    p, tau, nu = v.shape[1], 0.1, v.shape[1] / 2 - 1
+    means = np.stack([v[y.numpy() == c].mean(0) for c in range(4)])
+    R = np.linalg.norm(means, axis=1)
+    rho = z @ (means / R[:, None]).T
+    kappa = p * R / (1 - R**2)
+    assert kappa.max() < 1e5
+    if estimator == "mle":
+        kappa = concentration(p, torch.from_numpy(R), "mle").numpy()
+        np.testing.assert_allclose(ive(p / 2, kappa) / ive(nu, kappa), R)
+
+    def q(rho: np.ndarray | float, tau: np.ndarray | float) -> np.ndarray:
+        tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+        top = np.log(ive(nu, tilted)) + tilted - nu * np.log(tilted)
+        return top - np.log(ive(nu, kappa)) - kappa + nu * np.log(kappa)
+
+    g = ive(p / 2, kappa) / ive(nu, kappa) / tau
+    star = g * tau / g.mean()
+    scores = {
+        "native": q(rho, tau),
+        "temperature": q(rho, star),
+        "preserve": q(rho, star) - q(0.0, star) + q(0.0, tau),
+        "angular": q(rho, tau) + (g.mean() - g) * rho,
+        "cosine": rho,
+    }[rule]
+    second, best = np.sort(scores, axis=1)[:, -2:].T
+    open_ = best - second < 1e-6 * abs(best)
+    assert open_.sum() <= 1
+    right = scores.argmax(1) == DATA.test_labels.numpy()
+    return float((right & ~open_).mean()), float((right | open_).mean())
+
+
+@pytest.mark.parametrize("space", ["encoder", "projection"])
+def test_frozen_decisions(features: Features, records: list[dict], space: str) -> None:
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    for number, record in enumerate(records):
+        x, queries = features[number, space]
+        found = record["frozen"][space]
+        assert found.keys() == set(FROZEN_FITS)
+        for estimator, rule in product(FROZEN_FITS, REALIZATIONS):
+            labels = DATA.train_labels[members]
+            least, most = naive_frozen(x[members], labels, queries, estimator, rule)
+            assert least <= found[estimator][rule] <= most
+
+
+def test_frozen_rules_differ() -> None:
+    """Classes of unequal spread, on which no two rules agree throughout."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(4, 16, generator=generator)
+    spread = torch.tensor([0.3, 0.8, 1.5, 3.0])
+    y = torch.arange(80) % 4
+    noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
+    x, queries = centres[y] + noise
+    assert torch.equal(y, DATA.test_labels)
+    found = frozen_accuracy(x, y, queries, y, 4)
+    for estimator in FROZEN_FITS:
+        expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in REALIZATIONS}
+        assert {rule: (own, own) for rule, own in found[estimator].items()} == expected
+        assert len(set(expected.values())) >= 3

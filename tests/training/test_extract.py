@@ -1,0 +1,260 @@
+"""Networks come back from their files, and features stand in a store as the network makes them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from launch import small
+from listed import SIZES, SMALL, scaled, write_images
+from resultant._core import state_files as checkpoint
+from resultant.classes.groups import GROUPS, shot_groups
+from resultant.features.store import FeatureStore
+from resultant.images.augment import normalize
+from resultant.images.cifar import Cifar
+from resultant.images.lists import DATASETS
+from resultant.images.loader import ViewDataset, evaluation_view
+from resultant.images.longtail import long_tail_indices
+from resultant.networks.models import StackedResNet32, patches
+from resultant.training.batches import CifarBatches
+from resultant.training.checkpoints import save_run
+from resultant.training.config import Run, preset
+from resultant.training.extract import Loaded, extract, load_data, load_network
+from resultant.training.image_sets import load_images
+from resultant.training.loop import outputs
+from resultant.training.stack import Stack
+from tiny_cifar import tiny_cifar, tiny_config
+
+RUNS = (Run("native", seed=0), Run("angular", 0.5, seed=4))
+
+
+@pytest.fixture(scope="module")
+def data() -> Cifar:
+    return tiny_cifar()
+
+
+@pytest.fixture(scope="module")
+def stack(data: Cifar) -> Stack:
+    """Two runs after a step."""
+    config = tiny_config(objective="joint")
+    members = long_tail_indices(data.train_labels, 4, config.imbalance)
+    images, labels = data.train_images[members], data.train_labels[members]
+    batches = CifarBatches(images, labels, [0, 4], config.batch_size, False, torch.float32)
+    made = Stack(config, RUNS, batches, torch.bincount(labels), torch.device("cpu"))
+    made.start_epoch(0)
+    batches.load(batches.draw(0))
+    made.step()
+    return made
+
+
+@pytest.fixture(scope="module")
+def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of the two runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    found = [folder / f"{run.name}.safetensors" for run in RUNS]
+    for place, (path, run) in enumerate(zip(found, RUNS, strict=True)):
+        save_run(path, stack.config, run, stack, place)
+    return found
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_comes_back(stack: Stack, paths: list[Path], data: Cifar, place: int) -> None:
+    """Each of the stacked runs, by itself, makes of images what it made in the stack."""
+    loaded = load_network(paths[place])
+    assert (loaded.config, loaded.run) == (stack.config, RUNS[place])
+    assert loaded.num_classes == 4 and not loaded.network.training
+    for name in ("old", "new"):
+        assert torch.equal(loaded.banks[name], getattr(stack.proco.bank, name)[place])
+    assert isinstance(stack.network, StackedResNet32)
+    assert isinstance(loaded.network, StackedResNet32)
+    both = outputs(stack.network, data.test_images, torch.float32)
+    one = outputs(loaded.network, data.test_images, torch.float32)
+    assert both.logits is not None and one.logits is not None
+    # Convolutions add up in another order.
+    torch.testing.assert_close(one.logits[0], both.logits[place], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one.projection[0], both.projection[place], rtol=1e-4, atol=1e-5)
+    # The other run is another network.
+    assert (one.projection[0] - both.projection[1 - place]).abs().max() > 0.1
+
+
+def direct(loaded: Loaded, images: Tensor) -> Tensor:
+    assert isinstance(loaded.network, StackedResNet32)
+    with torch.no_grad():
+        return loaded.network(patches(normalize(images.float())[None])).encoder[0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_cifar_features(
+    paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In several pieces.
+    monkeypatch.setattr("resultant.training.extract.PIECE", 13)
+    out, seen = tmp_path / "x.safetensors", []
+    loaded = load_network(paths[1])
+    extract(loaded, data, out, dtype=dtype, progress=lambda *numbers: seen.append(numbers))
+    store = FeatureStore.open(out)
+    members = long_tail_indices(data.train_labels, 4, 3.0)
+    assert torch.equal(store["train/identities"], members)
+    assert torch.equal(store["train/labels"], data.train_labels[members])
+    assert torch.equal(store["test/identities"], torch.arange(20))
+    assert torch.equal(store["test/labels"], data.test_labels)
+    assert seen == [(13, 49), (26, 49), (29, 49), (42, 49), (49, 49)]
+    bits, close = (torch.float16, 1e-3) if dtype == "float16" else (torch.float32, 1e-5)
+    for split, images in (("train", data.train_images[members]), ("test", data.test_images)):
+        encoder, projection = store[f"{split}/encoder"], store[f"{split}/projection"]
+        assert encoder.dtype == projection.dtype == bits
+        expected = direct(loaded, images)
+        torch.testing.assert_close(encoder.float(), expected, rtol=close, atol=close)
+        assert projection.shape == (len(images), 8)
+        length = projection.float().norm(dim=1)
+        torch.testing.assert_close(length, torch.ones_like(length), rtol=0, atol=close)
+    about = store.metadata
+    assert about["run"] == asdict(RUNS[1]) and about["config"]["dim"] == 8
+    assert (about["dataset"], about["imbalance"], about["dtype"]) == ("cifar10", 3.0, dtype)
+    assert store.num_classes == 4
+    # Image by image, of all and of the classes of each group.
+    assert isinstance(loaded.network, StackedResNet32)
+    logits = outputs(loaded.network, data.test_images, torch.float32).logits
+    assert logits is not None
+    right = (logits[0].argmax(-1) == data.test_labels).double()
+    groups = shot_groups(torch.bincount(data.train_labels[members]))
+    wanted = {"accuracy": float(right.mean())}
+    for g, name in enumerate(GROUPS):
+        classes = [c for c in range(4) if groups[c] == g]
+        means = [float(right[data.test_labels == c].mean()) for c in classes]
+        wanted |= {name: sum(means) / len(means)} if means else {}
+    assert about["classifier"] == pytest.approx(wanted) and len(wanted) > 1
+
+
+def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
+    out = tmp_path / "x.safetensors"
+    loaded = load_network(paths[0])
+    extract(loaded, data, out, balanced=True)
+    store = FeatureStore.open(out)
+    assert torch.equal(store["train/identities"], torch.arange(48))
+    assert store.metadata["imbalance"] == 1.0
+    extract(loaded, data, out, imbalance=12.0)
+    store = FeatureStore.open(out)
+    assert store.label_counts().tolist() == [12, 5, 2, 1]
+    assert store.metadata["imbalance"] == 12.0
+    extract(loaded, data, out, imbalance=1.0)
+    whole = FeatureStore.open(out)
+    assert whole.label_counts().tolist() == [12] * 4 and whole.metadata["imbalance"] == 1.0
+    # Whatever was asked for, the network was trained at what it was trained at.
+    for about in (store.metadata, whole.metadata):
+        assert about["config"] == json.loads(json.dumps(asdict(loaded.config)))
+        assert about["config"]["imbalance"] == 3.0
+
+
+@pytest.fixture
+def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    small()
+
+
+@pytest.mark.usefixtures("_four_classes")
+def test_listed_features(data: Cifar, tmp_path: Path) -> None:
+    write_images(tmp_path)
+    images = load_images("imagenet-lt", tmp_path, tmp_path)
+    config = preset("imagenet-lt", **SMALL)
+    batches: Any = None
+    stack = Stack(config, (Run(seed=2),), batches, images.counts, torch.device("cpu"))
+    save_run(tmp_path / "run.safetensors", config, stack.runs[0], stack, 0)
+    loaded = load_network(tmp_path / "run.safetensors")
+    out = tmp_path / "x.safetensors"
+    extract(loaded, images, out, dtype="float32", workers=0)
+    store = FeatureStore.open(out)
+    for split, listed in (("train", images.train), ("test", images.test)):
+        dataset = ViewDataset(listed, [evaluation_view(32)])
+        views = torch.cat([dataset[i][0] for i in range(len(dataset))])
+        with torch.no_grad():
+            expected = stack.network.eval()(scaled(views, DATASETS["imagenet-lt"]))
+        for what in ("encoder", "projection"):
+            wanted = getattr(expected, what)[0]
+            torch.testing.assert_close(store[f"{split}/{what}"], wanted, rtol=1e-4, atol=1e-5)
+        assert torch.equal(store[f"{split}/labels"], listed.labels)
+    assert store.label_counts().tolist() == list(SIZES["train"])
+    assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
+    # Another split is held out under the same names.
+    other = load_data("imagenet-lt", tmp_path, tmp_path, "val")
+    extract(loaded, other, out, dtype="float32", workers=0)
+    again = FeatureStore.open(out)
+    assert again.metadata["held_out"] == "val"
+    assert again["test/encoder"].shape[0] == sum(SIZES["val"])
+    torch.testing.assert_close(again["train/encoder"], store["train/encoder"])
+    given: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
+    for wrong in given:
+        with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
+            extract(loaded, images, out, **wrong)
+    with pytest.raises(ValueError, match="expected images of imagenet-lt, got those of cifar10"):
+        extract(loaded, data, out)
+    with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):
+        extract(loaded, replace(data, dataset=None), out)
+    with pytest.raises(ValueError, match="expected the split test of cifar100, got 'val'"):
+        load_data("cifar100", tmp_path, tmp_path, "val")
+
+
+def test_what_cannot_be_written_ends_the_work(
+    paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder: before any image. Features beyond float16, or zero: at the first such piece."""
+    monkeypatch.setattr("resultant.training.extract.PIECE", 13)
+    loaded, seen = load_network(paths[0]), []
+
+    def refused(name: str, error: type[Exception], message: str) -> None:
+        seen.clear()
+        with pytest.raises(error, match=message):
+            extract(loaded, data, tmp_path / name, progress=lambda *n: seen.append(n))
+        assert not list(tmp_path.iterdir())
+
+    refused("no/x.safetensors", NotADirectoryError, "expected a folder to write x.safetensors in")
+    assert not seen
+
+    def scaled(factor: float, *given: Any) -> Any:
+        found = outputs(*given)
+        if len(seen) == 1:
+            found.encoder[0, 2] *= factor
+        return found
+
+    for factor, message in (
+        (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 15"),
+        (0.0, r"expected train/encoder as torch\.float16 without zero vectors, got one in row 15"),
+    ):
+        monkeypatch.setattr("resultant.training.extract.outputs", partial(scaled, factor))
+        refused("x.safetensors", ValueError, message)
+        assert seen == [(13, 49)]
+
+
+def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
+    loaded = load_network(paths[0])
+    with pytest.raises(ValueError, match=r"ends in \.safetensors, got x.npz"):
+        extract(loaded, data, "x.npz")
+    wrong: Any = "int8"
+    with pytest.raises(ValueError, match="float16 or float32, got 'int8'"):
+        extract(loaded, data, tmp_path / "x.safetensors", dtype=wrong)
+    with pytest.raises(ValueError, match="expected images of cifar10, got those of cifar100"):
+        extract(loaded, replace(data, dataset="cifar100"), tmp_path / "x.safetensors")
+    with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
+        load_network(tmp_path / "nowhere")
+    path = tmp_path / "a.safetensors"
+    tensors, about = checkpoint.load(paths[0])
+
+    def refused(message: str, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+        checkpoint.save(path, tensors, about)
+        with pytest.raises(ValueError, match=message) as caught:
+            load_network(path)
+        assert str(path) in str(caught.value)
+
+    refused("the file of a run or a converted checkpoint", tensors, {"epoch": 3})
+    refused("fields of TrainConfig", tensors, about | {"config": about["config"] | {"depth": 3}})
+    missing = {k: a for k, a in tensors.items() if k != "projector.0.weight"}
+    refused("the tensors of resnet32 .*projector.0.weight", missing, about)
+    short = tensors | {"projector.0.bias": tensors["projector.0.bias"][:3]}
+    refused("the tensors of resnet32 .*projector.0.bias", short, about)

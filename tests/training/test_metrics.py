@@ -1,0 +1,213 @@
+"""What a job writes down about its runs, against SciPy's Bessel functions."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ive
+from torch import Tensor
+
+from resultant.classes.gain import REALIZATIONS
+from resultant.classes.statistics import ClassState
+from resultant.images.longtail import long_tail_indices
+from resultant.networks.models import StackedResNet32
+from resultant.training import loop as train_module
+from resultant.training.config import Run
+from resultant.training.log import gain_metrics
+from resultant.training.loop import Job, Progress, outputs, train_cifar
+from tiny_job import DATA, TWO, config, metrics
+
+
+def log_bessel(order: float, x: np.ndarray) -> np.ndarray:
+    return np.log(ive(order, x)) + x
+
+
+def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
+    """The score at cosine zero."""
+    nu, tilted = p / 2 - 1, np.sqrt(kappa**2 + 1 / np.asarray(tau) ** 2)
+    top = log_bessel(nu, tilted) - nu * np.log(tilted)
+    return top - log_bessel(nu, kappa) + nu * np.log(kappa)
+
+
+def leading_gradient_error(
+    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray
+) -> float:
+    """In percent, of native scores: the residuals times the slopes, on the tangent space."""
+    x, p, tau = z.numpy(), z.shape[1], 0.1
+    rho, nu = x @ mu.T, p / 2 - 1
+    tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+    value = log_bessel(nu, tilted) - nu * np.log(tilted)
+    value -= log_bessel(nu, kappa) - nu * np.log(kappa)
+    slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
+    gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
+    gradients = []
+    for q, dq in ((value, slope), (intercept(kappa, tau, p) + gain * rho, gain)):
+        share = np.exp(q + prior)
+        residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
+        G = (residual * dq) @ mu
+        gradients.append(G - (G * x).sum(1, keepdims=True) * x)
+    exact, leading = gradients
+    return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
+
+
+def test_metrics_are_what_they_say(tmp_path: Path) -> None:
+    runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
+    runs += (Run("temperature", 0.5), Run("angular", 2.0))
+    job = Job(config(epochs=2), runs, tmp_path, gradient_epochs=(2,), stack=4)
+    trained = train_cifar(job, DATA)
+    assert [len(stack.runs) for stack in trained.stacks] == [4, 3]
+    rows = metrics(tmp_path)
+    assert ["gradient_error" in row for row in rows] == [False] * 7 + [True] * 7
+    assert not any("accuracy" in row for row in rows)
+    p, tau = 8, 0.1
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    images, y = DATA.train_images[members], DATA.train_labels[members]
+    assert len(images) == 14
+    for run, stack, place in trained.networks():
+        row = trained.metrics[run.name]
+        assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
+        sums = stack.proco.bank.old[place].numpy()
+        mean = sums[:, :-1] / sums[:, -1:]
+        R = np.linalg.norm(mean, axis=1)
+        kappa = np.minimum(p * R / (1 - R**2), 1e5)
+        g = ive(p / 2, kappa) / ive(p / 2 - 1, kappa) / tau
+        target = g.mean() + run.beta * (g - g.mean())
+        applied = {"native": g, "cosine": np.full(4, g.mean())}.get(run.realization, target)
+        drift = np.zeros(4)
+        if run.realization == "temperature":
+            drift = intercept(kappa, g * tau / target, p) - intercept(kappa, tau, p)
+            assert np.abs(drift).mean() > 1e-3
+        elif run.realization == "cosine":
+            drift = intercept(kappa, tau, p)
+        expected = {
+            "gain_mean": g.mean(),
+            "gain_sd": g.std(ddof=1),
+            "applied_gain_sd": applied.std(ddof=1),
+            "kappa_min": kappa.min(),
+            "kappa_max": kappa.max(),
+            "intercept_drift": np.abs(drift).mean(),
+        }
+        found = {name: row[name] for name in expected}
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
+        if run.realization in ("native", "angular"):
+            assert row["intercept_drift"] == 0
+        if run.realization == "native":
+            assert isinstance(stack.network, StackedResNet32)
+            z = outputs(stack.network, images, torch.float32).projection[place].double()
+            prior = np.log(np.bincount(y) / 14)
+            error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior)
+            assert row["gradient_error"] == pytest.approx(error, rel=1e-5)
+
+
+def test_target_gain_without_temperature(tmp_path: Path) -> None:
+    """A target gain <= 0 has no temperature: the classes are named."""
+    job = Job(config(), (Run("temperature", 30.0),), tmp_path)
+    with pytest.raises(ValueError, match=r"target gains > 0 .*class \d \(-"):
+        train_cifar(job, DATA)
+    mu = torch.eye(8, dtype=torch.float64)[:3]
+    state = ClassState(mu, torch.tensor([0.1, 50.0, 60.0]).double(), torch.tensor([1, 2, 3]))
+    with pytest.raises(ValueError, match=r"beta = 1\.5.* 1 of 3 not: class 0 \(-"):
+        gain_metrics(config(), Run("temperature", 1.5), state)
+    assert gain_metrics(config(), Run("angular", 1.5), state)["intercept_drift"] == 0
+
+
+class Board:
+    """What `SummaryWriter` is asked for."""
+
+    made: ClassVar[list[Board]] = []
+
+    def __init__(self, folder: Path, purge_step: int) -> None:
+        self.folder, self.purge_step = folder, purge_step
+        self.held: list[tuple[str, float, int]] = []
+        self.written: list[tuple[str, float, int]] = []
+        self.made.append(self)
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.held.append((name, value, step))
+
+    def flush(self) -> None:
+        self.written, self.held = self.written + self.held, []
+
+
+def stop_after(epochs: int) -> Callable[..., Progress]:
+    """A job that is interrupted when so many epochs are saved."""
+
+    def progress(job: Job, stacks: Any, first: int, epoch: int, *rest: Any) -> Progress:
+        if epoch + 1 == epochs:
+            raise KeyboardInterrupt
+        return Progress(epoch, 0, 0.0, 0.0)
+
+    return progress
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+
+    def find(name: str, *rest: Any) -> Any:
+        return object() if name == "tensorboard" else found(name, *rest)
+
+    for name in ("torch.utils.tensorboard", "tensorboard"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    sys.modules["torch.utils.tensorboard"].SummaryWriter = Board  # type: ignore[attr-defined]
+    Board.made.clear()
+    for epochs in (2, 3):
+        job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+        with pytest.MonkeyPatch.context() as patch:
+            if epochs == 2:
+                patch.setattr(train_module, "_progress", stop_after(2))
+            with pytest.raises(KeyboardInterrupt) if epochs == 2 else nullcontext():
+                train_cifar(job, DATA, watch=lambda progress: None)
+    first, second = Board.made
+    assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 3)
+    wanted = [
+        (f"{name}/{row['run']}", value, row["epoch"])
+        for row in metrics(tmp_path)
+        for name, value in row.items()
+        if isinstance(value, float)
+    ]
+    assert first.written + second.written == wanted and not second.held
+    assert {name.split("/")[0] for name, _, _ in wanted} >= {"loss", "gain_mean", "kappa_max"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        (lambda whole: bytes(range(128, 256)), 1),
+        (lambda whole: b"\xff\n" + whole, 1),
+        (lambda whole: whole.replace(b'"epoch": 1,', b'"epoch": 1', 1), 1),
+        (lambda whole: whole.replace(b"{", b"[", 2), 1),
+        (lambda whole: whole + b"\0" * 40, 3),
+        (lambda whole: b"1\n" + whole, 1),
+    ],
+)
+def test_damaged_metrics_are_told(
+    damage: Callable[[bytes], bytes], line: int, tmp_path: Path
+) -> None:
+    """The file, the line, what was expected and what can be done; the file stays as it is."""
+    job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1)
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, watch=stop)
+    path = tmp_path / "metrics.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}, got"
+    with pytest.raises(ValueError, match=rule + ".*; put the file back, or start afresh in"):
+        train_cifar(job, DATA)
+    assert path.read_bytes() == damage(whole)
+    path.write_bytes(whole + whole[:20])
+    train_cifar(job, DATA)
+    assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]

@@ -1,0 +1,245 @@
+"""The settings of tab:training-hyperparameters, the schedules, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from resultant.classes.gain import FAMILIES
+from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
+from resultant.vmf.distribution import ESTIMATORS
+
+# tab:training-hyperparameters.
+CIFAR_COLUMN = {
+    "architecture": "resnet32",
+    "dim": 128,
+    "epochs": 200,
+    "batch_size": 256,
+    "learning_rate": 0.3,
+    "momentum": 0.9,
+    "weight_decay": 2e-4,
+    "temperature": 0.1,
+    "views": 2,
+    "prior": 1.0,
+    "alpha": 1.0,
+    "contrastive_weight": 1.0,
+}
+IMAGENET_COLUMN = {
+    "architecture": "resnet50",
+    "dim": 1024,
+    "epochs": 90,
+    "batch_size": 256,
+    "learning_rate": 0.1,
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "temperature": 0.07,
+    "views": 3,
+    "prior": 1.0,
+    "alpha": 1.0,
+    "contrastive_weight": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("cifar-controlled", CIFAR_COLUMN), ("imagenet-lt", IMAGENET_COLUMN)]
+)
+def test_table(name: str, column: dict[str, Any]) -> None:
+    config = preset(name)
+    assert {field: getattr(config, field) for field in column} == column
+    assert Run().beta == 0
+
+
+def test_controlled_comparison() -> None:
+    """Contrastive learning alone, on two strong views, as the paper's CIFAR runs."""
+    config = preset("cifar-controlled")
+    assert (config.objective, config.schedule, config.warmup) == ("contrastive", "cosine", 0)
+    assert (config.dataset, config.imbalance, config.size) == ("cifar10", 100, 32)
+    assert (config.estimator, config.leave_out, config.family) == ("proco", False, "linear")
+
+
+def test_recipe_of_the_authors() -> None:
+    config = preset("cifar-official")
+    assert (config.objective, config.views, config.warmup) == ("joint", 3, 5)
+    assert config.classifier_prior is None
+    nature, images = preset("inaturalist18"), preset("imagenet-lt")
+    assert (nature.learning_rate, nature.weight_decay) == (0.2, 1e-4)
+    same = {f.name for f in fields(TrainConfig)} - {"dataset", "learning_rate", "weight_decay"}
+    assert all(getattr(nature, name) == getattr(images, name) for name in same)
+    assert (images.size, images.schedule, images.objective) == (224, "cosine", "joint")
+    assert (images.warmup, images.clip, config.clip) == (0, 1.0, None)
+
+
+def test_cosine() -> None:
+    config = preset("cifar-controlled")
+    for epoch in range(200):
+        expected = 0.15 * (1 + math.cos(math.pi * epoch / 200))
+        assert config.rate(epoch) == pytest.approx(expected, rel=1e-14)
+    assert config.rate(0) == 0.3 and config.rate(100) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("warmup", [0, 5])
+def test_cosine_of_the_larger_data_sets(warmup: int) -> None:
+    config = preset("imagenet-lt", warmup=warmup)
+    for epoch in range(warmup, 90):
+        part = (epoch - warmup + 1) / (90 - warmup + 1)
+        expected = 0.05 * (1 + math.cos(math.pi * part))
+        assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
+    assert 0 < config.rate(89) < 1e-4
+    assert [config.rate(e) for e in range(warmup)] == pytest.approx(
+        [0.02, 0.04, 0.06, 0.08, 0.1][:warmup]
+    )
+
+
+def test_steps() -> None:
+    config = preset("cifar-official")
+    warm = [0.06, 0.12, 0.18, 0.24, 0.3]
+    rates = [config.rate(epoch) for epoch in range(200)]
+    assert rates == pytest.approx(warm + [0.3] * 155 + [0.03] * 20 + [0.003] * 20)
+    long = preset("cifar-official", epochs=400, warmup=10, milestones=(0.9, 0.95))
+    rates = [long.rate(epoch) for epoch in (9, 10, 359, 360, 379, 380, 399)]
+    assert rates == pytest.approx([0.3, 0.3, 0.3, 0.03, 0.03, 0.003, 0.003])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs >= 1, got 0"),
+        ({"epochs": 2.5}, "epochs to be an integer >= 1, got 2.5"),
+        ({"batch_size": 0}, "batch_size >= 1, got 0"),
+        ({"batch_size": True}, "batch_size to be an integer >= 1, got True"),
+        ({"dim": 1}, "dim >= 2, got 1"),
+        ({"size": "32"}, "size to be an integer >= 1, got '32'"),
+        ({"temperature": 0.0}, "temperature >= 7.62939e-06, got 0"),
+        ({"temperature": 1e-12}, "temperature >= 7.62939e-06, got 1e-12"),
+        ({"temperature": math.inf}, "temperature to be a finite number, got inf"),
+        ({"learning_rate": 0.0}, "learning_rate > 0, got 0"),
+        ({"learning_rate": math.nan}, "learning_rate to be a finite number, got nan"),
+        ({"momentum": 1.5}, r"momentum in \[0, 1\), got 1.5"),
+        ({"momentum": 1.0}, r"momentum in \[0, 1\), got 1.0"),
+        ({"momentum": -0.1}, r"momentum in \[0, 1\), got -0.1"),
+        ({"weight_decay": -1.0}, "weight_decay >= 0, got -1"),
+        ({"weight_decay": math.inf}, "weight_decay to be a finite number, got inf"),
+        ({"alpha": "1"}, "alpha to be a finite number, got '1'"),
+        ({"contrastive_weight": -1.0}, "contrastive_weight >= 0, got -1"),
+        (
+            {"contrastive_weight": 0.0},
+            "expected contrastive_weight > 0 for the contrastive objective, got 0",
+        ),
+        (
+            {"contrastive_weight": 0.0, "alpha": 0.0, "objective": "joint"},
+            "expected contrastive_weight or alpha > 0 for the joint objective, got 0",
+        ),
+        ({"prior": math.nan}, "prior to be a finite number, got nan"),
+        ({"prior": None}, "prior to be a finite number, got None"),
+        ({"classifier_prior": math.inf}, "classifier_prior to be a finite number, got inf"),
+        ({"imbalance": 0.5}, "imbalance >= 1, got 0.5"),
+        ({"size": 24}, "size 32 for cifar10, got 24"),
+        ({"imbalance": math.nan}, "imbalance to be a finite number, got nan"),
+        ({"imbalance": math.inf}, "imbalance to be a finite number, got inf"),
+        ({"subset": -1}, "subset >= 0, got -1"),
+        ({"subset": 2**32}, r"subset < 2\^32, got 4294967296"),
+        ({"warmup": 200}, r"warmup in \[0, 200\), fewer than epochs, got 200"),
+        ({"warmup": -1}, "warmup >= 0, got -1"),
+        ({"milestones": (2.0, -1.0)}, r"shares in \(0, 1\), got \(2.0, -1.0\)"),
+        ({"milestones": (0.5, 1.0)}, r"shares in \(0, 1\), got \(0.5, 1.0\)"),
+        ({"milestones": (0.0, 0.5)}, r"shares in \(0, 1\), got \(0.0, 0.5\)"),
+        ({"milestones": (0.5, math.nan)}, r"shares in \(0, 1\), got \(0.5, nan\)"),
+        ({"milestones": [0.5]}, r"milestones to be a tuple of shares .* got \[0.5\]"),
+        ({"milestones": (0.9, 0.8)}, r"milestones to ascend, got \(0.9, 0.8\)"),
+        ({"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
+        ({"leave_out": 1}, "leave_out to be True or False, got 1"),
+        ({"classification_view": "no"}, "classification_view to be True or False, got 'no'"),
+        ({"classifier_views": 3}, "classifier_views 1 or 2, got 3"),
+        ({"classifier_views": True}, "classifier_views 1 or 2, got True"),
+        ({"classifier_views": 1}, "classifier_views 1 in joint .* got it with no classifier"),
+        (
+            {"objective": "joint", "classification_view": True, "classifier_views": 1},
+            "without a third view alone, got it with a third view",
+        ),
+        ({"fuse": None}, "fuse to be True or False, got None"),
+        ({"architecture": 32}, "architecture to be a name, got 32"),
+        ({"architecture": "resnet50"}, "got resnet50 for cifar10"),
+        ({"dataset": "places-lt"}, "got resnet32 for places-lt"),
+        ({"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
+        ({"family": "cubic"}, "family to be one of .* got 'cubic'"),
+        ({"schedule": "linear"}, "schedule to be one of .* got 'linear'"),
+        ({"contrastive_view": "weak"}, "contrastive_view to be one of .* got 'weak'"),
+        ({"precision": "float16"}, "precision to be one of .* got 'float16'"),
+        ({"clip": 1.0}, "clip > 0 and finite, and None for CIFAR, got 1.0 for cifar10"),
+        ({"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        preset("cifar-controlled", **changes)
+
+
+def test_taken() -> None:
+    """The ends of what is allowed."""
+    ends: dict[str, Any] = {"temperature": 8e-6, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
+    ends |= {"subset": 2**32 - 1, "imbalance": 1, "milestones": (), "prior": -1, "warmup": 199}
+    config = preset("cifar-controlled", **ends)
+    assert {name: getattr(config, name) for name in ends} == ends
+    # Either loss alone can be learned in joint training.
+    for name in ("alpha", "contrastive_weight"):
+        assert getattr(preset("cifar-official", **{name: 0.0}), name) == 0
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, "1", True])
+def test_clip(clip: Any) -> None:
+    with pytest.raises(ValueError, match=f"clip > 0 and finite.* got {clip!r} for imagenet-lt"):
+        preset("imagenet-lt", clip=clip)
+
+
+def test_views_of_listed_images() -> None:
+    others = {"contrastive_view": "autoaugment", "subset": 3, "imbalance": 50.0}
+    for name, value in others.items():
+        rule = f"expected {name} for CIFAR alone, got {value} for imagenet-lt"
+        with pytest.raises(ValueError, match=rule):
+            preset("imagenet-lt", **{name: value})
+    assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
+
+
+def test_unknown_preset() -> None:
+    with pytest.raises(ValueError, match=r"one of cifar-controlled, .* got 'cifar'"):
+        preset("cifar")
+
+
+def test_choices_are_those_of_the_layers_below() -> None:
+    for family in FAMILIES:
+        assert preset("cifar-controlled", family=family).family == family
+    for estimator in ESTIMATORS:
+        assert preset("cifar-controlled", estimator=estimator).estimator == estimator
+    assert {config.dataset for config in PRESETS.values()} >= {CIFAR[0], "imagenet-lt"}
+
+
+def test_runs() -> None:
+    assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
+    assert Run("native", 0.5).name == "native-seed0"
+    assert Run(seed=2**32 - 1).seed == 2**32 - 1
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"realization": "exact"}, "realization to be one of .* got 'exact'"),
+        ({"seed": -1}, "seed >= 0, got -1"),
+        ({"seed": 1.0}, "seed to be an integer >= 0, got 1.0"),
+        ({"seed": 2**32}, r"seed < 2\^32, got 4294967296"),
+        ({"seed": 99999999999999999999}, r"seed < 2\^32, got 99999999999999999999"),
+        ({"beta": math.inf}, "beta to be a finite number, got inf"),
+    ]
+    for bad, message in refused:
+        with pytest.raises(ValueError, match=message):
+            Run(**bad)
+
+
+def test_probes() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"seed": 2**32}, r"seed < 2\^32, got 4294967296"),
+        ({"seed": True}, "seed to be an integer >= 0, got True"),
+        ({"learning_rate": math.inf}, "learning_rate to be a finite number, got inf"),
+        ({"momentum": "0.9"}, "momentum to be a finite number, got '0.9'"),
+    ]
+    for bad, message in refused:
+        with pytest.raises(ValueError, match=message):
+            ProbeConfig(**bad)

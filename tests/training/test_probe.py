@@ -1,0 +1,327 @@
+"""Probes against a plain torch loop, each other, and accuracies counted one by one."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from resultant.classes.groups import group_masks
+from resultant.training.probe import ProbeConfig, linear_probes, main_encoder
+
+F32, F64 = torch.float32, torch.float64
+N, D, C = 75, 6, 4
+CONFIG = ProbeConfig(epochs=7, batch_size=16, seed=3)
+
+
+def sample(n: int, d: int = D, *, seed: int = 0, dtype: torch.dtype = F64) -> tuple[Tensor, Tensor]:
+    """Features [n, d] around overlapping class centres, and labels [n]."""
+    centres = torch.randn(C, d, dtype=F64, generator=torch.Generator().manual_seed(99))
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(C, (n,), generator=generator)
+    return (centres[y] + torch.randn(n, d, dtype=F64, generator=generator)).to(dtype), y
+
+
+def reference(x: Tensor, y: Tensor, config: ProbeConfig) -> tuple[Tensor, Tensor]:
+    """Weight [d, C] and bias [C] by torch's own layer, loss, optimiser and schedule."""
+    layer = nn.Linear(x.shape[1], C, dtype=x.dtype)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.SGD(
+        layer.parameters(),
+        config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.epochs)
+    generator = torch.Generator().manual_seed(config.seed)
+    for _ in range(config.epochs):
+        for rows in torch.randperm(len(x), generator=generator).split(config.batch_size):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(layer(x[rows]), y[rows]).backward()
+            optimizer.step()
+        schedule.step()
+    return layer.weight.detach().T, layer.bias.detach()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(F64, 1e-12), (F32, 2e-5)])
+def test_equals_torch_loop(dtype: torch.dtype, tolerance: float, weight_decay: float) -> None:
+    config = replace(CONFIG, weight_decay=weight_decay)
+    x, y = sample(N, dtype=dtype)
+    x_test, y_test = sample(40, seed=1, dtype=dtype)
+    result = linear_probes(x[None], y, x_test[None], y_test, C, config, predictions=True)
+    weight, bias = reference(x, y, config)
+    assert result.weight.dtype == dtype
+    torch.testing.assert_close(result.weight[0], weight, rtol=0, atol=tolerance)
+    torch.testing.assert_close(result.bias[0], bias, rtol=0, atol=tolerance)
+    guesses = (x_test @ weight + bias).argmax(-1)
+    assert result.predictions is not None
+    assert torch.equal(result.predictions[0], guesses)
+    assert result.accuracy[0] == float((guesses == y_test).double().mean())
+
+
+def test_seed_and_last_batch_matter() -> None:
+    """What the comparison above would miss if both sides ignored them."""
+    x, y = sample(N)
+    weights = [
+        linear_probes(x[None], y, x[None], y, C, config).weight
+        for config in (CONFIG, replace(CONFIG, seed=4), replace(CONFIG, batch_size=15))
+    ]
+    assert (weights[0] - weights[1]).abs().max() > 1e-3
+    assert (weights[0] - weights[2]).abs().max() > 1e-3
+
+
+def test_many_probes_equal_single_ones() -> None:
+    """Of unlike widths: padding changes nothing, and its weights stay zero."""
+    widths = (3, 6, 5)
+    features = [sample(N, d)[0] * (i + 1) for i, d in enumerate(widths)]
+    tests = [sample(30, d, seed=1)[0] * (i + 1) for i, d in enumerate(widths)]
+    y, y_test = sample(N)[1], sample(30, seed=1)[1]
+    together = linear_probes(features, y, tests, y_test, C, CONFIG, predictions=True)
+    assert together.weight.shape == (3, 6, C)
+    assert together.predictions is not None
+    for i, d in enumerate(widths):
+        single = linear_probes(
+            features[i][None], y, tests[i][None], y_test, C, CONFIG, predictions=True
+        )
+        assert (together.weight[i, d:] == 0).all()
+        torch.testing.assert_close(together.weight[i, :d], single.weight[0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(together.bias[i], single.bias[0], rtol=0, atol=1e-12)
+        assert single.predictions is not None
+        assert torch.equal(together.predictions[i], single.predictions[0])
+        assert torch.equal(together.per_class[i].nan_to_num(-1), single.per_class[0].nan_to_num(-1))
+
+
+def test_tensor_equals_list() -> None:
+    x, y = sample(N)
+    stacked = torch.stack([x, -2 * x])
+    a = linear_probes(stacked, y, stacked, y, C, CONFIG)
+    b = linear_probes([x, -2 * x], y, [x, -2 * x], y, C, CONFIG)
+    assert torch.equal(a.weight, b.weight)
+    assert torch.equal(a.accuracy, b.accuracy)
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.bfloat16])
+def test_separable(dtype: torch.dtype) -> None:
+    y = torch.arange(200) % C
+    x = (torch.eye(C)[y] + 0.01 * sample(200, C)[0]).to(dtype)
+    result = linear_probes([x], y, [x], y, C, replace(CONFIG, epochs=30))
+    assert result.weight.dtype == F32
+    assert result.accuracy.tolist() == [1.0]
+    assert result.per_class.tolist() == [[1.0] * C]
+
+
+def test_schedule() -> None:
+    config = ProbeConfig()
+    assert config.rate(0) == 0.1
+    assert config.rate(50) == pytest.approx(0.05)
+    assert config.rate(99) == pytest.approx(0.05 * (1 + math.cos(math.pi * 0.99)))
+
+
+def test_accuracies_counted_one_by_one() -> None:
+    counts = [500, 100, 20, 19]
+    x, y = sample(N)
+    x_test, y_test = sample(90, seed=1)
+    keep = y_test != 2
+    x_test, y_test = x_test[keep], y_test[keep]
+    result = linear_probes(
+        [x, x[:, :2]],
+        y,
+        [x_test, x_test[:, :2]],
+        y_test,
+        C,
+        CONFIG,
+        counts=counts,
+        predictions=True,
+    )
+    assert result.predictions is not None and result.groups is not None
+    assert 0 < result.accuracy[1] < result.accuracy[0] < 1
+    for m, guesses in enumerate(result.predictions.tolist()):
+        right = [
+            [g == t for g, t in zip(guesses, y_test.tolist(), strict=True) if t == c]
+            for c in range(C)
+        ]
+        shares = [sum(r) / len(r) if r else math.nan for r in right]
+        assert result.per_class[m].tolist() == pytest.approx(shares, nan_ok=True)
+        assert result.accuracy[m] == pytest.approx(sum(map(sum, right)) / len(y_test))
+        assert result.groups["head"][m] == pytest.approx(shares[0])
+        assert result.groups["medium"][m] == pytest.approx(shares[1])
+        assert result.groups["tail"][m] == pytest.approx(shares[3])
+    listed = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert listed["per_class"][0][2] is None
+    assert listed["groups"]["tail"] == result.groups["tail"].tolist()
+
+
+def test_groups() -> None:
+    counts = [101, 100, 20, 19, 0]
+    masks = {name: mask.tolist() for name, mask in group_masks(counts).items()}
+    assert masks["head"] == [n > 100 for n in counts]
+    assert masks["medium"] == [20 <= n <= 100 for n in counts]
+    assert masks["tail"] == [n < 20 for n in counts]
+    ranked = group_masks([50, 5000, 70, 60, 3000, 2000, 1000, 90, 80, 60])
+    assert ranked["head"].nonzero().flatten().tolist() == [1, 4, 5]
+    assert ranked["medium"].nonzero().flatten().tolist() == [2, 6, 7, 8]
+    assert ranked["tail"].nonzero().flatten().tolist() == [0, 3, 9]
+    one, y = [torch.eye(2)], torch.arange(2)
+    # Without counts, and where these are all the same: labels are no order of classes.
+    for same in (None, [7, 7]):
+        assert linear_probes(one, y, one, y, 2, counts=same).groups is None
+    assert group_masks([30] * 10) == {}
+    with pytest.raises(ValueError, match=r"expected counts \[2\], got \[3\]"):
+        linear_probes(one, y, one, y, 2, counts=[7, 7, 7])
+
+
+def test_empty_group_is_undefined() -> None:
+    x, y = sample(N)
+    result = linear_probes([x], y, [x], y, C, CONFIG, counts=[200, 300, 400, 500])
+    assert result.groups is not None
+    assert result.groups["tail"].isnan().all()
+    assert result.to_dict()["groups"] == {
+        "head": result.groups["head"].tolist(),
+        "medium": [None],
+        "tail": [None],
+    }
+
+
+def test_progress_is_told_of_each_epoch() -> None:
+    x, y = sample(N)
+    seen = []
+    linear_probes([x], y, [x], y, C, CONFIG, progress=lambda *done: seen.append(done))
+    assert seen == [(e + 1, CONFIG.epochs) for e in range(CONFIG.epochs)]
+
+
+def test_does_not_touch_its_input_or_settings() -> None:
+    x, y = sample(N, dtype=F32)
+    before, precision = x.clone(), torch.backends.cuda.matmul.allow_tf32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = linear_probes(x[None], y, x[None], y, C, CONFIG)
+    outside = linear_probes(x[None], y, x[None], y, C, CONFIG)
+    assert torch.equal(x, before)
+    assert torch.equal(inside.weight, outside.weight)
+    assert torch.backends.cuda.matmul.allow_tf32 == precision
+
+
+def with_value(a: Tensor, index: Any, value: float) -> Tensor:
+    a = a.clone()
+    a[index] = value
+    return a
+
+
+X, Y = sample(N)
+BAD = {
+    "nan": (
+        {"train": [X, with_value(X, (4, 2), math.nan)]},
+        r"train\[1\] finite, got nan at row 4, column 2",
+    ),
+    "inf": (
+        {"test": [X, with_value(X, (0, 1), math.inf)]},
+        r"test\[1\] finite, got inf at row 0, column 1",
+    ),
+    "label": ({"train_labels": with_value(Y, 5, C)}, r"train_labels in \[0, 4\), got 4 at index 5"),
+    "negative": (
+        {"test_labels": with_value(Y, 6, -1)},
+        r"test_labels in \[0, 4\), got -1 at index 6",
+    ),
+    "labels short": ({"train_labels": Y[:-1]}, r"train_labels \[75\].*got shape \(74,\)"),
+    "labels float": (
+        {"train_labels": Y.double()},
+        "train_labels of dtype torch.int64, got torch.float64",
+    ),
+    "rows": ({"train": [X, X[:-2]]}, r"train\[1\] of 75 rows, got 73"),
+    "widths": ({"test": [X, X[:, :2]]}, r"widths \[6, 6\], got \[6, 2\]"),
+    "number": ({"test": [X]}, r"widths \[6, 6\], got \[6\]"),
+    "matrix": ({"train": X}, r"\[M, n, d\] or a list"),
+    "none": ({"train": []}, "one probe or more"),
+    "empty": ({"train": [X[:0], X[:0]]}, "one row or more"),
+    "integers": ({"train": [X, X.long()]}, r"train\[1\] of a floating dtype"),
+    "both dtypes": ({"train": [X, X.float()]}, "all of float64 or none"),
+    "classes": ({"num_classes": 1}, "num_classes to be an integer >= 2, got 1"),
+    "counts": ({"counts": [1, 2]}, r"counts \[4\], got \[2\]"),
+    "negative counts": ({"counts": [1, 2, -3, 4]}, "counts >= 0, got -3 at class 2"),
+    "float counts": ({"counts": [1.0, 2.0, 3.0, 4.0]}, "counts .* of integers"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(case: str) -> None:
+    change, message = BAD[case]
+    arguments: dict[str, Any] = {
+        "train": [X, X],
+        "train_labels": Y,
+        "test": [X, X],
+        "test_labels": Y,
+        "num_classes": C,
+    }
+
+    def fail(*_: int) -> None:
+        raise AssertionError("expected no epoch to begin")
+
+    with pytest.raises(ValueError, match=message):
+        linear_probes(**(arguments | change), config=CONFIG, progress=fail)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs >= 1, got 0"),
+        ({"batch_size": 2.5}, "batch_size to be an integer >= 1, got 2.5"),
+        ({"learning_rate": 0.0}, "learning_rate > 0"),
+        ({"momentum": 1.0}, r"momentum in \[0, 1\), got 1.0"),
+        ({"weight_decay": -1.0}, "weight_decay >= 0"),
+    ],
+)
+def test_bad_config_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ProbeConfig(**change)
+
+
+def test_divergence_is_told() -> None:
+    message = "expected logits below 4.5e.15 after training .*, got "
+    with pytest.raises(ValueError, match=message + "weights that are not finite in probe 1$"):
+        linear_probes([X, X * 1e200], Y, [X, X], Y, C, CONFIG)
+    # Finite, but of no digit.
+    with pytest.raises(ValueError, match=message + r"\d\.\de\+\d\d in probe b$"):
+        linear_probes([X, X * 1e15], Y, [X, X * 1e15], Y, C, CONFIG, names=("a", "b"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "tolerance"), [(F64, 1e-11), (F32, 5e-5)])
+def test_graph_equals_cpu(dtype: torch.dtype, tolerance: float) -> None:
+    x, y = sample(1000, 64, dtype=dtype)
+    x_test, y_test = sample(500, 64, seed=1, dtype=dtype)
+    features, tests = [x, x[:, :40]], [x_test, x_test[:, :40]]
+    config = replace(CONFIG, batch_size=256)
+    cpu = linear_probes(features, y, tests, y_test, C, config, predictions=True)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        gpu = linear_probes(
+            [a.cuda() for a in features],
+            y.cuda(),
+            [a.cuda() for a in tests],
+            y_test.cuda(),
+            C,
+            config,
+            predictions=True,
+        )
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    torch.testing.assert_close(gpu.weight.cpu(), cpu.weight, rtol=0, atol=tolerance)
+    torch.testing.assert_close(gpu.bias.cpu(), cpu.bias, rtol=0, atol=tolerance)
+    assert (gpu.weight[1, 40:] == 0).all()
+    assert gpu.predictions is not None and cpu.predictions is not None
+    assert (gpu.predictions.cpu() != cpu.predictions).sum() <= (0 if dtype == F64 else 2)
+
+
+def test_encoder_of_the_main_comparison() -> None:
+    """tab:frozen-hyperparameters; features of data that nobody knows are left alone."""
+    assert {main_encoder(name) for name in ("cifar10", "cifar100", None, "mine", ["x"])} == {"raw"}
+    assert {main_encoder(name) for name in ("imagenet-lt", "inaturalist18", "places-lt")} == {
+        "unit"
+    }

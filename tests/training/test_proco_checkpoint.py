@@ -1,0 +1,375 @@
+"""Checkpoints of ProCo's authors: what is read of them, and wrong content."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from plain_resnet import PlainResNet32
+from proco_alike import C, Model, P, checkpoint, large, loss_modules, refused, small
+from resultant.images.longtail import long_tail_counts
+from resultant.losses.bank import ProCoBank
+from resultant.training import proco_checkpoint
+from resultant.training.proco_checkpoint import convert, imbalance_of, read_proco_checkpoint, recipe
+
+
+@pytest.fixture(autouse=True)
+def _loss_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module in loss_modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.fixture(scope="session")
+def model() -> Model:
+    return small()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ckpt.pth.tar"
+
+
+@pytest.mark.parametrize("prefix", ["module.", ""])
+def test_reads_a_small_one(path: Path, model: Model, prefix: str) -> None:
+    saved = checkpoint(model, prefix)
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    facts = (read.arch, read.num_classes, read.dim, read.classifier)
+    assert facts == ("resnet32", C, P, "linear")
+    assert (read.epoch, read.best_accuracy) == (200, 52.84)
+    names = {"head": "projector", "fc": "classifier", "encoder": "encoder"}
+    state = model.state_dict()
+    assert len(read.weights) == len(state)
+    for name, value in state.items():
+        first, _, rest = name.partition(".")
+        got = read.weights[f"{names[first]}.{rest}"]
+        assert torch.equal(got, value)
+        assert got.dtype == (torch.float32 if value.is_floating_point() else torch.int64)
+    for bank, estimator in (
+        (read.old, saved["criterion_scl"].estimator_old),
+        (read.new, saved["criterion_scl"].estimator),
+    ):
+        assert bank is not None and bank.kappa is not None
+        assert torch.equal(bank.mean, estimator.Ave)
+        assert torch.equal(bank.count, estimator.Amount.long())
+        assert torch.equal(bank.kappa, estimator.kappa)
+        expected = estimator.Ave.double() * estimator.Amount.double()[:, None]
+        seen = estimator.Amount > 0
+        assert not seen[2]
+        assert torch.equal(bank.sums[seen, :-1], expected[seen])
+        assert torch.equal(bank.sums[:, -1].round(), estimator.Amount.double())
+
+
+def test_banks_are_read_by_the_loss(path: Path, model: Model) -> None:
+    """Counts, directions and the authors' kappa, of classes with samples and without."""
+    saved = checkpoint(model)
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    assert read.old is not None and read.new is not None
+    bank = ProCoBank(C, P)
+    bank.load_state_dict({"old": read.old.sums, "new": read.new.sums, "epoch": torch.tensor(1)})
+    for name, estimator in (
+        ("old", saved["criterion_scl"].estimator_old),
+        ("new", saved["criterion_scl"].estimator),
+    ):
+        state = bank.state(bank=name)
+        assert torch.equal(state.count, estimator.Amount.long())
+        length = estimator.Ave.double().norm(dim=1, keepdim=True)
+        torch.testing.assert_close(state.mu, estimator.Ave.double() / length)
+        kappa = (P * length / (1 - length**2)).squeeze(1)
+        torch.testing.assert_close(state.kappa, kappa)
+
+
+def test_nothing_is_imported_or_called(path: Path, model: Model) -> None:
+    """The authors' classes are never looked up: a module that would fail is not touched."""
+    torch.save(checkpoint(model), path)
+    sys.modules["loss.proco"] = types.ModuleType("loss.proco")
+    assert read_proco_checkpoint(path).old is not None
+
+
+def test_cosine_classifier(path: Path) -> None:
+    model = small(cosine=True)
+    torch.save(checkpoint(model), path)
+    read = read_proco_checkpoint(path)
+    assert read.classifier == "cosine"
+    weight = model.state_dict()["fc.weight"]
+    assert weight.shape == (64, C)
+    assert torch.equal(read.weights["classifier.weight"], weight.T)
+    assert "classifier.bias" not in read.weights
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"), [("resnet50", "resnet50"), ("resnext50_32x4d", "resnext50")]
+)
+def test_shapes_of_the_large_ones(name: str, arch: str) -> None:
+    """Against torchvision's own networks."""
+    shapes = {n: tuple(a.shape) for n, a in large(name).state_dict().items()}
+    assert proco_checkpoint._recognize(shapes) == (arch, C, P, "cosine")
+
+
+def test_half_precision_and_views(path: Path, model: Model) -> None:
+    state = {f"module.{n}": a for n, a in model.state_dict().items()}
+    name = "module.head.0.weight"
+    state[name] = state[name].half()
+    whole = torch.randn(512, 20)
+    state["module.head.3.weight"] = whole[:, 2:18].T
+    torch.save(checkpoint(model, state_dict=state), path)
+    weights = read_proco_checkpoint(path).weights
+    assert torch.equal(weights["projector.0.weight"], state[name].float())
+    assert torch.equal(weights["projector.3.weight"], whole[:, 2:18].T)
+    assert weights["projector.3.weight"].is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "best", [np.float64(52.84), np.float32(52.84), torch.tensor([52.84]), torch.tensor(52.84)]
+)
+def test_accuracy_as_a_scalar_of_other_kinds(path: Path, model: Model, best: Any) -> None:
+    torch.save(checkpoint(model, best_acc1=best), path)
+    assert read_proco_checkpoint(path).best_accuracy == float(best)
+
+
+def test_banks_may_be_missing_or_without_kappa(path: Path, model: Model) -> None:
+    saved = checkpoint(model)
+    del saved["criterion_scl"].estimator.kappa
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    assert read.old is not None and read.old.kappa is not None
+    assert read.new is not None and read.new.kappa is None
+    del saved["criterion_scl"], saved["epoch"], saved["best_acc1"]
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    assert (read.old, read.new, read.epoch, read.best_accuracy) == (None, None, None, None)
+
+
+def test_estimators_may_be_modules(path: Path, model: Model) -> None:
+    saved = checkpoint(model)
+    loss = saved["criterion_scl"]
+    for name in ("estimator_old", "estimator"):
+        loss._modules[name] = loss.__dict__.pop(name)
+    torch.save(saved, path)
+    read = read_proco_checkpoint(path)
+    assert read.old is not None
+    assert torch.equal(read.old.mean, loss._modules["estimator_old"].Ave)
+
+
+def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
+    torch.save(checkpoint(model), path)
+    out = tmp_path / "proco.safetensors"
+    read = convert(path, out)
+    assert read.old is not None and read.new is not None
+    with safe_open(out, framework="pt") as file:
+        tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    facts = {
+        "arch": "resnet32",
+        "dim": P,
+        "classifier": "linear",
+        "epoch": 200,
+        "best_accuracy": 52.84,
+    }
+    assert json.loads(metadata["resultant"]) == {"proco": facts, "num_classes": C}
+    expected = read.weights | {"bank.old": read.old.sums, "bank.new": read.new.sums}
+    assert tensors.keys() == expected.keys()
+    for name, value in expected.items():
+        assert tensors[name].dtype == value.dtype
+        assert torch.equal(tensors[name], value), name
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt.pth.tar", "proco.safetensors"]
+
+
+def test_convert_says_the_scale_of_a_cosine_classifier(path: Path, tmp_path: Path) -> None:
+    torch.save(checkpoint(small(cosine=True)), path)
+    convert(path, tmp_path / "out.safetensors")
+    with safe_open(tmp_path / "out.safetensors", framework="pt") as file:
+        facts = json.loads(file.metadata()["resultant"])["proco"]
+    assert facts["classifier_scale"] == 30.0
+
+
+def without(saved: dict[str, Any], name: str) -> dict[str, Any]:
+    return {k: v for k, v in saved.items() if k != name}
+
+
+def changed_state(saved: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    state = dict(saved["state_dict"])
+    state.pop(name, None)
+    if value is not None:
+        state[name] = value
+    return saved | {"state_dict": state}
+
+
+def changed_bank(saved: dict[str, Any], part: str, value: Any) -> dict[str, Any]:
+    setattr(saved["criterion_scl"].estimator_old, part, value)
+    return saved
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "a list": (lambda s: [s], "a dict with state_dict, itself a dict, got list"),
+    "no state_dict": (
+        lambda s: without(s, "state_dict"),
+        "a dict with state_dict, itself a dict, got one with 'epoch', ",
+    ),
+    "state_dict a list": (lambda s: s | {"state_dict": [s]}, "got state_dict of type list"),
+    "weights alone": (
+        lambda s: {3: 0} | s["state_dict"],
+        r"got one with int, 'module\.encoder[^,]*'(, 'module\.[^,]*'){3}, \.\.\.",
+    ),
+    "nothing": (lambda _: {}, "got an empty one"),
+    "a missing weight": (
+        lambda s: changed_state(s, "module.encoder.layer2.3.bn1.bias", None),
+        r"'encoder.layer2.3.bn1.bias' of resnet32 to be \(32,\), got none",
+    ),
+    "one too many": (
+        lambda s: changed_state(s, "module.encoder.layer4.0.conv1.weight", torch.zeros(2)),
+        r"'encoder.layer4.0.conv1.weight' of resnet32 to be no such tensor, got \(2,\)",
+    ),
+    "a wrong shape": (
+        lambda s: changed_state(s, "module.fc.bias", torch.zeros(C + 1)),
+        r"'fc.bias' of resnet32 to be \(10,\), got \(11,\)",
+    ),
+    "another network": (
+        lambda s: changed_state(s, "module.encoder.conv1.weight", torch.zeros(8, 3, 3, 3)),
+        "first convolutions of resnet32",
+    ),
+    "no projector": (
+        lambda s: changed_state(s, "module.head.3.weight", None),
+        "head.3.weight of 2 dimensions, got none",
+    ),
+    "not a tensor": (
+        lambda s: changed_state(s, "module.fc.bias", 3),
+        "a tensor as 'fc.bias', got int",
+    ),
+    "integers": (
+        lambda s: changed_state(s, "module.fc.bias", torch.zeros(C, dtype=torch.int64)),
+        "floating weights, got torch.int64 for fc.bias",
+    ),
+    "both prefixes": (
+        lambda s: changed_state(s, "fc.bias", torch.zeros(C)),
+        "names that differ by more than 'module.'",
+    ),
+    "nan": (
+        lambda s: changed_state(s, "module.fc.bias", torch.full((C,), torch.nan)),
+        "finite weights, got others in classifier.bias",
+    ),
+    "epoch": (lambda s: s | {"epoch": "last"}, "epoch to be an integer, got str"),
+    "accuracy": (lambda s: s | {"best_acc1": float("nan")}, "best_acc1 to be a finite number"),
+    "no estimator": (
+        lambda s: s | {"criterion_scl": {"estimator": 3}},
+        "object with estimator_old to be of ProCo, got dict",
+    ),
+    "bank shape": (
+        lambda s: changed_bank(s, "Ave", torch.zeros(C, P + 1)),
+        r"Ave of estimator_old to be a tensor \(10, 16\), got \(10, 17\)",
+    ),
+    "bank without count": (
+        lambda s: changed_bank(s, "Amount", None),
+        "Amount of estimator_old to be a tensor .*, got NoneType",
+    ),
+    "bank nan": (
+        lambda s: changed_bank(s, "kappa", torch.full((C,), torch.nan)),
+        "finite kappa of estimator_old",
+    ),
+    "bank too long": (
+        lambda s: changed_bank(s, "Ave", torch.ones(C, P)),
+        "no longer than one, got 4",
+    ),
+    "bank negative": (lambda s: changed_bank(s, "Amount", -torch.ones(C)), "whole numbers >= 0"),
+    "bank in parts": (
+        lambda s: changed_bank(s, "Amount", torch.full((C,), 0.5)),
+        "whole numbers >= 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_content_is_refused(path: Path, model: Model, case: str) -> None:
+    change, message = WRONG[case]
+    torch.save(change(checkpoint(model)), path)
+    refused(path, message)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "hidden", "message"),
+    [
+        (7, 512, r"classes among 10 \(cifar10\), 100 .*\), got 7 in "),
+        (1000, 512, "resnet50 or resnext50 for the 1000 classes of imagenet-lt, got resnet32 in "),
+        (10, 256, "a projector of hidden width 512 for resnet32, got 256 in "),
+    ],
+)
+def test_what_no_network_here_fits_is_not_converted(
+    path: Path, tmp_path: Path, num_classes: int, hidden: int, message: str
+) -> None:
+    model = PlainResNet32(8, num_classes, hidden)
+    torch.save({"state_dict": model.state_dict()}, path)
+    assert read_proco_checkpoint(path).num_classes == num_classes
+    with pytest.raises(ValueError, match=message) as caught:
+        convert(path, tmp_path / "out.safetensors")
+    assert str(path) in str(caught.value)
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_recipes() -> None:
+    for arch, num_classes, dataset in (
+        *(("resnet32", 10, "cifar10"), ("resnet32", 100, "cifar100")),
+        *(("resnet50", 1000, "imagenet-lt"), ("resnext50", 8142, "inaturalist18")),
+        ("resnext50", 365, "places-lt"),
+    ):
+        config = recipe(arch, 12, num_classes, "x")
+        assert (config.dataset, config.dim) == (dataset, 12)
+    assert recipe("resnet32", 8, 10, "x", 50.0).imbalance == 50.0
+    with pytest.raises(ValueError, match="resnet32 for the 100 classes of cifar100, got resnet50"):
+        recipe("resnet50", 8, 100, "x")
+
+
+# Images of the long-tailed subsets, as they are usually told.
+SIZES = {
+    10: {1.0: 50_000, 10.0: 20_431, 50.0: 13_996, 100.0: 12_406},
+    100: {1.0: 50_000, 10.0: 19_573, 50.0: 12_608, 100.0: 10_847},
+}
+
+
+@pytest.mark.parametrize("num_classes", SIZES)
+@pytest.mark.parametrize("views", [1, 2, 4])
+def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None:
+    """Batches of 256 in random order, each image seen a number of times."""
+    generator = torch.Generator().manual_seed(views)
+    for imbalance in proco_checkpoint.IMBALANCES:
+        sizes = long_tail_counts(50_000 // num_classes, num_classes, imbalance)
+        number = SIZES[num_classes].get(imbalance, int(sizes.sum()))
+        labels = torch.arange(num_classes).repeat_interleave(sizes)
+        assert len(labels) == number
+        seen = labels[torch.randperm(number, generator=generator)][: number // 256 * 256]
+        count = views * torch.bincount(seen, minlength=num_classes)
+        assert imbalance_of(count) == imbalance
+        assert imbalance_of(views * sizes) == imbalance
+        # Other sizes, another order, and one image more than there is.
+        assert imbalance_of(count // 3) is None
+        if imbalance > 1:
+            assert imbalance_of(count.flip(0)) is None
+        assert imbalance_of(views * sizes + (torch.arange(num_classes) == 3)) is None
+
+
+def test_counts_that_tell_no_imbalance() -> None:
+    for imbalance in (5.0, 30.0, 51.0, 55.0, 80.0, 101.0, 114.0, 150.0, 201.0, 237.0):
+        assert imbalance_of(2 * long_tail_counts(5000, 10, imbalance)) is None
+    for number in (7, 10, 1000):
+        assert imbalance_of(torch.zeros(number, dtype=torch.int64)) is None
+        assert imbalance_of(torch.full((number,), 500)) is None
+
+
+def test_failed_conversion_leaves_no_file(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"PK nothing")
+    out = tmp_path / "out.safetensors"
+    out.write_bytes(b"before")
+    with pytest.raises(ValueError, match="broken one"):
+        convert(path, out)
+    assert out.read_bytes() == b"before"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt.pth.tar", "out.safetensors"]

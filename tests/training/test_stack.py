@@ -1,0 +1,304 @@
+"""The shared step against a plain loop of one run, and its runs against one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plain_resnet import PlainResNet32
+from resultant.images.longtail import long_tail_indices
+from resultant.losses.proco import ProCoLoss
+from resultant.training.batches import CifarBatches
+from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.stack import Stack, build
+from tiny_cifar import tiny_cifar
+from tiny_cifar import tiny_config as larger_config
+
+# Two steps of six images an epoch.
+DATA, COUNTS, N = tiny_cifar(each=6, size=16), [6, 4, 2, 2], 6
+CPU = torch.device("cpu")
+
+
+def tiny_config(**changes: Any) -> TrainConfig:
+    return larger_config(batch_size=N, **changes)
+
+
+def stacked(
+    config: TrainConfig,
+    runs: list[Run],
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = CPU,
+) -> Stack:
+    """A stack on the tiny data set, in float64 if wanted: a training step magnifies roundings."""
+    members = long_tail_indices(DATA.train_labels, 4, config.imbalance)
+    images, labels = (a[members].to(device) for a in (DATA.train_images, DATA.train_labels))
+    counts = torch.bincount(labels.cpu())
+    assert counts.tolist() == COUNTS
+    seeds = [run.seed for run in runs]
+    third = config.classification_view
+    batches = CifarBatches(images, labels, seeds, config.batch_size, third, dtype)
+    stack = Stack(config, runs, batches, counts, device)
+    stack.network.to(dtype)
+    for state in stack.optimizer.state.values():
+        state["momentum_buffer"] = state["momentum_buffer"].to(dtype)
+    return stack
+
+
+def trained(stack: Stack, epochs: int) -> Stack:
+    for epoch in range(epochs):
+        stack.start_epoch(epoch)
+        stack.batches.load(stack.batches.draw(epoch))
+        for _ in range(stack.batches.steps):
+            stack.replay()
+    return stack
+
+
+def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
+    """In the root mean square, apart from tensors that hold hardly anything."""
+    a, b = a.detach().double(), b.detach().double()
+    assert float((a - b).norm()) <= bar * float(b.norm()) + 1e-9 * b.numel() ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "run"),
+    [
+        ({"schedule": "step", "milestones": (0.5,)}, Run("native", seed=1)),
+        (
+            {
+                "objective": "joint",
+                "prior": 0.5,
+                "classifier_prior": 1.0,
+                "contrastive_weight": 0.3,
+            },
+            Run("angular", seed=1),
+        ),
+        (
+            {"objective": "joint", "alpha": 0.7, "classification_view": True, "leave_out": True},
+            Run("preserve", 0.5, seed=2),
+        ),
+        ({"objective": "joint", "classifier_views": 1}, Run("native", seed=3)),
+    ],
+)
+def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
+    config = tiny_config(**changes)
+    stack = stacked(config, [run], torch.float64)
+    network = PlainResNet32(config.dim, 4).double()
+    joint = config.objective == "joint"
+    state = stack.network.state_dict()
+    mine = network.named()
+    for name, a in state.items():
+        mine[name].copy_(a[0])
+    loss = ProCoLoss(
+        *(4, config.dim, config.temperature, run.realization, run.beta),
+        class_counts=COUNTS,
+        prior=config.prior,
+        leave_out=config.leave_out,
+        seed=run.seed,
+    )
+    log_prior = torch.tensor(COUNTS, dtype=torch.float64).div(sum(COUNTS)).log()
+    parameters = [p for n, p in network.named_parameters() if joint or not n.startswith("fc")]
+    optimizer = torch.optim.SGD(parameters, 1.0, momentum=0.9, weight_decay=config.weight_decay)
+    batches = stacked(config, [run], torch.float64).batches
+    for epoch in range(2):
+        optimizer.param_groups[0]["lr"] = float(torch.tensor(config.rate(epoch)))
+        loss.start_epoch()
+        batches.load(batches.draw(epoch))
+        total = 0.0
+        for _ in range(batches.steps):
+            x, y = batches.batch()
+            # The middle of each neighbourhood is the image.
+            _, z, logits = network(x[:, 4:27:9])
+            value = config.contrastive_weight * loss(torch.stack(z.split(N)[:2]), y[0])
+            if joint:
+                read = logits[2 * N :] if config.classification_view else logits
+                read = read[:N] if config.classifier_views == 1 else read
+                adjusted = read + (config.classifier_prior or config.prior) * log_prior
+                y = y[0].repeat(len(read) // N)
+                value = value + config.alpha * F.cross_entropy(adjusted, y)
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            total += value.item()
+        stack.start_epoch(epoch)
+        stack.batches.load(stack.batches.draw(epoch))
+        for _ in range(stack.batches.steps):
+            stack.step()
+        assert float(stack.total) == pytest.approx(total, rel=1e-6)
+    start = stacked(config, [run], torch.float64).network.state_dict()
+    mine = network.named()
+    for name, a in stack.network.state_dict().items():
+        # What was learned, without what was there.
+        near(a[0] - start[name][0], mine[name] - start[name][0])
+    for name in ("old", "new"):
+        near(getattr(stack.proco.bank, name)[0], getattr(loss.bank, name))
+
+
+def test_runs_do_not_touch_one_another() -> None:
+    """Three in a stack and each by itself, also with two runs of one seed beside one of another."""
+    config = tiny_config(objective="joint")
+    runs = [Run("native", seed=0), Run("angular", 0.5, 0), Run("temperature", 0.5, 1)]
+    together = trained(stacked(config, runs, torch.float64), 1)
+    for place, run in enumerate(runs):
+        alone = trained(stacked(config, [run], torch.float64), 1)
+        near(together.total[place], alone.total[0])
+        mine = together.tensors()
+        for name, a in alone.tensors().items():
+            if name != "proco.bank.epoch":
+                near(mine[name][place], a[0])
+
+
+def test_realizations_of_one_seed_begin_alike_and_part() -> None:
+    stack = stacked(tiny_config(), [Run("native"), Run("cosine")])
+    for a in stack.network.parameters():
+        assert torch.equal(a[0], a[1])
+    trained(stack, 1)
+    weight = stack.network.state_dict()["encoder.conv1.weight"]
+    assert not torch.equal(weight[0], weight[1])
+
+
+def test_state_is_all_there_is() -> None:
+    """Carried over in the middle of training, it continues bit for bit."""
+    config, runs = tiny_config(epochs=3), [Run("angular", 0.5, 0), Run("native", seed=1)]
+    one, other = trained(stacked(config, runs), 2), stacked(config, runs)
+    kept = {name: a.clone() for name, a in one.tensors().items()}
+    assert any(name.startswith("momentum.") for name in kept)
+    other.load(kept)
+    results = []
+    for stack in (one, other):
+        stack.start_epoch(2)
+        stack.batches.load(stack.batches.draw(2))
+        stack.replay()
+        stack.replay()
+        results.append(stack.tensors())
+    for name, a in results[0].items():
+        assert torch.equal(a, results[1][name]), name
+    assert not torch.equal(
+        results[0]["network.encoder.conv1.weight"], kept["network.encoder.conv1.weight"]
+    )
+
+
+def test_state_of_another_stack_is_refused() -> None:
+    small = stacked(tiny_config(), [Run()])
+    with pytest.raises(ValueError, match=r"a difference in \['momentum\.classifier\.bias'"):
+        small.load(stacked(tiny_config(objective="joint"), [Run()]).tensors())
+    with pytest.raises(ValueError, match=r"of shape \(1, 16, 3, 3, 3\), got \(2, 16, 3, 3, 3\)"):
+        small.load(stacked(tiny_config(), [Run(), Run("angular")]).tensors())
+
+
+def test_target_gain_without_temperature() -> None:
+    """Far beyond beta = 1 a class is asked for a gain below zero."""
+    stack = stacked(tiny_config(), [Run("native"), Run("temperature", 30.0)])
+    with pytest.raises(ValueError, match=r"target gains > 0 .*run \(1,\) class \d \(-"):
+        trained(stack, 2)
+
+
+def test_one_large_network_at_a_time() -> None:
+    with pytest.raises(ValueError, match="one run of resnet50 at a time, got 2"):
+        build(preset("imagenet-lt"), [Run(), Run(seed=1)], 10)
+
+
+# Four steps an epoch: three are tried, and here the one that is recorded is taken too.
+FOUR = larger_config(batch_size=3)
+
+
+class Streams:
+    """Stands in for `torch.cuda` where a step is captured, and notes on which streams that is."""
+
+    class Stream:
+        def __init__(self, device: torch.device | None = None) -> None:
+            self.waited: list[object] = []
+
+        def wait_stream(self, other: object) -> None:
+            self.waited.append(other)
+
+    def __init__(self) -> None:
+        self.usual = self.Stream()
+        self.entered: list[object] = []
+
+    @contextmanager
+    def enter(self, stream: object) -> Iterator[None]:
+        self.entered.append(stream)
+        yield
+
+    @contextmanager
+    def graph(self, graph: object, stream: object = None) -> Iterator[None]:
+        self.entered.append(stream)
+        yield
+
+    def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in {
+            "Stream": self.Stream,
+            "current_stream": lambda: self.usual,
+            "stream": self.enter,
+            "graph": self.graph,
+            "CUDAGraph": object,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what is not saved: target gains of steps that were only tried must not be checked."""
+    stack = trained(stacked(FOUR, [Run("native"), Run("temperature", 0.5)]), 1)
+    stack.batches.load(stack.batches.draw(1))
+    least = stack.proco.least_target
+    assert least.isfinite().all() and stack.total.all()
+    stack.proco.check()
+    stack.start_epoch(1)
+    before = {name: a.clone() for name, a in stack.tensors().items()}
+    with monkeypatch.context() as patch:
+        Streams().put(patch)
+        stack.capture()
+    assert least is stack.proco.least_target and least.isinf().all()
+    assert not stack.total.any()
+    for name, a in stack.tensors().items():
+        assert torch.equal(a, before[name]), name
+
+
+def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What libraries keep for a stream, graphs that run at once must not share."""
+    streams, seen = Streams(), []
+    streams.put(monkeypatch)
+    for seed in range(2):
+        stack = stacked(FOUR, [Run(seed=seed)])
+        assert stack.stream is None
+        stack.batches.load(stack.batches.draw(0))
+        stack.capture()
+        seen.append(stack.stream)
+        # Warm-up and capture, and each begins when what was before is done.
+        assert streams.entered == [stack.stream] * 2
+        assert seen[-1].waited == [streams.usual] and streams.usual.waited[-1] is stack.stream
+        streams.entered.clear()
+    assert seen[0] is not seen[1]
+
+
+@pytest.mark.gpu
+def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph leaves the runs as they were, and does what the step does, also on the CPU."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    config = tiny_config(objective="joint", classification_view=True)
+    runs = [Run("native"), Run("angular", 0.5), Run("temperature", 0.5, 1)]
+    on_gpu = stacked(config, runs, device=torch.device("cuda"))
+    on_gpu.batches.load(on_gpu.batches.draw(0))
+    before = {name: a.clone() for name, a in on_gpu.tensors().items()}
+    on_gpu.capture()
+    for name, a in on_gpu.tensors().items():
+        assert torch.equal(a, before[name]), name
+    totals = []
+    for stack in (
+        on_gpu,
+        stacked(config, runs, device=torch.device("cuda")),
+        stacked(config, runs),
+    ):
+        stack.start_epoch(0)
+        stack.batches.load(stack.batches.draw(0))
+        stack.replay()
+        totals.append(stack.total.cpu())
+    assert on_gpu.graph is not None
+    torch.testing.assert_close(totals[0], totals[1], rtol=1e-4, atol=0)
+    torch.testing.assert_close(totals[0], totals[2], rtol=1e-3, atol=0)

@@ -1,0 +1,81 @@
+"""The training loop on a GPU: graphs of several stacks at once, and a job that is continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.training.config import Run
+from resultant.training.loop import Job, Progress, Trained, train_cifar
+from tiny_job import DATA, config, metrics
+
+pytestmark = pytest.mark.gpu
+
+RUNS = (Run("native", seed=0), Run("angular", 0.5, 1), Run("temperature", 0.5, 2))
+# Of the losses, and of what the weights learned, by the precision of the network.
+NEAR = {"float32": (1e-4, 1e-2), "bfloat16": (1e-2, 0.2)}
+
+
+@pytest.fixture(autouse=True)
+def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is the order in which the samples of a class are added up, in float64."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+
+def losses(out: Path) -> dict[tuple[str, int], float]:
+    return {(row["run"], row["epoch"]): row["loss"] for row in metrics(out)}
+
+
+def learned(trained: Trained) -> dict[str, torch.Tensor]:
+    """Of each run, how the weights of its first layer differ from those it began with."""
+    from resultant.training.stack import build
+
+    found = {}
+    for run, stack, place in trained.networks():
+        start = build(stack.config, [run], None).state_dict()["encoder.conv1.weight"][0]
+        found[run.name] = stack.network.state_dict()["encoder.conv1.weight"][place].cpu() - start
+    return found
+
+
+@pytest.mark.parametrize("precision", NEAR)
+def test_stacks_at_once_are_as_one_after_the_other(precision: str, tmp_path: Path) -> None:
+    """Graphs that share what they should not would spoil one another."""
+    of_loss, of_weights = NEAR[precision]
+    setting = config(precision=precision, objective="joint", epochs=4)
+    together = train_cifar(Job(setting, RUNS, tmp_path / "all", stack=1), DATA, "cuda")
+    assert len({stack.stream for stack in together.stacks}) == len(RUNS)
+    at_once, weights = losses(tmp_path / "all"), learned(together)
+    assert len(at_once) == 4 * len(RUNS)
+    for run in RUNS:
+        out = tmp_path / run.name
+        alone = learned(train_cifar(Job(setting, (run,), out), DATA, "cuda"))[run.name]
+        for key, loss in losses(out).items():
+            assert at_once[key] == pytest.approx(loss, rel=of_loss), key
+        assert (weights[run.name] - alone).norm() <= of_weights * alone.norm() > 0
+
+
+def test_resumes(tmp_path: Path) -> None:
+    """Stopped after its second epoch, a job ends as one that nobody disturbed."""
+
+    def stop(progress: Progress) -> None:
+        if progress.epoch == 2:
+            raise KeyboardInterrupt
+
+    def job(name: str) -> Job:
+        return Job(config(epochs=4), RUNS, tmp_path / name, checkpoint_every=2, stack=2)
+
+    whole = train_cifar(job("whole"), DATA, "cuda")
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job("stopped"), DATA, "cuda", watch=stop)
+    seen: list[Any] = []
+    trained = train_cifar(job("stopped"), DATA, "cuda", watch=seen.append)
+    assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
+    wanted = losses(tmp_path / "whole")
+    assert wanted.keys() == losses(tmp_path / "stopped").keys() and len(wanted) == 4 * len(RUNS)
+    assert losses(tmp_path / "stopped") == pytest.approx(wanted, rel=1e-4)
+    for name, a in learned(trained).items():
+        b = learned(whole)[name]
+        assert (a - b).norm() <= 1e-2 * b.norm() > 0

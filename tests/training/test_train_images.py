@@ -1,0 +1,309 @@
+"""Training on listed images, on one process and on two, beside a loop written out here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from launch import NUM_CLASSES, small
+from listed import SIZES, SMALL, options, scaled, write_images
+from resultant._core import distributed as _ranks
+from resultant._core.state_files import load
+from resultant.images.lists import DATASETS
+from resultant.images.loader import (
+    ViewDataset,
+    classification_view,
+    contrastive_view,
+    evaluation_view,
+    loader,
+)
+from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.networks.models import ImageNetwork
+from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.image_sets import (
+    ListedImages,
+    batch_of_one,
+    held_out_accuracy,
+    load_images,
+    train_images,
+)
+from resultant.training.loop import Job
+from resultant.training.stack import Stack
+
+RUN = Run("angular", 0.5, 3)
+CHANGES = {"learning_rate": 0.02, "clip": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    small()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("images")
+    write_images(path)
+    return path
+
+
+@pytest.fixture
+def data(root: Path) -> ListedImages:
+    return load_images("imagenet-lt", root, root)
+
+
+def config(**changes: Any) -> TrainConfig:
+    return preset("imagenet-lt", precision="float32", **(SMALL | CHANGES | changes))
+
+
+@dataclass
+class Expected:
+    """What a run should be: its tensors, the mean loss of an epoch, the lengths of gradients."""
+
+    tensors: dict[str, Tensor]
+    losses: list[float]
+    norms: list[float]
+
+
+def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expected:
+    """A plain loop on one process: each rank's images pass the network by themselves, as batch
+    norm asks, and losses, statistics and gradients are those of all of them together."""
+    weak = classification_view(DATASETS["imagenet-lt"].mean, settings.size)
+    views = [contrastive_view(settings.size)] * 2 + [weak]
+    counts = torch.tensor(SIZES["train"])
+    network = ImageNetwork(settings.architecture, settings.dim, NUM_CLASSES, RUN.seed)
+    proco = ProCoLoss(
+        NUM_CLASSES, settings.dim, settings.temperature, RUN.realization, RUN.beta, counts,
+        seed=RUN.seed,
+    )  # fmt: skip
+    classification = LogitAdjustedCrossEntropy(counts)
+    optimizer = torch.optim.SGD(
+        network.parameters(), momentum=settings.momentum, weight_decay=settings.weight_decay
+    )
+    found = Expected({}, [], [])
+    for epoch in range(settings.epochs):
+        optimizer.param_groups[0]["lr"] = settings.rate(epoch)
+        proco.start_epoch()
+        shares = [
+            loader(
+                ViewDataset(data.train, views, RUN.seed),
+                settings.batch_size // processes,
+                train=True,
+                epoch=epoch,
+                workers=0,
+                rank=rank,
+                world_size=processes,
+            )
+            for rank in range(processes)
+        ]
+        losses = []
+        for batches in zip(*shares, strict=True):
+            z, logits, y = [], [], []
+            # The moments that go on are those of the first process.
+            moments = {name: a.clone() for name, a in network.named_buffers()}
+            for rank, (images, labels, _) in enumerate(batches):
+                flat = scaled(images, DATASETS["imagenet-lt"]).transpose(0, 1).flatten(0, 1)
+                out = functional_call(network, moments, flat) if rank else network(flat)
+                z.append(out.projection[0].unflatten(0, (3, -1)))
+                logits.append(out.logits[0].unflatten(0, (3, -1))[2])
+                y.append(labels)
+            loss = proco(torch.cat(z, 1)[:2], torch.cat(y))
+            loss = loss + classification(torch.cat(logits), torch.cat(y))
+            optimizer.zero_grad()
+            loss.backward()
+            assert settings.clip is not None
+            norm = torch.nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
+            optimizer.step()
+            found.norms.append(float(norm))
+            losses.append(float(loss.detach()))
+        found.losses.append(sum(losses) / len(losses))
+    found.tensors = {
+        **network.state_dict(),
+        "bank.old": proco.bank.old,
+        "bank.new": proco.bank.new,
+    }
+    return found
+
+
+def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[str, float]:
+    """The classifier of saved weights on the test images, one by one."""
+    network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
+    network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
+    network.eval()
+    dataset = ViewDataset(data.test, [evaluation_view(size)])
+    right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
+    for i in range(len(dataset)):
+        views, label, _ = dataset[i]
+        logits = network(scaled(views, DATASETS["imagenet-lt"])).logits
+        right[label] += int(logits[0].argmax()) == label
+    sizes = torch.tensor(SIZES["test"])
+    # Every class has fewer than 20 training images.
+    each = right / sizes
+    return {"accuracy": float(right.sum() / sizes.sum()), "tail": float(each.mean())}
+
+
+def check(out: Path, name: str, want: Expected, data: ListedImages) -> None:
+    tensors, about = load(out / f"{name}.safetensors")
+    assert about["num_classes"] == NUM_CLASSES
+    assert tensors.keys() == want.tensors.keys()
+    for key, a in want.tensors.items():
+        if key.startswith("bank."):
+            # Every class was seen, and every count is whole.
+            assert torch.equal(tensors[key][:, -1], a[:, -1]) and (a[:, -1] >= 1).all()
+            torch.testing.assert_close(tensors[key], a, rtol=0, atol=2e-4, msg=key)
+        else:
+            torch.testing.assert_close(tensors[key], a, rtol=1e-4, atol=1e-5, msg=key)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-5)
+    got = {key: lines[-1][key] for key in ("accuracy", "tail")}
+    assert got == pytest.approx(accuracy(tensors, data, SMALL["size"]), abs=1e-12)
+    assert "head" not in lines[-1]
+
+
+def test_one_process(data: ListedImages, tmp_path: Path) -> None:
+    settings = config()
+    job = Job(settings, (RUN,), tmp_path, test_every=2)
+    train_images(job, data, workers=0)
+    want = expected(settings, data, 1)
+    # The clip is at work.
+    assert min(want.norms) > CHANGES["clip"]
+    check(tmp_path, RUN.name, want, data)
+
+
+def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
+    """Statistics, losses, weights and tests of two processes are those of one on all the images,
+    also when they are interrupted in between."""
+    tests = Path(__file__).parents[1]
+    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    call += [str(tests / "launch.py"), "train", "imagenet-lt", *options(**CHANGES)]
+    call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
+    call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
+    call += ["--precision", "float32", "--checkpoint-every", "1"]
+    places = os.pathsep.join([str(tests.parent / "src"), str(tests)])
+    environment = os.environ | {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    stopped = environment | {"STOP": ""}
+    done = subprocess.run(call, capture_output=True, text=True, env=stopped, check=False)
+    assert done.returncode != 0 and "resultant: rank 0: interrupted" in done.stderr, done.stderr
+    _, about = load(tmp_path / RUN.name / "checkpoint.safetensors")
+    assert about["epoch"] == 1
+    done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    # The first process alone speaks.
+    assert done.stderr.count("epoch 2/2") == 1 and done.stdout.count("records: ") == 1
+    check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
+    (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
+
+
+def test_moments_are_those_of_the_first_process(
+    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process has of them when testing begins does not matter."""
+    settings, batches = config(), cast(Any, None)
+    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
+    saved = {name: a.clone() for name, a in stack.network.state_dict().items()}
+    test = held_out_accuracy(data, settings, 0)
+    (right,) = test(stack)
+    generator = torch.Generator().manual_seed(0)
+    for a in stack.network.buffers():
+        a.copy_(torch.rand(a.shape, generator=generator))
+
+    def from_first(*tensors: Tensor) -> None:
+        for mine, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
+            mine.copy_(saved[name])
+
+    (wrong,) = test(stack)
+    monkeypatch.setattr(_ranks, "from_first", from_first)
+    assert test(stack) == [right] != [wrong]
+
+
+def test_an_error_while_testing_leaves_the_network_in_training(
+    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, batches = config(), cast(Any, None)
+    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
+    test = held_out_accuracy(data, settings, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError) as caught:
+            test(stack)
+        # While the error is looked at, with all that its frames hold.
+        assert stack.network.training and caught.value
+    test(stack)
+    assert stack.network.training
+
+
+def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
+    settings = config(objective="contrastive", classification_view=False)
+
+    class StopError(Exception):
+        pass
+
+    def stop(progress: Any) -> None:
+        raise StopError
+
+    shares: list[float] = []
+    whole, broken = (Job(settings, (RUN,), tmp_path / n, checkpoint_every=1) for n in "ab")
+    train_images(whole, data, workers=0, tick=shares.append)
+    assert shares == [0.5, 1.0] * 2
+    with pytest.raises(StopError):
+        train_images(broken, data, workers=0, watch=stop)
+    train_images(broken, data, workers=0)
+    (a, _), (b, _) = (load(job.out / f"{RUN.name}.safetensors") for job in (whole, broken))
+    assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    # Without a classifier nothing is tested.
+    assert "accuracy" not in (tmp_path / "a" / "metrics.jsonl").read_text()
+
+
+def test_held_out_images(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test list, val where there is none or it is asked for."""
+    assert load_images("imagenet-lt", root, root).held_out == "test"
+    data = load_images("imagenet-lt", root, root, "val")
+    assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
+    assert {Path(path).parts[-3] for path in data.test.paths} == {"val"}
+    assert len(data.train) == sum(SIZES["train"])
+    about = DATASETS["imagenet-lt"]
+    files = {split: name for split, name in about.files.items() if split != "test"}
+    monkeypatch.setitem(DATASETS, "imagenet-lt", replace(about, files=files))
+    with pytest.raises(ValueError, match="expected split of imagenet-lt in train, val, got 'test'"):
+        load_images("imagenet-lt", root, root, "test")
+    data = load_images("imagenet-lt", root, root)
+    assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
+    assert data.counts.tolist() == list(SIZES["train"])
+
+
+def test_refuses(
+    data: ListedImages, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(message: str, settings: TrainConfig, **changes: Any) -> None:
+        job = Job(settings, changes.pop("runs", (RUN,)), tmp_path, **changes)
+        with pytest.raises(ValueError, match=message):
+            train_images(job, data, workers=0)
+
+    refused("one run and no gradient epochs .* got 2 runs", config(), runs=(RUN, Run()))
+    refused("one run and no gradient epochs", config(), gradient_epochs=(1,))
+    refused("images of places-lt, got those of imagenet-lt", config(dataset="places-lt"))
+    refused("an architecture that timm has.*'resnet51'", config(architecture="resnet51"))
+    refused("at least one batch of 18", config(batch_size=18))
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(_ranks, "world_size", lambda: 3)
+    with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
+        batch_of_one(config())
+    with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):
+        load_images("imagenet-lt", tmp_path, root)
+    with pytest.raises(ValueError, match=r"missing: .*nowhere"):
+        load_images("imagenet-lt", root, tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"a data set of imagenet-lt, .*got 'cifar10'"):
+        load_images("cifar10", root, root)

@@ -1,0 +1,123 @@
+"""Tails of one projection against direct integration and closed forms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, special, stats
+
+from resultant.vmf.tails import log_projection_tail
+
+
+def disk_probability(xi: float, beta: float, kappa: float, p: int) -> float:
+    """Pr(n'X <= xi) over two coordinates (xi, u) of X, u = sqrt(1 - xi^2) sin(phi)."""
+    alpha, nu = mp.sqrt(1 - mp.mpf(beta) ** 2), mp.mpf(p) / 2 - 1
+
+    def slab(x: Any) -> Any:
+        root = mp.sqrt(1 - x * x)
+
+        def density(phi: Any) -> Any:
+            exponent = kappa * (beta * x + alpha * root * mp.sin(phi))
+            return mp.exp(exponent) * mp.cos(phi) ** (2 * nu - 1)
+
+        return _integral(density, -mp.pi / 2, mp.pi / 2) * root ** (2 * nu - 1)
+
+    # In the angle of x, whose ends are regular.
+    angle, last = mp.acos(xi), mp.pi
+
+    def turned(psi: Any) -> Any:
+        return slab(mp.cos(psi)) * mp.sin(psi)
+
+    below, above = (_integral(turned, a, b) for a, b in ((angle, last), (0, angle)))
+    return float(below / (below + above))
+
+
+def _integral(f: Any, start: Any, end: Any) -> Any:
+    return mp.quad(f, [start, end], method="gauss-legendre", maxdegree=4)
+
+
+def split_log_probability(xi: float, beta: float, kappa: float, p: int) -> float:
+    """log Pr(n'X <= xi) over the angle of X with mu; what lies across it is a beta variate."""
+    theta = np.linspace(0, math.pi, 40002)[1:-1]
+    log_f = kappa * np.cos(theta) + (p - 2) * np.log(np.sin(theta))
+    alpha = math.sqrt(1 - beta**2)
+    x = (xi - beta * np.cos(theta)) / (alpha * np.sin(theta))
+    half = 0.5 * special.betainc((p - 2) / 2, 0.5, np.clip(1 - x * x, 0, 1))
+    with np.errstate(divide="ignore"):
+        log_tail = np.log(np.where(x < 0, half, 1 - half))
+    below, whole = (np.logaddexp.reduce(a) for a in (log_f + log_tail, log_f))
+    return float(below - whole)
+
+
+@pytest.mark.parametrize(
+    ("p", "beta", "lam", "xi"),
+    [(3, 0.6, 1.5, 0.1), (4, -0.3, 4.0, -0.7), (9, 0.6, 1.5, -0.2)],
+)
+def test_tail_against_direct_integration(p: int, beta: float, lam: float, xi: float) -> None:
+    kappa = lam * (p / 2 - 1)
+    expected = disk_probability(xi, beta, kappa, p)
+    lower = log_projection_tail(xi, beta, kappa, p, upper=False)
+    upper = log_projection_tail(xi, beta, kappa, p, upper=True)
+    assert float(lower.exp()) == pytest.approx(expected, rel=1e-10)
+    assert float(upper.exp()) == pytest.approx(1 - expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("p", [16, 128, 700])
+@pytest.mark.parametrize("beta", [-0.5, 0.2, 0.9])
+@pytest.mark.parametrize("xi", [-0.55, 0.0, 0.4])
+def test_tail_against_incomplete_beta(p: int, beta: float, xi: float) -> None:
+    kappa = 1.3 * (p / 2 - 1)
+    expected = split_log_probability(xi, beta, kappa, p)
+    lower = float(log_projection_tail(xi, beta, kappa, p, upper=False))
+    assert lower == pytest.approx(expected, rel=1e-10, abs=1e-11)
+
+
+@pytest.mark.parametrize("p", [3, 4, 17, 1024, 65536])
+def test_tail_of_uniform_vectors(p: int) -> None:
+    xi = torch.tensor([-0.9, -0.2, -1e-3, 0.0, 0.5], dtype=torch.float64)
+    expected = stats.beta.logcdf((1 + xi.numpy()) / 2, (p - 1) / 2, (p - 1) / 2)
+    found = log_projection_tail(xi, 0.3, 0.0, p, upper=False).numpy()
+    # scipy underflows far out.
+    seen = expected > -600
+    assert np.allclose(found[seen], expected[seen], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [3, 128, 65536])
+@pytest.mark.parametrize("kappa", [1e-3, 30.0, 1e5])
+def test_tails_are_complements(p: int, kappa: float) -> None:
+    xi = torch.linspace(-0.99, 0.99, 6, dtype=torch.float64).unsqueeze(-1)
+    beta = torch.linspace(-1, 1, 5, dtype=torch.float64)
+    both = [log_projection_tail(xi, beta, kappa, p, upper=upper) for upper in (False, True)]
+    assert both[0].shape == (6, 5)
+    tolerance = 1e-14 * (p + kappa)
+    assert float((both[0].exp() + both[1].exp() - 1).abs().max()) < tolerance
+    assert (both[0].diff(dim=0) > -tolerance).all()
+
+
+def test_tail_beyond_the_sphere() -> None:
+    xi = torch.tensor([-2.0, -1.0, 1.0, 3.0], dtype=torch.float64)
+    lower = log_projection_tail(xi, 0.4, 7.0, 10, upper=False)
+    upper = log_projection_tail(xi, 0.4, 7.0, 10, upper=True)
+    assert lower.tolist() == [-math.inf, -math.inf, 0.0, 0.0]
+    assert upper.tolist() == [0.0, 0.0, -math.inf, -math.inf]
+    assert log_projection_tail(xi.float(), 0.4, 7.0, 10, upper=True).dtype == torch.float32
+
+
+def test_density_of_the_angle_integrates_to_the_tail() -> None:
+    """The Bessel form of the density, against scipy's Bessel function and quadrature."""
+    p, beta, kappa, xi = 7, 0.35, 9.0, -0.1
+    m, alpha = (p - 3) / 2, math.sqrt(1 - beta**2)
+
+    def density(psi: float) -> float:
+        x = kappa * alpha * math.sin(psi)
+        weight = math.exp(kappa * beta * math.cos(psi)) * special.iv(m, x) / x**m
+        return math.sin(psi) ** (p - 2) * weight
+
+    above, total = (integrate.quad(density, 1e-12, end)[0] for end in (math.acos(xi), math.pi))
+    found = log_projection_tail(xi, beta, kappa, p, upper=True)
+    assert float(found.exp()) == pytest.approx(above / total, rel=1e-7)

@@ -1,0 +1,302 @@
+"""The von Mises-Fisher distribution against Arb, quadrature, scipy and its own draws.
+
+Statistical tests have fixed seeds: a Kolmogorov-Smirnov p-value below 1e-3, or a mean further
+than five standard errors from its exact value, is a failure.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from flint import arb as ball
+from scipy import stats
+from torch import Tensor
+from torch.distributions import Distribution
+
+from directions import DIMENSIONS, P_VALUE, assert_mean, axis, direction, double, exact
+from exact_vmf import (
+    EPS,
+    WIDE,
+    WIDE_DIMENSIONS,
+    exact_integral,
+    exact_log_area,
+    exact_phi,
+    exact_ratio,
+)
+from exact_vmf import seeded as seeded
+from reference import arb
+from resultant.special.bessel import bessel_ratio, ratio
+from resultant.vmf.distribution import (
+    ESTIMATORS,
+    HypersphericalUniform,
+    VonMisesFisher,
+    concentration,
+    log_normalizer,
+    mean_resultant,
+    unit_vector,
+)
+
+CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
+
+
+def exact_peak(p: int, kappa: float) -> ball:
+    return ball(kappa) - exact_phi(p, kappa) - exact_log_area(p)
+
+
+class TestNormalizer:
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    def test_log_normalizer_against_arb(self, p: int) -> None:
+        value = log_normalizer(p, double(*CONCENTRATIONS))
+        for kappa, got in zip(CONCENTRATIONS, value.tolist(), strict=True):
+            area, integral = exact(lambda: exact_log_area(p)), exact_integral(p, kappa)
+            assert abs(got - (area + integral)) <= 8 * EPS * (abs(area) + integral)
+
+    @pytest.mark.parametrize("p", [2, 3, 17, 128])
+    def test_log_normalizer_far_out(self, p: int) -> None:
+        area = exact(lambda: exact_log_area(p))
+        for dtype in (torch.float64, torch.float32):
+            kappa = torch.tensor([1e9, 1e12, 1e15, 1e18], dtype=dtype)
+            for k, got in zip(kappa.tolist(), log_normalizer(p, kappa).tolist(), strict=True):
+                expected = area + exact_integral(p, k)
+                assert abs(got - expected) <= 2 * torch.finfo(dtype).eps * expected
+
+    def test_log_normalizer_at_zero_is_the_log_area(self) -> None:
+        assert log_normalizer(2, 0.0).item() == pytest.approx(
+            math.log(2 * math.pi), rel=1e-15, abs=0
+        )
+        assert log_normalizer(3, 0.0).item() == pytest.approx(
+            math.log(4 * math.pi), rel=1e-15, abs=0
+        )
+
+    def test_log_normalizer_in_three_dimensions(self) -> None:
+        kappa = torch.linspace(0.1, 30, 50, dtype=torch.float64)
+        expected = (4 * math.pi * kappa.sinh() / kappa).log()
+        torch.testing.assert_close(log_normalizer(3, kappa), expected, rtol=1e-14, atol=0)
+
+    def test_its_derivative_is_the_mean_resultant_length(self) -> None:
+        kappa = double(0.0, 0.3, 7.0, 200.0).requires_grad_()
+        (slope,) = torch.autograd.grad(log_normalizer(12, kappa).sum(), kappa)
+        torch.testing.assert_close(slope, mean_resultant(12, kappa), rtol=1e-15, atol=0)
+        torch.testing.assert_close(slope, bessel_ratio(5, kappa), rtol=1e-15, atol=0)
+
+
+class TestConcentration:
+    @pytest.mark.parametrize("p", DIMENSIONS)
+    def test_maximum_likelihood_inverts_the_mean_resultant_length(self, p: int) -> None:
+        kappa = double(0.0, 0.01, 1.0, 30.0, 1e3, 1e6)
+        R = mean_resultant(p, kappa)
+        # Half an ulp of R near one is (A/A') of kappa.
+        conditioning = kappa + R / ratio(p / 2 - 1, kappa, 1, False)
+        assert ((concentration(p, R) - kappa).abs() <= 8 * EPS * conditioning).all()
+
+    def test_closed_forms(self) -> None:
+        R = double(0.0, 0.25, 0.9)
+        torch.testing.assert_close(concentration(7, R, "proco"), 7 * R / (1 - R**2))
+        torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
+        assert concentration(5, 1.0, estimator).item() == math.inf
+        assert concentration(5, torch.tensor([1.0]), estimator).dtype == torch.float32
+        R = double(0.1, 0.8).requires_grad_()
+        assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator), R)
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match=r"one of \('mle', 'proco', 'banerjee'\), got 'em'"):
+            concentration(5, 0.5, "em")
+        with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
+            concentration(5, double(0.5, 1.5))
+        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+            concentration(1, 0.5)
+        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got -3 at index 1"):
+            mean_resultant(5, double(0.5, -3.0))
+        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got nan"):
+            log_normalizer(5, math.nan)
+
+
+class TestLogProb:
+    @pytest.mark.parametrize("p", [2, 3, 5, 10])
+    @pytest.mark.parametrize("kappa", [0.1, 2.0, 100.0])
+    def test_against_scipy(self, p: int, kappa: float) -> None:
+        loc, x = direction(p), direction(p, 20)
+        expected = stats.vonmises_fisher(loc.numpy(), kappa).logpdf(x.numpy())  # type: ignore[arg-type]
+        got = VonMisesFisher(loc, kappa).log_prob(x)
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("kappa", [0.0, 0.7, 50.0])
+    def test_integrates_to_one_on_the_circle(self, kappa: float) -> None:
+        angle = torch.arange(512, dtype=torch.float64) * (2 * math.pi / 512)
+        x = torch.stack([angle.cos(), angle.sin()], dim=-1)
+        density = VonMisesFisher(direction(2), kappa).log_prob(x).exp()
+        assert density.mean().item() * 2 * math.pi == pytest.approx(1, abs=1e-13)
+
+    @pytest.mark.parametrize("kappa", [0.0, 0.7, 20.0])
+    def test_integrates_to_one_on_the_sphere(self, kappa: float) -> None:
+        nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(80))
+        turn = torch.arange(160, dtype=torch.float64) * (2 * math.pi / 160)
+        z, turn = torch.meshgrid(nodes, turn, indexing="ij")
+        across = (1 - z * z).sqrt()
+        x = torch.stack([across * turn.cos(), across * turn.sin(), z], dim=-1)
+        density = VonMisesFisher(direction(3), kappa).log_prob(x).exp()
+        total = (density.mean(1) * weights).sum().item() * 2 * math.pi
+        assert total == pytest.approx(1, abs=1e-12)
+
+    @pytest.mark.parametrize("p", [2, 128, 65536])
+    def test_float32_keeps_its_digits_at_a_large_concentration(self, p: int) -> None:
+        # kappa mu'x and log Z are both about 1e6 here, where float32 resolves 0.06.
+        kappa = 1e6
+        loc = direction(p).float()
+        d = VonMisesFisher(loc, kappa)
+        x = d.sample((5,))
+        peak = exact(lambda: exact_peak(p, kappa))
+        unit, mu = (a.double() / a.double().square().sum(-1, keepdim=True).sqrt() for a in (x, loc))
+        expected = peak - kappa / 2 * (unit - mu).square().sum(-1)
+        torch.testing.assert_close(d.log_prob(x).double(), expected, rtol=4e-7, atol=2e-5)
+
+    @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
+    def test_the_peak_against_arb_at_every_concentration(self, p: int) -> None:
+        """log Z and kappa agree in up to eighteen digits; the peak is right by itself, and so are
+        its derivatives 1 - A and -A'."""
+        loc, kappa = axis(p), double(*WIDE).requires_grad_()
+        peak = VonMisesFisher(loc, kappa).log_prob(loc)
+        (slope,) = torch.autograd.grad(peak.sum(), kappa, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), kappa)
+        single = VonMisesFisher(loc.float(), kappa.detach().float()).log_prob(loc.float())
+        peak, slope = peak.detach(), slope.detach()
+        for i, k in enumerate(WIDE):
+            expected = exact(lambda: exact_peak(p, k))  # noqa: B023
+            assert abs(float(peak[i]) - expected) <= 1e-14 * max(1, abs(expected)), k
+            rounded = exact(lambda: exact_peak(p, float(np.float32(k))))  # noqa: B023
+            assert abs(float(single[i]) - rounded) <= 1e-7 * max(1, abs(rounded)), k
+            lack = exact(lambda: 1 - exact_ratio(p, k))  # noqa: B023
+            assert float(slope[i]) == pytest.approx(lack, rel=1e-14, abs=0)
+            assert float(bend[i]) == pytest.approx(-arb.bessel(p / 2 - 1, k)[2], rel=2e-14, abs=0)
+
+    def test_gradients(self) -> None:
+        x = direction(4, 6)
+        loc = direction(4).requires_grad_()
+        kappa = double(0.0, 1.0, 20.0).unsqueeze(-1).requires_grad_()
+
+        def log_prob(loc: Tensor, kappa: Tensor) -> Tensor:
+            return VonMisesFisher(loc, kappa, validate_args=False).log_prob(x)
+
+        assert torch.autograd.gradcheck(log_prob, (loc, kappa))
+        assert torch.autograd.gradgradcheck(log_prob, (loc, kappa))
+        # The gradient on the sphere is that of kappa mu'x.
+        d = VonMisesFisher(loc, 3.0)
+        (gradient,) = torch.autograd.grad(d.log_prob(x).sum(), loc)
+        expected = 3 * x.sum(0)
+        tangent = lambda a: (a - (a @ loc) * loc).detach()  # noqa: E731
+        torch.testing.assert_close(tangent(gradient), tangent(expected))
+
+    def test_broadcasts_and_keeps_the_dtype(self) -> None:
+        d = VonMisesFisher(direction(6, 3, 1).float(), torch.rand(4))
+        assert d.batch_shape == (3, 4) and d.event_shape == (6,)
+        value = direction(6, 5, 1, 1).float()
+        assert d.log_prob(value).shape == (5, 3, 4)
+        assert d.log_prob(value).dtype == torch.float32
+        assert d.log_prob(value.double()).dtype == torch.float64
+
+
+class TestDistribution:
+    def test_expand(self) -> None:
+        d = VonMisesFisher(direction(4, 3), double(1.0, 2.0, 3.0))
+        wide = d.expand((5, 3))
+        assert type(wide) is VonMisesFisher
+        assert wide.batch_shape == (5, 3) and wide.event_shape == (4,)
+        assert wide.loc.data_ptr() == d.loc.data_ptr()
+        assert wide.sample((2,)).shape == (2, 5, 3, 4)
+        x = direction(4)
+        torch.testing.assert_close(wide.log_prob(x), d.log_prob(x).expand(5, 3))
+        with pytest.raises(ValueError, match="value"):
+            wide.log_prob(2 * x)
+
+    def test_constraints(self) -> None:
+        loc = direction(512)
+        assert VonMisesFisher.support is unit_vector and unit_vector.event_dim == 1
+        assert VonMisesFisher.has_rsample
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+            assert bool(unit_vector.check(loc.to(dtype)))
+            assert not bool(unit_vector.check(loc.to(dtype) * 1.1))
+        assert not bool(unit_vector.check(loc * (1 + 1e-5)))
+        assert bool(unit_vector.check(loc.float().double()))
+        assert unit_vector.check(direction(3, 2, 5)).shape == (2, 5)
+        assert "loc: torch.Size([512])" in repr(VonMisesFisher(loc, 1.0))
+
+    def test_dtypes_follow_the_tensors(self) -> None:
+        loc = direction(3).float()
+        assert VonMisesFisher(loc, 2.0).concentration.dtype == torch.float32
+        assert VonMisesFisher(loc, double(2.0)).loc.dtype == torch.float32
+        assert VonMisesFisher(loc, double(2.0, 3.0)).loc.dtype == torch.float64
+        assert VonMisesFisher(loc.bfloat16(), torch.rand(2)).loc.dtype == torch.float32
+
+    def test_errors(self) -> None:
+        loc = direction(4, 3)
+
+        def raises(match: str, *args: object) -> None:
+            with pytest.raises(ValueError, match=match):
+                VonMisesFisher(*args)  # type: ignore[arg-type]
+
+        long = loc * double(1, 2, 1)[:, None]
+        raises(r"\|loc\| - 1 within 1\.2e-06 of zero, got 1 at index 1", long, 1.0)
+        raises(r"\|loc\| - 1 within .*, got nan", torch.full((4,), math.nan), 1.0)
+        raises("concentration >= 0 and finite, got -1 at index 2", loc, double(0.0, 1.0, -1.0))
+        raises("concentration >= 0 and finite, got inf", loc, math.inf)
+        raises("concentration >= 0 and finite, got nan", loc, math.nan)
+        raises(r"with p >= 2, got \(3, 1\)", loc[:, :1], 1.0)
+        raises(r"with p >= 2, got \(\)", double(1.0), 1.0)
+        raises("with p >= 2, got list", [1.0, 0.0], 1.0)
+        raises(r"that broadcast, got \(3,\) and \(2,\)", loc, double(1.0, 1.0))
+        raises("loc of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64), 1.0)
+        raises("concentration to be a tensor or number, got str", loc, "1")
+        d = VonMisesFisher(loc, 1.0)
+        with pytest.raises(ValueError, match=r"\|value\| - 1 within .*, got 1 at index \(0, 1\)"):
+            d.log_prob(long.expand(2, 3, 4))
+        with pytest.raises(ValueError, match=r"expected value \[\.\.\., 4\], got shape \(3, 1\)"):
+            d.log_prob(loc[:, :1])
+        with pytest.raises(ValueError, match=r"value \(5, 4\), loc \(3, 4\)"):
+            d.log_prob(direction(4, 5))
+
+    def test_validation_can_be_turned_off(self) -> None:
+        long = 2 * axis(3)
+        assert VonMisesFisher(long, 1.0, validate_args=False).log_prob(long).isfinite()
+
+    def test_validation_survives_torch_compile(self) -> None:
+        """torch.compile sets the default of torch.distributions to no validation."""
+        before = Distribution._validate_args
+        Distribution.set_default_validate_args(False)
+        try:
+            with pytest.raises(ValueError, match="loc"):
+                VonMisesFisher(2 * axis(3), 1.0)
+        finally:
+            Distribution.set_default_validate_args(before)
+
+
+class TestUniform:
+    @pytest.mark.parametrize("p", [2, 3, 64])
+    def test_law(self, p: int) -> None:
+        d = HypersphericalUniform(p, dtype=torch.float64)
+        x = d.sample((20000,))
+        assert_mean(x, 0.0)
+        assert_mean(x.square(), 1 / p)
+        # The square of a coordinate is Beta(1/2, (p - 1)/2).
+        law = stats.beta(0.5, (p - 1) / 2)
+        for i in range(min(p, 3)):
+            assert stats.kstest(x[:, i].square().numpy(), law.cdf).pvalue > P_VALUE
+        area = exact(lambda: exact_log_area(p))
+        torch.testing.assert_close(d.log_prob(x), torch.full_like(x[:, 0], -area))
+        assert d.entropy().item() == pytest.approx(area, rel=1e-14, abs=0)
+
+    def test_shapes_and_errors(self) -> None:
+        d = HypersphericalUniform(5, (2, 3), dtype=torch.bfloat16)
+        assert d.sample((4,)).shape == (4, 2, 3, 5) and d.sample().dtype == torch.bfloat16
+        wide = d.expand((7, 2, 3))
+        assert type(wide) is HypersphericalUniform and wide.entropy().shape == (7, 2, 3)
+        assert HypersphericalUniform(5).sample().dtype == torch.get_default_dtype()
+        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
+            HypersphericalUniform(1)
+        with pytest.raises(ValueError, match=r"\|value\| - 1 within"):
+            HypersphericalUniform(2).log_prob(torch.ones(2))
