@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
+# Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
+PATCH = 32
+
 # Grey as PIL has it, in 65536ths: whole multiples, so float32 sums of them are exact.
 GREY = (19595 / 65536, 38470 / 65536, 7471 / 65536)
 

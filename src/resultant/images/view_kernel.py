@@ -17,10 +17,7 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.images.augment import MEAN, STD, ContrastiveView
-from resultant.images.image_ops import GREY, SIXTH
-
-# Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
-PATCH = 32
+from resultant.images.image_ops import GREY, PATCH, SIXTH
 
 R, G, B = (tl.constexpr(weight) for weight in GREY)
 TURN = tl.constexpr(SIXTH)

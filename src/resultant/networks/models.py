@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resultant.images.view_kernel import PATCH
+from resultant.images.image_ops import PATCH
 from resultant.networks.fused_block import FusedBlock, fits
 from resultant.networks.norm import NormRelu, channels_last, fused
 
