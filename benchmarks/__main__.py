@@ -12,7 +12,7 @@ import scipy
 import torch
 
 from benchmarks import HERE, ROOT, accuracy, render, speed
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 
 
 def processor() -> str:

@@ -31,7 +31,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks import parser
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 from resultant.analysis import FrozenSpace, analyze_space
 from resultant.classes.gain import class_scores
 from resultant.classes.statistics import ClassStatistics

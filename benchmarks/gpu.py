@@ -13,8 +13,8 @@ import torch
 
 import resultant
 from benchmarks import parser
-from resultant._core.state_files import write_text
-from resultant.score._backends import Columns
+from resultant._core.files import write_text
+from resultant.score._backends import ExactScorer
 
 ROWS, CLASSES, P = 4096, 8142, 1024
 
@@ -71,7 +71,7 @@ def main() -> None:
                 copy_both,
             ),
             "q and slope, torch path": (
-                lambda: Columns(kappa, tau, P)(rho, True),
+                lambda: ExactScorer(kappa, tau, P)(rho, True),
                 copy_both,
             ),
         }

@@ -26,7 +26,7 @@ from torch.nn import functional
 from benchmarks import parser
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.loss_tables import REPLAYED
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 from resultant.losses.proco import ProCoLoss
 
 # N, C, p

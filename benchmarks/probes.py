@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import HERE
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 from resultant.training.config import ProbeConfig
 from resultant.training.probe import linear_probes
 from resultant_reproduction.evidence import PACKAGED, packaged

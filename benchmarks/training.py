@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from benchmarks import parser
 from benchmarks.gpu import milliseconds
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 from resultant.images.lists import DATASETS
 from resultant.networks.kernels import norm as _norm_kernel
 from resultant.networks.models import StackedResNet32

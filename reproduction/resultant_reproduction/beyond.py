@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from resultant.analysis import Policy
-from resultant.report import style as figures
+from resultant.report import style
 from resultant_reproduction.advice import Seen, numbers, places
 from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
-COLOURS = dict(zip(SPACES, (figures.BLUE, figures.ORANGE), strict=True))
+COLOURS = dict(zip(SPACES, (style.BLUE, style.ORANGE), strict=True))
 
 # The setting of the sweep, and its name among the conditions of frozen features.
 SWEPT, CONDITION = ("cifar100", 100), "CIFAR-100 / 100"
@@ -67,8 +67,8 @@ def sweep(evidence: Evidence) -> Outcome:
                 changes.append(Change(f"trained, {space}", what, None, differences))
 
     def draw() -> Figure:
-        with figures.style():
-            figure, axes = figures.panels(2, width=3.6, height=3.2)
+        with style.style():
+            figure, axes = style.panels(2, width=3.6, height=3.2)
             for space, colour in COLOURS.items():
                 _draw_frozen(axes[0], evidence, space, colour)
                 values = {b: Value.of(list(found[space, b].values())) for b in BETAS}
@@ -77,12 +77,12 @@ def sweep(evidence: Evidence) -> Outcome:
                 spread = [v.sd or 0.0 for v in known.values()]
                 axes[1].errorbar(list(known), means, spread, fmt="o-", color=colour)
             for ax in axes:
-                ax.axvline(1, color=figures.GREY, ls=":")
+                ax.axvline(1, color=style.GREY, ls=":")
                 ax.set_xlabel(r"$\beta$ (dotted: native)")
             axes[0].set_ylabel("frozen, points over native")
             axes[1].set_ylabel("trained, long-tail probe (%)")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0], columns=2)
+            style.letter(axes)
+            style.legend_below(figure, axes[0], columns=2)
         return figure
 
     note = (

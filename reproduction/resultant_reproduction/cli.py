@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resultant._core import state_files as checkpoint
-from resultant.cli import arguments as places
+from resultant._core import files
+from resultant.cli import arguments
 from resultant.cli.options import Reproduce
 from resultant.report import page
 from resultant.report.drawings import Drawing
@@ -71,8 +71,8 @@ def _run(options: Reproduce) -> int:
     if len(plans) != 1 or plans[0] not in PLANS:
         rule = f"expected run and one plan ({', '.join(PLANS)})"
         raise ValueError(f"{rule}, got {' '.join(options.what)}")
-    data = Path("data") if options.dry_run else places.data_root(options.data)
-    where = data, options.work, options.results, places.find_device(options.device)
+    data = Path("data") if options.dry_run else arguments.data_root(options.data)
+    where = data, options.work, options.results, arguments.find_device(options.device)
     return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
 
 
@@ -88,9 +88,9 @@ def _write(options: Reproduce) -> None:
     names, read = _names(what), folders(options.results)
     if tuple(what) == ("all",):
         page.require_place(out, _figure)
-        places.folder(options.text.parent, "the place of --text")
+        arguments.folder(options.text.parent, "the place of --text")
     elif tuple(what) != ("list",):
-        places.folder(out)
+        arguments.folder(out)
     kept = [record for folder in read for record in read_folder(folder)]
     # What plans have left is told by the records that they look at.
     records = Records(kept)
@@ -113,7 +113,7 @@ def _write(options: Reproduce) -> None:
     if tuple(what) == ("all",):
         write_page(out, found, told, evidence, records, console)
         made_from = digest(read, evidence.stores, options.records)
-        checkpoint.write_text(options.text, markdown(ARTEFACTS, found, told, records, made_from))
+        files.write_text(options.text, markdown(ARTEFACTS, found, told, records, made_from))
         console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return
     for name, outcome in found.items():
@@ -196,7 +196,7 @@ def _figure(name: str) -> bool:
 
 def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> None:
     """One artefact on the terminal, its figures as files."""
-    from resultant.report import style as figures
+    from resultant.report import style
 
     console.print(f"{artefact.label}: {artefact.title}; {artefact.status(outcome)}")
     for remark in filter(None, (outcome.headline, *outcome.lead)):
@@ -208,9 +208,9 @@ def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> 
         console.print(_rich("changes", headings, rows))
     for note in outcome.notes:
         console.print(note, highlight=False)
-    if figures.available():
+    if style.available():
         for name, draw in outcome.drawings.items():
-            for path in figures.save(draw(), out / f"{artefact.name}-{name}"):
+            for path in style.save(draw(), out / f"{artefact.name}-{name}"):
                 console.print(str(path), highlight=False)
 
 

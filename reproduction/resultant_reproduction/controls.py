@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant_reproduction.artefact import (
     LATER,
@@ -225,18 +225,18 @@ def _draw_map(cells: Sequence[Cell]) -> Figure:
         (c.row, c.column): (c.paper and c.paper.value.mean, c.ours and c.ours.mean) for c in cells
     }
     places, policies = (list(dict.fromkeys(names)) for names in zip(*known, strict=True))
-    with figures.style():
-        figure, axes = figures.panels(2, width=4.2, height=1.5 + 0.27 * len(places))
+    with style.style():
+        figure, axes = style.panels(2, width=4.2, height=1.5 + 0.27 * len(places))
         mesh = None
         for which, (ax, title) in enumerate(zip(axes, ("paper", "ours"), strict=True)):
             values = [[known[at, policy][which] for policy in policies] for at in places]
             shade: Any = [[float("nan") if v is None else v for v in row] for row in values]
-            mesh = ax.imshow(shade, cmap=figures.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
+            mesh = ax.imshow(shade, cmap=style.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
             for y, row in enumerate(values):
                 for x, v in enumerate(row):
                     said = "–" if v is None else f"{v:+.2f}" if round(v, 2) else "0.00"
                     strong = v is not None and abs(v) > 0.6 * SHADE
-                    colour = figures.GREY if v is None else "white" if strong else INK
+                    colour = style.GREY if v is None else "white" if strong else INK
                     ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)
             ax.set_title(title, loc="left")
             ax.set_xticks(range(len(policies)), policies, rotation=40, ha="right")
@@ -250,10 +250,10 @@ def _draw_map(cells: Sequence[Cell]) -> Figure:
 OBJECTIVES = ("contrastive", "joint")
 # By realization, the colours of reports; dashed at beta = 0.5.
 COLOURS = {
-    "native": figures.GREY,
-    "temperature": figures.ORANGE,
-    "preserve": figures.GREEN,
-    "angular": figures.BLUE,
+    "native": style.GREY,
+    "temperature": style.ORANGE,
+    "preserve": style.GREEN,
+    "angular": style.BLUE,
 }
 POLICIES = {
     "native": ("native", 0.0),
@@ -294,8 +294,8 @@ def trajectory(evidence: Evidence) -> Outcome:
 
 def _draw_courses(shown: Mapping[str, Mapping[str, Mapping[str, Course]]]) -> Figure:
     """A row of panels an objective."""
-    with figures.style():
-        figure, axes = figures.panels(2, len(shown))
+    with style.style():
+        figure, axes = style.panels(2, len(shown))
         for i, (objective, lines) in enumerate(shown.items()):
             for ax, (key, what) in zip(axes[2 * i :], FOLLOWED.items(), strict=False):
                 for name, own in lines.items():
@@ -306,9 +306,9 @@ def _draw_courses(shown: Mapping[str, Mapping[str, Mapping[str, Course]]]) -> Fi
                 ax.set_xlabel("epoch")
                 ax.set_title(objective, loc="left")
             axes[2 * i].set_yscale("symlog", linthresh=1e-3)
-        figures.letter(axes)
+        style.letter(axes)
         fullest = max(range(len(shown)), key=lambda i: len(axes[2 * i].lines))
-        figures.legend_below(figure, axes[2 * fullest], columns=4)
+        style.legend_below(figure, axes[2 * fullest], columns=4)
     return figure
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.gain import EDITED
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.artefact import (
@@ -263,13 +263,13 @@ def realization(evidence: Evidence) -> Outcome:
 
     def draw() -> Figure:
         shown = last or states[0]
-        with figures.style():
-            figure, axes = figures.panels(2)
+        with style.style():
+            figure, axes = style.panels(2)
             for i, name in enumerate(EDITED):
                 values = [state["intercepts"][name] for state in states]
-                axes[0].plot([i] * len(values), values, "o", mfc="none", color=figures.BLUE)
+                axes[0].plot([i] * len(values), values, "o", mfc="none", color=style.BLUE)
                 if last and name in last["intercepts"]:
-                    axes[0].plot(i, last["intercepts"][name], "*", ms=9, color=figures.RED)
+                    axes[0].plot(i, last["intercepts"][name], "*", ms=9, color=style.RED)
             axes[0].set_yscale("symlog", linthresh=0.01)
             axes[0].set_xticks(range(len(EDITED)), EDITED)
             axes[0].set_ylabel("largest |change of $q_c(0)$|")
@@ -279,7 +279,7 @@ def realization(evidence: Evidence) -> Outcome:
             axes[1].tick_params(axis="x", rotation=20)
             state = "direct temperature" + ("" if failed else ", did not fail")
             axes[1].set_title(state if last else "native", loc="left")
-            figures.letter(axes)
+            style.letter(axes)
         return figure
 
     drawings = {"intercepts": draw} if states or last else {}

@@ -14,7 +14,7 @@ import torch
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
-from resultant.report import style as figures
+from resultant.report import style
 from resultant_reproduction.artefact import (
     Artefact,
     Cell,
@@ -175,23 +175,23 @@ def _say_scope(a: Analysis) -> str:
 
 
 def _draw_scope(found: Shown) -> Figure:
-    with figures.style():
-        figure, axes = figures.panels(2)
-        for (title, a), colour in zip(found.items(), figures.CYCLE, strict=False):
+    with style.style():
+        figure, axes = style.panels(2)
+        for (title, a), colour in zip(found.items(), style.CYCLE, strict=False):
             assert a.gains is not None and a.fit is not None
-            style = {"color": colour, "label": title}
-            axes[0].loglog(a.gains.count.numpy(), a.gains.kappa.numpy(), ".", **style)
+            look = {"color": colour, "label": title}
+            axes[0].loglog(a.gains.count.numpy(), a.gains.kappa.numpy(), ".", **look)
             for counts, line in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
                 share = counts.double() / counts.sum() * len(counts)
                 edges = torch.linspace(0, 1, len(share) + 1)
                 axes[1].stairs(share.numpy(), edges.numpy(), color=colour, ls=line)
         for name, line in (("held-out queries", "-"), ("one vMF a class", "--")):
-            axes[1].plot([], [], line, color=figures.GREY, label=name)
+            axes[1].plot([], [], line, color=style.GREY, label=name)
         axes[0].set(xlabel="training images of the class", ylabel=r"concentration $\kappa_c$")
         axes[1].set(xlabel="value of the fitted law", ylabel="density")
-        figures.legend_under(axes[0])
-        figures.legend_under(axes[1], columns=2)
-        figures.letter(axes)
+        style.legend_under(axes[0])
+        style.legend_under(axes[1], columns=2)
+        style.letter(axes)
     return figure
 
 
@@ -212,9 +212,9 @@ def _say_margins(a: Analysis) -> str:
 
 
 def _draw_margins(found: Shown) -> Figure:
-    with figures.style():
-        figure, axes = figures.panels(2)
-        for (title, a), colour in zip(found.items(), figures.CYCLE, strict=False):
+    with style.style():
+        figure, axes = style.panels(2)
+        for (title, a), colour in zip(found.items(), style.CYCLE, strict=False):
             assert a.typical is not None
             t = a.typical
             kinds = ((t.centre, t.centre_correlation), (t.typical, t.typical_correlation))
@@ -225,8 +225,8 @@ def _draw_margins(found: Shown) -> Figure:
         axes[0].set(xlabel="margin at the prototype", ylabel="error between the pair (%)")
         axes[1].set(xlabel="typical margin", ylabel="error between the pair (%)")
         for ax in axes:
-            figures.legend_under(ax)
-        figures.letter(axes)
+            style.legend_under(ax)
+        style.letter(axes)
     return figure
 
 
@@ -302,8 +302,8 @@ def _draw_support(found: Shown) -> Figure:
     (a,) = found.values()
     assert a.support is not None and a.self_inclusion is not None
     s, own = a.support, a.self_inclusion
-    with figures.style():
-        figure, axes = figures.panels(2, height=3.1)
+    with style.style():
+        figure, axes = style.panels(2, height=3.1)
         bars = {"yerr": s.error_sd.numpy(), "fmt": "o-", "capsize": 2}
         axes[0].errorbar(s.sizes, s.error.numpy(), label="mean, SD over classes", **bars)
         axes[0].plot(s.sizes, s.predicted_bias.numpy(), "--", label="expected bias")
@@ -312,11 +312,11 @@ def _draw_support(found: Shown) -> Figure:
         bars = {"yerr": own.exact_sd.numpy(), "fmt": ".", "elinewidth": 0.6}
         axes[1].errorbar(n, own.exact.numpy(), label="a class, SD over queries", **bars)
         look = {"mfc": "none", "ms": 6, "mew": 0.8, "label": r"$(1-A^2)/(\tau n)$"}
-        axes[1].plot(n, own.predicted.numpy(), "o", color=figures.RED, **look)
+        axes[1].plot(n, own.predicted.numpy(), "o", color=style.RED, **look)
         axes[1].set(xscale="log", yscale="log", xlabel="images of the class", ylabel="score gained")
         for ax in axes:
-            figures.legend_under(ax, columns=2)
-        figures.letter(axes)
+            style.legend_under(ax, columns=2)
+        style.letter(axes)
     return figure
 
 

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from resultant.analysis.decisions import BETAS, GAMMAS
-from resultant.report import style as figures
+from resultant.report import style
 from resultant_reproduction import backbones, frozen_tables
 from resultant_reproduction.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
@@ -115,22 +115,22 @@ def _said(changes: Changes) -> str:
 
 
 def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:
-    with figures.style():
-        figure, axes = figures.panels(len(shown), width=3.6)
+    with style.style():
+        figure, axes = style.panels(len(shown), width=3.6)
         for ax, (title, networks) in zip(axes, shown.items(), strict=True):
             for network, changes in networks.items():
                 dash = "--" if network == PLAIN else "-"
-                for gamma, colour in zip(GAMMAS, figures.CYCLE, strict=False):
+                for gamma, colour in zip(GAMMAS, style.CYCLE, strict=False):
                     own = _over_beta(changes, gamma)
                     mean, bar = zip(*((v.mean, v.sd or 0.0) for v in own.values()), strict=True)
                     ax.errorbar([*own], mean, bar, fmt=f"o{dash}", color=colour, capsize=2)
-            ax.axhline(0, color=figures.GREY, lw=1)
+            ax.axhline(0, color=style.GREY, lw=1)
             ax.set(xlabel=r"$\beta$", ylabel="points from ProCo")
             ax.set_title(title, loc="left")
-        for gamma, colour in zip(GAMMAS, figures.CYCLE, strict=False):
+        for gamma, colour in zip(GAMMAS, style.CYCLE, strict=False):
             axes[0].plot([], [], "o-", color=colour, label=rf"$\gamma={gamma:g}$")
-        axes[0].plot([], [], "--", color=figures.GREY, label=PLAIN)
-        figures.legend_below(figure, axes[0], columns=2)
+        axes[0].plot([], [], "--", color=style.GREY, label=PLAIN)
+        style.legend_below(figure, axes[0], columns=2)
     return figure
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
@@ -36,7 +36,7 @@ POLICIES = {
     "Reduced gain disparity": ("temperature", 0.5),
     "Increased gain disparity": ("temperature", 1.5),
 }
-COLOURS = dict(zip(POLICIES, (figures.BLACK, figures.BLUE, figures.ORANGE), strict=True))
+COLOURS = dict(zip(POLICIES, (style.BLACK, style.BLUE, style.ORANGE), strict=True))
 STYLES = dict(zip(POLICIES, ("-", "--", ":"), strict=True))
 # The interventions by their names in records.
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
@@ -154,8 +154,8 @@ def training_gain(evidence: Evidence) -> Outcome:
     planes = {name: plane for name, own in known.items() if (plane := increment_plane(own))}
 
     def draw() -> Figure:
-        with figures.style():
-            figure, axes = figures.panels(3, width=3.2)
+        with style.style():
+            figure, axes = style.panels(3, width=3.2)
             for name, course in applied.items():
                 course.draw(axes[0], "-", COLOURS[name], name)
             for name, course in native.items():
@@ -176,8 +176,8 @@ def training_gain(evidence: Evidence) -> Outcome:
                     ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
             for ax in axes[:2]:
                 ax.set_xlabel("epoch")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0])
+            style.letter(axes)
+            style.legend_below(figure, axes[0])
         return figure
 
     followed = {n for n, e in errors.items() if any(len(c.values) > 1 for c in e.values())}
@@ -248,7 +248,7 @@ def _looks(ax: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
     """A legend of lines whose colours say something else."""
     from matplotlib.lines import Line2D
 
-    own = [Line2D([], [], color=figures.GREY, label=name, **look) for name, look in looks.items()]
+    own = [Line2D([], [], color=style.GREY, label=name, **look) for name, look in looks.items()]
     ax.legend(handles=own)
 
 
@@ -301,8 +301,8 @@ def common_readouts(evidence: Evidence) -> Outcome:
 def _draw_readouts(changes: Sequence[Change]) -> Figure:
     """Changes from ProCo; a dash where there is none."""
     places = list(dict.fromkeys(change.row for change in changes))
-    with figures.style():
-        figure, (ax,) = figures.panels(width=5.2, height=3.0)
+    with style.style():
+        figure, (ax,) = style.panels(width=5.2, height=3.0)
         for i, name in enumerate(INTERVENTIONS):
             ax.plot([], [], "s", color=COLOURS[name], label=name)
             own = (change for change in changes if change.what == f"{name} - ProCo")
@@ -314,11 +314,11 @@ def _draw_readouts(changes: Sequence[Change]) -> Figure:
                 # Points and their sd are seen on the face, and the edge on any page.
                 face, edge = (COLOURS[name], 0.3), COLOURS[name]
                 ax.bar(x, ours.mean, 0.38, yerr=ours.sd, color=[face], edgecolor=edge, lw=1.5)
-                ax.plot([x] * ours.n, change.differences, ".", color=figures.BLACK)
-        ax.axhline(0, color=figures.GREY, lw=1)
+                ax.plot([x] * ours.n, change.differences, ".", color=style.BLACK)
+        ax.axhline(0, color=style.GREY, lw=1)
         ax.set_xticks(range(len(places)), [place.replace(" ", "\n") for place in places])
         ax.set_ylabel("points from ProCo")
-        figures.legend_below(figure, ax)
+        style.legend_below(figure, ax)
     return figure
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from resultant.analysis import Analysis
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.evidence import packaged
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDES = (figures.BLUE, figures.ORANGE)
+SIDES = (style.BLUE, style.ORANGE)
 
 
 def closest_pair(a: Analysis) -> int:
@@ -48,8 +48,8 @@ def draw_gains(found: Mapping[str, Analysis]) -> Figure:
     i = closest_pair(a)
     pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
     g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), names_of(pair)
-    with figures.style():
-        figure, axes = figures.panels(3, width=3.2, height=3.4)
+    with style.style():
+        figure, axes = style.panels(3, width=3.2, height=3.4)
         _draw_sphere(axes[0], g, theta, names)
         rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
         for side, colour in enumerate(SIDES):
@@ -59,17 +59,17 @@ def draw_gains(found: Mapping[str, Analysis]) -> Figure:
             axes[1].plot(rho.numpy(), q.numpy(), color=colour, label=name)
             few = rho[10 * side :: 20]
             axes[1].plot(few.numpy(), g[side] * few.numpy(), "o", mfc="none", color=colour)
-        axes[1].plot([], [], "o", mfc="none", color=figures.GREY, label=r"linear mean $g\rho$")
+        axes[1].plot([], [], "o", mfc="none", color=style.GREY, label=r"linear mean $g\rho$")
         axes[1].set(xlabel=r"cosine $\rho$", ylabel="centred score")
-        for (title, b), colour in zip(found.items(), figures.CYCLE, strict=False):
+        for (title, b), colour in zip(found.items(), style.CYCLE, strict=False):
             assert b.gains is not None
             ordered = b.gains.gain.sort().values
             share = torch.arange(1, len(ordered) + 1) / len(ordered)
             axes[2].step(ordered.numpy(), share.numpy(), color=colour, label=title)
         axes[2].set(xlabel=r"gain $A_c/\tau_0$", ylabel="share of classes")
         for ax in axes:
-            figures.legend_under(ax)
-        figures.letter(axes)
+            style.legend_under(ax)
+        style.letter(axes)
     return figure
 
 
@@ -88,9 +88,9 @@ def _draw_sphere(ax: Axes, g: list[float], theta: float, names: list[str]) -> No
         ax.fill_betweenx(y.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
         ax.plot(side * math.sin(theta / 2), 0, "o", color=colour)
         ax.annotate(name, (0.55 * side, 0.4), ha="center")
-    ax.plot(boundary.numpy(), y.numpy(), color=figures.RED, label="original boundary")
-    ax.plot([0, 0], [-1, 1], "--", color=figures.GREEN, label="equalized")
-    ax.plot([], [], "o", color=figures.GREY, label="prototypes")
+    ax.plot(boundary.numpy(), y.numpy(), color=style.RED, label="original boundary")
+    ax.plot([0, 0], [-1, 1], "--", color=style.GREEN, label="equalized")
+    ax.plot([], [], "o", color=style.GREY, label="prototypes")
     ax.set_aspect("equal")
     ax.axis("off")
 
@@ -105,11 +105,11 @@ def draw_boundaries(found: Mapping[str, Analysis]) -> Figure:
     ends = sorted((float(b.before_degrees[i]), float(b.after_degrees[i])))
     u = torch.linspace(ends[0] - 3, ends[1] + 3, 101, dtype=torch.float64)
     rho = torch.stack([u.deg2rad().cos(), (theta - u).deg2rad().cos()])
-    with figures.style():
-        figure, axes = figures.panels(2, height=3.4)
+    with style.style():
+        figure, axes = style.panels(2, height=3.4)
         states = (
-            ("original", torch.full((2,), a.space.tau).double(), figures.BLUE),
-            ("equalized", A / a.gains.mean, figures.ORANGE),
+            ("original", torch.full((2,), a.space.tau).double(), style.BLUE),
+            ("equalized", A / a.gains.mean, style.ORANGE),
         )
         for name, tau, colour in states:
             point = (rho, kappa[:, None], tau[:, None], a.space.dim)
@@ -118,11 +118,11 @@ def draw_boundaries(found: Mapping[str, Analysis]) -> Figure:
             axes[0].plot(u.numpy(), (exact[0] - exact[1]).numpy(), color=colour, label=name)
             few, margin = u[::10].numpy(), (lead[0] - lead[1])[::10].numpy()
             axes[0].plot(few, margin, "o", mfc="none", color=colour)
-        axes[0].plot([], [], "o", mfc="none", color=figures.GREY, label="joint leading")
-        axes[0].axhline(0, color=figures.GREY, lw=1)
+        axes[0].plot([], [], "o", mfc="none", color=style.GREY, label="joint leading")
+        axes[0].axhline(0, color=style.GREY, lw=1)
         axes[0].set(xlabel="degrees from {} to {}".format(*names_of(pair)), ylabel="margin")
         reach = 0.0
-        for (title, other), colour in zip(found.items(), figures.CYCLE, strict=False):
+        for (title, other), colour in zip(found.items(), style.CYCLE, strict=False):
             assert other.boundaries is not None
             x = other.boundaries.shift_degrees
             y = other.boundaries.predicted["joint_leading"].shift_degrees
@@ -130,9 +130,9 @@ def draw_boundaries(found: Mapping[str, Analysis]) -> Figure:
             name = f"{title}, {int(both.sum())} of {len(x)} pairs"
             axes[1].plot(x[both].numpy(), y[both].numpy(), ".", color=colour, label=name)
             reach = max(reach, float(x[both].abs().max()) * 1.05)
-        axes[1].plot([-reach, reach], [-reach, reach], "--", color=figures.GREY, zorder=0)
+        axes[1].plot([-reach, reach], [-reach, reach], "--", color=style.GREY, zorder=0)
         axes[1].set(xlabel="exact displacement (degrees)", ylabel="leading displacement (degrees)")
-        figures.legend_under(axes[0], columns=3)
-        figures.legend_under(axes[1])
-        figures.letter(axes)
+        style.legend_under(axes[0], columns=3)
+        style.legend_under(axes[1])
+        style.letter(axes)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant_reproduction.artefact import (
     LATER,
     Artefact,
@@ -169,23 +169,23 @@ def _joint_in_short(changes: list[Change]) -> str:
 def _draw(changes: list[Change]) -> Figure:
     """Pure Angular less ProCo, printed and ours, with each seed."""
     changes = [change for change in changes if change.what == CHANGES[-1]]
-    with figures.style():
-        figure, (ax,) = figures.panels(width=6.4, height=0.9 + 0.3 * len(changes))
+    with style.style():
+        figure, (ax,) = style.panels(width=6.4, height=0.9 + 0.3 * len(changes))
         for y, change in enumerate(changes):
             label = "" if y else "paper"
-            ax.plot(change.paper or 0.0, y, "D", color=figures.ORANGE, label=label)
+            ax.plot(change.paper or 0.0, y, "D", color=style.ORANGE, label=label)
             if change.ours is not None:
                 seeds = change.differences
-                ax.plot(seeds, [y] * len(seeds), ".", color=figures.SKY)
-                ax.plot(change.ours.mean, y, "|", ms=14, mew=2, color=figures.BLUE)
-        ax.plot([], [], "|", ms=10, mew=2, color=figures.BLUE, label="ours, mean")
-        ax.plot([], [], ".", color=figures.SKY, label="ours, a seed")
-        ax.axvline(0, color=figures.GREY, lw=1)
+                ax.plot(seeds, [y] * len(seeds), ".", color=style.SKY)
+                ax.plot(change.ours.mean, y, "|", ms=14, mew=2, color=style.BLUE)
+        ax.plot([], [], "|", ms=10, mew=2, color=style.BLUE, label="ours, mean")
+        ax.plot([], [], ".", color=style.SKY, label="ours, a seed")
+        ax.axvline(0, color=style.GREY, lw=1)
         ax.set_yticks(range(len(changes)), [change.row for change in changes])
         # From above, with room for the marks of the first and the last row.
         ax.set_ylim(len(changes) - 0.5, -0.5)
         ax.set_xlabel("Pure Angular less ProCo, percentage points")
-        figures.legend_below(figure, ax)
+        style.legend_below(figure, ax)
     return figure
 
 

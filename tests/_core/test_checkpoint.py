@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant._core import state_files as checkpoint
+from resultant._core import files, tensor_files
 
 ABOUT: dict[str, Any] = {"epoch": 3, "runs": [{"seed": 0, "beta": 0.5}], "name": "é"}
 
@@ -29,8 +29,8 @@ def test_round_trip(path: Path) -> None:
         "row": torch.randn(3, 4)[1],
         "trained": torch.randn(2, requires_grad=True),
     }
-    checkpoint.save(path, tensors, ABOUT)
-    found, about = checkpoint.load(path)
+    tensor_files.save(path, tensors, ABOUT)
+    found, about = tensor_files.load(path)
     assert about == ABOUT and found.keys() == tensors.keys()
     for name, a in tensors.items():
         assert torch.equal(found[name], a) and found[name].dtype == a.dtype
@@ -41,7 +41,7 @@ def test_round_trip(path: Path) -> None:
 def test_failed_write_leaves_the_old_file(
     path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    checkpoint.save(path, {"a": torch.zeros(2)}, ABOUT)
+    tensor_files.save(path, {"a": torch.zeros(2)}, ABOUT)
 
     def fail(*_: object) -> None:
         raise OSError("no space")
@@ -49,30 +49,30 @@ def test_failed_write_leaves_the_old_file(
     if broken == "rename":
         monkeypatch.setattr(os, "replace", fail)
     with pytest.raises((TypeError, OSError)):
-        checkpoint.save(path, {"a": torch.ones(2)}, {"a": set()} if broken == "about" else {})
-    assert checkpoint.load(path)[1] == ABOUT
+        tensor_files.save(path, {"a": torch.ones(2)}, {"a": set()} if broken == "about" else {})
+    assert tensor_files.load(path)[1] == ABOUT
     assert os.listdir(path.parent) == [path.name]
 
 
 def test_refused(path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"expected a checkpoint, got no file at .*a\.saf"):
-        checkpoint.load(path)
-    checkpoint.save(path, {"a": torch.zeros(1000)}, ABOUT)
+        tensor_files.load(path)
+    tensor_files.save(path, {"a": torch.zeros(1000)}, ABOUT)
     whole = path.read_bytes()
     for torn in (b"", b"not a checkpoint", whole[:50], whole[:-1]):
         path.write_bytes(torn)
         with pytest.raises(ValueError, match=r"expected a whole safetensors file, got .*a\.safet"):
-            checkpoint.load(path)
+            tensor_files.load(path)
     save_file({"a": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="metadata 'resultant', got none"):
-        checkpoint.load(path)
+        tensor_files.load(path)
 
 
 def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "a.txt"
-    checkpoint.write_text(path, "one\n")
-    checkpoint.write_text(path, "two\n")
+    files.write_text(path, "one\n")
+    files.write_text(path, "two\n")
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
     with pytest.raises(OSError, match="no space"):
-        checkpoint.write_text(path, "three\n")
+        files.write_text(path, "three\n")
     assert path.read_text() == "two\n" and os.listdir(path.parent) == ["a.txt"]

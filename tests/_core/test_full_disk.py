@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from plain_resnet import PlainResNet32
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.classes.statistics import ClassStatistics
 from resultant.cli import main as cli
 from resultant.features.store import write_store
-from resultant.report import style as figures
+from resultant.report import style
 from small_features import small_features
 
 resource = pytest.importorskip("resource")
@@ -34,7 +34,7 @@ def no_room(size: int) -> Iterator[None]:
 
 
 TENSORS: dict[str, Callable[[Path], None]] = {
-    "checkpoint": lambda path: checkpoint.save(path, {"x": torch.zeros(10_000)}, {}),
+    "checkpoint": lambda path: tensor_files.save(path, {"x": torch.zeros(10_000)}, {}),
     "statistics": lambda path: ClassStatistics(100, 100).save(path),
     "features": lambda path: write_store(path, small_features()),
 }
@@ -58,13 +58,13 @@ def test_figures(suffix: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / f"a.{suffix}"
     path.write_text("old")
-    with figures.style():
-        figure, (ax,) = figures.panels()
+    with style.style():
+        figure, (ax,) = style.panels()
         ax.plot([1, 2], [3, 4])
     for size in (0, 1000):
         told = re.escape(f"too large: '{path}'")
         with pytest.raises(OSError, match=told), no_room(size):
-            figures.save(figure, tmp_path / "a", (suffix,))
+            style.save(figure, tmp_path / "a", (suffix,))
         assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
 
 

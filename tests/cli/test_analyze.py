@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant._core.state_files import save
+from resultant._core.tensor_files import save
 from resultant.cli import main as cli
 from resultant.cli.analyze import prepare
 from resultant.cli.compare import paired

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 import resultant
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.cli import main as cli
 from resultant.cli.options import VARIABLE
 from resultant.cli.progress import Watch
@@ -202,15 +202,15 @@ def test_folders(root: Path, trained: Path, tmp_path: Path) -> None:
 
 
 def other_classes(folder: Path, trained: Path) -> Path:
-    tensors, about = checkpoint.load(trained / f"{NATIVE}.safetensors")
-    checkpoint.save(folder / "other.safetensors", tensors, about | {"num_classes": 7})
+    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
+    tensor_files.save(folder / "other.safetensors", tensors, about | {"num_classes": 7})
     return folder / "other.safetensors"
 
 
 def other_data(folder: Path, trained: Path) -> Path:
-    tensors, about = checkpoint.load(trained / f"{NATIVE}.safetensors")
+    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
     about["config"]["dataset"] = "cifar100"
-    checkpoint.save(folder / "other.safetensors", tensors, about)
+    tensor_files.save(folder / "other.safetensors", tensors, about)
     return folder / "other.safetensors"
 
 
@@ -231,8 +231,8 @@ def letter(folder: Path, trained: Path) -> Path:
 
 
 def broken(folder: Path, trained: Path) -> Path:
-    tensors, about = checkpoint.load(trained / f"{NATIVE}.safetensors")
-    checkpoint.save(folder / "other.safetensors", tensors, about | {"run": {"colour": "red"}})
+    tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
+    tensor_files.save(folder / "other.safetensors", tensors, about | {"run": {"colour": "red"}})
     return folder / "other.safetensors"
 
 

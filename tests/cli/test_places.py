@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.cli.arguments import destination, find_device, folder, refuse_network
 from resultant.features.store import write_store
 from resultant.training.extract import find_network
@@ -25,7 +25,7 @@ def test_devices() -> None:
 def test_destination(tmp_path: Path) -> None:
     """What is written is not what is read, nor a network, and has a folder."""
     source = tmp_path / "a.safetensors"
-    checkpoint.save(source, {"x": torch.zeros(1)}, {})
+    tensor_files.save(source, {"x": torch.zeros(1)}, {})
     os.link(source, tmp_path / "b.safetensors")
     shutil.copy(source, tmp_path / "c.safetensors")
     for name, message in (
@@ -51,7 +51,7 @@ def test_networks_are_not_features(tmp_path: Path) -> None:
 
     refuse_network(tmp_path)
     first = tmp_path / "run" / "0.safetensors"
-    checkpoint.save(first, {"x": torch.zeros(1)}, {})
+    tensor_files.save(first, {"x": torch.zeros(1)}, {})
     alone = f"got a network: {first}; resultant extract writes its features"
     assert told(tmp_path).endswith(alone) and told(first).endswith(alone)
     write_store(tmp_path / "z.safetensors", small_features())

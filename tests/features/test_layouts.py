@@ -17,7 +17,7 @@ from resultant.features import readers, store
 from resultant.features.naming import split_of
 from resultant.features.npz import map_npz
 from resultant.features.partition import open_store
-from resultant.features.rows import Held, Mapped
+from resultant.features.rows import MappedRows, MemoryRows
 from resultant.features.store import FeatureStore
 
 
@@ -254,10 +254,10 @@ def test_converted_features_stay_on_disk(tmp_path: Path, monkeypatch: Any) -> No
         found = opened(tmp_path, X=x, y=Y)
         if x.flags.c_contiguous:
             assert found.copied_bytes("train/X") == 4 * N * D
-            assert isinstance(found.vectors("train/X"), Mapped)
+            assert isinstance(found.vectors("train/X"), MappedRows)
         assert (found["train/X"].numpy() == x).all()
     rows = map_npz(tmp_path / "a.npz", keep=True)["X"]
-    assert isinstance(rows, Held) and not rows.tensor.is_contiguous()
+    assert isinstance(rows, MemoryRows) and not rows.tensor.is_contiguous()
 
 
 def test_integers_in_parquet(tmp_path: Path) -> None:

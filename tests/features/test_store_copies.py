@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from resultant.cli import main as cli
 from resultant.features import npz, parquet, store
 from resultant.features.npz import Inflated, map_npz
-from resultant.features.rows import Mapped
+from resultant.features.rows import MappedRows
 from resultant.features.store import FeatureStore, write_store
 from small_features import COUNTS, small_features
 
@@ -222,7 +222,7 @@ def test_stored_arrays_are_mapped_where_they_are_aligned(
     np.savez(tmp_path / "a.npz", **{"first": x[:1], name: x, "labels": np.arange(N)})
     rows = map_npz(tmp_path / "a.npz", keep=True)[name]
     place = (tmp_path / "a.npz").read_bytes().index(x.tobytes())
-    assert isinstance(rows, Mapped if place % x.itemsize == 0 else Inflated)
+    assert isinstance(rows, MappedRows if place % x.itemsize == 0 else Inflated)
     assert (rows.read(0, N).numpy() == x).all() and (rows.read(7, 9).numpy() == x[7:9]).all()
     found = FeatureStore.open(tmp_path / "a.npz", features=name)[f"train/{name}"]
     assert (found.numpy() == x).all()
@@ -307,7 +307,7 @@ def test_rows_here_and_there(dtype: torch.dtype, one: bool, tmp_path: Path, spoo
     path = tmp_path / "train-0.safetensors"
     opened = FeatureStore.open(path if one else tmp_path)
     expected, found = (x[:40] if one else x), opened.vectors("train/z")
-    assert isinstance(found, Mapped) and len(found) == len(expected)
+    assert isinstance(found, MappedRows) and len(found) == len(expected)
     for rows in (torch.tensor([3, 39, 0, 3]), torch.arange(len(found)), torch.arange(0)):
         assert torch.equal(found[rows], expected[rows])
     for part in (slice(0, 7), slice(5, 5), slice(30, 1000), slice(None)):

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from listed import image_files
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 from resultant.images import loader as images
 from resultant.images.lists import DATASETS, ImageList
 from resultant.training.batches import normalized
@@ -189,8 +189,8 @@ def test_workers_begin_with_the_epoch(tmp_path: Path) -> None:
 
 def test_ranks_are_those_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dataset(tmp_path, 6)
-    monkeypatch.setattr(_ranks, "rank", lambda: 1)
-    monkeypatch.setattr(_ranks, "world_size", lambda: 3)
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
     rows = [batch[2].tolist() for batch in images.loader(data, 1, train=False, workers=0)]
     assert rows == [[1], [4]]
 

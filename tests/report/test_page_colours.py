@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.colors import to_hex
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.page import inline_svg
 from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, historical
 from resultant_reproduction.plan import official
@@ -83,16 +83,16 @@ def unseen(figure: Figure) -> set[str]:
 def test_measure() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     light, dark = cards()
-    assert contrast("#1a1a1a", dark) < LEAST < min(contrast(figures.GREY, c) for c in (light, dark))
-    with figures.style():
-        figure, (ax,) = figures.panels()
+    assert contrast("#1a1a1a", dark) < LEAST < min(contrast(style.GREY, c) for c in (light, dark))
+    with style.style():
+        figure, (ax,) = style.panels()
         ax.plot([0, 1], color="#1a1a1a")
         ax.plot([1, 0], color="#ffffc0")
-        ax.bar(0, 1, color=figures.ORANGE, alpha=0.7)
-        ax.bar(1, 1, color=figures.BLUE, alpha=0.7)
-        ax.fill_between([0, 1], [1, 1], color=figures.SKY, alpha=0.2, lw=0)
+        ax.bar(0, 1, color=style.ORANGE, alpha=0.7)
+        ax.bar(1, 1, color=style.BLUE, alpha=0.7)
+        ax.fill_between([0, 1], [1, 1], color=style.SKY, alpha=0.2, lw=0)
     # Too dark, too light, too faint; and not the ground of something.
-    assert unseen(figure) == {"#1a1a1a", "#ffffc0", figures.ORANGE.lower()}
+    assert unseen(figure) == {"#1a1a1a", "#ffffc0", style.ORANGE.lower()}
 
 
 def trained() -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def test_maps_have_their_own_ground() -> None:
         for text in ax.texts:
             x, y = map(round, text.get_position())
             if text.get_text() == "–":
-                assert text.get_color() == figures.GREY and values.mask[y, x]
+                assert text.get_color() == style.GREY and values.mask[y, x]
                 continue
             cell: Any = image.cmap(image.norm(values[y, x]))
             lowest = min(lowest, contrast(to_hex(text.get_color()), to_hex(cell)))
@@ -166,10 +166,10 @@ def test_maps_have_their_own_ground() -> None:
 
 def test_black_follows_the_page() -> None:
     """Lines, and faces, of which matplotlib does not write that they are black."""
-    with figures.style():
-        figure, (ax,) = figures.panels()
-        ax.bar([0, 1], [1, 2], color=figures.BLACK)
-        ax.plot([0, 1], [2, 1], "o-", color=figures.BLACK)
+    with style.style():
+        figure, (ax,) = style.panels()
+        ax.bar([0, 1], [1, 2], color=style.BLACK)
+        ax.plot([0, 1], [2, 1], "o-", color=style.BLACK)
     svg = inline_svg(figure, "a", 2.0)
     assert re.match(r'<svg [^>]*fill="currentColor"', svg) and "#000000" not in svg
     assert unseen(figure) == set()
@@ -177,5 +177,5 @@ def test_black_follows_the_page() -> None:
 
 def test_shades_on_light_and_dark() -> None:
     for n in (1, 2, 5, 9):
-        for shade in map(to_hex, figures.shades(n)):
+        for shade in map(to_hex, style.shades(n)):
             assert min(contrast(shade, card) for card in cards()) > LEAST

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.special import ive
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
 from resultant_reproduction.feature_figures import finite_sample_claims
@@ -278,7 +278,7 @@ def test_approximations_are_marks_beside_exact_lines(drawn: dict[str, Any]) -> N
 
 def test_files_are_of_the_resolution_of_the_style(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
-    with figures.style():
-        figure, _ = figures.panels(width=2.0, height=1.5)
-    _, png = figures.save(figure, tmp_path / "a")
+    with style.style():
+        figure, _ = style.panels(width=2.0, height=1.5)
+    _, png = style.save(figure, tmp_path / "a")
     assert image.open(png).size == (400, 300)

@@ -21,7 +21,7 @@ from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.decisions.boundaries import posterior_thresholds
 from resultant.decisions.certificates import certificate
 from resultant.decisions.geometry import intercept_gradient_difference
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.exact import decompose, vmf_score
 from resultant.score.expansion import fixed_expansion, joint_expansion, ratio_approximation
 from resultant.score.softmax import propagate_loss
@@ -198,20 +198,20 @@ def test_power_fits() -> None:
 
 
 def test_figure_files_are_whole(tmp_path: Path) -> None:
-    with figures.style():
-        figure, (ax,) = figures.panels()
+    with style.style():
+        figure, (ax,) = style.panels()
         ax.plot([0, 1], [0, 1], label="line")
-        figures.legend_below(figure, ax)
-    files = figures.save(figure, tmp_path / "new" / "a.b")
+        style.legend_below(figure, ax)
+    files = style.save(figure, tmp_path / "new" / "a.b")
     assert [f.name for f in files] == ["a.b.pdf", "a.b.png"]
     before = files[0].read_bytes()
     assert before.startswith(b"%PDF") and files[1].read_bytes().startswith(b"\x89PNG")
     # No dates within: the same figure gives the same file.
-    figures.save(figure, tmp_path / "new" / "a.b")
+    style.save(figure, tmp_path / "new" / "a.b")
     assert files[0].read_bytes() == before
 
     def interrupted() -> None:
-        with figures.replacing(files[0]) as temporary:
+        with style.replacing(files[0]) as temporary:
             temporary.write_text("half")
             raise OSError("disk full")
 
@@ -225,7 +225,7 @@ def test_style_is_left_behind() -> None:
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    with figures.style():
+    with style.style():
         assert mpl.rcParams["axes.spines.top"] is False
     assert dict(mpl.rcParams) == before
 
@@ -233,4 +233,4 @@ def test_style_is_left_behind() -> None:
 def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install resultant\[report\]"):
-        figures.require()
+        style.require()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import resultant
 from reference import tables
-from resultant.score._backends import Columns
+from resultant.score._backends import ExactScorer
 
 pytestmark = pytest.mark.gpu
 
@@ -50,7 +50,7 @@ def test_score_against_arb(dtype: torch.dtype) -> None:
 def test_kernel_equals_the_torch_path(p: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
     rho, kappa, tau = classes(*shape, p, dtype)
     q, slope = resultant.vmf_score_and_slope(rho, kappa, tau, p)
-    q_torch, slope_torch = Columns(kappa, tau, p)(rho, True)
+    q_torch, slope_torch = ExactScorer(kappa, tau, p)(rho, True)
     scale = torch.maximum(q_torch.abs(), (rho * slope_torch).abs())
     assert ((q - q_torch).abs() <= PRECISION[dtype] * scale).all()
     assert ((slope / slope_torch - 1).abs() <= PRECISION[dtype]).all()

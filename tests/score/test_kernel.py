@@ -13,7 +13,7 @@ from resultant.score import _backends as _evaluate
 CHECK = """
 import torch
 from resultant.score import _triton as _score_kernel
-from resultant.score._backends import Columns
+from resultant.score._backends import ExactScorer
 from resultant.score._triton import INTERPRETED, score
 
 assert INTERPRETED
@@ -28,7 +28,8 @@ for p in (3, 17, 1024):
                 kappa = (p * 10 ** (spread * (torch.rand(columns) - 0.5))).to(dtype)
                 tau = torch.full((1,), 0.1, dtype=dtype)
                 q, slope = score(rho, kappa, tau, p, True)
-                exact, exact_slope = Columns(kappa.double(), tau.double(), p)(rho.double(), True)
+                wide = ExactScorer(kappa.double(), tau.double(), p)
+                exact, exact_slope = wide(rho.double(), True)
                 scale = torch.maximum(exact.abs(), (rho * exact_slope).abs())
                 assert ((q - exact).abs() <= bar * scale).all(), (p, dtype, rows, columns)
                 assert ((slope / exact_slope - 1).abs() <= bar).all(), (p, dtype, rows, columns)
@@ -38,7 +39,7 @@ for p in (3, 17, 1024):
 for p in (128, 1024):
     rho, kappa = torch.rand(64, 256) * 2 - 1, p * 10 ** (torch.rand(256) * 2 - 1)
     tau = torch.full((1,), 0.1)
-    exact, _ = Columns(kappa.double(), tau.double(), p)(rho.double(), False)
+    exact, _ = ExactScorer(kappa.double(), tau.double(), p)(rho.double(), False)
     assert (score(rho, kappa, tau, p, False)[0] - exact).abs().max() <= 3e-6
 # more rows than one launch takes
 rho, kappa, tau = torch.rand(21, 30) * 2 - 1, torch.rand(30) * 50, torch.full((1,), 0.1)

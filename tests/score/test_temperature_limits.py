@@ -23,7 +23,7 @@ from resultant import (
     target_temperature,
     vmf_score,
 )
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.validation import temperatures
 from resultant.analysis import Policy, decide, recommend
 from resultant.analysis.result import UnansweredError
@@ -165,7 +165,7 @@ def test_the_loss_names_classes_out_of_reach(
         loss(z.float(), y)
     assert ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
     # As on a device, where values are not looked at.
-    monkeypatch.setattr(checks, "wanted", lambda validate, *_: bool(validate))
+    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
     unlooked = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
     assert unlooked(z.float(), y).isnan()
     with pytest.raises(ValueError, match=named):

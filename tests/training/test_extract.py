@@ -14,7 +14,7 @@ from torch import Tensor
 
 from launch import small
 from listed import SIZES, SMALL, scaled, write_images
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
 from resultant.images.augment import normalize
@@ -244,10 +244,10 @@ def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
         load_network(tmp_path / "nowhere")
     path = tmp_path / "a.safetensors"
-    tensors, about = checkpoint.load(paths[0])
+    tensors, about = tensor_files.load(paths[0])
 
     def refused(message: str, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-        checkpoint.save(path, tensors, about)
+        tensor_files.save(path, tensors, about)
         with pytest.raises(ValueError, match=message) as caught:
             load_network(path)
         assert str(path) in str(caught.value)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 from resultant.training import checkpoints as job_files
-from resultant.training.checkpoints import IN_USE, alone
+from resultant.training.checkpoints import IN_USE, lock_folder
 from resultant.training.loop import Job, train_cifar
 from tiny_job import DATA, TWO, config, metrics
 
@@ -24,9 +24,9 @@ pytest.importorskip("fcntl")
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from resultant.training.checkpoints import alone
+from resultant.training.checkpoints import lock_folder
 
-with alone(Path(sys.argv[1])):
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     if sys.argv[2:] == ["fork"]:
         child = os.fork()
@@ -57,8 +57,8 @@ def test_a_second_job_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             train_cifar(job, DATA)
         assert [path.name for path in tmp_path.iterdir()] == [IN_USE]
         # The other processes of torchrun are those of the first one.
-        monkeypatch.setattr(_ranks, "rank", lambda: 1)
-        with alone(tmp_path):
+        monkeypatch.setattr(distributed, "rank", lambda: 1)
+        with lock_folder(tmp_path):
             pass
         monkeypatch.undo()
         holder.send_signal(signal.SIGKILL)
@@ -78,14 +78,14 @@ def test_processes_that_live_on_do_not_hold_it(tmp_path: Path) -> None:
         try:
             holder.send_signal(signal.SIGKILL)
             holder.wait()
-            with alone(tmp_path):
+            with lock_folder(tmp_path):
                 assert (tmp_path / IN_USE).read_text().startswith(f"process {os.getpid()} on ")
         finally:
             os.kill(child, signal.SIGKILL)
 
 
 def test_a_folder_is_free_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), alone(tmp_path / "new"):
+    with pytest.raises(KeyboardInterrupt), lock_folder(tmp_path / "new"):
         raise KeyboardInterrupt
     assert not list((tmp_path / "new").iterdir())
 
@@ -99,10 +99,10 @@ def test_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with held(tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr("fcntl.lockf", unsupported)
-            with alone(tmp_path):
+            with lock_folder(tmp_path):
                 pass
         monkeypatch.setattr(job_files, "fcntl", None)
-        with alone(tmp_path):
+        with lock_folder(tmp_path):
             pass
 
 
@@ -110,11 +110,11 @@ def test_the_same_process_is_refused_too(tmp_path: Path) -> None:
     """By whichever name of the folder, and the first still holds it: a lock is the process's."""
     (tmp_path / "out").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    with alone(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         for again in (tmp_path / "out", tmp_path / "link"):
-            with pytest.raises(ValueError, match="in use by this process"), alone(again):
+            with pytest.raises(ValueError, match="in use by this process"), lock_folder(again):
                 pass
         assert (tmp_path / "out" / IN_USE).exists()
-    with alone(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         pass
     assert not (tmp_path / "out" / IN_USE).exists()

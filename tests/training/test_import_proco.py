@@ -17,7 +17,7 @@ from launch import NUM_CLASSES, small
 from listed import SIZES, scaled, write_images
 from plain_resnet import PlainNetwork, PlainResNet32
 from proco_alike import C, P, loss_modules
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
 from resultant.images.augment import normalize
@@ -254,7 +254,7 @@ def test_features_of_listed_images(
 
 def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
     """As an earlier import or another hand may have written them."""
-    tensors, about = checkpoint.load(converted(tmp_path, PlainResNet32(8, C)))
+    tensors, about = tensor_files.load(converted(tmp_path, PlainResNet32(8, C)))
     path = tmp_path / "a.safetensors"
     for facts, message in (
         ({"num_classes": 7}, "a number of classes among .*, got 7 in "),
@@ -262,7 +262,7 @@ def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
         ({"proco": {"arch": "resnet32"}}, "expected the facts of a run in "),
         ({"proco": about["proco"] | {"classifier": "cosine"}}, "the tensors of resnet32 in "),
     ):
-        checkpoint.save(path, tensors, about | facts)
+        tensor_files.save(path, tensors, about | facts)
         with pytest.raises(ValueError, match=message) as caught:
             load_network(path)
         assert str(path) in str(caught.value)

@@ -283,7 +283,7 @@ def test_damaged_pickle_does_not_run(path: Path) -> None:
         i, j = random.randrange(len(program)), random.randrange(len(program))
         damaged[i : i + random.randrange(3)] = random.choice((program[j : j + 20], b"", b"R", b"b"))
         try:
-            _torch_archive.Machine().run(bytes(damaged))
+            _torch_archive.PickleInterpreter().run(bytes(damaged))
             ended += 1
         except _torch_archive.RefusedError:
             pass

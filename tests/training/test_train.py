@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from plain_resnet import PlainResNet32
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant._core.validation import DivergedError
 from resultant.images.augment import normalize
 from resultant.networks.models import StackedResNet32
@@ -114,7 +114,7 @@ def same_files(a: Path, b: Path) -> None:
     assert (a / "metrics.jsonl").read_text() == (b / "metrics.jsonl").read_text()
     for name in names:
         if name.endswith(".safetensors"):
-            (left, about), (right, other) = (checkpoint.load(path / name) for path in (a, b))
+            (left, about), (right, other) = (tensor_files.load(path / name) for path in (a, b))
             # The time it took is its own.
             about, other = ({**kept, "seconds": None} for kept in (about, other))
             assert about == other and left.keys() == right.keys()
@@ -145,7 +145,7 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
 
     # In the second step of the third epoch.
     killed("step", 6)
-    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
+    assert tensor_files.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
     assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
     # Between the metrics of the fourth epoch and its checkpoint.
     killed("line", 2)
@@ -154,7 +154,7 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
         json.loads(last)
     assert '"epoch": 4' in last
     killed("save", 1)
-    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
+    assert tensor_files.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 2
     # Written, but not renamed.
     (temporary,) = tmp_path.glob(".checkpoint*")
     temporary.unlink()
@@ -174,9 +174,9 @@ def test_finished_job_is_not_trained_again(whole: Path, monkeypatch: pytest.Monk
 
 def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
     """What it does not name had the value that is the default; another one is refused."""
-    tensors, about = checkpoint.load(whole / "checkpoint.safetensors")
+    tensors, about = tensor_files.load(whole / "checkpoint.safetensors")
     del about["config"]["estimator"]
-    checkpoint.save(tmp_path / "checkpoint.safetensors", tensors, about)
+    tensor_files.save(tmp_path / "checkpoint.safetensors", tensors, about)
     shutil.copy(whole / "metrics.jsonl", tmp_path)
     assert five_epochs(tmp_path).metrics["native-seed1"]["epoch"] == 5
     with pytest.raises(ValueError, match=r"config \{'estimator': 'mle'\}, got .* 'proco'"):
@@ -202,7 +202,7 @@ def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
 def test_run_file_is_the_network(whole: Path) -> None:
     """A plain network with its weights has the outputs, and the accuracy that was written."""
     for run in TWO:
-        tensors, about = checkpoint.load(whole / f"{run.name}.safetensors")
+        tensors, about = tensor_files.load(whole / f"{run.name}.safetensors")
         assert about["run"] == {"realization": run.realization, "beta": run.beta, "seed": run.seed}
         assert about["num_classes"] == 4 and about["config"]["dim"] == 8
         network = PlainResNet32(8, 4).eval()
@@ -276,7 +276,7 @@ def test_divergence_inside_a_graph_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no step looks at its values: told after the epoch, and nothing of it is saved."""
-    monkeypatch.setattr("resultant._core.validation.wanted", lambda *_: False)
+    monkeypatch.setattr("resultant._core.validation.should_validate", lambda *_: False)
 
     def start_epoch(self: Stack, epoch: int, inner: Any = Stack.start_epoch) -> None:
         inner(self, epoch)
@@ -289,7 +289,7 @@ def test_divergence_inside_a_graph_is_an_error(
     message = r"expected a finite loss \(.*\), got nan of native-seed1 in epoch 3$"
     with pytest.raises(ValueError, match=message):
         train_cifar(job, DATA)
-    tensors, about = checkpoint.load(tmp_path / "checkpoint.safetensors")
+    tensors, about = tensor_files.load(tmp_path / "checkpoint.safetensors")
     assert about["epoch"] == 2 and all(a.isfinite().all() for a in tensors.values())
     assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
 
@@ -385,7 +385,7 @@ def test_divergence_in_the_last_step_is_not_saved(
     message = r"got others in 0\.network\.encoder\.conv1\.weight after epoch 2"
     with pytest.raises(ValueError, match=message):
         train_cifar(job, DATA)
-    assert checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 1
+    assert tensor_files.load(tmp_path / "checkpoint.safetensors")[1]["epoch"] == 1
     assert not list(tmp_path.glob("native*"))
 
 
@@ -393,7 +393,7 @@ def test_a_target_without_temperature_is_told_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not as a loss that is lost, which it is too where no step looks at its values."""
-    monkeypatch.setattr("resultant._core.validation.wanted", lambda *_: False)
+    monkeypatch.setattr("resultant._core.validation.should_validate", lambda *_: False)
     job = Job(config(epochs=2), (Run("temperature", 30.0),), tmp_path)
     with pytest.raises(ValueError, match="expected target gains > 0"):
         train_cifar(job, DATA)

@@ -17,8 +17,8 @@ from torch.func import functional_call
 
 from launch import NUM_CLASSES, small
 from listed import SIZES, SMALL, options, scaled, write_images
-from resultant._core import distributed as _ranks
-from resultant._core.state_files import load
+from resultant._core import distributed
+from resultant._core.tensor_files import load
 from resultant.images.lists import DATASETS
 from resultant.images.loader import (
     ViewDataset,
@@ -220,12 +220,12 @@ def test_moments_are_those_of_the_first_process(
     for a in stack.network.buffers():
         a.copy_(torch.rand(a.shape, generator=generator))
 
-    def from_first(*tensors: Tensor) -> None:
+    def broadcast_from_rank0(*tensors: Tensor) -> None:
         for mine, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
             mine.copy_(saved[name])
 
     (wrong,) = test(stack)
-    monkeypatch.setattr(_ranks, "from_first", from_first)
+    monkeypatch.setattr(distributed, "broadcast_from_rank0", broadcast_from_rank0)
     assert test(stack) == [right] != [wrong]
 
 
@@ -298,7 +298,7 @@ def test_refuses(
     refused("an architecture that timm has.*'resnet51'", config(architecture="resnet51"))
     refused("at least one batch of 18", config(batch_size=18))
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(_ranks, "world_size", lambda: 3)
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
     with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
         batch_of_one(config())
     with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):

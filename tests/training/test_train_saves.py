@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.training import loop as train
 from resultant.training.checkpoints import UNFINISHED
 from resultant.training.config import Run
@@ -41,7 +41,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
     def note(progress: Progress) -> None:
         seen.append((progress.epoch, progress.saved))
         path = whole.out / UNFINISHED
-        kept = checkpoint.load(path)[1]["epoch"] if path.exists() else 0
+        kept = tensor_files.load(path)[1]["epoch"] if path.exists() else 0
         assert (kept == progress.epoch) == progress.saved
 
     train_cifar(whole, DATA, watch=note)
@@ -54,7 +54,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train_cifar(broken, DATA, watch=stop)
-    assert checkpoint.load(broken.out / UNFINISHED)[1]["epoch"] == 2
+    assert tensor_files.load(broken.out / UNFINISHED)[1]["epoch"] == 2
     resumed: list[Progress] = []
     train_cifar(broken, DATA, watch=resumed.append)
     assert [progress.epoch for progress in resumed] == [0, 1, 2, 3, 4]
@@ -63,7 +63,9 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
     assert [progress.before + progress.epoch for progress in resumed if progress.saved] == [4, 5, 6]
     assert metrics(broken.out) == metrics(whole.out)
     for run in TWO:
-        left, right = (checkpoint.load(j.out / f"{run.name}.safetensors") for j in (whole, broken))
+        left, right = (
+            tensor_files.load(j.out / f"{run.name}.safetensors") for j in (whole, broken)
+        )
         assert left[1] == right[1] and left[0].keys() == right[0].keys()
         assert all(a.equal(right[0][name]) for name, a in left[0].items())
     again: list[Progress] = []
@@ -97,9 +99,9 @@ def test_runs_that_are_not_ours(tmp_path: Path) -> None:
     others = Run("angular", 0.12345679), runs[1]
     with pytest.raises(ValueError, match=r"got one without angular-beta0\.123457-seed0 and with"):
         train_cifar(Job(config(epochs=1), others, tmp_path), DATA)
-    tensors, about = checkpoint.load(tmp_path / UNFINISHED)
+    tensors, about = tensor_files.load(tmp_path / UNFINISHED)
     about["runs"][1]["mood"] = "good"
-    checkpoint.save(tmp_path / UNFINISHED, tensors, about)
+    tensor_files.save(tmp_path / UNFINISHED, tensors, about)
     with pytest.raises(ValueError, match=r"and with \{.*'mood': 'good'\} in .*checkpoint"):
         train_cifar(Job(config(epochs=1), runs, tmp_path), DATA)
 
@@ -113,7 +115,7 @@ def test_seconds_of_all_calls(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train_cifar(job, DATA, watch=stop)
-    first = checkpoint.load(tmp_path / "checkpoint.safetensors")[1]["seconds"]
+    first = tensor_files.load(tmp_path / "checkpoint.safetensors")[1]["seconds"]
     rest = train_cifar(replace(job, beside=1), DATA)
     assert 0 < rest.earlier == first < rest.seconds
     again = train_cifar(replace(job, beside=3), DATA)

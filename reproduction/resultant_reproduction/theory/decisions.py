@@ -21,7 +21,7 @@ from resultant.decisions.boundaries import (
 )
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
 from resultant.decisions.geometry import joint_leading
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.theory.check import Check, Numbers
 from resultant_reproduction.theory.realizations import (
@@ -179,7 +179,7 @@ AXES = {
     "angle": "prototype angle (degrees)",
     "classes": "class count $C$",
 }
-ROOTS = {"pairwise": figures.BLUE, "one-vs-rest": figures.ORANGE}
+ROOTS = {"pairwise": style.BLUE, "one-vs-rest": style.ORANGE}
 
 Roots = Callable[[Realization, Tensor], ArcRoots]
 
@@ -233,8 +233,8 @@ def boundary_factors(
 
     def draw() -> Figure:
         dashes = {"exact": "-", "joint B0": "--", "joint B2": ":"}
-        with figures.style():
-            figure, axes = figures.panels(3, 2, width=2.9, height=2.5)
+        with style.style():
+            figure, axes = style.panels(3, 2, width=2.9, height=2.5)
             for ax, (factor, curves) in zip(axes, found.items(), strict=False):
                 for name, colour in ROOTS.items():
                     for kind, dash in dashes.items():
@@ -254,7 +254,7 @@ def boundary_factors(
             handles, labels = axes[0].get_legend_handles_labels()
             axes[-1].axis("off")
             axes[-1].legend(handles, labels, loc="center")
-            figures.letter(axes[:-1])
+            style.letter(axes[:-1])
         return figure
 
     return Check(
@@ -309,16 +309,16 @@ def boundary_motion(
 
     def draw() -> Figure:
         both = moved.displaced & predicted.displaced
-        with figures.style():
-            figure, (ax,) = figures.panels(width=3.8, height=3.4)
+        with style.style():
+            figure, (ax,) = style.panels(width=3.8, height=3.4)
             x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
             reach = 1.05 * float(x.abs().max())
-            ax.plot([-reach, reach], [-reach, reach], "--", color=figures.GREY, label="equal")
-            ax.plot(x.numpy(), y.numpy(), ".", color=figures.BLUE, label=f"{len(x)} pairs")
+            ax.plot([-reach, reach], [-reach, reach], "--", color=style.GREY, label="equal")
+            ax.plot(x.numpy(), y.numpy(), ".", color=style.BLUE, label=f"{len(x)} pairs")
             ax.set_xlabel("exact displacement (degrees)")
             ax.set_ylabel("leading displacement (degrees)")
             ax.set_title("Equalizing the gains moves boundaries", loc="left")
-            figures.legend_below(figure, ax)
+            style.legend_below(figure, ax)
         return figure
 
     return Check(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import (
     LEAST_ORDER,
@@ -67,25 +67,25 @@ def residual_orders(
     holds = all(abs(m + 1 + order) <= 0.02 for order, m in enumerate(medians))
 
     def draw() -> Figure:
-        colours = (figures.BLUE, figures.ORANGE, figures.GREEN)
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.6, height=3.2)
+        colours = (style.BLUE, style.ORANGE, style.GREEN)
+        with style.style():
+            figure, (ax,) = style.panels(width=4.6, height=3.2)
             boxes = ax.boxplot(
                 [(a + 1 + order).numpy() for order, a in enumerate(fits)],
                 whis=1.5,
                 widths=0.5,
                 showfliers=False,
                 patch_artist=True,
-                medianprops={"color": figures.BLACK},
+                medianprops={"color": style.BLACK},
             )
             for box, colour in zip(boxes["boxes"], colours, strict=True):
                 box.set(facecolor=colour, alpha=0.6)
-            ax.plot((1, 2, 3), (0, 0, 0), "D", color=figures.RED, label="theory", zorder=5)
+            ax.plot((1, 2, 3), (0, 0, 0), "D", color=style.RED, label="theory", zorder=5)
             names = zip(NAMES, medians, strict=True)
             ax.set_xticklabels([f"{name}\nmedian {median:.3f}" for name, median in names])
             ax.set_ylabel("observed less theoretical order")
             ax.set_title("Residual orders of the joint expansion", loc="left")
-            figures.legend_below(figure, ax)
+            style.legend_below(figure, ax)
         return figure
 
     return Check(
@@ -181,9 +181,9 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
     largest = {name: float(a[inside].max()) for name, a in maps.items()}
 
     def draw() -> Figure:
-        with figures.style():
-            figure, axes = figures.panels(3, width=3.0, height=3.6)
-            shade: dict[str, Any] = {"cmap": figures.DIVERGING, "vmin": -6, "vmax": 6}
+        with style.style():
+            figure, axes = style.panels(3, width=3.0, height=3.6)
+            shade: dict[str, Any] = {"cmap": style.DIVERGING, "vmin": -6, "vmax": 6}
             meshes = []
             for ax, (name, a) in zip(axes, maps.items(), strict=True):
                 cells = kap.numpy(), range(len(p)), a.numpy()
@@ -191,7 +191,7 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
                 nu = dims[:, 0].double() / 2 - 1
                 seen = (nu >= kappa[0]) & (nu <= kappa[-1])
                 at = seen.nonzero()[:, 0].numpy()
-                ax.plot(nu[seen].numpy(), at, "--", color=figures.ORANGE, label=r"$\kappa=\nu$")
+                ax.plot(nu[seen].numpy(), at, "--", color=style.ORANGE, label=r"$\kappa=\nu$")
                 ax.set_xscale("log")
                 ax.set_yticks(range(len(p)), [str(d) for d in p])
                 ax.grid(False)
@@ -204,7 +204,7 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
                 extend="both",
                 label="median $\\log_{10}$ of joint over fixed error\n(blue: joint is nearer)",
             )
-            figures.legend_below(figure, axes[0])
+            style.legend_below(figure, axes[0])
         return figure
 
     return Check(
@@ -308,12 +308,12 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
             "remainder": r"$\sup(|r|+|\partial_\rho r|)$",
             "intercept": r"$\sup|q(0)|$",
         }
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.2, height=3.2)
+        with style.style():
+            figure, (ax,) = style.panels(width=4.2, height=3.2)
             for (key, name), marker in zip(names.items(), "os", strict=True):
                 ax.loglog(nu.numpy(), both[key].numpy(), marker + "-", label=name)
             guide = float(both["remainder"][-1] * nu[-1]) / nu * 2
-            ax.loglog(nu.numpy(), guide.numpy(), "--", color=figures.GREY, label=r"slope $-1$")
+            ax.loglog(nu.numpy(), guide.numpy(), "--", color=style.GREY, label=r"slope $-1$")
             ax.set_xlabel(r"$\nu=p/2-1$")
             ax.set_ylabel(r"largest over $\rho,\lambda,t$")
             ax.set_title("Centred decomposition", loc="left")
@@ -376,17 +376,17 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
 
     def draw() -> Figure:
         shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.6, height=3.2)
-            for nu, colour in zip(shown, figures.shades(len(shown)), strict=True):
+        with style.style():
+            figure, (ax,) = style.panels(width=4.6, height=3.2)
+            for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
                 name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
                 ax.loglog(z.numpy(), scaled[orders.index(nu)].numpy(), color=colour, label=name)
-            ax.axhline(1, color=figures.RED, linestyle="--", label="bound")
+            ax.axhline(1, color=style.RED, linestyle="--", label="bound")
             ax.set(xlim=(1e-3, 1e3), ylim=(1e-6, 3))
             ax.set_xlabel(r"$x/\nu$")
             ax.set_ylabel(r"$\nu^3\,|R_\nu(x)-A_{2,\nu}(x)|$")
             ax.set_title("Remainder of the Bessel ratio", loc="left")
-            figures.legend_below(figure, ax)
+            style.legend_below(figure, ax)
         return figure
 
     return Check(

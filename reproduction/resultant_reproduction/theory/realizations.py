@@ -13,7 +13,7 @@ from torch import Tensor
 from resultant.classes.gain import EDITED, class_scores, target_temperature
 from resultant.classes.statistics import ClassState
 from resultant.decisions.geometry import GradientDifference, intercept_gradient_difference
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
@@ -226,13 +226,13 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
         native = score(rho, kappa, tau, p)
         hot = score(rho, kappa, cooled, p)
         lines = {
-            "native": (native, figures.BLACK, "-"),
-            "temperature": (hot, figures.RED, "-"),
-            "preserve": (hot - ours["q(0; tau*)"] + ours["q(0; tau_0)"], figures.ORANGE, "-"),
-            "angular": (native + (gbar - ours["A"] / tau) * rho, figures.BLUE, "--"),
+            "native": (native, style.BLACK, "-"),
+            "temperature": (hot, style.RED, "-"),
+            "preserve": (hot - ours["q(0; tau*)"] + ours["q(0; tau_0)"], style.ORANGE, "-"),
+            "angular": (native + (gbar - ours["A"] / tau) * rho, style.BLUE, "--"),
         }
-        with figures.style():
-            figure, axes = figures.panels(2)
+        with style.style():
+            figure, axes = style.panels(2)
             for name, (q, colour, dash) in lines.items():
                 for ax in axes:
                     ax.plot(rho.numpy(), q.numpy(), dash, color=colour, label=name)
@@ -242,8 +242,8 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
             axes[1].set_ylim(-9, 9)
             axes[0].set_title("intercept of the collapsed class", loc="left")
             axes[1].set_title("near zero", loc="left")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0], columns=4)
+            style.letter(axes)
+            style.legend_below(figure, axes[0], columns=4)
         return figure
 
     return Check(

@@ -17,7 +17,7 @@ from resultant.classes.finite_sample import (
     unbiased_square_resultant,
 )
 from resultant.classes.gain import class_scores
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.theory.check import Check
 from resultant_reproduction.theory.realizations import random_state
@@ -67,9 +67,9 @@ def finite_sample(
         p, repeats = 64, 400
         counts = (2, 5, 10, 20, 50, 100)
         many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
-        with figures.style():
-            figure, axes = figures.panels(2)
-            for lam, colour in ((0.5, figures.BLUE), (1.0, figures.ORANGE), (3.0, figures.GREEN)):
+        with style.style():
+            figure, axes = style.panels(2)
+            for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
                 law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
                 A = float(law.mean.norm())
                 found, gains = [], []
@@ -91,8 +91,8 @@ def finite_sample(
             axes[1].set_title(rf"self-inclusion at $\tau={TAU:g}$", loc="left")
             for ax in axes:
                 ax.set_xlabel("sample size $n$")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0])
+            style.letter(axes)
+            style.legend_below(figure, axes[0])
         return figure
 
     return Check(

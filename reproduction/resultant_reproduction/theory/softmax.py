@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_terms
 from resultant.score.softmax import propagate_loss
@@ -47,9 +47,9 @@ def softmax_coupling(
 
     def draw() -> Figure:
         names = {False: "without $V_1/2$", True: "with $V_1/2$"}
-        colours = {False: figures.ORANGE, True: figures.BLUE}
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.4, height=3.2)
+        colours = {False: style.ORANGE, True: style.BLUE}
+        with style.style():
+            figure, (ax,) = style.panels(width=4.4, height=3.2)
             for variance, a in residuals.items():
                 low, median, high = a.quantile(torch.tensor([0.25, 0.5, 0.75]).double(), dim=1)
                 colour, x = colours[variance], nu.numpy()
@@ -61,7 +61,7 @@ def softmax_coupling(
             ax.set_xlabel(r"$\nu=p/2-1$")
             ax.set_ylabel("|loss residual|, median and quartiles")
             ax.set_title("Variance coupling in the loss", loc="left")
-            figures.legend_below(figure, ax, columns=2)
+            style.legend_below(figure, ax, columns=2)
         return figure
 
     return Check(

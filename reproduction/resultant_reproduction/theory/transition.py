@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from resultant.decisions.binary_model import BinaryModel, Pair, Rule
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.vmf.tails import log_projection_tail
 from resultant_reproduction.theory.check import Check
 
@@ -77,20 +77,20 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     def draw() -> Figure:
         # Dense near zero, where the step becomes steep.
         R = 0.15 * torch.linspace(-1, 1, 81, dtype=torch.float64) ** 3
-        with figures.style():
-            figure, axes = figures.panels(2)
-            for p, colour in zip(dimensions, figures.shades(len(dimensions)), strict=True):
+        with style.style():
+            figure, axes = style.panels(2)
+            for p, colour in zip(dimensions, style.shades(len(dimensions)), strict=True):
                 axes[0].plot(R, tail_errors(R, p, at), color=colour, label=f"$p={p}$")
                 axes[1].plot(x, scaled[p], color=colour)
-            axes[1].plot(x, stats.norm.sf(x), "--", color=figures.RED, zorder=5)
-            axes[0].plot([], [], "--", color=figures.RED, label="limit in (b)")
+            axes[1].plot(x, stats.norm.sf(x), "--", color=style.RED, zorder=5)
+            axes[0].plot([], [], "--", color=style.RED, label="limit in (b)")
             axes[0].set_xlabel("typical tail margin $R_t$")
             axes[0].set_ylabel("tail error")
             axes[1].set_xlabel(r"$\sqrt{\nu}\,R_t/\sigma$")
             axes[0].set_title("narrowing at $R_t=0$", loc="left")
             axes[1].set_title("on its own scale", loc="left")
-            figures.letter(axes)
-            figures.legend_below(figure, axes[0])
+            style.letter(axes)
+            style.legend_below(figure, axes[0])
         return figure
 
     return Check(
@@ -133,9 +133,9 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         # The exact rule as a broad band: the leading one lies on it.
         looks: dict[Rule, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
         errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in looks}
-        with figures.style():
-            figure, axes = figures.panels(2)
-            for name, colour, key in (("head", figures.BLUE, "h"), ("tail", figures.ORANGE, "t")):
+        with style.style():
+            figure, axes = style.panels(2)
+            for name, colour, key in (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t")):
                 dots = [getattr(e, key) for e in counted]
                 for rule, look in looks.items():
                     line = [getattr(e, key) for e in errors[rule]]
@@ -149,18 +149,18 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
                     capsize=2,
                     label=f"{name}, counted",
                 )
-            axes[0].axhline(0.5 / samples, color=figures.GREY, ls=":", label="half a count")
+            axes[0].axhline(0.5 / samples, color=style.GREY, ls=":", label="half a count")
             axes[0].set_ylim(0.2 / samples, 1)
             axes[0].set_ylabel("class error")
             axes[0].set_title("errors", loc="left")
-            axes[1].loglog(dimensions, shares, "o-", color=figures.GREEN)
+            axes[1].loglog(dimensions, shares, "o-", color=style.GREEN)
             axes[1].set_ylabel("share of draws")
             axes[1].set_title("decided differently at $R_t=0$", loc="left")
             for ax in axes:
                 ax.set_xlabel("dimension $p$")
             # Both belong to panel (d) of fig:synthetic-transition.
-            figures.letter(axes, "dd")
-            figures.legend_below(figure, axes[0], columns=4)
+            style.letter(axes, "dd")
+            style.legend_below(figure, axes[0], columns=4)
         return figure
 
     return Check(
@@ -208,9 +208,9 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
     )
 
     def draw() -> Figure:
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.4, height=3.2)
-            for key, name, colour in (("h", "head", figures.BLUE), ("t", "tail", figures.ORANGE)):
+        with style.style():
+            figure, (ax,) = style.panels(width=4.4, height=3.2)
+            for key, name, colour in (("h", "head", style.BLUE), ("t", "tail", style.ORANGE)):
                 ax.semilogx(nu, reached[key], "o-", color=colour, label=name)
                 ax.axhline(getattr(limit, key), color=colour, ls="--", label=f"{name}, limit")
             ax.set_ylim(bottom=0)
@@ -218,8 +218,8 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
             ax.set_ylabel(r"$-\nu^{-1}\log\,$error")
             ax.set_title("errors reach the exponents", loc="left")
             # As fig:synthetic-transition has it.
-            figures.letter([ax], "c")
-            figures.legend_below(figure, ax, columns=4)
+            style.letter([ax], "c")
+            style.legend_below(figure, ax, columns=4)
         return figure
 
     return Check(
@@ -259,12 +259,12 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
         offsets = torch.linspace(-0.16, 0.16, 81).tolist()
         models = [replace(CLOSE, b_h=b / 2, b_t=-b / 2) for b in offsets]
         rates = [exponents(model) for model in models]
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.4, height=3.2)
-            ax.plot(offsets, [r.h for r in rates], color=figures.BLUE, label="head")
-            ax.plot(offsets, [r.t for r in rates], color=figures.ORANGE, label="tail")
+        with style.style():
+            figure, (ax,) = style.panels(width=4.4, height=3.2)
+            ax.plot(offsets, [r.h for r in rates], color=style.BLUE, label="head")
+            ax.plot(offsets, [r.t for r in rates], color=style.ORANGE, label="tail")
             for b, name in ((0.1, "stated"), (-0.1, "exchanged")):
-                ax.axvline(b, color=figures.GREY, ls=":")
+                ax.axvline(b, color=style.GREY, ls=":")
                 ax.annotate(
                     name, (b, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom"
                 )
@@ -272,7 +272,7 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
             ax.set_xlabel("offset difference $b_h-b_t$")
             ax.set_ylabel("error exponent")
             ax.set_title("The prior orders the exponents", loc="left", pad=16)
-            figures.legend_below(figure, ax)
+            style.legend_below(figure, ax)
         return figure
 
     return Check(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE, Number
 
 # Bytes of features in float64 at a time.
@@ -40,7 +40,9 @@ class _UnitVector(constraints.Constraint):
         rule = f"within {tolerance:.1e} of zero"
         # What was of unit length in half precision no longer is in float32.
         remedy = "normalize after casting to float32"
-        checks.within(f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy)
+        validation.require_in_range(
+            f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy
+        )
 
 
 unit_vector = _UnitVector()
@@ -50,11 +52,11 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
     """Raise unless ``z`` is [N, dim] on the device, of unit vectors where values are looked at."""
     if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
         raise ValueError(f"expected z [N, {dim}], got {shape_of(z)}")
-    if z.dtype not in checks.COMPUTE_DTYPE:
+    if z.dtype not in validation.COMPUTE_DTYPE:
         raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
     if z.device != device:
         raise ValueError(f"expected z on {device}, got it on {z.device}")
-    if len(z) and checks.wanted(validate, z):
+    if len(z) and validation.should_validate(validate, z):
         excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
         unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
 
@@ -74,7 +76,7 @@ def require_labels(
         raise ValueError(f"expected {name} of dtype torch.int64, got {y.dtype}")
     if y.device != device:
         raise ValueError(f"expected {name} on {device}, got it on {y.device}")
-    if not checks.wanted(validate, y):
+    if not validation.should_validate(validate, y):
         return
     bad = (y < 0) | (y >= number)
     if bad.any():
@@ -94,15 +96,15 @@ def require_temperature(
     """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device, and such that
     scores in ``dtype`` can be compared."""
     if not isinstance(tau, Tensor):
-        checks.tensors(**{name: tau})
-        checks.temperature(name, float(tau), dtype)
+        validation.tensors(**{name: tau})
+        validation.temperature(name, float(tau), dtype)
         # Filled in on the device: a copy would wait for it.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
-    tau = checks.tensors(**{name: tau})[0][0].detach()
+    tau = validation.tensors(**{name: tau})[0][0].detach()
     if tau.dim() and tau.shape != (num_classes,):
         raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
-    if checks.wanted(validate, tau):
-        checks.temperature(name, tau, dtype)
+    if validation.should_validate(validate, tau):
+        validation.temperature(name, tau, dtype)
     return tau.to(device=device, dtype=torch.float64)
 
 

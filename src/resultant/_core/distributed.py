@@ -25,7 +25,7 @@ def world_size() -> int:
     return dist.get_world_size() if distributed() else 1
 
 
-def from_first(*tensors: Tensor) -> None:
+def broadcast_from_rank0(*tensors: Tensor) -> None:
     """Give every process the values of the first."""
     if distributed():
         for a in tensors:

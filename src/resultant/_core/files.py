@@ -34,6 +34,14 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file; it is complete or is not there."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text)
+
+
 def require_place(path: Path) -> None:
     """Raise unless a file can be put at ``path``, as far as names tell."""
     if path.is_dir():

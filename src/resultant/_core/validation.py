@@ -149,7 +149,7 @@ def _floating(name: str, a: Tensor) -> None:
         raise ValueError(f"expected {name} of a floating dtype, got {a.dtype}")
 
 
-def wanted(validate_args: bool | None, *arguments: object) -> bool:
+def should_validate(validate_args: bool | None, *arguments: object) -> bool:
     """Whether the values of these arguments are to be looked at, and can be."""
     if torch.compiler.is_compiling():
         return False
@@ -158,7 +158,7 @@ def wanted(validate_args: bool | None, *arguments: object) -> bool:
     return validate_args
 
 
-def within(
+def require_in_range(
     name: str,
     a: Tensor,
     low: float,
@@ -189,7 +189,7 @@ class DivergedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Options:
+class ScoreSpec:
     """What goes with the tensors of a score."""
 
     p: int
@@ -218,9 +218,9 @@ def temperature(name: str, tau: Number, dtype: torch.dtype) -> None:
     least, most = temperatures(dtype)
     finite, low, high = "> 0 and finite", f">= {least:g} in {dtype}", f"<= {most:g} in {dtype}"
     if isinstance(tau, Tensor):
-        within(name, tau, 0.0, rule=finite, open_low=True)
-        within(name, tau, least, rule=low)
-        within(name, tau, least, most, rule=high)
+        require_in_range(name, tau, 0.0, rule=finite, open_low=True)
+        require_in_range(name, tau, least, rule=low)
+        require_in_range(name, tau, least, most, rule=high)
     elif not least <= tau <= most:
         rule = finite if not 0 < tau < math.inf else low if tau < least else high
         raise ValueError(f"expected {name} {rule}, got {tau:g}")
@@ -228,27 +228,27 @@ def temperature(name: str, tau: Number, dtype: torch.dtype) -> None:
 
 def score_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
-) -> tuple[list[Tensor], Options, torch.dtype]:
-    """rho, kappa and tau as `tensors`, the rest as `Options`, and the dtype of the result."""
+) -> tuple[list[Tensor], ScoreSpec, torch.dtype]:
+    """rho, kappa and tau as `tensors`, the rest as `ScoreSpec`, and the dtype of the result."""
     (rho, kappa, tau), dtype = tensors(rho=rho, kappa=kappa, tau=tau)
     p = dimension(p, rho.dtype)
     # A product of two unit vectors carries the rounding of its sum and that of its storage.
     tolerance = (8 + math.sqrt(p)) * torch.finfo(rho.dtype).eps
     if dtype != rho.dtype:
         tolerance += 2 * torch.finfo(dtype).eps
-    return [rho, kappa, tau], Options(p, validate_args, tolerance), dtype
+    return [rho, kappa, tau], ScoreSpec(p, validate_args, tolerance), dtype
 
 
-def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> None:
+def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> None:
     """The values of a score's arguments, where they are to be looked at."""
-    if not wanted(options.validate, rho, kappa, tau):
+    if not should_validate(options.validate, rho, kappa, tau):
         return
     limit = 1 + options.tolerance
-    within("rho", rho, -limit, limit, rule="in [-1, 1]")
-    within("kappa", kappa, 0.0, rule=">= 0 and finite")
-    within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    require_in_range("rho", rho, -limit, limit, rule="in [-1, 1]")
+    require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
+    require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
     most, least = LIMITS[rho.dtype]
-    within("kappa", kappa, 0.0, most, rule=f"<= {most:g} in {rho.dtype}")
-    within("tau", tau, least, rule=f">= {least:g} in {rho.dtype}")
+    require_in_range("kappa", kappa, 0.0, most, rule=f"<= {most:g} in {rho.dtype}")
+    require_in_range("tau", tau, least, rule=f">= {least:g} in {rho.dtype}")
     most = temperatures(rho.dtype)[1]
-    within("tau", tau, least, most, rule=f"<= {most:g} in {rho.dtype}")
+    require_in_range("tau", tau, least, most, rule=f"<= {most:g} in {rho.dtype}")

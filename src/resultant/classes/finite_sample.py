@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import (
     normalized,
     pieces,
@@ -56,7 +56,7 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
     n samples of its class mean (eq:self-inclusion); 0 <= A <= 1, tau > 0, n >= 1."""
     A, n, dtype = _sample("A", A, n, 1)
     tau = torch.as_tensor(tau, dtype=A.dtype, device=A.device)
-    checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
     return ((1 - A) * (1 + A) / (tau * n)).to(dtype)
 
 
@@ -64,9 +64,9 @@ def _sample(name: str, a: Number, n: Number, least: int) -> tuple[Tensor, Tensor
     """A mean length and a sample size to compute with, and the dtype of the result."""
     if isinstance(n, Tensor) and not n.dtype.is_floating_point:
         n = n.to(a.dtype if isinstance(a, Tensor) else torch.float64)
-    (a, n), dtype = checks.tensors(**{name: a, "n": n})
-    checks.within(name, a, 0.0, 1.0, rule="between 0 and 1")
-    checks.within("n", n, least, rule=f">= {least} and finite")
+    (a, n), dtype = validation.tensors(**{name: a, "n": n})
+    validation.require_in_range(name, a, 0.0, 1.0, rule="between 0 and 1")
+    validation.require_in_range("n", n, least, rule=f">= {least} and finite")
     return a, n, dtype
 
 
@@ -118,7 +118,7 @@ def fold_statistics(
     validate_args: bool | None = None,
 ) -> list[ClassStatistics]:
     """The statistics of each fold of a sample ``z`` [N, p], ``y`` [N], ``fold`` [N] int64."""
-    num_folds = checks.integer("num_folds", num_folds, 2)
+    num_folds = validation.integer("num_folds", num_folds, 2)
     if not isinstance(z, Tensor) or z.dim() != 2:
         raise ValueError(f"expected z [N, p], got {shape_of(z)}")
     require_labels(fold, len(z), num_folds, z.device, validate_args, name="fold")

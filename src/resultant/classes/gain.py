@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import require_features, require_temperature
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.statistics import ClassState
@@ -56,7 +56,7 @@ def target_gain(
     linear targets may be negative beyond beta = 1, power targets never are.
     """
     beta = _require_target(beta, family)
-    checks.tensors(g=g)
+    validation.tensors(g=g)
     if not isinstance(g, Tensor) or g.dim() != 1 or not len(g):
         got = f"shape {tuple(g.shape)}" if isinstance(g, Tensor) else type(g).__name__
         raise ValueError(f"expected g [C] of one class or more, got {got}")
@@ -163,7 +163,7 @@ def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype
 
 def comparable(tau: Tensor, dtype: torch.dtype) -> Tensor:
     """Where scores in ``dtype`` at temperatures ``tau`` can be compared."""
-    least, most = checks.temperatures(dtype)
+    least, most = validation.temperatures(dtype)
     return (tau >= least) & (tau <= min(most, torch.finfo(tau.dtype).max))
 
 
@@ -200,7 +200,7 @@ def class_scores(
     in the mean gain and may be the best one: leave such classes out of the state.
     """
     if chunk is not None:
-        chunk = checks.integer("chunk", chunk, 1, " or None")
+        chunk = validation.integer("chunk", chunk, 1, " or None")
     require_features(z, state.dim, state.mu.device, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = realize(
@@ -345,19 +345,19 @@ def _require_target(beta: float, family: str) -> float:
 
 
 def _require_gains(g: Tensor, beta: float, family: str, validate: bool | None) -> None:
-    if checks.wanted(validate, g):
+    if validation.should_validate(validate, g):
         positive = family == "power" and beta < 0
         rule = "> 0 and finite (a negative power)" if positive else ">= 0 and finite"
-        checks.within("g", g, 0.0, rule=rule, open_low=positive)
+        validation.require_in_range("g", g, 0.0, rule=rule, open_low=positive)
 
 
 def _require_temperatures(
     A: Tensor, tau: Tensor, target: Tensor, what: str, dtype: torch.dtype, validate: bool | None
 ) -> None:
-    if checks.wanted(validate, A):
+    if validation.should_validate(validate, A):
         _require_classes(f"target gains > 0 for a class temperature ({what})", target, target > 0)
         _require_classes(f"resultants A > 0 for a class temperature ({what})", A, A > 0)
-        least, most = checks.temperatures(dtype)
+        least, most = validation.temperatures(dtype)
         known = class_temperature(tau, A / tau, target, dtype).isfinite()
         rule = f"class temperatures in [{least:g}, {most:g}] in {dtype} ({what})"
         _require_classes(rule, A / target, known)
@@ -368,7 +368,7 @@ def _require_classes(rule: str, a: Tensor, good: Tensor) -> None:
     if bad:
         named = ", ".join(f"class {c} ({float(a[c]):.4g})" for c in bad[:NAMED])
         rest = ", ..." if len(bad) > NAMED else ""
-        raise checks.DivergedError(
+        raise validation.DivergedError(
             f"expected {rule}, got {len(bad)} of {len(a)} not: {named}{rest}"
         )
 
@@ -381,11 +381,11 @@ def _require_offset(
     if not isinstance(offset, Tensor) or offset.shape != (state.num_classes,):
         got = tuple(offset.shape) if isinstance(offset, Tensor) else type(offset).__name__
         raise ValueError(f"expected offset [{state.num_classes}], one a class, got {got}")
-    offset = checks.tensors(offset=offset)[0][0].detach()
+    offset = validation.tensors(offset=offset)[0][0].detach()
     if offset.device != state.mu.device:
         raise ValueError(f"expected offset on {state.mu.device}, got it on {offset.device}")
-    if checks.wanted(validate, offset):
+    if validation.should_validate(validate, offset):
         # A class of prior zero is never chosen; no other infinity is meant.
         least = torch.finfo(offset.dtype).min
-        checks.within("offset", offset.clamp_min(least), least, rule="below infinity")
+        validation.require_in_range("offset", offset.clamp_min(least), least, rule="below infinity")
     return offset.double()

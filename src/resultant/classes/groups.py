@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import shape_of
 
 HEAD, MEDIUM, TAIL = 0, 1, 2
@@ -28,7 +28,7 @@ def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
     """
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
-    checks.within("counts", counts.double(), 0.0, rule=">= 0 and finite")
+    validation.require_in_range("counts", counts.double(), 0.0, rule=">= 0 and finite")
     C = len(counts)
     if ranked is None:
         ranked = C == RANKED

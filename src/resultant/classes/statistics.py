@@ -16,9 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import normalized, pieces, require_features, require_labels, unit_vector
-from resultant._core.state_files import write_tensors
+from resultant._core.tensor_files import write_tensors
 from resultant.vmf.distribution import concentration, mean_resultant
 
 # The cap of the authors' code, which stands for the infinite concentration of equal samples.
@@ -51,7 +51,7 @@ class ClassState:
         if mu.dim() != 2 or mu.shape[1] < 2 or shapes[1:] != ((len(mu),), (len(mu),)):
             rule = "expected mu [C, p] with p >= 2, kappa [C] and count [C]"
             raise ValueError(f"{rule}, got {shapes[0]}, {shapes[1]} and {shapes[2]}")
-        if mu.dtype not in checks.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
+        if mu.dtype not in validation.COMPUTE_DTYPE or kappa.dtype != mu.dtype:
             rule = "expected mu and kappa of one floating dtype"
             raise ValueError(f"{rule}, got {mu.dtype} and {kappa.dtype}")
         if not mu.device == kappa.device == count.device:
@@ -59,8 +59,8 @@ class ClassState:
             raise ValueError(f"{rule}, got {mu.device}, {kappa.device} and {count.device}")
         if validate_args:
             unit_vector.require("mu", mu)
-            checks.within("kappa", kappa, 0.0, rule=">= 0 and finite")
-            checks.within("count", count.double(), 0.0, rule=">= 0 and finite")
+            validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
+            validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
 
     @property
     def num_classes(self) -> int:
@@ -101,8 +101,8 @@ class ClassStatistics:
     def __init__(
         self, num_classes: int, dim: int, *, device: torch.device | str | None = None
     ) -> None:
-        num_classes = checks.integer("num_classes", num_classes, 1)
-        dim = checks.dimension(dim)
+        num_classes = validation.integer("num_classes", num_classes, 1)
+        dim = validation.dimension(dim)
         self.count = torch.zeros(num_classes, dtype=torch.int64, device=device)
         self.weight = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.total = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
@@ -160,12 +160,12 @@ class ClassStatistics:
     def _weights(self, weights: Tensor | None, z: Tensor, validate: bool | None) -> Tensor | None:
         if weights is None:
             return None
-        checks.tensors(weights=weights)
+        validation.tensors(weights=weights)
         if weights.shape != z.shape[:1] or weights.device != self.device:
             got = f"{tuple(weights.shape)} on {weights.device}"
             raise ValueError(f"expected weights [{len(z)}] on {self.device}, got {got}")
-        if checks.wanted(validate, weights):
-            checks.within("weights", weights, 0.0, rule=">= 0 and finite")
+        if validation.should_validate(validate, weights):
+            validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
         return weights.double()
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
@@ -274,7 +274,7 @@ class ClassStatistics:
         require_features(z, self.dim, self.device, validate)
         require_labels(y, len(z), self.num_classes, self.device, validate)
         weights = self._weights(weights, z, validate)
-        if checks.wanted(validate, z, y):
+        if validation.should_validate(validate, z, y):
             missing = self.count[y] == 0
             if missing.any():
                 i = int(missing.nonzero()[0])

@@ -35,7 +35,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import directions, require_device
 from resultant.classes.gain import Realization, realize
 from resultant.classes.statistics import ClassState, ClassStatistics
@@ -288,7 +288,7 @@ class CosinePrototypeClassifier(_Incremental):
     def _rule(self, dtype: torch.dtype) -> Realization:
         prior = finite_number("prior", self.prior)
         temperature = finite_number("temperature", self.temperature)
-        checks.temperature("temperature", temperature, dtype)
+        validation.temperature("temperature", temperature, dtype)
         state = self._present_state().to(dtype=dtype)
         slope = torch.full_like(state.kappa[0], 1 / temperature)
         shift = (prior * self._log_prior()).to(dtype) if prior else None
@@ -378,7 +378,7 @@ def require_temperatures(given: Any, dtype: torch.dtype) -> None:
     several = isinstance(given, list | tuple) or getattr(given, "ndim", 0) > 0
     for tau in given if several else (given,):
         number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
-        checks.temperature("temperature", number, dtype)
+        validation.temperature("temperature", number, dtype)
 
 
 def _of_one_kind(name: str, labels: np.ndarray) -> np.ndarray:

@@ -15,8 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from resultant._core import distributed as _ranks
-from resultant._core import state_files as checkpoint
+from resultant._core import distributed, files
 from resultant.cli.arguments import data_root, destination, find_device, folder, refuse_network
 from resultant.cli.options import Extract, ImportProco, Probe, Train
 from resultant.cli.progress import Watch, terminal
@@ -53,11 +52,11 @@ def train(options: Train) -> None:
         stack=options.stack,
         tensorboard=options.tensorboard,
     )
-    with _ranks.processes(find_device(options.device)) as place:
+    with distributed.processes(find_device(options.device)) as place:
         if config.dataset in CIFAR:
-            if _ranks.world_size() > 1:
+            if distributed.world_size() > 1:
                 rule = "expected one process for CIFAR (its runs go side by side)"
-                raise ValueError(f"{rule}, got {_ranks.world_size()}")
+                raise ValueError(f"{rule}, got {distributed.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
             if len(images.train_labels) != CIFAR_IMAGES:
                 here = f"{config.dataset} in {root} has {len(images.train_labels):,}"
@@ -72,9 +71,9 @@ def train(options: Train) -> None:
         for made in found:
             # As soon as they are there: a run that fails takes none of those before it along.
             records += made
-            if _ranks.rank() == 0:
+            if distributed.rank() == 0:
                 append(out / "records.jsonl", made)
-        if _ranks.rank() == 0:
+        if distributed.rank() == 0:
             console.print(accuracy_table(records))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
@@ -114,7 +113,7 @@ def _listed(
     job: Job, data: ListedImages, device: torch.device, aside: Console, workers: int
 ) -> list[dict]:
     """The record of the one run of a job; its network and loaders go before the next has any."""
-    title, quiet = f"{job.config.dataset} {job.runs[0].name}", _ranks.rank() > 0
+    title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
     with (
         stopped(job.out, aside, quiet),
         Watch(aside, title, job.config.epochs, quiet=quiet) as watch,
@@ -218,7 +217,7 @@ def probe(options: Probe) -> None:
             "probe": asdict(options.config),
             **result,
         }
-        checkpoint.write_text(options.out, json.dumps(about, indent=1) + "\n")
+        files.write_text(options.out, json.dumps(about, indent=1) + "\n")
 
 
 def import_proco(options: ImportProco) -> None:

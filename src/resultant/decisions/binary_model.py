@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_and_slope
@@ -275,7 +275,7 @@ class BinaryModel:
         """Draws of n'Z and of e'Z, where e is across n in the plane of the mean directions."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
-        samples = checks.integer("samples", samples, 1)
+        samples = validation.integer("samples", samples, 1)
         kappa, beta, alpha = (
             getattr(pair, label) for pair in (self.concentrations(p), self.beta, self.alpha)
         )
@@ -307,11 +307,11 @@ def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
     with :math:`\beta=\mu^\top n` in [-1, 1] and :math:`\alpha^2+\beta^2=1`. Convex, zero at
     :math:`r_0(\lambda)\beta` and infinite from :math:`|\xi|=1` on.
     """
-    (xi, lam, beta), dtype = checks.tensors(xi=xi, lam=lam, beta=beta)
-    if checks.wanted(None, xi, lam, beta):
-        checks.within("xi", xi, -math.inf, rule="finite", open_low=True)
-        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
-        checks.within("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
+    (xi, lam, beta), dtype = validation.tensors(xi=xi, lam=lam, beta=beta)
+    if validation.should_validate(None, xi, lam, beta):
+        validation.require_in_range("xi", xi, -math.inf, rule="finite", open_low=True)
+        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
+        validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
     outside = xi.abs() >= 1
     xi = torch.where(outside, 0.0, xi)
     rest = (1 - xi) * (1 + xi)
@@ -329,9 +329,9 @@ def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
     ``along`` is :math:`v^\top\mu` and ``across`` the length of the rest of v:
     :math:`r_0'(\lambda)\,along^2 + \tfrac12(1-r_0(\lambda)^2)\,across^2`.
     """
-    (lam, along, across), dtype = checks.tensors(lam=lam, along=along, across=across)
-    if checks.wanted(None, lam, along, across):
-        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
+    (lam, along, across), dtype = validation.tensors(lam=lam, along=along, across=across)
+    if validation.should_validate(None, lam, along, across):
+        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
     # 1 - r^2 = 2/(1+S) and r' = 1/(S(1+S)), with S = sqrt(1+lam^2).
     S = (1 + lam * lam).sqrt()
     return ((along * along / S + across * across) / (1 + S)).to(dtype)
@@ -379,7 +379,7 @@ def _require(
     if isinstance(a, bool) or not isinstance(a, Real):
         raise ValueError(f"expected {name} to be a number, got {type(a).__name__}")
     value = torch.tensor(float(a), dtype=torch.float64)
-    checks.within(name, value, low, high, rule=rule, open_low=open_low)
+    validation.require_in_range(name, value, low, high, rule=rule, open_low=open_low)
 
 
 def _frequency(wrong: Tensor) -> Estimate:

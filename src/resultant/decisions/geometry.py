@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Number
 from resultant.classes.gain import Realization, realize
@@ -248,7 +248,7 @@ def require_pairs(pairs: Tensor, rule: Realization, validate: bool | None) -> No
         raise ValueError(f"expected pairs of dtype torch.int64, got {pairs.dtype}")
     if pairs.device != rule.mu.device:
         raise ValueError(f"expected pairs on {rule.mu.device}, got them on {pairs.device}")
-    if not checks.wanted(validate, pairs):
+    if not validation.should_validate(validate, pairs):
         return
     number = len(rule.mu)
     bad = ((pairs < 0) | (pairs >= number)).any(-1) | (pairs[:, 0] == pairs[:, 1])

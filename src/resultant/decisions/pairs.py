@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import normalized, shape_of
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
 from resultant.classes.statistics import ClassState
@@ -47,9 +47,9 @@ def select_pairs(
     C = state.num_classes
     if not isinstance(groups, Tensor) or groups.shape != (C,):
         raise ValueError(f"expected groups [{C}], one a class, got {shape_of(groups)}")
-    per_type = checks.integer("per_type", per_type, 1)
+    per_type = validation.integer("per_type", per_type, 1)
     groups = groups.cpu()
-    checks.within("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
+    validation.require_in_range("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
     mu = normalized(state.mu)
     members = [(groups == g).nonzero().squeeze(-1) for g in (HEAD, MEDIUM, TAIL)]
     generator = torch.Generator().manual_seed(seed)

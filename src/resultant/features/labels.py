@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from resultant.features.rows import Held, Rows, Text
+from resultant.features.rows import MemoryRows, NonNumericArray, Rows
 
 # Arrays by name, of each the files that hold a part of it, and these parts.
-Parts = dict[str, list[tuple[str, Rows | Text]]]
+Parts = dict[str, list[tuple[str, Rows | NonNumericArray]]]
 
 
 def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
@@ -18,10 +18,12 @@ def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
     number everywhere; numerals are sorted as numbers.
     """
     every = [(name, *part) for name, of in parts.items() for part in of]
-    words = [(name, file, array) for name, file, array in every if isinstance(array, Text)]
+    words = [
+        (name, file, array) for name, file, array in every if isinstance(array, NonNumericArray)
+    ]
     if not words:
         found = {n: torch.cat([_whole(n, *part) for part in of]) for n, of in parts.items()}
-        return {name: Held(labels) for name, labels in found.items()}, []
+        return {name: MemoryRows(labels) for name, labels in found.items()}, []
     for name, file, array in every:
         if isinstance(array, Rows):
             rule = f"expected {name} of {where} as strings, as are {words[0][0]} of {words[0][1]}"
@@ -34,10 +36,10 @@ def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
     labels: dict[str, list[Tensor]] = {}
     for (name, _), (known, codes) in read.items():
         labels.setdefault(name, []).append(torch.tensor([place[w] for w in known])[codes])
-    return {name: Held(torch.cat(of)) for name, of in labels.items()}, names
+    return {name: MemoryRows(torch.cat(of)) for name, of in labels.items()}, names
 
 
-def _strings(name: str, file: str, array: Text) -> tuple[list[str], Tensor]:
+def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], Tensor]:
     rule = f"expected {name} of {file} to be [N] integers or strings"
     if array.read is None:
         rest = ", which is never unpickled; save it by .astype(str)" * (array.kind == "object")
@@ -47,7 +49,7 @@ def _strings(name: str, file: str, array: Text) -> tuple[list[str], Tensor]:
     return array.read()
 
 
-def _whole(name: str, file: str, rows: Rows | Text) -> Tensor:
+def _whole(name: str, file: str, rows: Rows | NonNumericArray) -> Tensor:
     """Labels [N] of numbers [N] or [N, 1], which must be whole."""
     assert isinstance(rows, Rows)
     shape = rows.shape

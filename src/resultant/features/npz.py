@@ -25,14 +25,23 @@ from resultant.features.npy import (
     read_header,
     read_member,
 )
-from resultant.features.rows import Held, Kept, Mapped, Rows, Text, distinct, identity, swapped
+from resultant.features.rows import (
+    Kept,
+    MappedRows,
+    MemoryRows,
+    NonNumericArray,
+    Rows,
+    distinct,
+    identity,
+    swapped,
+)
 
 # Bytes that are inflated at a time, and where a local header says how long it is.
 STEP = 1 << 22
 LOCAL = 30
 
 
-def map_npz(path: Path, *, keep: bool) -> dict[str, Rows | Text]:
+def map_npz(path: Path, *, keep: bool) -> dict[str, Rows | NonNumericArray]:
     """The arrays by name; ``keep`` the file of mapped ones open, or open it at each reading."""
     rule = _rule(path)
     try:
@@ -67,19 +76,19 @@ def _rows(
     file: io.BufferedReader,
     archive: zipfile.ZipFile,
     member: zipfile.ZipInfo,
-) -> Rows | Text:
+) -> Rows | NonNumericArray:
     try:
         with archive.open(member) as opened:
             shape, order, stored = read_header(opened, member.file_size, member.filename)
             header = opened.tell()
     except NotPlainError as error:
-        return Text(error.shape, str(error.dtype))
+        return NonNumericArray(error.shape, str(error.dtype))
     layout = stored.newbyteorder("=")
     try:
         dtype = torch.from_numpy(np.empty(0, layout)).dtype
     except TypeError:
         words = partial(_words, path, member.filename) if stored.kind in "US" else None
-        return Text(shape, str(stored), words)
+        return NonNumericArray(shape, str(stored), words)
     file.seek(member.header_offset)
     local = file.read(LOCAL)
     lengths = sum(int.from_bytes(local[i : i + 2], "little") for i in (26, 28))
@@ -88,12 +97,12 @@ def _rows(
     aligned = offset % layout.itemsize == 0 and end <= os.path.getsize(path)
     plain = member.compress_type == zipfile.ZIP_STORED and aligned
     if not shape or (order == "F" and not plain):
-        return Held(as_tensor(read_member(archive, member).astype(layout, copy=False), path))
+        return MemoryRows(as_tensor(read_member(archive, member).astype(layout, copy=False), path))
     if order == "F" and math.prod(shape):
         # Its rows do not lie one after the other.
-        rows = Held(as_tensor(np.memmap(path, layout, "c", offset, shape, "F"), path))
+        rows = MemoryRows(as_tensor(np.memmap(path, layout, "c", offset, shape, "F"), path))
     elif plain:
-        rows = Mapped(source, offset, shape, dtype, layout.str)
+        rows = MappedRows(source, offset, shape, dtype, layout.str)
     else:
         rows = Inflated(path, member.filename, header, shape, dtype, layout)
     return rows if stored.isnative else swapped(rows)

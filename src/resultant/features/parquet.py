@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from resultant.features.naming import split_of
-from resultant.features.rows import Rows, Text, as_rows
+from resultant.features.rows import NonNumericArray, Rows, as_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ class ParquetColumns:
     tells, names of the classes, and those that are none of these."""
 
     features: dict[str, Rows]
-    labels: Rows | Text | None
+    labels: Rows | NonNumericArray | None
     splits: dict[str, Tensor]
     class_names: list[str]
     left_out: list[str]
@@ -309,7 +309,7 @@ def _refuse_nulls(column: pa.Array | pa.ChunkedArray, what: str) -> None:
         raise ValueError(f"a null in row {row} of {what}{rest}")
 
 
-def _labels(path: Path | str, field: Any) -> Rows | Text:
+def _labels(path: Path | str, field: Any) -> Rows | NonNumericArray:
     t = _arrow()[0].types
     kind = field.type.value_type if t.is_dictionary(field.type) else field.type
     strings = t.is_string(kind) or t.is_large_string(kind)
@@ -325,7 +325,7 @@ def _labels(path: Path | str, field: Any) -> Rows | Text:
         codes = torch.from_numpy(column.indices.to_numpy().astype(np.int64))
         if strings:
             words = column.dictionary.to_pylist()
-            return Text((len(codes),), str(field.type), lambda: (words, codes))
+            return NonNumericArray((len(codes),), str(field.type), lambda: (words, codes))
         values = column.dictionary.to_numpy(zero_copy_only=False)
         return as_rows(torch.from_numpy(values.copy())[codes])
     return as_rows(torch.from_numpy(column.to_numpy().copy()))

@@ -19,7 +19,7 @@ from torch import Tensor
 from resultant.features.naming import split_of
 from resultant.features.parquet import ParquetRows
 from resultant.features.readers import read_parquet_arrays, settled
-from resultant.features.rows import Joined, Rows, Selected
+from resultant.features.rows import ConcatRows, IndexedRows, Rows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore
 
@@ -117,7 +117,7 @@ def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:
         low, high = torch.searchsorted(places, torch.tensor([top, stop])).tolist()
         chosen = places[low:high]
         block = rows.read(top, stop)[chosen - top]
-        require_vectors(block, f"{rows.name} of {rows.path}", Selected(rows, chosen))
+        require_vectors(block, f"{rows.name} of {rows.path}", IndexedRows(rows, chosen))
         yield block
 
 
@@ -156,9 +156,9 @@ def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
 
 def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
     """The files behind rows, and which of their rows are at ascending places, in order."""
-    if isinstance(rows, Selected):
+    if isinstance(rows, IndexedRows):
         yield from _leaves(rows.rows, rows.index[index])
-    elif isinstance(rows, Joined):
+    elif isinstance(rows, ConcatRows):
         ends = torch.searchsorted(index, torch.tensor(rows.tops[1:-1], dtype=torch.int64))
         for part, top, places in zip(rows.parts, rows.tops, index.tensor_split(ends), strict=False):
             if len(places):

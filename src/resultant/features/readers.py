@@ -22,9 +22,9 @@ from resultant.features.npz import map_npz
 from resultant.features.parquet import LABELS, label_name, read_parquet, split_places
 from resultant.features.parquet import SPLIT as COLUMN
 from resultant.features.rows import (
+    IndexedRows,
+    NonNumericArray,
     Rows,
-    Selected,
-    Text,
     as_floats,
     distinct,
     join,
@@ -47,7 +47,7 @@ FEATURES = re.compile(
     r"features|embeddings|(?<![a-z])(feature|feats?|embedding|embs?|x|z)(?![a-z])", re.IGNORECASE
 )
 
-A = TypeVar("A", bound=Rows | Text)
+A = TypeVar("A", bound=Rows | NonNumericArray)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Contents(Generic[A]):
     label_files: tuple[str, ...] = ()
 
 
-Found = Contents[Rows | Text]
+Found = Contents[Rows | NonNumericArray]
 
 
 def read_arrays(path: Path, features: str | None, labels: str | None) -> Contents[Rows]:
@@ -130,8 +130,8 @@ def settled(
     return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)), label_files)
 
 
-def _numbers(file: str, name: str, array: Rows | Text) -> Rows:
-    if isinstance(array, Text):
+def _numbers(file: str, name: str, array: Rows | NonNumericArray) -> Rows:
+    if isinstance(array, NonNumericArray):
         rule = f"expected {name} of {file} to be [N, d] floats"
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
     vectors = len(array.shape) == 2 and what_of(name) != "identities"
@@ -144,7 +144,9 @@ def _divided(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, d
     and what they are called."""
     said = next((of for name, of in parts.items() if what_of(name) == COLUMN), [])
     heights = [array.shape for _, array in said]
-    readers = [a.read for _, a in said if isinstance(a, Text) and a.read and len(a.shape) == 1]
+    readers = [
+        a.read for _, a in said if isinstance(a, NonNumericArray) and a.read and len(a.shape) == 1
+    ]
     one = len({split_part(name) for name in parts}) == 1
     if not (one and said) or len(readers) < len(said):
         return parts, called
@@ -169,7 +171,7 @@ def _divided(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, d
 def _named_classes(parts: Parts) -> dict[str, Any]:
     """The strings of an array that is called so, as metadata."""
     ((_, array), *_) = parts.get(CLASS_NAMES, [("", None)])
-    if not isinstance(array, Text) or array.read is None or len(array.shape) != 1:
+    if not isinstance(array, NonNumericArray) or array.read is None or len(array.shape) != 1:
         return {}
     names, codes = array.read()
     return {"class_names": [names[c] for c in codes.tolist()]}
@@ -201,7 +203,9 @@ def _read(file: Shard, features: str | None, labels: str | None, *, keep: bool) 
     return contents
 
 
-def _read_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows | Text], dict[str, Any]]:
+def _read_safetensors(
+    path: Path, *, keep: bool
+) -> tuple[dict[str, Rows | NonNumericArray], dict[str, Any]]:
     rule = f"expected {path} to be a whole safetensors file of features"
     try:
         arrays, header = map_safetensors(path, keep=keep)
@@ -228,7 +232,7 @@ def read_parquet_arrays(
 ) -> Found:
     """The contents of a Parquet file or URL."""
     columns = read_parquet(path, features, labels)
-    arrays: dict[str, Rows | Text] = dict(columns.features)
+    arrays: dict[str, Rows | NonNumericArray] = dict(columns.features)
     if columns.labels is not None:
         arrays["labels"] = columns.labels
     names, found = columns.class_names, {}
@@ -243,19 +247,19 @@ def read_parquet_arrays(
     )
 
 
-def _at(array: Rows | Text, index: Tensor) -> Rows | Text:
+def _at(array: Rows | NonNumericArray, index: Tensor) -> Rows | NonNumericArray:
     """An array at ascending places [M]."""
     if isinstance(array, Rows):
-        return Selected(array, index)
+        return IndexedRows(array, index)
     read, shape = array.read, (len(index), *array.shape[1:])
     if read is None or math.prod(shape[1:]) != 1:
-        return Text(shape, array.kind)
+        return NonNumericArray(shape, array.kind)
 
     def some() -> tuple[list[str], Tensor]:
         words, codes = read()
         return words, codes[index]
 
-    return Text(shape, array.kind, some)
+    return NonNumericArray(shape, array.kind, some)
 
 
 def _pair(path: Path, name: str | None) -> list[Shard]:
@@ -274,17 +278,17 @@ def _pair(path: Path, name: str | None) -> list[Shard]:
     return [Shard(path, split, "features"), Shard(labels, split, "labels")]
 
 
-def read_npy(path: Path, *, keep: bool = True) -> Rows | Text:
+def read_npy(path: Path, *, keep: bool = True) -> Rows | NonNumericArray:
     try:
         array = map_npy(path)
     except NotPlainError as error:
-        return Text(error.shape, str(error.dtype))
+        return NonNumericArray(error.shape, str(error.dtype))
     if array.dtype.kind in "US":
-        return Text(array.shape, str(array.dtype), partial(distinct, array))
+        return NonNumericArray(array.shape, str(array.dtype), partial(distinct, array))
     try:
         as_tensor(np.empty(0, array.dtype.newbyteorder("=")), path)
     except ValueError:
-        return Text(array.shape, str(array.dtype))
+        return NonNumericArray(array.shape, str(array.dtype))
     return map_array(path, array, keep=keep)
 
 
@@ -339,11 +343,13 @@ def _candidates(parts: Parts) -> set[str | None]:
     return wide or integers or thin
 
 
-def _kind(of: list[tuple[str, Rows | Text]]) -> str:
+def _kind(of: list[tuple[str, Rows | NonNumericArray]]) -> str:
     array = of[0][1]
-    if isinstance(array, Text) and array.kind == "object":
+    if isinstance(array, NonNumericArray) and array.kind == "object":
         return "objects, which are never unpickled"
-    return f"{array.kind if isinstance(array, Text) else array.dtype} {list(array.shape)}"
+    return (
+        f"{array.kind if isinstance(array, NonNumericArray) else array.dtype} {list(array.shape)}"
+    )
 
 
 def split_part(name: str) -> str:

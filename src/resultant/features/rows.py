@@ -62,7 +62,7 @@ class Rows(ABC):
         return f"row {row}"
 
 
-class Held(Rows):
+class MemoryRows(Rows):
     """Rows of a tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -72,7 +72,7 @@ class Held(Rows):
         return self.tensor if stop - start == len(self) else self.tensor[start:stop]
 
 
-class Mapped(Rows):
+class MappedRows(Rows):
     """Rows that lie one after the other in a file, mapped piece by piece.
 
     A piece gives its memory back when it is dropped, and writing to it never reaches the file. An
@@ -140,7 +140,7 @@ class Mapped(Rows):
         return tensor.view(self.dtype), view
 
 
-class Joined(Rows):
+class ConcatRows(Rows):
     """The rows of several arrays of one width and dtype, in their order, and their files."""
 
     def __init__(self, parts: Sequence[Rows], files: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ class Joined(Rows):
         return f"{self.parts[part].where(row - self.tops[part])} of {self.files[part]}"
 
 
-class Selected(Rows):
+class IndexedRows(Rows):
     """The rows of an array at ascending places ``index`` [M]."""
 
     def __init__(self, rows: Rows, index: Tensor) -> None:
@@ -214,7 +214,7 @@ def as_floats(rows: Rows) -> Rows:
 
 
 @dataclass(frozen=True)
-class Text:
+class NonNumericArray:
     """An array of no numbers, of a ``kind``. Of strings, ``read`` gives the distinct ones and
     which of them each row [N] is; of others nothing is ever read."""
 
@@ -257,12 +257,12 @@ class Spool:
             rule = f"expected room for a copy of {self.name} in {tempfile.gettempdir()}"
             raise ValueError(f"{rule}, got: {error}") from None
 
-    def mapped(self) -> Mapped:
+    def mapped(self) -> MappedRows:
         """What was written, mapped from a file of its own."""
         rows = self.rows
         layout = next(layout for dtype, layout in DTYPES.values() if dtype == rows.dtype)
         file = Kept(os.dup(self.file.fileno()), "rb")
-        return Mapped(file, 0, rows.shape, rows.dtype, layout)
+        return MappedRows(file, 0, rows.shape, rows.dtype, layout)
 
 
 def bytes_of(rows: Rows) -> int:
@@ -279,7 +279,7 @@ def require_disk(size: int, name: str) -> None:
 
 
 def as_rows(array: Tensor | Rows) -> Rows:
-    return array if isinstance(array, Rows) else Held(array)
+    return array if isinstance(array, Rows) else MemoryRows(array)
 
 
 def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
@@ -291,14 +291,16 @@ def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
             rule += f"{like.dtype} [N, {_width(like)}] as in {first}"
             raise ValueError(f"{rule}, got {part.dtype} [N, {_width(part)}] in {file}")
     files, arrays = zip(*parts, strict=True)
-    return like if len(parts) == 1 else Joined(arrays, files)
+    return like if len(parts) == 1 else ConcatRows(arrays, files)
 
 
 def _width(rows: Rows) -> str:
     return ", ".join(map(str, rows.shape[1:]))
 
 
-def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows | Text], dict[str, str]]:
+def map_safetensors(
+    path: Path, *, keep: bool
+) -> tuple[dict[str, Rows | NonNumericArray], dict[str, str]]:
     """The arrays of a safetensors file by name, and its metadata.
 
     The library holds the header against the file; the places it states are mapped. ``keep`` the
@@ -310,16 +312,16 @@ def map_safetensors(path: Path, *, keep: bool) -> tuple[dict[str, Rows | Text], 
         names, metadata = sorted(checked.keys()), checked.metadata() or {}
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
-    rows: dict[str, Rows | Text] = {}
+    rows: dict[str, Rows | NonNumericArray] = {}
     for name in names:
         entry = header[name]
         shape = tuple(entry["shape"])
         if entry["dtype"] not in DTYPES:
-            rows[name] = Text(shape, entry["dtype"])
+            rows[name] = NonNumericArray(shape, entry["dtype"])
             continue
         dtype, layout = DTYPES[entry["dtype"]]
         offset = 8 + length + entry["data_offsets"][0]
-        rows[name] = Mapped(file if keep else path, offset, shape, dtype, layout)
+        rows[name] = MappedRows(file if keep else path, offset, shape, dtype, layout)
     return rows, metadata
 
 
@@ -330,9 +332,9 @@ def map_array(path: Path, array: np.ndarray, *, keep: bool) -> Rows:
         return swapped(map_array(path, native, keep=keep))
     tensor = torch.from_numpy(array)
     if not array.flags.c_contiguous or not isinstance(array, np.memmap):
-        return Held(tensor)
+        return MemoryRows(tensor)
     source = Kept(path) if keep else path
-    return Mapped(source, array.offset, array.shape, tensor.dtype, array.dtype.str)
+    return MappedRows(source, array.offset, array.shape, tensor.dtype, array.dtype.str)
 
 
 class Kept(io.FileIO):

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.state_files import write_tensors
+from resultant._core.tensor_files import write_tensors
 from resultant.features.npy import as_tensor
 from resultant.features.readers import (
     FORMAT,
@@ -39,10 +39,10 @@ from resultant.features.readers import (
     what_of,
 )
 from resultant.features.rows import (
-    Held,
-    Mapped,
+    IndexedRows,
+    MappedRows,
+    MemoryRows,
     Rows,
-    Selected,
     Spool,
     bytes_of,
 )
@@ -151,24 +151,24 @@ class FeatureStore:
         for _ in self.settle(name) if self.copied_bytes(name) else ():
             pass
         rows = self._rows(name)
-        if not isinstance(rows, Mapped) or bytes_of(rows) <= HELD_BYTES:
+        if not isinstance(rows, MappedRows) or bytes_of(rows) <= HELD_BYTES:
             return rows.read(0, len(rows))
         # Once: a map keeps a file open.
         if name not in self._maps:
             self._maps[name] = rows.whole()
         return self._maps[name][0]
 
-    def vectors(self, name: str) -> Tensor | Mapped:
+    def vectors(self, name: str) -> Tensor | MappedRows:
         """A feature of which slices and rows at places [n] are asked for; like ``store[name]``, but
         what is not in memory stays where it is."""
         tensor, rows = self[name], self._rows(name)
-        return rows if isinstance(rows, Mapped) and bytes_of(rows) > HELD_BYTES else tensor
+        return rows if isinstance(rows, MappedRows) and bytes_of(rows) > HELD_BYTES else tensor
 
     def copied_bytes(self, *names: str) -> int:
         """Bytes of temporary files that ``store[name]`` of all these writes, and keeps as long as
         the store is there."""
         arrays = [self._rows(name) for name in names]
-        there = (Held, Mapped)
+        there = (MemoryRows, MappedRows)
         sizes = [bytes_of(rows) for rows in arrays if not isinstance(rows, there)]
         return sum(size for size in sizes if size > HELD_BYTES)
 
@@ -268,7 +268,7 @@ class FeatureStore:
                 raise ValueError(f"expected {part} of {self.where} not all zero, got zero vectors")
             if empty.any():
                 zeros[part], stays = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
-                arrays |= {n: Selected(arrays[n], stays) for n in names}
+                arrays |= {n: IndexedRows(arrays[n], stays) for n in names}
         return self._with(arrays, self.num_classes), zeros
 
     def held_out(self, share: float = 0.2, *, seed: int = 0) -> FeatureStore:
@@ -297,7 +297,7 @@ class FeatureStore:
         arrays, called = {}, {}
         for name, index in places.items():
             for n, rows in self._arrays.items():
-                arrays[f"{name}/{what_of(n)}"] = Selected(rows, index)
+                arrays[f"{name}/{what_of(n)}"] = IndexedRows(rows, index)
                 called[f"{name}/{what_of(n)}"] = self.called.get(n, n)
         return self._with(arrays, self.num_classes, called)
 
@@ -330,7 +330,7 @@ class FeatureStore:
             if not stays.all():
                 index = stays.nonzero()[:, 0]
                 of_part = (n for n in arrays if split_part(n) == part)
-                arrays |= {n: Selected(arrays[n], index) for n in of_part}
+                arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
         return self._with(arrays, self.num_classes), rare.nonzero()[:, 0]
 
     def without_gaps(self) -> tuple[FeatureStore, Tensor]:

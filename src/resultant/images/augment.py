@@ -22,7 +22,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import pad
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant.images import image_ops as ops
 
 MEAN = (0.4914, 0.4822, 0.4465)
@@ -92,7 +92,7 @@ class ContrastiveView:
     attempts: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
-        checks.integer("size", self.size, 1)
+        validation.integer("size", self.size, 1)
         for name, most in (("scale", 1.0), ("ratio", math.inf)):
             low, high = getattr(self, name)
             if not 0 < low <= high <= most or high == math.inf:
@@ -292,9 +292,9 @@ class ClassificationView:
     )
 
     def __post_init__(self) -> None:
-        checks.integer("size", self.size, 3)
-        checks.integer("padding", self.padding, 0)
-        checks.integer("cutout", self.cutout, 0)
+        validation.integer("size", self.size, 3)
+        validation.integer("padding", self.padding, 0)
+        validation.integer("cutout", self.cutout, 0)
 
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Parameters [n, 9], float32 on the CPU, one named column each."""
@@ -343,7 +343,7 @@ class ClassificationView:
 
 def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
     """Draws of uniform numbers [n, k] in float64."""
-    checks.integer("n", n, 0)
+    validation.integer("n", n, 0)
     if generator.device.type != "cpu":
         raise ValueError(f"expected a generator of the CPU, got one of {generator.device}")
     return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)

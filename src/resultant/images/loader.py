@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, default_collate
 
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 from resultant.images._torchvision import torchvision_module
 from resultant.images.lists import ImageList
 
@@ -210,7 +210,7 @@ def loader(
     if (rank is None) != (world_size is None):
         raise ValueError(f"expected both rank and world_size, or neither, got {rank}, {world_size}")
     if rank is None or world_size is None:
-        rank, world_size = _ranks.rank(), _ranks.world_size()
+        rank, world_size = distributed.rank(), distributed.world_size()
     if train and len(dataset) // world_size < batch_size:
         rule = f"expected at least one batch of {batch_size} for each of {world_size} ranks"
         raise ValueError(f"{rule}, got {len(dataset)} images")

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 
 
 def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
     """The class sizes n_i [C] int64, from ``n_max`` down to n_max / imbalance."""
-    n_max = checks.integer("n_max", n_max, 1)
-    num_classes = checks.integer("num_classes", num_classes, 1)
+    n_max = validation.integer("n_max", n_max, 1)
+    num_classes = validation.integer("num_classes", num_classes, 1)
     if isinstance(imbalance, bool) or not isinstance(imbalance, Real):
         raise ValueError(f"expected imbalance to be a number >= 1, got {imbalance!r}")
     if not 1 <= imbalance < math.inf:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 
 # A loss [*runs] of features and labels.
 Step = Callable[[Tensor, Tensor], Tensor]
@@ -34,7 +34,7 @@ def replays(z: Tensor, y: Tensor) -> bool:
         and z.is_cuda
         and z.device == y.device
         and not torch.cuda.is_current_stream_capturing()
-        and _ranks.world_size() == 1
+        and distributed.world_size() == 1
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import shape_of
 
 
@@ -39,8 +39,10 @@ def log_prior_of(
     n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
     if n.dim() != 1 or not len(n):
         raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
-    checks.within("class_counts", n, 0.0, rule=">= 0 and finite")
-    checks.within("the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True)
+    validation.require_in_range("class_counts", n, 0.0, rule=">= 0 and finite")
+    validation.require_in_range(
+        "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
+    )
     gamma = torch.tensor(numbers("prior", prior, math.prod(runs)), dtype=torch.float64)
     gamma = gamma.view(*runs, 1)
     return torch.where(gamma == 0, 0.0, gamma * (n / n.sum()).log())
@@ -48,7 +50,7 @@ def log_prior_of(
 
 def require_counted(y: Tensor, log_prior: Tensor) -> None:
     """Raise if a label is of a class whose count is zero, and its log prior infinite."""
-    if checks.wanted(None, y):
+    if validation.should_validate(None, y):
         bad = log_prior.isinf().view(-1, log_prior.shape[-1]).any(0)[y]
         if bad.any():
             got = f"class {int(y[bad][0])}, whose count is zero"

@@ -22,8 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from resultant._core import distributed as _ranks
-from resultant._core import validation as checks
+from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import (
@@ -94,10 +93,10 @@ class ProCoBank(WideModule):
         seed: int | Sequence[int] = 0,
     ) -> None:
         super().__init__()
-        num_classes = checks.integer("num_classes", num_classes, 1)
+        num_classes = validation.integer("num_classes", num_classes, 1)
         if estimator not in ESTIMATORS:
             raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
-        self.num_classes, self.dim = num_classes, checks.dimension(dim)
+        self.num_classes, self.dim = num_classes, validation.dimension(dim)
         self.estimator, self.leave_out = estimator, leave_out
         self.runs = require_runs(runs)
         number = math.prod(self.runs)
@@ -157,7 +156,7 @@ class ProCoBank(WideModule):
         samples[..., :-1] = views
         samples = samples.flatten(1, -2)
         old, new = (bank.view(-1, self.dim + 1) for bank in (self.old, self.new))
-        sums = _over_ranks(samples, rows, len(old)) if _ranks.world_size() > 1 else None
+        sums = _over_ranks(samples, rows, len(old)) if distributed.world_size() > 1 else None
         dtype = COMPUTE_DTYPE[z.dtype]
         mu = z.new_empty(len(views), *self.runs, self.num_classes, self.dim, dtype=dtype)
         R = old.new_empty(mu.shape[:-1])
@@ -269,7 +268,7 @@ def require_run_labels(
 def require_runs(runs: Sequence[int]) -> tuple[int, ...]:
     """The leading dimensions of runs."""
     try:
-        return tuple(checks.integer("runs", n, 1) for n in runs)
+        return tuple(validation.integer("runs", n, 1) for n in runs)
     except (TypeError, ValueError):
         rule = "expected runs to be a tuple of integers >= 1"
         raise ValueError(f"{rule}, got {runs!r}") from None
@@ -284,9 +283,9 @@ def _require_seeds(seed: Any, number: int) -> tuple[int, ...]:
     """A seed for each of ``number`` runs, counting up from one alone."""
     try:
         if _several(seed):
-            seeds = tuple(checks.integer("seed", s, 0) for s in seed)
+            seeds = tuple(validation.integer("seed", s, 0) for s in seed)
         else:
-            first = checks.integer("seed", seed, 0)
+            first = validation.integer("seed", seed, 0)
             seeds = tuple(range(first, first + number))
     except (TypeError, ValueError):
         seeds = ()

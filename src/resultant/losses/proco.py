@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import (
@@ -290,7 +290,7 @@ class ProCoLoss(WideModule):
             gain = self._least(rest, dtype).squeeze(-1).amin(1)
             own, at = (a.movedim(0, -1) for a in (gain, labels[:, 0]))
             least.scatter_reduce_(-1, at, own, "amin")
-        if checks.wanted(None, least):
+        if validation.should_validate(None, least):
             self._require_positive(least)
         torch.fmin(self.least_target, least, out=self.least_target)
 
@@ -343,7 +343,7 @@ class ProCoLoss(WideModule):
         more = ", ..." if int(bad.sum()) > NAMED else ""
         rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
         got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
-        raise checks.DivergedError(f"{rule} ({self.family}), got {got}")
+        raise validation.DivergedError(f"{rule} ({self.family}), got {got}")
 
 
 class LogitAdjustedCrossEntropy(WideModule):
@@ -379,7 +379,7 @@ class LogitAdjustedCrossEntropy(WideModule):
         ):
             rule = f"expected logits [{lead}N, {C}] or [V, {lead}N, {C}]"
             raise ValueError(f"{rule}, got {shape_of(logits)}")
-        if logits.dtype not in checks.COMPUTE_DTYPE:
+        if logits.dtype not in validation.COMPUTE_DTYPE:
             raise ValueError(f"expected logits of a floating dtype, got {logits.dtype}")
         require_run_labels(y, logits.shape[-2], C, self.runs, logits.device)
         require_counted(y, self.log_prior)
@@ -391,7 +391,7 @@ class LogitAdjustedCrossEntropy(WideModule):
 
 def _temperature(value: float) -> float:
     (tau,) = numbers("temperature", value, 1)
-    checks.temperature("temperature", tau, torch.float32)
+    validation.temperature("temperature", tau, torch.float32)
     return tau
 
 

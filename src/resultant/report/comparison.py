@@ -13,7 +13,7 @@ from resultant.analysis import Analysis, Policy, Result
 from resultant.analysis.metrics import NORMAL, paired_gain
 from resultant.classes.gain import EDITED
 from resultant.classes.groups import GROUPS
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.analysis_page import footer, slugs
 from resultant.report.drawing import Drawing, Panel, dots, reliability_curves, sparse_bins
 from resultant.report.page import Page, Section
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # What a comparison asks.
 QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
 SIDES = ("A", "B")
-COLOURS = {"A": figures.BLUE, "B": figures.ORANGE}
+COLOURS = {"A": style.BLUE, "B": style.ORANGE}
 
 # What the p-value of a difference that counts is below.
 SIGNIFICANCE = 0.05
@@ -208,8 +208,8 @@ def _gains(pair: Pair) -> Drawing | None:
 
     def draw(ax: Axes) -> None:
         low, high = min(a.minimum, b.minimum), max(a.maximum, b.maximum)
-        ax.plot([low, high], [low, high], ":", color=figures.GREY, linewidth=1)
-        dots(ax, a.gain, b.gain, figures.GREEN)
+        ax.plot([low, high], [low, high], ":", color=style.GREY, linewidth=1)
+        dots(ax, a.gain, b.gain, style.GREEN)
         ax.set(xlabel="gain $g_c$ in A", ylabel="gain $g_c$ in B")
 
     return Panel(

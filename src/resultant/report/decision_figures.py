@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from resultant.analysis import Analysis
 from resultant.classes.gain import EDITED
 from resultant.classes.groups import GROUPS, group_rule
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.drawing import (
     COLOURS,
     Drawing,
@@ -30,7 +30,7 @@ def gains(a: Analysis) -> Drawing | None:
         by_group(ax, r.count, r.gain, r.group)
         if r.corrected_spread is not None:
             by_group(ax, r.count, r.corrected_gain, r.group, hollow=True)
-        ax.axhline(r.mean, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.axhline(r.mean, color=style.GREY, linestyle="--", linewidth=1)
         ax.set(xscale="log", xlabel="training rows of the class", ylabel="gain $g_c=A_c/\\tau$")
 
     with_counts, corrected = "", ""
@@ -115,7 +115,7 @@ def groups(a: Analysis) -> Drawing | None:
         for i, (name, values) in enumerate(changes.items()):
             places = [j + (i + 0.5) * width - 0.4 for j in range(len(present))]
             ax.bar(places, values, width, color=COLOURS[name], label=NAMES[name])
-        ax.axhline(0, color=figures.GREY, linewidth=0.8)
+        ax.axhline(0, color=style.GREY, linewidth=0.8)
         ax.set_xticks(range(len(present)), present)
         ax.grid(axis="x", visible=False)
         ax.set_ylabel(f"beyond {NAMES['native']} (points)")
@@ -152,8 +152,8 @@ def classes(a: Analysis) -> Drawing | None:
 
     def draw(ax: Axes) -> None:
         by_group(ax, gains.gain, change, gains.group)
-        ax.axhline(0, color=figures.GREY, linewidth=0.8)
-        ax.axvline(gains.mean, color=figures.GREY, linestyle="--", linewidth=1)
+        ax.axhline(0, color=style.GREY, linewidth=0.8)
+        ax.axvline(gains.mean, color=style.GREY, linestyle="--", linewidth=1)
         ax.set(xlabel="gain $g_c$", ylabel="change of accuracy (points)")
 
     return Panel(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant.analysis import GridPoint
 from resultant.classes.groups import GROUPS
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.words import counted
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {
-    "native": figures.GREY,
-    "temperature": figures.ORANGE,
-    "preserve": figures.GREEN,
-    "angular": figures.BLUE,
-    "cosine": figures.PURPLE,
+    "native": style.GREY,
+    "temperature": style.ORANGE,
+    "preserve": style.GREEN,
+    "angular": style.BLUE,
+    "cosine": style.PURPLE,
 }
 # None of a realization; black is the colour of the text in a page, light or dark.
-GROUP_COLOURS = dict(zip(GROUPS, (figures.SKY, "black", figures.RED), strict=True))
+GROUP_COLOURS = dict(zip(GROUPS, (style.SKY, "black", style.RED), strict=True))
 
 # Bins of fewer rows say nothing of a confidence: one row is a share right of zero or one.
 FEWEST = 20
@@ -57,8 +57,8 @@ class Panel(Drawing):
     draw: Callable[[Axes], object]
 
     def figure(self) -> Figure:
-        with figures.style():
-            figure, (ax,) = figures.panels(width=4.0, height=2.9)
+        with style.style():
+            figure, (ax,) = style.panels(width=4.0, height=2.9)
             self.draw(ax)
             handles, labels = ax.get_legend_handles_labels()
             if handles:
@@ -90,7 +90,7 @@ def reliability_curves(ax: Axes, named: Mapping[str, tuple[GridPoint, str]]) -> 
     # A mark by itself is seen against the whole range.
     if len(drawn) > len(named):
         top = max(drawn)
-    ax.plot([0, top], [0, top], color=figures.GREY, linestyle=":", linewidth=1)
+    ax.plot([0, top], [0, top], color=style.GREY, linestyle=":", linewidth=1)
     ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1.05 * top), ylim=(0, 1))
 
 
@@ -143,4 +143,4 @@ def log_heights(ax: Axes) -> None:
 
 def diagonal(ax: Axes, values: Tensor) -> None:
     ends = [float(values.min()), float(values.max())]
-    ax.plot(ends, ends, color=figures.GREY, linestyle=":", linewidth=1)
+    ax.plot(ends, ends, color=style.GREY, linestyle=":", linewidth=1)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import beside, remove_leftovers
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.drawing import Drawing
 from resultant.report.tables import SHOWN, Table
 
@@ -139,7 +139,7 @@ def write_page(
         for drawing in section.drawings:
             figure = drawing.figure()
             stem = f"{section.name}-{drawing.name}"
-            figures.save(figure, folder / "figures" / stem)
+            style.save(figure, folder / "figures" / stem)
             drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
             done += 1
             if progress is not None:
@@ -176,7 +176,7 @@ def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> st
     a faint one, and its ids are its own. It takes the place there is, at most ``enlarged`` so many
     times."""
     buffer = io.StringIO()
-    with figures.style():
+    with style.style():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -189,7 +189,7 @@ def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> st
     if enlarged is not None:
         widest = enlarged * 72 * figure.get_figwidth()
         svg = svg.replace("<svg", f'<svg style="max-width: {widest:.0f}px"', 1)
-    svg = svg.replace(figures.BLACK, "currentColor").replace("#e4e4e4", "var(--grid)")
+    svg = svg.replace(style.BLACK, "currentColor").replace("#e4e4e4", "var(--grid)")
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", rf"\1{FONTS}", svg)
     own = re.sub(r"[^A-Za-z0-9-]", "-", prefix)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from resultant.analysis import Analysis
-from resultant.report import style as figures
+from resultant.report import style
 from resultant.report.drawing import Drawing, Panel, by_group, diagonal, dots, log_heights
 from resultant.report.words import NAMES, class_name, percent
 
@@ -21,7 +21,7 @@ def cosine(a: Analysis) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        ax.bar(range(1, 11), r.decile_disagreements.tolist(), color=figures.PURPLE)
+        ax.bar(range(1, 11), r.decile_disagreements.tolist(), color=style.PURPLE)
         ax.set_xticks(range(1, 11))
         ax.grid(axis="x", visible=False)
         ax.set(xlabel="decile of the cosine margin, smallest first", ylabel="disagreements")
@@ -44,8 +44,8 @@ def certificate(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         share = torch.linspace(0, 100, len(r.margin_quantiles))
         margin = "margin $\\bar g\\,m_{\\cos}$"
-        ax.plot(share, r.margin_quantiles, color=figures.BLUE, label=margin)
-        ax.plot(share, r.residual_quantiles, color=figures.ORANGE, label="residual range $D$")
+        ax.plot(share, r.margin_quantiles, color=style.BLUE, label=margin)
+        ax.plot(share, r.residual_quantiles, color=style.ORANGE, label="residual range $D$")
         ax.set(xlabel="held-out rows (%), smallest first", ylabel="score units")
         log_heights(ax)
 
@@ -73,7 +73,7 @@ def boundaries(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         exact, linear = r.shift_degrees[kept], predicted.shift_degrees[kept]
         diagonal(ax, torch.cat([exact, linear]))
-        dots(ax, exact, linear, figures.BLUE)
+        dots(ax, exact, linear, style.BLUE)
         ax.set(xlabel="exact displacement (degrees)", ylabel="from gains alone (degrees)")
 
     return Panel(
@@ -94,7 +94,7 @@ def margins(a: Analysis) -> Drawing | None:
 
     def draw(ax: Axes) -> None:
         diagonal(ax, torch.cat([r.exact, r.linear]))
-        dots(ax, r.exact, r.linear, figures.BLUE, size=2.5)
+        dots(ax, r.exact, r.linear, style.BLUE, size=2.5)
         ax.set(xlabel="exact change of the margin", ylabel="linear change")
 
     return Panel(
@@ -116,8 +116,8 @@ def typical(a: Analysis) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        ax.axvline(0, color=figures.GREY, linewidth=0.8)
-        dots(ax, r.typical[kept], 100 * r.observed[kept], figures.GREEN)
+        ax.axvline(0, color=style.GREY, linewidth=0.8)
+        dots(ax, r.typical[kept], 100 * r.observed[kept], style.GREEN)
         ax.set(xlabel="typical margin of the pair", ylabel="observed error (%)")
 
     said = "No rank correlation with the observed error can be told."
@@ -140,7 +140,7 @@ def intercepts(a: Analysis, names: Sequence[str]) -> Drawing | None:
 
     def draw(ax: Axes) -> None:
         by_group(ax, gains.gain, drift, gains.group)
-        ax.axhline(0, color=figures.GREY, linewidth=0.8)
+        ax.axhline(0, color=style.GREY, linewidth=0.8)
         ax.set(xlabel="gain $g_c$", ylabel="drift of the intercept")
 
     return Panel(
@@ -160,11 +160,11 @@ def support(a: Analysis) -> Drawing | None:
 
     def draw(ax: Axes) -> None:
         for values, name, colour in (
-            (r.error, "mean length $R_n$", figures.ORANGE),
-            (r.corrected_error, "unbiased estimate", figures.BLUE),
+            (r.error, "mean length $R_n$", style.ORANGE),
+            (r.corrected_error, "unbiased estimate", style.BLUE),
         ):
             ax.plot(r.sizes, values, "o-", color=colour, label=name)
-        ax.plot(r.sizes, r.predicted_bias, ":", color=figures.GREY, label="predicted bias")
+        ax.plot(r.sizes, r.predicted_bias, ":", color=style.GREY, label="predicted bias")
         ax.set(xscale="log", xlabel="rows of the class", ylabel="error of $A_c$")
         log_heights(ax)
         ax.set_xticks(r.sizes, [str(n) for n in r.sizes])
@@ -186,8 +186,8 @@ def self_inclusion(a: Analysis) -> Drawing | None:
         return None
 
     def draw(ax: Axes) -> None:
-        dots(ax, r.count, r.exact, figures.BLUE, "exact")
-        dots(ax, r.count, r.predicted, figures.ORANGE, "$(1-A^2)/(\\tau n)$", "_")
+        dots(ax, r.count, r.exact, style.BLUE, "exact")
+        dots(ax, r.count, r.predicted, style.ORANGE, "$(1-A^2)/(\\tau n)$", "_")
         ax.set(xscale="log", xlabel="training rows of the class", ylabel="own score, increment")
         log_heights(ax)
 
@@ -212,10 +212,10 @@ def fit(a: Analysis) -> Drawing | None:
             (n * h.double() / h.sum()).tolist() for h in (r.histogram, r.expected_histogram)
         )
         places = ((torch.arange(n) + 0.5) / n).tolist()
-        ax.bar(places, observed, 0.94 / n, color=figures.SKY, label="held-out rows")
+        ax.bar(places, observed, 0.94 / n, color=style.SKY, label="held-out rows")
         edges = torch.linspace(0, 1, n + 1).tolist()
         line = ax.stairs(expected, edges, baseline=None, label="if classes were vMF")
-        line.set(color=figures.GREY, linestyle="--")
+        line.set(color=style.GREY, linestyle="--")
         ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
 
     return Panel(

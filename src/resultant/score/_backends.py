@@ -1,6 +1,6 @@
 r"""The score of given classes at given rho, by the fastest way each device has.
 
-Under torch.compile and on other devices it is one expression (`Columns`); on CUDA the fused
+Under torch.compile and on other devices it is one expression (`ExactScorer`); on CUDA the fused
 kernel; on the CPU pieces that fit the cache, as polynomials in rho where that pays.
 """
 
@@ -13,7 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.compensated import two_reciprocal
 from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special.debye import expansion
@@ -33,12 +33,12 @@ def evaluate(
     if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
         score = _by_pieces if rho.device.type == "cpu" else _fused()
         if score is not None:
-            shape = checks.broadcast(rho.shape, kappa.shape, tau.shape)
+            shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
             q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
             if q.shape == shape:
                 return q, slopes
             return q.reshape(shape), slopes.reshape(shape) if slope else slopes
-    return Columns(kappa, tau, p)(rho, slope)
+    return ExactScorer(kappa, tau, p)(rho, slope)
 
 
 class Tilt:
@@ -67,7 +67,7 @@ def _rows(
     """rho as [rows, classes], kappa and tau as [classes] or [1]."""
     if rho.shape == shape and rho.dim() == 2 and kappa.dim() == 1 and tau.dim() == 0:
         return rho, kappa, tau.reshape(1)
-    classes = checks.broadcast(kappa.shape, tau.shape)
+    classes = validation.broadcast(kappa.shape, tau.shape)
     split = len(shape) - len(classes) if math.prod(classes) != 1 else len(shape)
     rows, classes = math.prod(shape[:split]), shape[split:]
     kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
@@ -85,7 +85,7 @@ def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
     return _score_kernel.score
 
 
-class Columns:
+class ExactScorer:
     """The score of given classes for any rho: what depends on the classes is computed once."""
 
     def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
@@ -104,8 +104,8 @@ def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
     """The exact score of these classes or, for enough rows, the polynomial that equals it."""
     degree = degree_for(kappa, tau, p, kappa.dtype)
     if degree is None or rows * ROW_SHARE < degree + 2:
-        return Columns(kappa, tau, p)
-    exact = Columns(kappa.double(), tau.double(), p)
+        return ExactScorer(kappa, tau, p)
+    exact = ExactScorer(kappa.double(), tau.double(), p)
     return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
 
 
@@ -115,7 +115,7 @@ def _by_pieces(
     """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
     piece = PIECE // rho.element_size() * torch.get_num_threads()
     if rho.numel() <= piece:
-        return Columns(kappa, tau, p)(rho, slope)
+        return ExactScorer(kappa, tau, p)(rho, slope)
     rows, columns = rho.shape
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.autograd import batched, elementwise, signed
 from resultant._core.compensated import two_product, two_reciprocal
-from resultant._core.validation import Options, score_arguments, validate_score
+from resultant._core.validation import ScoreSpec, score_arguments, validate_score
 from resultant.score._backends import Tilt, evaluate
 from resultant.special.bessel import inner, ratio
 from resultant.special.debye import Number, expansion
@@ -136,7 +136,7 @@ def _directions(
             f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
             f"{tuple(mu.shape)}"
         )
-    (z, mu, kappa, tau), dtype = checks.tensors(
+    (z, mu, kappa, tau), dtype = validation.tensors(
         z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
     )
     kappa, tau = (a.squeeze(-1) if a.dim() else a for a in (kappa, tau))
@@ -148,21 +148,21 @@ def _trailing(a: Number) -> Number:
 
 
 def _evaluate(
-    rho: Tensor, kappa: Tensor, tau: Tensor, options: Options, *, slope: bool
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
     validate_score(rho, kappa, tau, options)
     return evaluate(rho, kappa, tau, options.p, slope=slope)
 
 
-def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     return _evaluate(rho, kappa, tau, options, slope=False)[0]
 
 
-def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options, n: int) -> Tensor:
+def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec, n: int) -> Tensor:
     return inner(options.p / 2 - 1, Tilt(kappa, tau).y1(rho), n)
 
 
-def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
     Taken as the difference of the two ratios and what the factor misses of one, so that it stays
@@ -181,7 +181,7 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Optio
 
 
 def _hessian(
-    rho: Tensor, kappa: Tensor, tau: Tensor, options: Options
+    rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Second derivatives of q: (rho rho), (rho kappa), (rho t), (kappa kappa), (kappa t)."""
     t = 1 / tau
@@ -205,7 +205,7 @@ _concentration_slope = elementwise(
 )
 
 
-def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     t, t_rest = two_reciprocal(tau)
     product, lost = two_product(kappa, rho)
@@ -213,7 +213,7 @@ def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options
     return -(t * t) * towards * _r1(rho, kappa, tau, options, 0)
 
 
-def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     validate_score(rho, kappa, tau, options)
     tilt = Tilt(kappa, tau)
     e = expansion(options.p / 2 - 1, rho.dtype)
@@ -236,7 +236,9 @@ class _ScoreAndSlope(torch.autograd.Function):
 
     @staticmethod
     @signed
-    def forward(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> tuple[Tensor, Tensor]:
+    def forward(
+        rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec
+    ) -> tuple[Tensor, Tensor]:
         return _evaluate(rho, kappa, tau, options, slope=True)
 
     @staticmethod
@@ -272,7 +274,7 @@ class _ScoreAndSlope(torch.autograd.Function):
         return _ScoreAndSlope.apply(*batched(in_dims, args)), (0, 0)  # type: ignore[return-value]
 
 
-def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     """slope - gain, from the difference of the inner ratios."""
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
@@ -293,7 +295,7 @@ _excess = elementwise(
 )
 
 
-def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: Options) -> Tensor:
+def _remainder_value(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> Tensor:
     validate_score(rho, kappa, tau, options)
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)

@@ -22,11 +22,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.validation import score_arguments, validate_score
 from resultant.special.bessel import inner
 
-Number = checks.Number
+Number = validation.Number
 
 # `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
 # s = t/nu in the leading order of q/nu have the radius of convergence S = sqrt(1 + lambda^2), for
@@ -59,9 +59,9 @@ class RatioTerms(NamedTuple):
 
 def ratio_terms(lam: Number, *, validate_args: bool | None = None) -> RatioTerms:
     r"""Values and derivatives of :math:`r_0, r_1, r_2` of sec:joint-expansion, ``lam`` >= 0."""
-    (lam,), dtype = checks.tensors(lam=lam)
-    if checks.wanted(validate_args, lam):
-        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
+    (lam,), dtype = validation.tensors(lam=lam)
+    if validation.should_validate(validate_args, lam):
+        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
     return RatioTerms(*(a.to(dtype) for a in _ratio_terms(lam)))
 
 
@@ -111,7 +111,7 @@ def joint_expansion(
     """
     order = _order(order, 2)
     (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
-    if checks.wanted(validate_args, rho, kappa, tau):
+    if validation.should_validate(validate_args, rho, kappa, tau):
         inside = in_range(kappa.detach(), tau.detach(), p, validate_args=False)
         if not bool(inside.all()):
             warnings.warn(
@@ -136,9 +136,9 @@ def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Te
 def small_parameter(tau: Number, p: int, *, validate_args: bool | None = None) -> Tensor:
     r"""The natural small parameter :math:`t/\nu` of sec:expansion-range, for ``p`` >= 3."""
     nu = joint_order(p)
-    (tau,), dtype = checks.tensors(tau=tau)
-    if checks.wanted(validate_args, tau):
-        checks.within("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    (tau,), dtype = validation.tensors(tau=tau)
+    if validation.should_validate(validate_args, tau):
+        validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
     return (1 / (tau * nu)).to(dtype)
 
 
@@ -199,10 +199,10 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
     r"""The approximation :math:`A_{2,\nu}(x)` to the ratio :math:`R_\nu(x)` of
     eq:bessel-ratio-approx, for ``nu`` > 0 and ``x`` >= 0: in :math:`x=\nu\lambda` it is
     :math:`r_0+r_1/\nu+r_2/\nu^2`. See `ratio_bound` for its error."""
-    (nu, x), dtype = checks.tensors(nu=checks.order(nu), x=x)
-    if checks.wanted(validate_args, nu, x):
-        checks.within("nu", nu, 0.0, rule="> 0 and finite", open_low=True)
-        checks.within("x", x, 0.0, rule=">= 0 and finite")
+    (nu, x), dtype = validation.tensors(nu=validation.order(nu), x=x)
+    if validation.should_validate(validate_args, nu, x):
+        validation.require_in_range("nu", nu, 0.0, rule="> 0 and finite", open_low=True)
+        validation.require_in_range("x", x, 0.0, rule=">= 0 and finite")
     s = torch.hypot(nu, x)
     c, w = x / s, nu / s
     return (c / (1 + w) - c / (2 * s) + c * (4 * w**2 - c**2) / (8 * s**2)).to(dtype)
@@ -211,11 +211,11 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: bool | None = N
 def ratio_bound(nu: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""The bound :math:`\nu^{-3}` on :math:`|R_\nu(x)-A_{2,\nu}(x)|` over all x >= 0, for
     ``nu`` >= 10/9 (eq:bessel-ratio-bound)."""
-    (nu,), dtype = checks.tensors(nu=checks.order(nu))
-    if checks.wanted(validate_args, nu):
+    (nu,), dtype = validation.tensors(nu=validation.order(nu))
+    if validation.should_validate(validate_args, nu):
         # In a lower precision 10/9 may round downwards.
         least = float(torch.tensor(LEAST_ORDER, dtype=dtype))
-        checks.within("nu", nu, min(least, LEAST_ORDER), rule=">= 10/9 and finite")
+        validation.require_in_range("nu", nu, min(least, LEAST_ORDER), rule=">= 10/9 and finite")
     return (nu**-3).to(dtype)
 
 
@@ -255,12 +255,12 @@ def free_energy_limit(
 
     ``rho`` in [-1, 1], ``lam`` >= 0, ``s`` >= 0.
     """
-    (rho, lam, s), dtype = checks.tensors(rho=rho, lam=lam, s=s)
-    if checks.wanted(validate_args, rho, lam, s):
+    (rho, lam, s), dtype = validation.tensors(rho=rho, lam=lam, s=s)
+    if validation.should_validate(validate_args, rho, lam, s):
         eps = 8 * torch.finfo(dtype).eps
-        checks.within("rho", rho, -1 - eps, 1 + eps, rule="in [-1, 1]")
-        checks.within("lam", lam, 0.0, rule=">= 0 and finite")
-        checks.within("s", s, 0.0, rule=">= 0 and finite")
+        validation.require_in_range("rho", rho, -1 - eps, 1 + eps, rule="in [-1, 1]")
+        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
+        validation.require_in_range("s", s, 0.0, rule=">= 0 and finite")
     return _free_energy_terms(rho, lam, s)[0].to(dtype)
 
 
@@ -318,7 +318,7 @@ def _order(order: int, most: int, least: int = 0) -> int:
 
 def joint_order(p: int) -> float:
     """nu = p/2 - 1, which an expansion in its inverse needs to be positive."""
-    p = checks.dimension(p)
+    p = validation.dimension(p)
     if p < 3:
         raise ValueError(f"expected p >= 3 for an expansion in 1/nu, nu = p/2 - 1, got {p}")
     return p / 2 - 1
@@ -338,6 +338,6 @@ def _fixed_arguments(
 ) -> tuple[list[Tensor], int, torch.dtype]:
     (rho, kappa, tau), options, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     validate_score(rho, kappa, tau, options)
-    if checks.wanted(validate_args, rho, kappa, tau):
-        checks.within("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
+    if validation.should_validate(validate_args, rho, kappa, tau):
+        validation.require_in_range("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
     return [rho, kappa, tau], options.p, dtype

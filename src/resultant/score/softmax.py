@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.validation import Number
 from resultant.score.expansion import joint_order
 
@@ -65,7 +65,7 @@ def _propagation(
 ) -> tuple[tuple[Tensor, ...], float, torch.dtype]:
     """log P0, Delta_1, Delta_2 [..., C] and V_1 [..., 1]; nu; the dtype of the result."""
     nu = joint_order(p)
-    (l0, B1, B2), dtype = checks.tensors(l0=l0, B1=B1, B2=B2)
+    (l0, B1, B2), dtype = validation.tensors(l0=l0, B1=B1, B2=B2)
     l0, B1, B2 = torch.broadcast_tensors(l0, B1, B2)
     if l0.dim() == 0:
         raise ValueError("expected l0, B1 and B2 of shape [..., C], got shape ()")
@@ -87,6 +87,6 @@ def _classes(y: Tensor | int, log_p: Tensor, validate: bool | None) -> Tensor:
             f"expected y to broadcast with the shape {tuple(log_p.shape[:-1])} of l0 without "
             f"classes, got {tuple(y.shape)}"
         ) from None
-    if checks.wanted(validate, y) and y.numel():
-        checks.within("y", y.double(), 0, C - 1, rule=f"in 0, ..., {C - 1}")
+    if validation.should_validate(validate, y) and y.numel():
+        validation.require_in_range("y", y.double(), 0, C - 1, rule=f"in 0, ..., {C - 1}")
     return y.long()

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.autograd import elementwise
 from resultant._core.compensated import two_product
 from resultant.special.debye import Number, economise, expansion, horner
@@ -76,29 +76,29 @@ def bessel_ratio_integral(
 
     Right relative to its own size, however close the two bounds are.
     """
-    (lower, upper), dtype = checks.tensors(lower=lower, upper=upper)
-    nu = checks.order(nu, lower.dtype)
+    (lower, upper), dtype = validation.tensors(lower=lower, upper=upper)
+    nu = validation.order(nu, lower.dtype)
     return _ratio_integral(nu, lower, upper, validate_args).to(dtype)
 
 
 def _arguments(nu: Number, **x: Number) -> tuple[Number, Tensor, torch.dtype]:
     if not isinstance(nu, Tensor):
-        (value,), dtype = checks.tensors(**x)
-        return checks.order(nu, value.dtype), value, dtype
-    (nu, value), dtype = checks.tensors(nu=checks.order(nu), **x)
+        (value,), dtype = validation.tensors(**x)
+        return validation.order(nu, value.dtype), value, dtype
+    (nu, value), dtype = validation.tensors(nu=validation.order(nu), **x)
     return nu, value, dtype
 
 
 def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named: Tensor) -> None:
-    if not checks.wanted(validate, nu, *named.values()):
+    if not validation.should_validate(validate, nu, *named.values()):
         return
     if isinstance(nu, Tensor):
-        most = checks.largest_order(nu.dtype)
-        checks.within("nu", nu, 0.0, rule=">= 0 and finite")
-        checks.within("nu", nu, 0.0, most, rule=f"<= {most:g} in {nu.dtype}")
+        most = validation.largest_order(nu.dtype)
+        validation.require_in_range("nu", nu, 0.0, rule=">= 0 and finite")
+        validation.require_in_range("nu", nu, 0.0, most, rule=f"<= {most:g} in {nu.dtype}")
     for name, x in named.items():
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
+        validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
 
 
 def _bounded(x: Tensor, root: float) -> Tensor:

@@ -209,7 +209,7 @@ def _storage(identity: object) -> _Storage:
     return _Storage(key, DTYPES[kind.name], numel)
 
 
-class Machine:
+class PickleInterpreter:
     """The pickle instructions that torch.save writes (protocol 2), carried out on inert data."""
 
     def __init__(self) -> None:

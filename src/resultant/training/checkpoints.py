@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TextIO
 import torch
 from torch import Tensor
 
-from resultant._core import distributed as _ranks
-from resultant._core import state_files as checkpoint
+from resultant._core import distributed, tensor_files
 from resultant._core.validation import DivergedError
 from resultant.networks.models import StackedResNet32
 from resultant.training.config import Run, TrainConfig
@@ -46,13 +45,13 @@ class Done(NamedTuple):
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """A folder in which no other job is at work while this one is; raise if there is one.
 
     The first of several processes holds the lock, which goes with it however it ends, and which
     processes that it starts do not have.
     """
-    if fcntl is None or _ranks.rank() > 0:
+    if fcntl is None or distributed.rank() > 0:
         yield
         return
     out.mkdir(parents=True, exist_ok=True)
@@ -107,17 +106,19 @@ def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
     found = Done(0, 0.0, 0)
-    if _ranks.rank() == 0 and (out / UNFINISHED).exists():
+    if distributed.rank() == 0 and (out / UNFINISHED).exists():
         found = _load(out / UNFINISHED, identity, stacks)
     done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
-    _ranks.from_first(done, *(a for stack in stacks for a in stack.tensors().values()))
+    distributed.broadcast_from_rank0(
+        done, *(a for stack in stacks for a in stack.tensors().values())
+    )
     epoch, seconds, beside = done.tolist()
     return Done(int(epoch), seconds, int(beside))
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     try:
-        tensors, about = checkpoint.load(path)
+        tensors, about = tensor_files.load(path)
     except ValueError as error:
         raise ValueError(f"{error}; {AFRESH}") from None
     if isinstance(about.get("config"), dict):
@@ -179,7 +180,7 @@ def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -
         if not a.isfinite().all():
             rule = f"expected finite values ({LOWER})"
             raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
-    checkpoint.save(out / UNFINISHED, tensors, {**identity, **done._asdict()})
+    tensor_files.save(out / UNFINISHED, tensors, {**identity, **done._asdict()})
 
 
 def save_run(
@@ -192,7 +193,7 @@ def save_run(
     banks = {f"bank.{name}": getattr(stack.proco.bank, name)[place] for name in ("old", "new")}
     classes = stack.proco.bank.num_classes
     about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
-    checkpoint.save(path, weights | banks, about)
+    tensor_files.save(path, weights | banks, about)
 
 
 def one_run(

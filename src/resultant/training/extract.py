@@ -13,11 +13,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant._core.files import require_place
 from resultant._core.precision import full_precision
 from resultant.classes.groups import group_masks
-from resultant.features.rows import Held
+from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import write_store
 from resultant.images.cifar import Cifar, load_cifar
@@ -61,13 +61,13 @@ class Loaded:
 
 
 def is_network(path: Location) -> bool:
-    """Whether a file is one of `resultant._core.state_files`, weights and not features."""
+    """Whether a file is one of `resultant._core.tensor_files`, weights and not features."""
     file, _ = _named(path)
     if file.suffix != ".safetensors" or not file.is_file():
         return False
     try:
         with safe_open(file, "np") as opened:
-            return checkpoint.KEY in (opened.metadata() or {})
+            return tensor_files.KEY in (opened.metadata() or {})
     except (SafetensorError, OSError):
         return False
 
@@ -111,7 +111,7 @@ def load_network(path: Location) -> Loaded:
     Of a job that is not done the run is named: ``out/checkpoint.safetensors:native-seed0``.
     """
     (file, wanted), where = _named(path), os.fspath(path)
-    tensors, about = checkpoint.load(file)
+    tensors, about = tensor_files.load(file)
     try:
         if isinstance(about.get("runs"), list):
             tensors, about = one_run(tensors, about, wanted, where)
@@ -318,7 +318,7 @@ def _fill(
             if name not in arrays:
                 arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
             # At once, and not when hours of images are done: float16 may be too narrow.
-            require_vectors(x, f"{name} as {dtype}", Held(arrays[name]), top)
+            require_vectors(x, f"{name} as {dtype}", MemoryRows(arrays[name]), top)
             arrays[name][top : top + n] = x
         top += n
         yield found

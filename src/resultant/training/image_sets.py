@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant.classes.groups import group_masks
 from resultant.images.lists import DATASETS, ImageList, ListedDataset, load_lists
@@ -110,7 +110,7 @@ def train_images(
 
 def batch_of_one(config: TrainConfig) -> int:
     """The images of a step for each process."""
-    of = _ranks.world_size()
+    of = distributed.world_size()
     if config.batch_size % of:
         rule = f"expected batch_size to be a multiple of the {of} processes"
         raise ValueError(f"{rule}, got {config.batch_size}")
@@ -156,7 +156,7 @@ def evaluated(
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
     """The `accuracies` on the held-out images, in the groups of `group_masks`; logits without
     prior. Every process reads its share of them."""
-    share = slice(_ranks.rank(), None, _ranks.world_size())
+    share = slice(distributed.rank(), None, distributed.world_size())
     mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
     images = evaluation_loader(mine, config, workers)
     about, groups = DATASETS[config.dataset], group_masks(data.counts)
@@ -164,7 +164,7 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
     def test(stack: Stack) -> list[dict[str, float]]:
         # DDP hands round the running moments of the first process before every forward pass; since
         # the last one each process has added its share of a batch. Those of the first are saved.
-        _ranks.from_first(*stack.network.buffers())
+        distributed.broadcast_from_rank0(*stack.network.buffers())
         tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
         read = evaluated(stack.network, images, about, stack.device, stack.autocast)
         # Closed also where an error comes first, so that the network goes back to training.
@@ -173,7 +173,7 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
                 assert found.logits is not None
                 right = (found.logits[0].argmax(-1) == labels).double()
                 tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
-        right, number = _ranks.total(tally).cpu()
+        right, number = distributed.total(tally).cpu()
         return [accuracies(right, number, groups)]
 
     return test

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from resultant._core import state_files as checkpoint
+from resultant._core import files
 from resultant.classes.gain import realize
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
@@ -70,7 +70,7 @@ class Metrics:
         out.mkdir(parents=True, exist_ok=True)
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
         self.last |= {values["run"]: values for values in kept}
-        checkpoint.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
+        files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
         self.board: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from resultant._core import distributed as _ranks
+from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant._core.precision import full_precision
 from resultant._core.validation import DivergedError
@@ -31,7 +31,14 @@ from resultant.images.augment import normalize
 from resultant.images.cifar import Cifar
 from resultant.networks.models import Outputs, StackedResNet32, patches
 from resultant.training.batches import CifarBatches
-from resultant.training.checkpoints import Done, alone, require_metrics, resume, save, save_run
+from resultant.training.checkpoints import (
+    Done,
+    lock_folder,
+    require_metrics,
+    resume,
+    save,
+    save_run,
+)
 from resultant.training.config import STACK, Run, TrainConfig
 from resultant.training.log import Metrics
 from resultant.training.stack import LOWER, Stack
@@ -207,7 +214,7 @@ def train(
     graph. A run that diverges is an error, which leaves the last checkpoint as it is; so is a
     checkpoint whose metrics lack what is asked for, and a folder in which another job is at work.
     """
-    with alone(job.out):
+    with lock_folder(job.out):
         return _train(job, stacks, queries, test, watch, diagnostic, tick)
 
 
@@ -225,7 +232,7 @@ def _train(
     first, earlier, beside = resume(job.out, identity, stacks)
     beside = max(beside, job.beside if first < config.epochs else 0)
     metrics = None
-    if _ranks.rank() == 0:
+    if distributed.rank() == 0:
         metrics = Metrics(config, job.out, first, job.tensorboard)
         past = [epoch for epoch in job.gradient_epochs if epoch <= first]
         require_metrics(metrics.path, job.runs, "gradient_error", past, "ask for later epochs")
@@ -293,7 +300,9 @@ def _train(
 
 def snapshots(stack: Stack) -> list[dict[str, Any]]:
     """Of each run of a stack, on the CPU: its mean loss, and its bank to be looked at later."""
-    losses = _ranks.total(stack.total / (stack.batches.steps * _ranks.world_size())).tolist()
+    losses = distributed.total(
+        stack.total / (stack.batches.steps * distributed.world_size())
+    ).tolist()
     banks = [stack.proco.state(run).to("cpu") for run in range(len(stack.runs))]
     return [
         {"run": run, "loss": loss, "state": state}

@@ -30,14 +30,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core import state_files as checkpoint
+from resultant._core import tensor_files
 from resultant.images.lists import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.models import HIDDEN
 from resultant.training._torch_archive import (
     Archive,
-    Machine,
+    PickleInterpreter,
     RefusedError,
     StandIn,
     TensorRecord,
@@ -166,7 +166,7 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     facts = {name: getattr(read, name) for name in names}
     if read.classifier == "cosine":
         facts["classifier_scale"] = COSINE_SCALE
-    checkpoint.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
+    tensor_files.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
     return read
 
 
@@ -226,7 +226,7 @@ def _told(root: object) -> str:
 
 
 def _read(archive: Archive) -> ProCoCheckpoint:
-    root = Machine().run(archive.pickle())
+    root = PickleInterpreter().run(archive.pickle())
     if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
         raise RefusedError(f"expected a dict with state_dict, itself a dict, got {_told(root)}")
     stored = {str(name).removeprefix("module."): value for name, value in state.items()}

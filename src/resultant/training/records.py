@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resultant._core.state_files import write_text
+from resultant._core.files import write_text
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
 # What does not change what is trained, but for rounding.

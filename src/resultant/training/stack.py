@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from resultant._core import distributed as _ranks
-from resultant._core import validation as _checks
+from resultant._core import distributed, validation
 from resultant._core.precision import timed_convolutions
 from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.models import ImageNetwork, Outputs, StackedResNet32
@@ -41,7 +40,7 @@ class Stack:
         joint = config.objective == "joint"
         self.network = build(config, runs, len(counts) if joint else None).to(device)
         self.model: nn.Module = self.network
-        if config.architecture != "resnet32" and _ranks.distributed():
+        if config.architecture != "resnet32" and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
         shape = (len(runs),)
@@ -108,7 +107,7 @@ class Stack:
 
     def _require_finite(self, z: Tensor) -> None:
         """Raise if runs have diverged, where looking costs nothing; see also `train`."""
-        if _checks.wanted(None, z):
+        if validation.should_validate(None, z):
             for run, features in zip(self.runs, z, strict=True):
                 require_finite(features, run, f"in epoch {self.epoch}")
 
@@ -189,7 +188,7 @@ def require_finite(features: Tensor, run: Run, when: str) -> None:
     length = torch.linalg.vector_norm(features.detach(), dim=-1)
     if not ((length > 0) & length.isfinite()).all():
         rule = f"expected features of finite length above zero ({LOWER})"
-        raise _checks.DivergedError(f"{rule}, got others of {run.name} {when}")
+        raise validation.DivergedError(f"{rule}, got others of {run.name} {when}")
 
 
 def build(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant._core.arrays import unit_vector
 from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
@@ -61,12 +61,12 @@ def concentration(
 def _arguments(
     p: int, validate: bool | None, high: float, **named: Number
 ) -> tuple[int, Tensor, torch.dtype]:
-    (x,), dtype = checks.tensors(**named)
-    p = checks.dimension(p, x.dtype)
-    if checks.wanted(validate, x):
+    (x,), dtype = validation.tensors(**named)
+    p = validation.dimension(p, x.dtype)
+    if validation.should_validate(validate, x):
         (name,) = named
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        checks.within(name, x, checks.BELOW_ZERO, high, rule=rule)
+        validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
     return p, x, dtype
 
 
@@ -133,13 +133,13 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"{rule}, got {shapes[0]} and {shapes[1]}") from None
         if shapes[1]:
             concentration = torch.as_tensor(concentration).unsqueeze(-1)
-        (mu, kappa), dtype = checks.tensors(loc=loc, concentration=concentration)
+        (mu, kappa), dtype = validation.tensors(loc=loc, concentration=concentration)
         kappa = kappa.squeeze(-1) if shapes[1] else kappa
         # Not the default of torch.distributions, which torch.compile turns off for good.
-        validate = checks.wanted(validate_args, mu, kappa)
+        validate = validation.should_validate(validate_args, mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
-            checks.within("concentration", kappa, 0.0, rule=">= 0 and finite")
+            validation.require_in_range("concentration", kappa, 0.0, rule=">= 0 and finite")
         self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
@@ -162,7 +162,7 @@ class VonMisesFisher(Distribution):
         Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0); vectors
         that are all equal have no maximum-likelihood concentration, which is an error.
         """
-        checks.tensors(x=x)
+        validation.tensors(x=x)
         if x.dim() < 2 or x.shape[-2] == 0 or x.shape[-1] < 2:
             raise ValueError(f"expected x [..., n, p], n >= 1 and p >= 2, got {tuple(x.shape)}")
         weights = (x.new_ones(x.shape[-2]) if weights is None else weights).double()
@@ -176,13 +176,17 @@ class VonMisesFisher(Distribution):
         share = weights / total.unsqueeze(-1) / x64.square().sum(-1).sqrt()
         mean = (share.unsqueeze(-2) @ x64).squeeze(-2)
         R = mean.square().sum(-1).sqrt()
-        if checks.wanted(validate_args, x, weights):
+        if validation.should_validate(validate_args, x, weights):
             unit_vector.require("x", x)
-            checks.within("weights", weights, 0.0, rule=">= 0 and finite")
-            checks.within("the total weight", total, 0.0, rule="> 0 and finite", open_low=True)
+            validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
+            validation.require_in_range(
+                "the total weight", total, 0.0, rule="> 0 and finite", open_low=True
+            )
             rounding = max(torch.finfo(x.dtype).eps ** 2 / 8, 64 * torch.finfo(R.dtype).eps)
             rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
-            checks.within("the mean resultant length", R, 0.0, 1 - rounding, rule=rule)
+            validation.require_in_range(
+                "the mean resultant length", R, 0.0, 1 - rounding, rule=rule
+            )
         first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
         loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
         kappa = bessel_ratio_inverse(x.shape[-1] / 2 - 1, R.clamp_max(1), validate_args=False)
@@ -236,7 +240,7 @@ class VonMisesFisher(Distribution):
         large concentrations nor the rounding of x to unit length then cost digits.
         """
         p = self.event_shape[0]
-        (x, loc), dtype = checks.tensors(value=value, loc=self.loc)
+        (x, loc), dtype = validation.tensors(value=value, loc=self.loc)
         if x.dim() == 0 or x.shape[-1] != p:
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
@@ -273,7 +277,7 @@ class HypersphericalUniform(VonMisesFisher):
         self, dim: int, batch_shape: Any = (), validate_args: bool | None = None, **factory: Any
     ) -> None:
         """``factory``: dtype and device, as of ``torch.empty``."""
-        first = torch.eye(1, checks.dimension(dim), **factory)[0]
+        first = torch.eye(1, validation.dimension(dim), **factory)[0]
         super().__init__(first.expand(*batch_shape, dim), 0.0, validate_args)
 
 
@@ -284,7 +288,7 @@ def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
     if a.event_shape != b.event_shape:
         p, q = a.event_shape[0], b.event_shape[0]
         raise ValueError(f"expected distributions on one sphere, got p = {p} and {q}")
-    (loc_a, loc_b), dtype = checks.tensors(loc_a=a.loc, loc_b=b.loc)
+    (loc_a, loc_b), dtype = validation.tensors(loc_a=a.loc, loc_b=b.loc)
     chord = (loc_a - loc_b).square().sum(-1).double()
     kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
     turn = ratio(a._nu, kappa_a, 0, False) * kappa_b * (0.5 * chord)

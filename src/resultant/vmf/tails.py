@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import validation as checks
+from resultant._core import validation
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.special.debye import Number
 
@@ -43,12 +43,12 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
     Absolute error about :math:`10^{-15}(p+\kappa)` in the logarithm, for p >= 3. No gradients.
     """
     p = dimension(p)
-    (xi, beta, kappa), dtype = checks.tensors(xi=xi, beta=beta, kappa=kappa)
-    if checks.wanted(None, xi, beta, kappa):
-        checks.within("xi", xi, -math.inf, rule="finite", open_low=True)
-        checks.within("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
-        checks.within("kappa", kappa, 0.0, rule=">= 0 and finite")
-    shape = checks.broadcast(xi.shape, beta.shape, kappa.shape)
+    (xi, beta, kappa), dtype = validation.tensors(xi=xi, beta=beta, kappa=kappa)
+    if validation.should_validate(None, xi, beta, kappa):
+        validation.require_in_range("xi", xi, -math.inf, rule="finite", open_low=True)
+        validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
+        validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
+    shape = validation.broadcast(xi.shape, beta.shape, kappa.shape)
     xi, beta, kappa = (a.detach().double().expand(shape) for a in (xi, beta, kappa))
     if not upper:
         xi, beta = -xi, -beta
@@ -118,7 +118,7 @@ def gauss_legendre() -> tuple[Tensor, Tensor]:
 
 def dimension(p: int) -> int:
     # At p = 2 there is no nu > 0 for the concentrations to grow with.
-    p = checks.dimension(p)
+    p = validation.dimension(p)
     if p < 3:
         raise ValueError(f"expected p >= 3 (nu > 0), got {p}")
     return p

@@ -46,11 +46,3 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     if not isinstance(about, dict):
         raise ValueError(f"expected a file with metadata {KEY!r}, got none in {path}")
     return tensors, about
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file; it is complete or is not there."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_text(text)
