@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from resultant._core.network_files import is_network
 from resultant._core.tensor_files import save
 from resultant.cli import main as cli
 from resultant.cli.analyze import prepare
@@ -23,7 +24,6 @@ from resultant.features import parquet
 from resultant.features.store import FeatureStore, write_store
 from resultant.report import analysis_page as content
 from resultant.report import drawings, page
-from resultant.training.extract import is_network
 from small_features import COUNTS, DIM, HELD_OUT, small_features
 
 pytest.importorskip("matplotlib")

@@ -16,12 +16,13 @@ from safetensors.torch import save_file
 
 import resultant
 from resultant._core import tensor_files
+from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
 from resultant.cli.options import VARIABLE
 from resultant.cli.progress import Watch
 from resultant.features.store import FeatureStore, write_store
 from resultant.report import comparison
-from resultant.training.extract import find_network, is_network, load_network
+from resultant.training.extract import load_network
 from small_features import COUNTS, HELD_OUT, small_features
 from tiny_cifar import tiny_cifar
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from resultant._core import tensor_files
+from resultant._core.network_files import find_network
 from resultant.cli.arguments import destination, find_device, folder, refuse_network
 from resultant.features.store import write_store
-from resultant.training.extract import find_network
 from small_features import small_features
 
 

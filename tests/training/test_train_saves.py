@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from resultant._core import tensor_files
+from resultant._core.network_files import CHECKPOINT
 from resultant.training import loop as train
-from resultant.training.checkpoints import UNFINISHED
 from resultant.training.config import Run
 from resultant.training.loop import Job, Progress, train_cifar
 from resultant.training.stack import Stack
@@ -40,7 +40,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
 
     def note(progress: Progress) -> None:
         seen.append((progress.epoch, progress.saved))
-        path = whole.out / UNFINISHED
+        path = whole.out / CHECKPOINT
         kept = tensor_files.load(path)[1]["epoch"] if path.exists() else 0
         assert (kept == progress.epoch) == progress.saved
 
@@ -54,7 +54,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train_cifar(broken, DATA, watch=stop)
-    assert tensor_files.load(broken.out / UNFINISHED)[1]["epoch"] == 2
+    assert tensor_files.load(broken.out / CHECKPOINT)[1]["epoch"] == 2
     resumed: list[Progress] = []
     train_cifar(broken, DATA, watch=resumed.append)
     assert [progress.epoch for progress in resumed] == [0, 1, 2, 3, 4]
@@ -77,7 +77,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
 def test_a_broken_checkpoint(share: float, tmp_path: Path) -> None:
     job = Job(config(epochs=1), TWO, tmp_path)
     train_cifar(job, DATA)
-    path = tmp_path / UNFINISHED
+    path = tmp_path / CHECKPOINT
     held = path.read_bytes()
     path.write_bytes(held[: int(share * len(held))])
     message = r"expected a whole safetensors file, got .*; give another folder to start afresh$"
@@ -99,9 +99,9 @@ def test_runs_that_are_not_ours(tmp_path: Path) -> None:
     others = Run("angular", 0.12345679), runs[1]
     with pytest.raises(ValueError, match=r"got one without angular-beta0\.123457-seed0 and with"):
         train_cifar(Job(config(epochs=1), others, tmp_path), DATA)
-    tensors, about = tensor_files.load(tmp_path / UNFINISHED)
+    tensors, about = tensor_files.load(tmp_path / CHECKPOINT)
     about["runs"][1]["mood"] = "good"
-    tensor_files.save(tmp_path / UNFINISHED, tensors, about)
+    tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
     with pytest.raises(ValueError, match=r"and with \{.*'mood': 'good'\} in .*checkpoint"):
         train_cifar(Job(config(epochs=1), runs, tmp_path), DATA)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from resultant._core.files import require_place
+from resultant._core.network_files import first_names, is_network, list_networks
 from resultant.training.config import VARIABLE
-from resultant.training.extract import is_network, named, networks_of
 
 
 def data_root(data: Path | None) -> Path:
@@ -40,16 +40,16 @@ def find_device(name: str) -> torch.device:
 
 def refuse_network(path: Path | str) -> None:
     """Raise if there are networks where features are expected."""
-    networks, features = networks_of(path)
+    networks, features = list_networks(path)
     if not networks:
         return
     if len(networks) == 1:
         got, mend = f"a network: {networks[0]}", "resultant extract writes its features"
     else:
-        got = f"{len(networks)} networks in the folder {path}: {named(networks, path)}"
+        got = f"{len(networks)} networks in the folder {path}: {first_names(networks, path)}"
         mend = "resultant extract writes the features of one of them"
     if features:
-        mend += f"; to read features that are there, name their file: {named(features, path)}"
+        mend += f"; to read features that are there, name their file: {first_names(features, path)}"
     raise ValueError(f"expected features, got {got}; {mend}")
 
 

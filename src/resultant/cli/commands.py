@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.table import Table
 
 from resultant._core import distributed, files
+from resultant._core.network_files import CHECKPOINT, find_network
 from resultant.cli.arguments import data_root, destination, find_device, folder, refuse_network
 from resultant.cli.options import Extract, ImportProco, Probe, Train
 from resultant.cli.progress import Watch, terminal
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.training.checkpoints import UNFINISHED
 from resultant.training.config import CIFAR, WITHOUT_BETA, Run, TrainConfig
 from resultant.training.evaluation import base_records, evaluate_cifar
 from resultant.training.extract import extract as write_features
-from resultant.training.extract import find_network, load_data, load_network
+from resultant.training.extract import load_data, load_network
 from resultant.training.image_sets import ListedImages, load_images, train_images
 from resultant.training.loop import Job, train_cifar
 from resultant.training.probe import linear_probes, main_encoder
@@ -129,7 +129,7 @@ def stopped(out: Path, aside: Console, quiet: bool = False) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if not quiet:
-            saved = out / UNFINISHED
+            saved = out / CHECKPOINT
             kept = f"the same call goes on from {saved}" if saved.exists() else "nothing is kept"
             aside.print(f"stopped: {kept}", highlight=False)
         raise

@@ -13,6 +13,7 @@ from rich.console import Console
 from torch import Tensor
 
 from resultant._core.arrays import require_temperature
+from resultant._core.network_files import find_network
 from resultant.analysis import Analysis, FrozenSpace, decide
 from resultant.cli.analyze import (
     Prepared,
@@ -34,7 +35,6 @@ from resultant.training.extract import (
     FEATURES,
     Loaded,
     extract,
-    find_network,
     load_data,
     load_network,
     require_images,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
+from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.networks.models import StackedResNet32
 from resultant.training.config import Run, TrainConfig
@@ -27,8 +28,6 @@ except ImportError:
     # There nothing is locked.
     fcntl = None
 
-# What a job that is not done leaves; it has all its runs.
-UNFINISHED = "checkpoint.safetensors"
 # Says, while a job is at work in a folder, whose it is.
 IN_USE = ".in-use"
 AFRESH = "give another folder to start afresh"
@@ -106,8 +105,8 @@ def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     The first process reads it, and the others have it from there: theirs may be other disks.
     """
     found = Done(0, 0.0, 0)
-    if distributed.rank() == 0 and (out / UNFINISHED).exists():
-        found = _load(out / UNFINISHED, identity, stacks)
+    if distributed.rank() == 0 and (out / CHECKPOINT).exists():
+        found = _load(out / CHECKPOINT, identity, stacks)
     done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
     distributed.broadcast_from_rank0(
         done, *(a for stack in stacks for a in stack.tensors().values())
@@ -180,7 +179,7 @@ def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -
         if not a.isfinite().all():
             rule = f"expected finite values ({LOWER})"
             raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
-    tensor_files.save(out / UNFINISHED, tensors, {**identity, **done._asdict()})
+    tensor_files.save(out / CHECKPOINT, tensors, {**identity, **done._asdict()})
 
 
 def save_run(
@@ -206,7 +205,7 @@ def one_run(
     if wanted is None and len(names) == 1:
         wanted = names[0]
     if wanted not in runs:
-        rule = f"expected one of {', '.join(names)} behind {UNFINISHED} and a colon"
+        rule = f"expected one of {', '.join(names)} behind {CHECKPOINT} and a colon"
         raise ValueError(f"{rule}, got {where}")
     stack, place = divmod(names.index(wanted), about["stack"])
     network, bank = f"{stack}.network.", f"{stack}.proco.bank."

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from resultant._core import tensor_files
 from resultant._core.files import require_place
+from resultant._core.network_files import split_run
 from resultant._core.precision import full_precision
 from resultant.classes.groups import group_masks
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import write_store
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.images.lists import DATASETS, NAMED, ImageList
+from resultant.images.lists import DATASETS, ImageList
 from resultant.networks.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
-from resultant.training.checkpoints import UNFINISHED, one_run
+from resultant.training.checkpoints import one_run
 from resultant.training.config import CIFAR, Run, TrainConfig
 from resultant.training.image_sets import (
     WORKERS,
@@ -60,57 +60,13 @@ class Loaded:
     about: dict[str, Any]
 
 
-def is_network(path: Location) -> bool:
-    """Whether a file is one of `resultant._core.tensor_files`, weights and not features."""
-    file, _ = _named(path)
-    if file.suffix != ".safetensors" or not file.is_file():
-        return False
-    try:
-        with safe_open(file, "np") as opened:
-            return tensor_files.KEY in (opened.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
-
-
-def find_network(path: Location) -> Path | None:
-    """The network that a path stands for: its file, or the only one of a training's folder; None
-    where there are only features, or nothing."""
-    networks, features = networks_of(path)
-    if not networks:
-        return None
-    if len(networks) > 1 or features:
-        got = named([*networks, *features], path)
-        raise ValueError(f"expected one network in the folder {path}, got {got}: name one of them")
-    return networks[0]
-
-
-def networks_of(path: Location) -> tuple[list[Path], list[Path]]:
-    """The networks that a path stands for, and of a folder the other safetensors files."""
-    path = Path(path)
-    if path.suffix == ".jsonl":
-        raise ValueError(f"expected features or a network, got records: {path}")
-    if not path.is_dir():
-        return ([path] if is_network(path) else []), []
-    files = sorted(file for file in path.rglob("*.safetensors") if file.name[0] != ".")
-    networks = [file for file in files if is_network(file)]
-    # The checkpoint of a job that is done has the same networks once more.
-    done = [file for file in networks if file.name != UNFINISHED] or networks
-    return done, [file for file in files if file not in networks]
-
-
-def named(files: Sequence[Path], folder: Location) -> str:
-    """The first of some files below a folder, and how many there are besides."""
-    names = ", ".join(str(file.relative_to(folder)) for file in files[:NAMED])
-    return names if len(files) <= NAMED else f"{names} and {len(files) - NAMED} more"
-
-
 def load_network(path: Location) -> Loaded:
     """The network of a run (`checkpoints.save_run`) or of a converted checkpoint of ProCo's
     authors (`resultant.training.proco_checkpoint.convert`), for evaluation and on the CPU.
 
     Of a job that is not done the run is named: ``out/checkpoint.safetensors:native-seed0``.
     """
-    (file, wanted), where = _named(path), os.fspath(path)
+    (file, wanted), where = split_run(path), os.fspath(path)
     tensors, about = tensor_files.load(file)
     try:
         if isinstance(about.get("runs"), list):
@@ -162,14 +118,6 @@ def load_network(path: Location) -> Loaded:
         rule = f"expected the tensors of {config.architecture} in {where}"
         raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
     return Loaded(network.eval(), config, run, num_classes, imbalance, banks, about)
-
-
-def _named(path: Location) -> tuple[Path, str | None]:
-    """A file, and the run that a colon names behind it."""
-    file, _, run = os.fspath(path).rpartition(":")
-    if file.endswith(".safetensors") and not Path(path).exists():
-        return Path(file), run
-    return Path(path), None
 
 
 def load_data(

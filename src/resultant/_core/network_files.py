@@ -1,0 +1,83 @@
+"""Files and folders that hold trained networks, recognized by their headers alone.
+
+A network file is a safetensors file that `resultant._core.tensor_files.save` wrote. A single run of
+a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from resultant._core.tensor_files import KEY
+
+# The checkpoint of a training job; it holds the networks of all runs.
+CHECKPOINT = "checkpoint.safetensors"
+# File names in a message; the rest are counted.
+SHOWN = 5
+
+Location = str | os.PathLike[str]
+
+
+def split_run(path: Location) -> tuple[Path, str | None]:
+    """Split ``FILE.safetensors:RUN`` into the file and the name of the run, None without one."""
+    file, _, run = os.fspath(path).rpartition(":")
+    if file.endswith(".safetensors") and not Path(path).exists():
+        return Path(file), run
+    return Path(path), None
+
+
+def is_network(path: Location) -> bool:
+    """Return True for the file of a network, False for features and for any other path."""
+    file, _ = split_run(path)
+    if file.suffix != ".safetensors" or not file.is_file():
+        return False
+    try:
+        with safe_open(file, "np") as opened:
+            return KEY in (opened.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
+def find_network(path: Location) -> Path | None:
+    """Find the network that a path stands for.
+
+    Args:
+        path: The file of a network, or the folder of a training job.
+
+    Returns:
+        The file of the network, or the only one in the folder; None if there is no network.
+
+    Raises:
+        ValueError: If the folder holds several networks, or features too.
+    """
+    networks, features = list_networks(path)
+    if not networks:
+        return None
+    if len(networks) > 1 or features:
+        got = first_names([*networks, *features], path)
+        raise ValueError(f"expected one network in the folder {path}, got {got}: name one of them")
+    return networks[0]
+
+
+def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
+    """List the networks that a path stands for, and the other safetensors files of a folder."""
+    path = Path(path)
+    if path.suffix == ".jsonl":
+        raise ValueError(f"expected features or a network, got records: {path}")
+    if not path.is_dir():
+        return ([path] if is_network(path) else []), []
+    files = sorted(file for file in path.rglob("*.safetensors") if file.name[0] != ".")
+    networks = [file for file in files if is_network(file)]
+    # A finished job has a file for each network, and the checkpoint repeats them.
+    finished = [file for file in networks if file.name != CHECKPOINT] or networks
+    return finished, [file for file in files if file not in networks]
+
+
+def first_names(files: Sequence[Path], folder: Location) -> str:
+    """Name the first files below a folder, and count the others."""
+    names = ", ".join(str(file.relative_to(folder)) for file in files[:SHOWN])
+    return names if len(files) <= SHOWN else f"{names} and {len(files) - SHOWN} more"
