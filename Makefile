@@ -1,41 +1,69 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# Threads that wait should sleep: spinning ones are a hundred times slower beside other work.
+# The demo needs torch and the library alone; tests and everything else need all extras.
+LIBRARY := $(VENV)/.library
+EVERYTHING := $(VENV)/.everything
+
+# Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install test lint demo bench
+.PHONY: help install demo test test-fast lint format bench dist clean
 
 help:
-	@echo "make install  a virtual environment in $(VENV)"
-	@echo "make demo     an analysis of real features, and its page in out/analyze/"
-	@echo "make test     the tests"
-	@echo "make lint     ruff and pyright"
-	@echo "make bench    accuracy and speed beside the peers, into benchmarks/ and the README"
+	@echo "make demo       analyze real features; the page is out/analyze/index.html"
+	@echo "make test       run all tests"
+	@echo "make test-fast  run the tests of the inner loop, in under a minute"
+	@echo "make lint       check style and types"
+	@echo "make format     format the code"
+	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"
+	@echo "make dist       build both wheels and source archives in dist/, and check them"
+	@echo "make install    set up $(VENV) with everything; the other targets do so themselves"
 
-install: $(STAMP)
+install: $(EVERYTHING)
 
-$(STAMP): pyproject.toml reproduction/pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else "resultant needs Python 3.11 or newer; $(PYTHON) is " + v + ". Try: make install PYTHON=python3.12")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# torch first: the build that is at hand is taken, and nothing later replaces it.
-	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]' -e reproduction
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and pinned, so that no later package replaces it.
+$(LIBRARY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt torch
+	$(PIP) install -q -c constraints.txt -e '.[cli,report]'
 	@touch $@
+
+$(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
+	$(PIP) install -q -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]' -e reproduction
+	@touch $@
+
+demo: $(LIBRARY)
+	$(BIN)/resultant analyze
 
 test: install
 	$(BIN)/python -m pytest -n 2 -q
+
+test-fast: install
+	$(BIN)/python -m pytest -n 2 -q -m 'not slow'
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-demo: install
-	$(BIN)/resultant analyze
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 bench: install
 	$(BIN)/python -m benchmarks
+
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build -o dist .
+	$(BIN)/python -m build -o dist reproduction
+	$(BIN)/twine check --strict dist/*
+
+clean:
+	rm -rf $(VENV) dist out

@@ -85,7 +85,7 @@ def documents(root: Path) -> dict[Path, str]:
     measured = {name: json.loads((root / here / f"{name}.json").read_text()) for name in MEASURED}
     records = (
         json.loads(line)
-        for path in sorted((root / "results").glob("*.jsonl"))
+        for path in sorted((root / "reproduction" / "results").glob("*.jsonl"))
         for line in path.read_text().splitlines()
     )
     jobs, training = training_tables.jobs(records), measured["training"]

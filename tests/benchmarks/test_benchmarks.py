@@ -29,7 +29,7 @@ def read(name: str) -> Any:
 
 
 def records() -> list[dict[str, Any]]:
-    lines = (p.read_text().splitlines() for p in sorted((ROOT / "results").glob("*.jsonl")))
+    lines = (p.read_text().splitlines() for p in sorted((ROOT / "reproduction" / "results").glob("*.jsonl")))
     return [json.loads(line) for each in lines for line in each]
 
 
@@ -41,7 +41,7 @@ def copy(tmp_path: Path) -> Path:
         shutil.copyfile(ROOT / path, tmp_path / path)
     for path in (ROOT / "benchmarks").glob("*.json"):
         shutil.copyfile(path, tmp_path / "benchmarks" / path.name)
-    shutil.copytree(ROOT / "results", tmp_path / "results")
+    shutil.copytree(ROOT / "reproduction" / "results", tmp_path / "reproduction" / "results")
     return tmp_path
 
 
