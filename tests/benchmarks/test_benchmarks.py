@@ -29,8 +29,8 @@ def read(name: str) -> Any:
 
 
 def records() -> list[dict[str, Any]]:
-    lines = (p.read_text().splitlines() for p in sorted((ROOT / "reproduction" / "results").glob("*.jsonl")))
-    return [json.loads(line) for each in lines for line in each]
+    paths = sorted((ROOT / "reproduction" / "results").glob("*.jsonl"))
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
 @pytest.fixture
