@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 
 from resultant.analysis import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
 from resultant.classes.gain import REALIZATIONS
+from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
@@ -20,7 +20,6 @@ from resultant_reproduction.summary import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
 
 # A native network of the controlled recipe, of this data set, imbalance and seed, is shipped.
-PACKAGED = "cifar100-lt-if100"
 PACKAGED_KIND = ("cifar100", 100, 0)
 
 # Stores that a user may bring, and what the paper calls them.
@@ -66,8 +65,7 @@ def trained_as(condition: str, **changes: object) -> TrainConfig:
 @contextmanager
 def packaged() -> Iterator[FeatureStore]:
     """The features that are shipped."""
-    source = importlib.resources.files("resultant") / "resources" / f"{PACKAGED}.safetensors"
-    with importlib.resources.as_file(source) as path:
+    with packaged_file() as path:
         yield FeatureStore.open(path)
 
 

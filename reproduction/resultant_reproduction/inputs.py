@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.resources
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from resultant_reproduction.evidence import PACKAGED
+from resultant.features.packaged import PACKAGED, packaged_file
 
 MARK = "<!-- made from {} -->"
 
@@ -39,8 +38,7 @@ def digest(
     for folder in folders:
         for path in sorted(folder.glob("*.jsonl")):
             add(path.name, path)
-    features = importlib.resources.files("resultant") / "resources" / f"{PACKAGED}.safetensors"
-    with importlib.resources.as_file(features) as path:
+    with packaged_file() as path:
         add(PACKAGED, path)
     for name, source in sorted(_modules().items()):
         add(name, source.code.encode())

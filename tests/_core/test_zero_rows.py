@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from resultant.cli import main as cli
-from resultant.cli.analyze import prepare
 from resultant.cli.compare import same_rows
+from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from resultant.report import analysis_page as content
 from small_features import COUNTS, small_features

@@ -19,9 +19,9 @@ from resultant.analysis import FrozenSpace, analyze_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.decisions import decide, grid_policies
 from resultant.cli import main as cli
-from resultant.cli.analyze import prepare
 from resultant.features import partition as pieces
 from resultant.features.partition import open_store
+from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 
 pa = pytest.importorskip("pyarrow")

@@ -18,9 +18,9 @@ from safetensors.torch import save_file
 from resultant._core.network_files import is_network
 from resultant._core.tensor_files import save
 from resultant.cli import main as cli
-from resultant.cli.analyze import prepare
 from resultant.cli.compare import paired
 from resultant.features import parquet
+from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore, write_store
 from resultant.report import analysis_page as content
 from resultant.report import drawings, page

@@ -13,7 +13,7 @@ import torch
 
 from resultant.classes.groups import group_rule
 from resultant.cli import main as cli
-from resultant.cli.analyze import prepare
+from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from resultant.report import analysis_page as content
 from resultant.report.decision_figures import calibration, groups

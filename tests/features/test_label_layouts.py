@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from embedding_files import NAMES, ORDER, N, Save, T, X, Y, Z, opened, write_parquet
-from resultant.cli.analyze import prepare
 from resultant.features.partition import open_store
+from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 
 

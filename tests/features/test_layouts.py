@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import save_file
 
 from embedding_files import NAMES, ORDER, D, M, N, Save, T, X, Y, Z, opened, write_parquet
-from resultant.cli.analyze import check, prepare
 from resultant.features import readers, store
 from resultant.features.naming import split_of
 from resultant.features.npz import map_npz
 from resultant.features.partition import open_store
+from resultant.features.prepare import check_features, prepare
 from resultant.features.rows import MappedRows, MemoryRows
 from resultant.features.store import FeatureStore
 
@@ -336,4 +336,4 @@ def test_a_bad_row_is_told_by_the_name_in_the_file(row: int, split: str, tmp_pat
     with pytest.raises(
         ValueError, match=rf"^expected {split}X of .* finite, got nan in row {row}$"
     ):
-        check(prepared, lambda *_: None)
+        check_features(prepared, lambda *_: None)

@@ -14,21 +14,20 @@ from torch import Tensor
 
 from resultant._core.arrays import require_temperature
 from resultant._core.network_files import find_network
+from resultant._core.text import printable
 from resultant.analysis import Analysis, FrozenSpace, decide
 from resultant.cli.analyze import (
-    Prepared,
     about,
     analyzed,
-    check,
-    prepare,
     require_room,
     tell,
 )
 from resultant.cli.arguments import data_root, find_device
 from resultant.cli.options import Compare
 from resultant.cli.progress import Steps, terminal
+from resultant.features.prepare import Prepared, check_features, prepare
 from resultant.features.readers import WORDS
-from resultant.features.store import FeatureStore, printable
+from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
 from resultant.report import comparison, page
 from resultant.training.extract import (
@@ -81,7 +80,7 @@ def compare(options: Compare) -> None:
             store.where = printable(given[i])
             both[i] = replace(prepare(store), features=chosen[i])
         for i, side in enumerate(comparison.SIDES):
-            check(both[i], watch.of(side))
+            check_features(both[i], watch.of(side))
         sides = []
         for i, side in enumerate(comparison.SIDES):
             asked, step = comparison.QUESTIONS, watch.of(side)

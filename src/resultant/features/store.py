@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.tensor_files import write_tensors
+from resultant._core.text import printable
 from resultant.features.npy import as_tensor
 from resultant.features.readers import (
     FORMAT,
@@ -383,8 +384,3 @@ def write_store(
         taken = {a.untyped_storage().data_ptr() for a in whole.values()}
         whole[name] = array.clone() if array.untyped_storage().data_ptr() in taken else array
     write_tensors(path, whole, header)
-
-
-def printable(path: Location) -> str:
-    """A name as text; bytes of it that are no UTF-8 are replaced."""
-    return os.fsencode(path).decode("utf-8", "replace")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from resultant._core.text import counted as counted
+from resultant._core.text import listed as listed
+from resultant._core.text import shown as shown
 from resultant.analysis import Analysis, GridPoint
 
 NAMES = {
@@ -42,10 +43,6 @@ def number(value: object) -> str:
     return f"{value:#.4g}" if isinstance(value, float) else str(value)
 
 
-def counted(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
-
-
 def short(value: float) -> str:
     return f"{value:g}"
 
@@ -60,11 +57,6 @@ def policy(realization: str, beta: float) -> str:
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
 
 
-def shown(name: str) -> str:
-    """The name of a class; that of no letters would not be seen."""
-    return name or '""'
-
-
 def class_name(name: str) -> str:
     """A class in a sentence; a name of digits is but its label."""
     return f"class {name}" if name.isdecimal() else shown(name)
@@ -73,12 +65,6 @@ def class_name(name: str) -> str:
 def of_features(name: str) -> str:
     """The features of a name, which may be called just that."""
     return name if name.endswith("features") else f"{name} features"
-
-
-def listed(items: Iterable[str], limit: int = 8) -> str:
-    items = list(items)
-    rest = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + rest
 
 
 def before_and_after(a: Analysis) -> tuple[GridPoint, GridPoint] | None:
