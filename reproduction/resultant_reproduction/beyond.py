@@ -12,6 +12,7 @@ from resultant.report import style
 from resultant_reproduction.advice import Seen, numbers, places
 from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
+from resultant_reproduction.figures import Line, Panel, over_beta
 from resultant_reproduction.intervals import Interval, over_queries, over_seeds
 from resultant_reproduction.networks import Reader, apart, by_place, on_grid
 from resultant_reproduction.plan import BOTH, controlled, official, stronger_views, wanted
@@ -21,7 +22,6 @@ from resultant_reproduction.summary import BETAS, SPACES
 from resultant_reproduction.training_advice import in_words
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor
 
@@ -67,23 +67,14 @@ def sweep(evidence: Evidence) -> Outcome:
                 changes.append(Change(f"trained, {space}", what, None, differences))
 
     def draw() -> Figure:
-        with style.style():
-            figure, axes = style.panels(2, width=3.6, height=3.2)
-            for space, colour in COLOURS.items():
-                _draw_frozen(axes[0], evidence, space, colour)
-                values = {b: Value.of(list(found[space, b].values())) for b in BETAS}
-                known = {b: v for b, v in values.items() if v is not None}
-                means = [v.mean for v in known.values()]
-                spread = [v.sd or 0.0 for v in known.values()]
-                axes[1].errorbar(list(known), means, spread, fmt="o-", color=colour)
-            for ax in axes:
-                ax.axvline(1, color=style.GREY, ls=":")
-                ax.set_xlabel(r"$\beta$ (dotted: native)")
-            axes[0].set_ylabel("frozen, points over native")
-            axes[1].set_ylabel("trained, long-tail probe (%)")
-            style.letter(axes)
-            style.legend_below(figure, axes[0], columns=2)
-        return figure
+        frozen, after = [], []
+        for space, colour in COLOURS.items():
+            frozen += _frozen_lines(evidence, space, colour)
+            values = {b: Value.of(list(found[space, b].values())) for b in BETAS}
+            points = {b: (v.mean, v.sd or 0.0) for b, v in values.items() if v is not None}
+            after.append(Line(points, colour))
+        panels = ((frozen, "frozen, points over native"), (after, "trained, long-tail probe (%)"))
+        return over_beta([Panel(*panel) for panel in panels])
 
     note = (
         "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
@@ -96,17 +87,19 @@ def sweep(evidence: Evidence) -> Outcome:
     return Outcome(cells, changes, {"beta": draw}, parts, [note], headline=headline)
 
 
-def _draw_frozen(ax: Axes, evidence: Evidence, space: str, colour: str) -> None:
+def _frozen_lines(evidence: Evidence, space: str, colour: str) -> Iterator[Line]:
     """Points over native by beta, of the packaged network and of the records."""
     looks = {"packaged": "o-", "records": "s--"}
     known = {b: _over_native(evidence, b, space) for b in BETAS if b != 1}
     for i, (whose, look) in enumerate(looks.items()):
         own = {b: both[i] for b, both in known.items()} | {1.0: Interval(0.0, 0.0, 0.0, 0)}
-        at = {b: x for b, x in sorted(own.items()) if x is not None and x.low is not None}
-        reach = [x.mean - (x.low or 0.0) for x in at.values()]
-        means = [x.mean for x in at.values()]
+        at = {
+            b: (x.mean, x.mean - x.low)
+            for b, x in sorted(own.items())
+            if x is not None and x.low is not None
+        }
         if len(at) > 1:
-            ax.errorbar(list(at), means, reach, fmt=look, color=colour, label=f"{space}, {whose}")
+            yield Line(at, colour, look, f"{space}, {whose}")
 
 
 def _read(beta: float) -> Reader:

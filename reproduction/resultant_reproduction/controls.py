@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resultant.report import style
 from resultant.training.config import TrainConfig
@@ -22,6 +22,7 @@ from resultant_reproduction.artefact import (
 )
 from resultant_reproduction.courses import Course, seeds_of, unprinted
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import heat_maps, trajectories
 from resultant_reproduction.plan import controlled, wanted
 from resultant_reproduction.records import paired, path_of
 from resultant_reproduction.rules import counted, span
@@ -108,10 +109,6 @@ COLUMNS = (
     ("joint", "P", path_of("projection", "balanced")),
     ("joint", "FC", "last.accuracy"),
 )
-# Changes beyond this are not told apart by colour.
-SHADE = 5.0
-# On both light and dark shades of a map; not the black that follows the page.
-INK = "#1A1A1B"
 
 
 def control_config(name: str, objective: str) -> TrainConfig:
@@ -221,30 +218,11 @@ def _signs(cells: Sequence[Cell]) -> list[str]:
 
 
 def _draw_map(cells: Sequence[Cell]) -> Figure:
-    known = {
-        (c.row, c.column): (c.paper and c.paper.value.mean, c.ours and c.ours.mean) for c in cells
+    maps = {
+        "paper": {(c.row, c.column): c.paper and c.paper.value.mean for c in cells},
+        "ours": {(c.row, c.column): c.ours and c.ours.mean for c in cells},
     }
-    places, policies = (list(dict.fromkeys(names)) for names in zip(*known, strict=True))
-    with style.style():
-        figure, axes = style.panels(2, width=4.2, height=1.5 + 0.27 * len(places))
-        mesh = None
-        for which, (ax, title) in enumerate(zip(axes, ("paper", "ours"), strict=True)):
-            values = [[known[at, policy][which] for policy in policies] for at in places]
-            shade: Any = [[float("nan") if v is None else v for v in row] for row in values]
-            mesh = ax.imshow(shade, cmap=style.DIVERGING, vmin=-SHADE, vmax=SHADE, aspect="auto")
-            for y, row in enumerate(values):
-                for x, v in enumerate(row):
-                    said = "–" if v is None else f"{v:+.2f}" if round(v, 2) else "0.00"
-                    strong = v is not None and abs(v) > 0.6 * SHADE
-                    colour = style.GREY if v is None else "white" if strong else INK
-                    ax.text(x, y, said, ha="center", va="center", fontsize=7, color=colour)
-            ax.set_title(title, loc="left")
-            ax.set_xticks(range(len(policies)), policies, rotation=40, ha="right")
-            ax.set_yticks(range(len(places)), places if not which else [])
-            ax.grid(False)
-        assert mesh is not None
-        figure.colorbar(mesh, ax=axes, extend="both", label="percentage points from ProCo")
-    return figure
+    return heat_maps(maps, "percentage points from ProCo")
 
 
 OBJECTIVES = ("contrastive", "joint")
@@ -293,23 +271,19 @@ def trajectory(evidence: Evidence) -> Outcome:
 
 
 def _draw_courses(shown: Mapping[str, Mapping[str, Mapping[str, Course]]]) -> Figure:
-    """A row of panels an objective."""
-    with style.style():
-        figure, axes = style.panels(2, len(shown))
-        for i, (objective, lines) in enumerate(shown.items()):
-            for ax, (key, what) in zip(axes[2 * i :], FOLLOWED.items(), strict=False):
-                for name, own in lines.items():
-                    dash = "--" if name.endswith("0.5") else "-"
-                    if key in own:
-                        own[key].draw(ax, dash, COLOURS[POLICIES[name][0]], name)
-                ax.set_ylabel(what)
-                ax.set_xlabel("epoch")
-                ax.set_title(objective, loc="left")
-            axes[2 * i].set_yscale("symlog", linthresh=1e-3)
-        style.letter(axes)
-        fullest = max(range(len(shown)), key=lambda i: len(axes[2 * i].lines))
-        style.legend_below(figure, axes[2 * fullest], columns=4)
-    return figure
+    """A row of panels per objective."""
+    panels = {
+        objective: {
+            what: {name: own[key] for name, own in lines.items() if key in own}
+            for key, what in FOLLOWED.items()
+        }
+        for objective, lines in shown.items()
+    }
+    looks = {
+        name: ("--" if name.endswith("0.5") else "-", COLOURS[realization])
+        for name, (realization, _) in POLICIES.items()
+    }
+    return trajectories(panels, looks)
 
 
 UNIFORM = tuple(name for name in TABLES if name.endswith("u"))

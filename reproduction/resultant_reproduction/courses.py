@@ -4,14 +4,11 @@ epochs of trainings."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from resultant.training.records import Record
 from resultant_reproduction.artefact import Cell, Value
 from resultant_reproduction.records import dig
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Course(NamedTuple):
@@ -37,16 +34,6 @@ class Course(NamedTuple):
 
     def at(self, epoch: int) -> Value | None:
         return Value.of(self.values.get(epoch, []))
-
-    def draw(self, ax: Axes, dash: str, colour: str, label: str | None = None) -> None:
-        """The mean over seeds, and where there are several from the least to the largest."""
-        epochs, every = list(self.values), list(self.values.values())
-        means: Any = [sum(own) / len(own) for own in every]
-        mark = "." if len(epochs) == 1 else None
-        ax.plot(epochs, means, dash, marker=mark, color=colour, label=label)
-        if len(self.seeds) > 1:
-            low, high = ([f(own) for own in every] for f in (min, max))
-            ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def unprinted(row: str, column: str, ours: Value | None, digits: int, wanted: int) -> Cell:

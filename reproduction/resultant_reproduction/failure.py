@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.gain import EDITED
-from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.artefact import (
@@ -26,6 +25,7 @@ from resultant_reproduction.intervals import Interval, over_seeds
 from resultant_reproduction.plan import controlled, wanted
 from resultant_reproduction.records import dig, paired, path_of
 from resultant_reproduction.rules import of_networks
+from resultant_reproduction.special_figures import draw_intercepts
 from resultant_reproduction.summary import SPACES
 
 if TYPE_CHECKING:
@@ -262,25 +262,12 @@ def realization(evidence: Evidence) -> Outcome:
     failed = bool(trainings and training and trainings.lost(training))
 
     def draw() -> Figure:
-        shown = last or states[0]
-        with style.style():
-            figure, axes = style.panels(2)
-            for i, name in enumerate(EDITED):
-                values = [state["intercepts"][name] for state in states]
-                axes[0].plot([i] * len(values), values, "o", mfc="none", color=style.BLUE)
-                if last and name in last["intercepts"]:
-                    axes[0].plot(i, last["intercepts"][name], "*", ms=9, color=style.RED)
-            axes[0].set_yscale("symlog", linthresh=0.01)
-            axes[0].set_xticks(range(len(EDITED)), EDITED)
-            axes[0].set_ylabel("largest |change of $q_c(0)$|")
-            rows = shown["same_state"]
-            axes[1].bar(list(rows), [row["cross_entropy"] for row in rows.values()])
-            axes[1].set_ylabel("cross-entropy")
-            axes[1].tick_params(axis="x", rotation=20)
-            state = "direct temperature" + ("" if failed else ", did not fail")
-            axes[1].set_title(state if last else "native", loc="left")
-            style.letter(axes)
-        return figure
+        shown, title = last or states[0], "native"
+        if last:
+            title = "direct temperature" + ("" if failed else ", did not fail")
+        drifts = {name: [state["intercepts"][name] for state in states] for name in EDITED}
+        losses = {name: row["cross_entropy"] for name, row in shown["same_state"].items()}
+        return draw_intercepts(drifts, last["intercepts"] if last else {}, losses, title)
 
     drawings = {"intercepts": draw} if states or last else {}
     parts = {"native states": bool(states)}

@@ -14,7 +14,7 @@ import torch
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
-from resultant.report import style
+from resultant_reproduction import figures
 from resultant_reproduction.artefact import (
     Artefact,
     Cell,
@@ -28,9 +28,16 @@ from resultant_reproduction.artefact import (
 from resultant_reproduction.evidence import PACKAGED, Evidence, foreign, trained_as
 from resultant_reproduction.frozen_tables import STORES as COMMANDS
 from resultant_reproduction.networks import at_path, by_place
-from resultant_reproduction.pair_figures import closest_pair, draw_boundaries, draw_gains, names_of
 from resultant_reproduction.plan import wanted
 from resultant_reproduction.rules import of_networks, span
+from resultant_reproduction.special_figures import (
+    closest_pair,
+    draw_boundaries,
+    draw_gains,
+    draw_scope,
+    draw_support,
+    names_of,
+)
 from resultant_reproduction.summary import SPACES
 
 if TYPE_CHECKING:
@@ -151,7 +158,7 @@ UNNAMED = (
 
 def real_scope(evidence: Evidence) -> Outcome:
     """fig:real-scope-app: class counts and concentrations; held-out goodness of fit."""
-    return _outcome(evidence, "scope", _draw_scope, UNNAMED, say=_say_scope, counted=OURS)
+    return _outcome(evidence, "scope", draw_scope, UNNAMED, say=_say_scope, counted=OURS)
 
 
 def _said(rank: float | None) -> str:
@@ -174,27 +181,6 @@ def _say_scope(a: Analysis) -> str:
     )
 
 
-def _draw_scope(found: Shown) -> Figure:
-    with style.style():
-        figure, axes = style.panels(2)
-        for (title, a), colour in zip(found.items(), style.CYCLE, strict=False):
-            assert a.gains is not None and a.fit is not None
-            look = {"color": colour, "label": title}
-            axes[0].loglog(a.gains.count.numpy(), a.gains.kappa.numpy(), ".", **look)
-            for counts, line in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
-                share = counts.double() / counts.sum() * len(counts)
-                edges = torch.linspace(0, 1, len(share) + 1)
-                axes[1].stairs(share.numpy(), edges.numpy(), color=colour, ls=line)
-        for name, line in (("held-out queries", "-"), ("one vMF a class", "--")):
-            axes[1].plot([], [], line, color=style.GREY, label=name)
-        axes[0].set(xlabel="training images of the class", ylabel=r"concentration $\kappa_c$")
-        axes[1].set(xlabel="value of the fitted law", ylabel="density")
-        style.legend_under(axes[0])
-        style.legend_under(axes[1], columns=2)
-        style.letter(axes)
-    return figure
-
-
 def real_margin(evidence: Evidence) -> Outcome:
     """fig:real-margin-app: centre and typical margins against errors between pairs of classes."""
     return _outcome(evidence, "margins", _draw_margins, UNNAMED, say=_say_margins, counted=OURS)
@@ -212,22 +198,17 @@ def _say_margins(a: Analysis) -> str:
 
 
 def _draw_margins(found: Shown) -> Figure:
-    with style.style():
-        figure, axes = style.panels(2)
-        for (title, a), colour in zip(found.items(), style.CYCLE, strict=False):
+    panels = []
+    for kind, xlabel in (("centre", "margin at the prototype"), ("typical", "typical margin")):
+        series = {}
+        for title, a in found.items():
+            margin, rank = getattr(a.typical, kind), getattr(a.typical, f"{kind}_correlation")
             assert a.typical is not None
-            t = a.typical
-            kinds = ((t.centre, t.centre_correlation), (t.typical, t.typical_correlation))
-            for ax, (margin, rank) in zip(axes, kinds, strict=True):
-                said = "" if rank is None else f", rank correlation {rank:+.2f}"
-                x, y = margin.flatten().numpy(), 100 * t.observed.flatten().numpy()
-                ax.plot(x, y, ".", color=colour, label=f"{title}{said}")
-        axes[0].set(xlabel="margin at the prototype", ylabel="error between the pair (%)")
-        axes[1].set(xlabel="typical margin", ylabel="error between the pair (%)")
-        for ax in axes:
-            style.legend_under(ax)
-        style.letter(axes)
-    return figure
+            name = title if rank is None else f"{title}, rank correlation {rank:+.2f}"
+            error = 100 * a.typical.observed.flatten().numpy()
+            series[name] = margin.flatten().numpy(), error
+        panels.append((xlabel, "error between the pair (%)", series))
+    return figures.scatter(panels)
 
 
 def finite_sample(evidence: Evidence) -> Outcome:
@@ -242,7 +223,7 @@ def finite_sample(evidence: Evidence) -> Outcome:
         "rerun, for the packaged store has one feature of each image, so that both are the same; "
         "resultant.analysis.self_inclusion does it where identities repeat (`history`)."
     )
-    drawn = "support", _draw_support, note, history
+    drawn = "support", lambda found: draw_support(*found.values()), note, history
     return _outcome(evidence, *drawn, say=_say_support, of=OURS, counted=OURS)
 
 
@@ -296,28 +277,6 @@ def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
         "the query; the mean of the linear score is an identity",
     )
     yield of_networks(included, 1)
-
-
-def _draw_support(found: Shown) -> Figure:
-    (a,) = found.values()
-    assert a.support is not None and a.self_inclusion is not None
-    s, own = a.support, a.self_inclusion
-    with style.style():
-        figure, axes = style.panels(2, height=3.1)
-        bars = {"yerr": s.error_sd.numpy(), "fmt": "o-", "capsize": 2}
-        axes[0].errorbar(s.sizes, s.error.numpy(), label="mean, SD over classes", **bars)
-        axes[0].plot(s.sizes, s.predicted_bias.numpy(), "--", label="expected bias")
-        axes[0].set(xscale="log", xlabel="support size $n$", ylabel="error of $R_n$")
-        n = own.count.numpy()
-        bars = {"yerr": own.exact_sd.numpy(), "fmt": ".", "elinewidth": 0.6}
-        axes[1].errorbar(n, own.exact.numpy(), label="a class, SD over queries", **bars)
-        look = {"mfc": "none", "ms": 6, "mew": 0.8, "label": r"$(1-A^2)/(\tau n)$"}
-        axes[1].plot(n, own.predicted.numpy(), "o", color=style.RED, **look)
-        axes[1].set(xscale="log", yscale="log", xlabel="images of the class", ylabel="score gained")
-        for ax in axes:
-            style.legend_under(ax, columns=2)
-        style.letter(axes)
-    return figure
 
 
 def _artefact(

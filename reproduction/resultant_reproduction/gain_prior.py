@@ -11,6 +11,7 @@ from resultant.report import style
 from resultant_reproduction import backbones, frozen_tables
 from resultant_reproduction.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
+from resultant_reproduction.figures import Line, Panel, over_beta
 from resultant_reproduction.plan import official, wanted
 
 if TYPE_CHECKING:
@@ -115,23 +116,20 @@ def _said(changes: Changes) -> str:
 
 
 def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:
-    with style.style():
-        figure, axes = style.panels(len(shown), width=3.6)
-        for ax, (title, networks) in zip(axes, shown.items(), strict=True):
-            for network, changes in networks.items():
-                dash = "--" if network == PLAIN else "-"
-                for gamma, colour in zip(GAMMAS, style.CYCLE, strict=False):
-                    own = _over_beta(changes, gamma)
-                    mean, bar = zip(*((v.mean, v.sd or 0.0) for v in own.values()), strict=True)
-                    ax.errorbar([*own], mean, bar, fmt=f"o{dash}", color=colour, capsize=2)
-            ax.axhline(0, color=style.GREY, lw=1)
-            ax.set(xlabel=r"$\beta$", ylabel="points from ProCo")
-            ax.set_title(title, loc="left")
-        for gamma, colour in zip(GAMMAS, style.CYCLE, strict=False):
-            axes[0].plot([], [], "o-", color=colour, label=rf"$\gamma={gamma:g}$")
-        axes[0].plot([], [], "--", color=style.GREY, label=PLAIN)
-        style.legend_below(figure, axes[0], columns=2)
-    return figure
+    colours = dict(zip(GAMMAS, style.CYCLE, strict=False))
+    panels = []
+    for title, networks in shown.items():
+        lines = [
+            Line(
+                {beta: (v.mean, v.sd or 0.0) for beta, v in _over_beta(changes, gamma).items()},
+                *(colour, "o--" if network == PLAIN else "o-"),
+            )
+            for network, changes in networks.items()
+            for gamma, colour in colours.items()
+        ]
+        panels.append(Panel(lines, "points from ProCo", title))
+    keys = [Line({}, colour, "o-", rf"$\gamma={gamma:g}$") for gamma, colour in colours.items()]
+    return over_beta(panels, [*keys, Line({}, style.GREY, "--", PLAIN)])
 
 
 ARTEFACTS = (

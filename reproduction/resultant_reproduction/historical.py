@@ -14,12 +14,13 @@ from resultant.training.records import Record
 from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant_reproduction.courses import Course, seeds_of, unprinted
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import bars
 from resultant_reproduction.plan import official, wanted
 from resultant_reproduction.records import paired, path_of
+from resultant_reproduction.special_figures import draw_training_gain
 from resultant_reproduction.summary import SPACES
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HEADS = """
@@ -36,8 +37,12 @@ POLICIES = {
     "Reduced gain disparity": ("temperature", 0.5),
     "Increased gain disparity": ("temperature", 1.5),
 }
-COLOURS = dict(zip(POLICIES, (style.BLACK, style.BLUE, style.ORANGE), strict=True))
-STYLES = dict(zip(POLICIES, ("-", "--", ":"), strict=True))
+# Dash and colour.
+LOOKS = {
+    "ProCo": ("-", style.BLACK),
+    "Reduced gain disparity": ("--", style.BLUE),
+    "Increased gain disparity": (":", style.ORANGE),
+}
 # The interventions by their names in records.
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
 INTERVENTIONS = tuple(STRENGTHS.values())
@@ -154,31 +159,15 @@ def training_gain(evidence: Evidence) -> Outcome:
     planes = {name: plane for name, own in known.items() if (plane := increment_plane(own))}
 
     def draw() -> Figure:
-        with style.style():
-            figure, axes = style.panels(3, width=3.2)
-            for name, course in applied.items():
-                course.draw(axes[0], "-", COLOURS[name], name)
-            for name, course in native.items():
-                course.draw(axes[0], ":", COLOURS[name])
-            for state, by_strength in errors.items():
-                for strength, course in by_strength.items():
-                    course.draw(axes[1], STYLES[state], COLOURS[STRENGTHS[strength]])
-            for state, (seed, epoch, plane) in list(planes.items())[:1]:
-                _draw_plane(axes[2], plane)
-                axes[2].set_xlabel(f"first axis; {state}, seed {seed}, epoch {epoch}")
-            if errors:
-                _looks(axes[1], {f"state: {s.split()[0]}": {"ls": STYLES[s]} for s in errors})
-            axes[0].set_ylabel("sd of gain (dotted: native)")
-            axes[1].set_ylabel("leading increment error (%)")
-            axes[2].set_ylabel("second axis (other scale)")
-            for ax, there in zip(axes, (applied, errors, planes), strict=True):
-                if not there:
-                    ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
-            for ax in axes[:2]:
-                ax.set_xlabel("epoch")
-            style.letter(axes)
-            style.legend_below(figure, axes[0])
-        return figure
+        named = {
+            state: {STRENGTHS[strength]: course for strength, course in own.items()}
+            for state, own in errors.items()
+        }
+        plane, plane_of = None, ""
+        for state, (seed, epoch, ends) in list(planes.items())[:1]:
+            plane = {name: ends[strength] for strength, name in STRENGTHS.items()}
+            plane_of = f"{state}, seed {seed}, epoch {epoch}"
+        return draw_training_gain(applied, native, named, plane, plane_of, LOOKS)
 
     followed = {n for n, e in errors.items() if any(len(c.values) > 1 for c in e.values())}
     parts = {
@@ -244,28 +233,6 @@ def _measured(what: str, measure: str, seeds: int) -> tuple[str, int]:
     return (f"{what}, {measure}", 0) if measure == list(MEASURES)[1] else (what, seeds)
 
 
-def _looks(ax: Axes, looks: Mapping[str, dict[str, Any]]) -> None:
-    """A legend of lines whose colours say something else."""
-    from matplotlib.lines import Line2D
-
-    own = [Line2D([], [], color=style.GREY, label=name, **look) for name, look in looks.items()]
-    ax.legend(handles=own)
-
-
-def _draw_plane(ax: Axes, plane: dict[str, Any]) -> None:
-    """Leading increments over the exact ones, which they all but hide. Axes of one scale would lay
-    both arms on a line."""
-    looks: dict[str, dict[str, Any]] = {
-        "exact": {"ls": "-", "lw": 1, "marker": "o"},
-        "leading": {"ls": "--", "lw": 2.2, "marker": "o", "ms": 8, "mfc": "none", "zorder": 3},
-    }
-    _looks(ax, looks)
-    for strength, name in STRENGTHS.items():
-        for kind, look in looks.items():
-            x, y = plane[strength][kind]
-            ax.plot([0, x], [0, y], markevery=[1], color=COLOURS[name], **look)
-
-
 def common_readouts(evidence: Evidence) -> Outcome:
     """fig:common-readouts: linear probes of the historical models against those of ProCo, CIFAR-100
     IF 100; in the table the other settings too."""
@@ -300,26 +267,12 @@ def common_readouts(evidence: Evidence) -> Outcome:
 
 def _draw_readouts(changes: Sequence[Change]) -> Figure:
     """Changes from ProCo; a dash where there is none."""
-    places = list(dict.fromkeys(change.row for change in changes))
-    with style.style():
-        figure, (ax,) = style.panels(width=5.2, height=3.0)
-        for i, name in enumerate(INTERVENTIONS):
-            ax.plot([], [], "s", color=COLOURS[name], label=name)
-            own = (change for change in changes if change.what == f"{name} - ProCo")
-            for place, change in zip(places, own, strict=True):
-                x, ours = places.index(place) + 0.4 * i - 0.2, change.ours
-                if ours is None:
-                    ax.text(x, 0, "–", ha="center", va="bottom", color=COLOURS[name])
-                    continue
-                # Points and their sd are seen on the face, and the edge on any page.
-                face, edge = (COLOURS[name], 0.3), COLOURS[name]
-                ax.bar(x, ours.mean, 0.38, yerr=ours.sd, color=[face], edgecolor=edge, lw=1.5)
-                ax.plot([x] * ours.n, change.differences, ".", color=style.BLACK)
-        ax.axhline(0, color=style.GREY, lw=1)
-        ax.set_xticks(range(len(places)), [place.replace(" ", "\n") for place in places])
-        ax.set_ylabel("points from ProCo")
-        style.legend_below(figure, ax)
-    return figure
+    groups = {
+        name: {c.row: c.differences for c in changes if c.what == f"{name} - ProCo"}
+        for name in INTERVENTIONS
+    }
+    colours = {name: colour for name, (_, colour) in LOOKS.items()}
+    return bars(groups, colours, "points from ProCo")
 
 
 ARTEFACTS = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from resultant.report import style
 from resultant_reproduction.artefact import (
     LATER,
     Artefact,
@@ -17,6 +16,7 @@ from resultant_reproduction.artefact import (
     rows,
 )
 from resultant_reproduction.evidence import Evidence, foreign, trained_as
+from resultant_reproduction.figures import forest
 from resultant_reproduction.plan import RULES, plan, wanted
 from resultant_reproduction.records import paired, path_of
 from resultant_reproduction.rules import positive, several, span, toward, whole
@@ -168,25 +168,8 @@ def _joint_in_short(changes: list[Change]) -> str:
 
 def _draw(changes: list[Change]) -> Figure:
     """Pure Angular less ProCo, printed and ours, with each seed."""
-    changes = [change for change in changes if change.what == CHANGES[-1]]
-    with style.style():
-        figure, (ax,) = style.panels(width=6.4, height=0.9 + 0.3 * len(changes))
-        for y, change in enumerate(changes):
-            label = "" if y else "paper"
-            ax.plot(change.paper or 0.0, y, "D", color=style.ORANGE, label=label)
-            if change.ours is not None:
-                seeds = change.differences
-                ax.plot(seeds, [y] * len(seeds), ".", color=style.SKY)
-                ax.plot(change.ours.mean, y, "|", ms=14, mew=2, color=style.BLUE)
-        ax.plot([], [], "|", ms=10, mew=2, color=style.BLUE, label="ours, mean")
-        ax.plot([], [], ".", color=style.SKY, label="ours, a seed")
-        ax.axvline(0, color=style.GREY, lw=1)
-        ax.set_yticks(range(len(changes)), [change.row for change in changes])
-        # From above, with room for the marks of the first and the last row.
-        ax.set_ylim(len(changes) - 0.5, -0.5)
-        ax.set_xlabel("Pure Angular less ProCo, percentage points")
-        style.legend_below(figure, ax)
-    return figure
+    rows = {c.row: (c.paper or 0.0, c.differences) for c in changes if c.what == CHANGES[-1]}
+    return forest(rows, "Pure Angular less ProCo, percentage points")
 
 
 ARTEFACTS = (

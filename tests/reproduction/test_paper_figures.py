@@ -15,7 +15,7 @@ from resultant.report import style
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
 from resultant_reproduction.feature_figures import finite_sample_claims
-from resultant_reproduction.pair_figures import closest_pair
+from resultant_reproduction.special_figures import closest_pair
 from resultant_reproduction.theory import CHECKS, transition
 from training_records import record
 
