@@ -1,58 +1,30 @@
-"""Every table and figure of the paper beside our numbers, and the claims of its prose.
+"""The paper behind resultant, rerun: printed tables, figures and claims with our numbers.
 
 An artefact holds the printed values and computes ours from an `Evidence`: records of training
-runs, feature stores, and the checks of the theory.
+runs, feature stores, and the checks of `resultant_reproduction.theory`. Importing the package loads
+nothing else, so that commands answer at once; the names below load on first use.
 """
 
 from __future__ import annotations
 
-from resultant_reproduction import (
-    backbones,
-    baseline,
-    beyond,
-    controls,
-    estimators,
-    failure,
-    feature_figures,
-    frozen_tables,
-    gain_prior,
-    guide,
-    historical,
-    joint_trials,
-    settings,
-    theory_figures,
-    training,
-)
-from resultant_reproduction.artefact import Artefact, Claim, Outcome
-from resultant_reproduction.claims import boundary_claims, frozen_claims, theory_claims
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.prior_claims import prior_claims
-from resultant_reproduction.records import Records
-from resultant_reproduction.training_claims import training_claims
+from typing import TYPE_CHECKING, Any
 
-MODULES = (
-    *(training, frozen_tables, controls, historical, backbones, settings),
-    *(feature_figures, gain_prior, failure, theory_figures, baseline, joint_trials),
-    *(beyond, estimators, guide),
-)
+if TYPE_CHECKING:
+    from resultant_reproduction.artefacts import (
+        ARTEFACTS,
+        Artefact,
+        Claim,
+        Evidence,
+        Outcome,
+        Records,
+    )
 
-# Tables first, then figures, then what the paper does not have.
-ARTEFACTS: dict[str, Artefact] = {
-    artefact.name: artefact
-    for kind in ("tab", "fig", "beyond")
-    for module in MODULES
-    for artefact in module.ARTEFACTS
-    if artefact.label.startswith(kind)
-}
+__all__ = ["ARTEFACTS", "Artefact", "Claim", "Evidence", "Outcome", "Records"]
 
 
-def claims(evidence: Evidence) -> list[Claim]:
-    """The claims of the prose, in the order of the argument."""
-    return [
-        claim
-        for make in (theory_claims, boundary_claims, frozen_claims, prior_claims, training_claims)
-        for claim in make(evidence)
-    ]
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from resultant_reproduction import artefacts
 
-
-__all__ = ["ARTEFACTS", "Artefact", "Claim", "Evidence", "Outcome", "Records", "claims"]
+    return getattr(artefacts, name)
