@@ -16,8 +16,8 @@ from resultant.report.tables import Column, Table
 from resultant.training.config import RESULTS
 from resultant.training.records import of_record, read_folder
 from resultant_reproduction import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records
-from resultant_reproduction.artefacts import claims
 from resultant_reproduction.artefact import STATUSES
+from resultant_reproduction.artefacts import claims
 from resultant_reproduction.brought import read_brought
 from resultant_reproduction.inputs import digest
 from resultant_reproduction.plan import PLANS

@@ -13,8 +13,8 @@ from paper_evidence import OfSpaces
 from resultant.training.config import preset
 from resultant.training.records import identity
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.artefacts import claims
 from resultant_reproduction.artefact import Claim
+from resultant_reproduction.artefacts import claims
 from resultant_reproduction.claims import boundary_claims, frozen_claims, theory_claims
 from resultant_reproduction.plan import PLANS, controlled, official
 from resultant_reproduction.prior_claims import ANALYZED, prior_claims
