@@ -25,10 +25,11 @@ from resultant._core.arrays import require_device
 from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
 from resultant.images.cifar import Cifar, load_cifar
+from resultant.training.cifar import train_cifar
 from resultant.training.config import RESULTS, STACK, VARIABLE
 from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
+from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
-from resultant.training.loop import Job, Progress, Trained, train_cifar
 from resultant.training.records import Record, append
 from resultant_reproduction.increments import power_diagnostic
 from resultant_reproduction.plan import (
@@ -239,7 +240,7 @@ def run_job(
         elif epoch == of or time.monotonic() - said[0] > 15:
             said[0] = time.monotonic()
             say(
-                f"{planned.name}: epoch {epoch}/{of}, {progress.views_a_second:,.0f} views/s, "
+                f"{planned.name}: epoch {epoch}/{of}, {progress.views_per_second:,.0f} views/s, "
                 f"{progress.seconds_left:.0f} s left"
             )
         if progress.saved and time.monotonic() > end:
@@ -252,7 +253,7 @@ def run_job(
         checkpoint_every=checkpoint_every,
         gradient_epochs=planned.watched,
         stack=stack,
-        beside=beside,
+        concurrent_jobs=beside,
     )
     diagnostic = power_diagnostic if planned.config.family == "power" else None
     trained = train_cifar(job, data, device, watch, diagnostic)

@@ -123,7 +123,8 @@ def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_another_device(tmp_path: Path) -> None:
-    from resultant.training.loop import Job, train_cifar
+    from resultant.training.cifar import train_cifar
+    from resultant.training.job import Job
     from tiny_job import DATA, TWO, config, metrics
 
     assert torch.cuda.current_device() == 0

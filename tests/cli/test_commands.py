@@ -27,7 +27,7 @@ from resultant.features.store import FeatureStore, write_store
 from resultant.images.lists import DATASETS
 from resultant.training.config import PRESETS, Run, preset
 from resultant.training.evaluation import frozen_accuracy
-from resultant.training.loop import Job, Trained
+from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
 from tiny_cifar import tiny_cifar
 
@@ -93,7 +93,7 @@ def test_train_again_replaces_and_continues(
     assert train(*call, "--gradient-epochs", "1") == 0
     shown = capsys.readouterr()
     assert "epoch 1/1" not in shown.err and "angular-beta0-seed0" in shown.out
-    assert "cifar10, 2 runs: 1 of 1 epochs are trained already\n" in shown.err
+    assert "cifar10, 2 runs: already trained to epoch 1/1\n" in shown.err
     runs = [record["run"] for record in records(tmp_path)]
     assert runs == ["native-seed0", "native-seed0", "angular-beta0-seed0"]
     assert json.dumps(records(tmp_path)[0]) == other

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from resultant.cli.progress import Steps, Watch, said
-from resultant.training.loop import Progress
+from resultant.training.job import Progress
 
 
 def progress(epoch: int, loss: dict[str, float]) -> Progress:
@@ -47,8 +47,8 @@ def test_a_job_that_is_continued(shown: bool) -> None:
     with Watch(console, "work", 10) as watch:
         watch(progress(0, {}))
         assert watch.bar.tasks[0].completed == 2
-    assert "work: goes on after epoch 2/10\n" in file.getvalue()
-    assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "10 of 10 epochs are trained already"
+    assert "work: continues after epoch 2/10\n" in file.getvalue()
+    assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
 
 def test_watch_breaks_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,10 @@ import torch
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.images.sheets import write_sheets
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.evaluation import evaluate_cifar
-from resultant.training.loop import Job, train_cifar
+from resultant.training.job import Job
 from resultant.training.probe import ProbeConfig
 from tiny_cifar import tiny_cifar, tiny_config
 

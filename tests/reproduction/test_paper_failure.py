@@ -14,9 +14,10 @@ from scipy.stats import t as student
 
 from resultant import vmf_score
 from resultant.special.bessel import bessel_ratio
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.evaluation import cifar_features
-from resultant.training.loop import Job, train_cifar
+from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.failure import Training, Trainings, failing_claims
 from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing

@@ -14,7 +14,7 @@ from torch import Tensor
 from resultant.classes.statistics import ClassState
 from resultant.networks.models import StackedResNet32
 from resultant.training.config import Run
-from resultant.training.loop import outputs
+from resultant.training.inference import outputs
 from resultant.training.stack import Stack
 from resultant_reproduction import run
 from resultant_reproduction.increments import gradient_increments

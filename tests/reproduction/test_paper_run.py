@@ -164,10 +164,10 @@ def test_what_is_said_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     options: dict[str, Any] = {**QUIET, "say": said.append, "jobs": ("plain",)}
     for minutes in (1e-9, 1e-9, None):
         run.run_plan("power", *places(tmp_path), minutes=minutes, **options)
-    taken_up = [text for text in said if "goes on after" in text or "trained already" in text]
+    taken_up = [text for text in said if "continues after" in text or "already trained" in text]
     assert taken_up == [
-        "plain: goes on after epoch 1/2",
-        "plain: 2 of 2 epochs are trained already",
+        "plain: continues after epoch 1/2",
+        "plain: already trained to epoch 2/2",
     ]
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)

@@ -14,8 +14,9 @@ from listed import scaled
 from resultant.images.augment import MEAN, STD, ClassificationView, ContrastiveView
 from resultant.images.lists import DATASETS
 from resultant.training.batches import CifarBatches, LoadedBatches, normalized
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.loop import Job, train_cifar
+from resultant.training.job import Job
 from tiny_cifar import tiny_cifar, tiny_config
 
 N, SIZE, EACH = 29, 32, 8

@@ -20,6 +20,7 @@ from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.networks.models import StackedResNet32
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.evaluation import (
     FROZEN_FITS,
@@ -28,7 +29,8 @@ from resultant.training.evaluation import (
     frozen_accuracy,
 )
 from resultant.training.extract import extract, load_network
-from resultant.training.loop import Job, Trained, outputs, train_cifar
+from resultant.training.inference import outputs
+from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
 from resultant.vmf.distribution import concentration
 from tiny_cifar import tiny_cifar, tiny_config

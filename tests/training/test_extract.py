@@ -28,7 +28,7 @@ from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
 from resultant.training.extract import Loaded, extract, load_data, load_network
 from resultant.training.image_sets import load_images
-from resultant.training.loop import outputs
+from resultant.training.inference import outputs
 from resultant.training.stack import Stack
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -95,7 +95,7 @@ def test_cifar_features(
     paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In several pieces.
-    monkeypatch.setattr("resultant.training.extract.PIECE", 13)
+    monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
     out, seen = tmp_path / "x.safetensors", []
     loaded = load_network(paths[1])
     extract(loaded, data, out, dtype=dtype, progress=lambda *numbers: seen.append(numbers))
@@ -205,7 +205,7 @@ def test_what_cannot_be_written_ends_the_work(
     paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No folder: before any image. Features beyond float16, or zero: at the first such piece."""
-    monkeypatch.setattr("resultant.training.extract.PIECE", 13)
+    monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
     loaded, seen = load_network(paths[0]), []
 
     def refused(name: str, error: type[Exception], message: str) -> None:

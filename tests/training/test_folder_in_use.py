@@ -16,7 +16,8 @@ import pytest
 from resultant._core import distributed
 from resultant.training import checkpoints as job_files
 from resultant.training.checkpoints import IN_USE, lock_folder
-from resultant.training.loop import Job, train_cifar
+from resultant.training.cifar import train_cifar
+from resultant.training.job import Job
 from tiny_job import DATA, TWO, config, metrics
 
 pytest.importorskip("fcntl")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -20,10 +19,11 @@ from resultant.classes.gain import REALIZATIONS
 from resultant.classes.statistics import ClassState
 from resultant.images.longtail import long_tail_indices
 from resultant.networks.models import StackedResNet32
-from resultant.training import loop as train_module
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
+from resultant.training.inference import outputs
+from resultant.training.job import Job, Progress
 from resultant.training.log import gain_metrics
-from resultant.training.loop import Job, Progress, outputs, train_cifar
 from tiny_job import DATA, TWO, config, metrics
 
 
@@ -138,15 +138,14 @@ class Board:
         self.written, self.held = self.written + self.held, []
 
 
-def stop_after(epochs: int) -> Callable[..., Progress]:
-    """A job that is interrupted when so many epochs are saved."""
+def stop_after(epochs: int) -> Callable[[Progress], None]:
+    """Interrupt a job after an epoch."""
 
-    def progress(job: Job, stacks: Any, first: int, epoch: int, *rest: Any) -> Progress:
-        if epoch + 1 == epochs:
+    def stop(progress: Progress) -> None:
+        if progress.epoch == epochs:
             raise KeyboardInterrupt
-        return Progress(epoch, 0, 0.0, 0.0)
 
-    return progress
+    return stop
 
 
 def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,13 +159,10 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", find)
     sys.modules["torch.utils.tensorboard"].SummaryWriter = Board  # type: ignore[attr-defined]
     Board.made.clear()
-    for epochs in (2, 3):
-        job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
-        with pytest.MonkeyPatch.context() as patch:
-            if epochs == 2:
-                patch.setattr(train_module, "_progress", stop_after(2))
-            with pytest.raises(KeyboardInterrupt) if epochs == 2 else nullcontext():
-                train_cifar(job, DATA, watch=lambda progress: None)
+    job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, on_progress=stop_after(2))
+    train_cifar(job, DATA)
     first, second = Board.made
     assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 3)
     wanted = [
@@ -195,17 +191,13 @@ def test_damaged_metrics_are_told(
 ) -> None:
     """The file, the line, what was expected and what can be done; the file stays as it is."""
     job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1)
-
-    def stop(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, watch=stop)
+        train_cifar(job, DATA, on_progress=stop_after(1))
     path = tmp_path / "metrics.jsonl"
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}, got"
-    with pytest.raises(ValueError, match=rule + ".*; put the file back, or start afresh in"):
+    with pytest.raises(ValueError, match=rule + ".*; restore the file, or start again in"):
         train_cifar(job, DATA)
     assert path.read_bytes() == damage(whole)
     path.write_bytes(whole + whole[:20])

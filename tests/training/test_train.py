@@ -23,8 +23,10 @@ from resultant._core import tensor_files
 from resultant._core.validation import DivergedError
 from resultant.images.augment import normalize
 from resultant.networks.models import StackedResNet32
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.loop import Job, Progress, Trained, outputs, train_cifar
+from resultant.training.inference import outputs
+from resultant.training.job import Job, Progress, Trained
 from resultant.training.stack import Stack
 from tiny_job import DATA, TWO, config, metrics
 
@@ -41,7 +43,7 @@ from torchvision_schemas import define_missing
 define_missing()
 import test_train
 from resultant.training import batches
-from resultant.training import loop as train
+from resultant.training import log
 
 out, moment, left = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
@@ -62,7 +64,7 @@ def batch(self, inner=batches.CifarBatches.batch):
     return inner(self)
 
 
-def write(self, epoch, seen, inner=train.Metrics.write):
+def write(self, epoch, seen, inner=log.MetricsLog.write):
     inner(self, epoch, seen)
     if moment == "line" and now():
         os.truncate(self.path, os.path.getsize(self.path) - 20)
@@ -75,7 +77,7 @@ def replace(source, target, inner=os.replace):
     inner(source, target)
 
 
-batches.CifarBatches.batch, train.Metrics.write, os.replace = batch, write, replace
+batches.CifarBatches.batch, log.MetricsLog.write, os.replace = batch, write, replace
 test_train.five_epochs(out)
 """
 
@@ -130,10 +132,11 @@ def test_same_seed_same_result(whole: Path, tmp_path: Path) -> None:
 
 def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
     """In an epoch, in a line of the metrics, in a checkpoint; it ends as if nothing had been."""
-    here = str(Path(__file__).parents[1])
+    folders = map(str, Path(__file__).parents[:2])
+
+    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
 
     def killed(moment: str, left: int) -> None:
-        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
         run = subprocess.run(
             [sys.executable, "-c", KILLED, str(tmp_path), moment, str(left)],
             env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""},
@@ -229,13 +232,13 @@ def test_run_file_is_the_network(whole: Path) -> None:
 def test_progress(tmp_path: Path) -> None:
     seen: list[Progress] = []
     job = Job(config(epochs=3), TWO, tmp_path)
-    trained = train_cifar(job, DATA, watch=seen.append)
+    trained = train_cifar(job, DATA, on_progress=seen.append)
     assert [progress.epoch for progress in seen] == [1, 2, 3]
     for progress in seen:
         assert progress.epochs == 3 and progress.seconds > 0
         # Two runs, two steps, two views of six images.
         views = progress.epoch * 48
-        assert progress.views_a_second == pytest.approx(views / progress.seconds)
+        assert progress.views_per_second == pytest.approx(views / progress.seconds)
         left = progress.seconds / progress.epoch * (3 - progress.epoch)
         assert progress.seconds_left == pytest.approx(left)
     assert seen[-1].loss == {name: row["loss"] for name, row in trained.metrics.items()}
@@ -329,9 +332,9 @@ def test_gradients_of_epochs_that_are_past(tmp_path: Path, monkeypatch: pytest.M
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, watch=stop)
+        train_cifar(job, DATA, on_progress=stop)
     message = "expected gradient_error of all runs after epoch 1 in .*metrics.jsonl, got a job"
-    with pytest.raises(ValueError, match=message + ".*ask for later epochs, or start afresh"):
+    with pytest.raises(ValueError, match=message + ".*request later epochs, or start again"):
         train_cifar(replace(job, gradient_epochs=(1, 2, 3)), DATA)
     train_cifar(replace(job, gradient_epochs=(2, 3)), DATA)
     assert ["gradient_error" in row for row in metrics(tmp_path)] == [False] * 2 + [True] * 4
@@ -353,7 +356,7 @@ def test_a_job_that_is_done_without_its_metrics(left: int, tmp_path: Path) -> No
     path.write_text("".join(lines[:left]))
     if not left:
         path.unlink()
-    message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; put the file back"
+    message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; restore the file"
     with pytest.raises(ValueError, match=message):
         train_cifar(job, DATA)
     path.write_text("".join(lines))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.loop import Job, Progress, Trained, train_cifar
+from resultant.training.job import Job, Progress, Trained
 from tiny_job import DATA, config, metrics
 
 pytestmark = pytest.mark.gpu
@@ -69,9 +70,9 @@ def test_resumes(tmp_path: Path) -> None:
 
     whole = train_cifar(job("whole"), DATA, "cuda")
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(job("stopped"), DATA, "cuda", watch=stop)
+        train_cifar(job("stopped"), DATA, "cuda", on_progress=stop)
     seen: list[Any] = []
-    trained = train_cifar(job("stopped"), DATA, "cuda", watch=seen.append)
+    trained = train_cifar(job("stopped"), DATA, "cuda", on_progress=seen.append)
     assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
     wanted = losses(tmp_path / "whole")
     assert wanted.keys() == losses(tmp_path / "stopped").keys() and len(wanted) == 4 * len(RUNS)

@@ -37,7 +37,7 @@ from resultant.training.image_sets import (
     load_images,
     train_images,
 )
-from resultant.training.loop import Job
+from resultant.training.job import Job
 from resultant.training.stack import Stack
 
 RUN = Run("angular", 0.5, 3)
@@ -256,10 +256,10 @@ def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
 
     shares: list[float] = []
     whole, broken = (Job(settings, (RUN,), tmp_path / n, checkpoint_every=1) for n in "ab")
-    train_images(whole, data, workers=0, tick=shares.append)
+    train_images(whole, data, workers=0, on_step=shares.append)
     assert shares == [0.5, 1.0] * 2
     with pytest.raises(StopError):
-        train_images(broken, data, workers=0, watch=stop)
+        train_images(broken, data, workers=0, on_progress=stop)
     train_images(broken, data, workers=0)
     (a, _), (b, _) = (load(job.out / f"{RUN.name}.safetensors") for job in (whole, broken))
     assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)

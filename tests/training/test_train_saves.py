@@ -11,9 +11,10 @@ import pytest
 
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
-from resultant.training import loop as train
+from resultant.training import hooks
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.loop import Job, Progress, train_cifar
+from resultant.training.job import Job, Progress
 from resultant.training.stack import Stack
 from tiny_job import DATA, TWO, config, metrics
 
@@ -29,7 +30,7 @@ def _forty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
         inner(self, epoch)
 
     monkeypatch.setattr(Stack, "start_epoch", start_epoch)
-    monkeypatch.setattr(train, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(hooks, "time", SimpleNamespace(perf_counter=lambda: now))
 
 
 @pytest.mark.usefixtures("_forty_seconds")
@@ -44,7 +45,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
         kept = tensor_files.load(path)[1]["epoch"] if path.exists() else 0
         assert (kept == progress.epoch) == progress.saved
 
-    train_cifar(whole, DATA, watch=note)
+    train_cifar(whole, DATA, on_progress=note)
     # After 80 s, 160 s, the fifth in any case, and the last.
     assert [epoch for epoch, saved in seen if saved] == [2, 4, 5, 6] and len(seen) == 6
 
@@ -53,12 +54,12 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(broken, DATA, watch=stop)
+        train_cifar(broken, DATA, on_progress=stop)
     assert tensor_files.load(broken.out / CHECKPOINT)[1]["epoch"] == 2
     resumed: list[Progress] = []
-    train_cifar(broken, DATA, watch=resumed.append)
+    train_cifar(broken, DATA, on_progress=resumed.append)
     assert [progress.epoch for progress in resumed] == [0, 1, 2, 3, 4]
-    assert resumed[0].resumed == "goes on after epoch 2/6" and not resumed[0].saved
+    assert resumed[0].resumed == "continues after epoch 2/6" and not resumed[0].saved
     # What an earlier call took is no time since its checkpoint.
     assert [progress.before + progress.epoch for progress in resumed if progress.saved] == [4, 5, 6]
     assert metrics(broken.out) == metrics(whole.out)
@@ -69,8 +70,8 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
         assert left[1] == right[1] and left[0].keys() == right[0].keys()
         assert all(a.equal(right[0][name]) for name, a in left[0].items())
     again: list[Progress] = []
-    train_cifar(broken, DATA, watch=again.append)
-    assert [progress.resumed for progress in again] == ["6 of 6 epochs are trained already"]
+    train_cifar(broken, DATA, on_progress=again.append)
+    assert [progress.resumed for progress in again] == ["already trained to epoch 6/6"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
@@ -80,7 +81,7 @@ def test_a_broken_checkpoint(share: float, tmp_path: Path) -> None:
     path = tmp_path / CHECKPOINT
     held = path.read_bytes()
     path.write_bytes(held[: int(share * len(held))])
-    message = r"expected a whole safetensors file, got .*; give another folder to start afresh$"
+    message = r"expected a whole safetensors file, got .*; choose another folder to start again$"
     with pytest.raises(ValueError, match=message):
         train_cifar(job, DATA)
 
@@ -108,17 +109,17 @@ def test_runs_that_are_not_ours(tmp_path: Path) -> None:
 
 def test_seconds_of_all_calls(tmp_path: Path) -> None:
     """What an earlier call took is counted once, and one that trains nothing adds nothing."""
-    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1, beside=2)
+    job = Job(config(epochs=2), (Run(),), tmp_path, checkpoint_every=1, concurrent_jobs=2)
 
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, watch=stop)
+        train_cifar(job, DATA, on_progress=stop)
     first = tensor_files.load(tmp_path / "checkpoint.safetensors")[1]["seconds"]
-    rest = train_cifar(replace(job, beside=1), DATA)
+    rest = train_cifar(replace(job, concurrent_jobs=1), DATA)
     assert 0 < rest.earlier == first < rest.seconds
-    again = train_cifar(replace(job, beside=3), DATA)
+    again = train_cifar(replace(job, concurrent_jobs=3), DATA)
     assert again.earlier == again.seconds == rest.seconds
     # Where seconds were added, others were beside it.
-    assert again.beside == rest.beside == 2
+    assert again.concurrent_jobs == rest.concurrent_jobs == 2

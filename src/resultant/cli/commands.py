@@ -22,12 +22,13 @@ from resultant.cli.options import Extract, ImportProco, Probe, Train
 from resultant.cli.progress import Watch, terminal
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar, load_cifar
+from resultant.training.cifar import train_cifar
 from resultant.training.config import CIFAR, WITHOUT_BETA, Run, TrainConfig
 from resultant.training.evaluation import base_records, evaluate_cifar
 from resultant.training.extract import extract as write_features
 from resultant.training.extract import load_data, load_network
 from resultant.training.image_sets import ListedImages, load_images, train_images
-from resultant.training.loop import Job, train_cifar
+from resultant.training.job import Job
 from resultant.training.probe import linear_probes, main_encoder
 from resultant.training.proco_checkpoint import CIFAR_IMAGES, RECIPES, convert
 from resultant.training.records import append, read_lines
@@ -97,7 +98,7 @@ def _cifar(
         highlight=False,
     )
     with stopped(job.out, aside), Watch(aside, title, config.epochs) as watch:
-        done = train_cifar(job, data, device, watch, tick=watch.tick)
+        done = train_cifar(job, data, device, watch, on_step=watch.tick)
     if evaluate:
         if not data.whole:
             there = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColu
 from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
-    from resultant.training.loop import Progress
+    from resultant.training.job import Progress
 
 # Columns of what is not a terminal.
 WIDTH = 160
@@ -126,4 +126,4 @@ def said(progress: Progress) -> str:
     low, high = min(progress.loss.values()), max(progress.loss.values())
     loss = f"loss {low:.4f}" if len(progress.loss) == 1 else f"loss {low:.4f} to {high:.4f}"
     left = timedelta(seconds=round(progress.seconds_left))
-    return f"{epoch}, {loss}, {progress.views_a_second:,.0f} views/s, {left} left"
+    return f"{epoch}, {loss}, {progress.views_per_second:,.0f} views/s, {left} left"

@@ -1,11 +1,11 @@
-"""The files of a job: its checkpoint, from which it goes on, and each of its runs by itself."""
+"""Files of a training job: its checkpoint, and one file for each trained run."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +19,8 @@ from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.networks.models import StackedResNet32
 from resultant.training.config import Run, TrainConfig
-from resultant.training.log import read_metrics
+from resultant.training.job import Job
+from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack
 
 try:
@@ -30,17 +31,21 @@ except ImportError:
 
 # Says, while a job is at work in a folder, whose it is.
 IN_USE = ".in-use"
-AFRESH = "give another folder to start afresh"
+AFRESH = "choose another folder to start again"
+# Seconds since the last checkpoint after which an epoch is saved in any case.
+UNSAVED_SECONDS = 60.0
+# Facts of a checkpoint by their names in the file; the last is ``concurrent_jobs``.
+STORED = ("epoch", "seconds", "beside")
 # The folders in which this process is at work.
 HELD: set[Path] = set()
 
 
 class Done(NamedTuple):
-    """The epochs of a job that are done, their seconds, and the most jobs that were beside it."""
+    """Epochs in a checkpoint, their seconds, and the most jobs that shared the device."""
 
     epoch: int
     seconds: float
-    beside: int
+    concurrent_jobs: int
 
 
 @contextmanager
@@ -99,120 +104,173 @@ def _locked(path: Path) -> TextIO:
     return file
 
 
-def resume(out: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
-    """Load the job's checkpoint, if there is one, which must agree in ``identity``.
+class JobCheckpoint:
+    """The checkpoint of a job: read at the start, written by the first process when it is due.
 
-    The first process reads it, and the others have it from there: theirs may be other disks.
+    Args:
+        job: The job.
+        stacks: The stacks of the job.
     """
-    found = Done(0, 0.0, 0)
-    if distributed.rank() == 0 and (out / CHECKPOINT).exists():
-        found = _load(out / CHECKPOINT, identity, stacks)
-    done = torch.tensor(found, dtype=torch.float64, device=stacks[0].device)
-    distributed.broadcast_from_rank0(
-        done, *(a for stack in stacks for a in stack.tensors().values())
-    )
-    epoch, seconds, beside = done.tolist()
-    return Done(int(epoch), seconds, int(beside))
+
+    def __init__(self, job: Job, stacks: list[Stack]) -> None:
+        self.job, self.stacks = job, stacks
+        self.identity = {**job.identity, "images": stacks[0].batches.digest()}
+        self.concurrent_jobs, self.saved_at = 0, 0.0
+
+    def resume(self) -> Done:
+        """Load the checkpoint into the stacks, if there is one.
+
+        The first process reads the file and sends its content to the others, which may have other
+        disks.
+
+        Returns:
+            The epochs trained so far, zero without a checkpoint.
+
+        Raises:
+            ValueError: If the checkpoint is broken or of another job.
+        """
+        done = Done(0, 0.0, 0)
+        path = self.job.out / CHECKPOINT
+        if distributed.rank() == 0 and path.exists():
+            done = _load(path, self.identity, self.stacks)
+        shared = torch.tensor(done, dtype=torch.float64, device=self.stacks[0].device)
+        tensors = (a for stack in self.stacks for a in stack.tensors().values())
+        distributed.broadcast_from_rank0(shared, *tensors)
+        epoch, self.saved_at, concurrent = shared.tolist()
+        self.concurrent_jobs = int(concurrent)
+        if epoch < self.job.config.epochs:
+            self.concurrent_jobs = max(self.concurrent_jobs, self.job.concurrent_jobs)
+        return Done(int(epoch), self.saved_at, self.concurrent_jobs)
+
+    def save_if_due(self, epoch: int, seconds: float, log: MetricsLog) -> bool:
+        """Write the metrics and the checkpoint after an epoch, if the epoch is to be saved.
+
+        Args:
+            epoch: Epochs trained so far.
+            seconds: Seconds of all these epochs.
+            log: The metrics, written before the checkpoint.
+
+        Returns:
+            True if this process has written the checkpoint.
+
+        Raises:
+            DivergedError: If a tensor is not finite.
+        """
+        last = epoch == self.job.config.epochs
+        late = seconds - self.saved_at > UNSAVED_SECONDS
+        due = last or late or epoch % self.job.checkpoint_every == 0
+        if not due or distributed.rank() > 0:
+            return False
+        log.flush()
+        self._save(Done(epoch, seconds, self.concurrent_jobs))
+        self.saved_at = seconds
+        return True
+
+    def _save(self, done: Done) -> None:
+        tensors = {
+            f"{i}.{name}": a
+            for i, stack in enumerate(self.stacks)
+            for name, a in stack.tensors().items()
+        }
+        for name, a in tensors.items():
+            # The last step may have diverged after a finite loss.
+            if not a.isfinite().all():
+                rule = f"expected finite values ({LOWER})"
+                raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
+        facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
+        tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     try:
-        tensors, about = tensor_files.load(path)
+        tensors, facts = tensor_files.load(path)
     except ValueError as error:
         raise ValueError(f"{error}; {AFRESH}") from None
-    if isinstance(about.get("config"), dict):
-        # What was no setting yet had the value that is now the default.
-        about["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | about["config"]
-    mine = json.loads(json.dumps(identity))
-    for part, value in mine.items():
-        if about.get(part) != value:
-            odd = _difference(part, value, about.get(part))
-            raise ValueError(f"expected the checkpoint of this job, {odd} in {path}; {AFRESH}")
+    if isinstance(facts.get("config"), dict):
+        # An older file lacks later settings; they had the value that is now the default.
+        facts["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | facts["config"]
+    own = json.loads(json.dumps(identity))
+    for part, value in own.items():
+        if facts.get(part) != value:
+            difference = _difference(part, value, facts.get(part))
+            raise ValueError(
+                f"expected the checkpoint of this job, {difference} in {path}; {AFRESH}"
+            )
     for i, stack in enumerate(stacks):
-        mark = f"{i}."
-        stack.load({k.removeprefix(mark): a for k, a in tensors.items() if k.startswith(mark)})
-    return Done(*(about[name] for name in Done._fields))
+        prefix = f"{i}."
+        stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
+    return Done(*(facts[name] for name in STORED))
 
 
-def _difference(part: str, mine: Any, got: Any) -> str:
-    """In what the checkpoint of another job differs: of settings and runs those that do."""
+def _difference(part: str, own: Any, other: Any) -> str:
+    """Describe the difference between a part of this job's identity and that of the checkpoint."""
     if part == "images":
-        return f"on the same images ({mine[:12]}), got one on others ({str(got)[:12]})"
+        return f"on the same images ({own[:12]}), got one on others ({str(other)[:12]})"
     if part == "runs":
-        others = got if isinstance(got, list) else []
+        others = other if isinstance(other, list) else []
         lacking, more = (
-            [_name(run) for run in these if run not in those]
-            for these, those in ((mine, others), (others, mine))
+            [_run_name(run) for run in these if run not in those]
+            for these, those in ((own, others), (others, own))
         )
-        odd = [f"{word} {', '.join(n)}" for word, n in (("without", lacking), ("with", more)) if n]
-        return f"got one {' and '.join(odd) or 'with its runs in another order'}"
-    if isinstance(mine, dict) and isinstance(got, dict):
-        odd = sorted(k for k in mine | got if got.get(k) != mine.get(k))
-        mine, got = ({k: d.get(k) for k in odd} for d in (mine, got))
-    return f"{part} {mine}, got {got}"
+        parts = [
+            f"{word} {', '.join(n)}" for word, n in (("without", lacking), ("with", more)) if n
+        ]
+        return f"got one {' and '.join(parts) or 'with its runs in another order'}"
+    if isinstance(own, dict) and isinstance(other, dict):
+        keys = sorted(k for k in own | other if other.get(k) != own.get(k))
+        own, other = ({k: d.get(k) for k in keys} for d in (own, other))
+    return f"{part} {own}, got {other}"
 
 
-def _name(facts: Any) -> str:
-    """What a run of a checkpoint is called; of one that is none, what there is."""
-    known = isinstance(facts, dict) and facts.keys() == asdict(Run()).keys()
-    return Run(**facts).name if known else str(facts)
-
-
-def require_metrics(
-    path: Path, runs: Sequence[Run], name: str, epochs: Sequence[int], mend: str
-) -> None:
-    """Raise unless metrics.jsonl has the values ``name`` of all runs after ``epochs``, which are
-    past and add nothing any more; ``mend`` is what can be done."""
-    known = {(row["run"], row["epoch"]) for row in read_metrics(path) if name in row}
-    lacking = [str(e) for e in epochs if any((run.name, e) not in known for run in runs)]
-    if lacking:
-        rule = f"expected {name} of all runs after epoch {', '.join(lacking)} in {path}"
-        got = "a job that is past that without"
-        raise ValueError(f"{rule}, got {got}; {mend}, or start afresh in another folder")
-
-
-def save(out: Path, identity: dict[str, Any], done: Done, stacks: list[Stack]) -> None:
-    """Write the job's checkpoint, unless a run has diverged."""
-    tensors = {f"{i}.{k}": a for i, stack in enumerate(stacks) for k, a in stack.tensors().items()}
-    for name, a in tensors.items():
-        # The last step may be the one that diverged, after a loss that was finite.
-        if not a.isfinite().all():
-            rule = f"expected finite values ({LOWER})"
-            raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
-    tensor_files.save(out / CHECKPOINT, tensors, {**identity, **done._asdict()})
+def _run_name(facts: Any) -> str:
+    """Name a run of a checkpoint; facts that are no run of this version are shown in full."""
+    valid = isinstance(facts, dict) and facts.keys() == asdict(Run()).keys()
+    return Run(**facts).name if valid else str(facts)
 
 
 def save_run(
-    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, place: int
+    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, index: int
 ) -> None:
-    """One run of a stack by itself: its network, and its banks as ``bank.old`` and ``bank.new``."""
+    """Write one run of a stack: its network, and its banks as ``bank.old`` and ``bank.new``."""
     weights = stack.network.state_dict()
     if isinstance(stack.network, StackedResNet32):
-        weights = {name: a[place] for name, a in weights.items()}
-    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[place] for name in ("old", "new")}
+        weights = {name: a[index] for name, a in weights.items()}
+    banks = {f"bank.{name}": getattr(stack.proco.bank, name)[index] for name in ("old", "new")}
     classes = stack.proco.bank.num_classes
-    about = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
-    tensor_files.save(path, weights | banks, about)
+    facts = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
+    tensor_files.save(path, weights | banks, facts)
 
 
 def one_run(
-    tensors: dict[str, Tensor], about: dict[str, Any], wanted: str | None, where: str
+    tensors: dict[str, Tensor], facts: dict[str, Any], name: str | None, location: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Of a job's checkpoint what `save_run` would write of the run ``wanted``, or of the only one;
-    ``where`` says what was asked for."""
-    runs = {Run(**facts).name: facts for facts in about["runs"]}
+    """Select one run of a job's checkpoint, as `save_run` would write it.
+
+    Args:
+        tensors: Tensors of the checkpoint.
+        facts: JSON of the checkpoint.
+        name: Name of the run; None for the only one.
+        location: Path and run as given, for the error message.
+
+    Returns:
+        The tensors and the facts of the run.
+
+    Raises:
+        ValueError: If the checkpoint has no run of that name.
+    """
+    runs = {Run(**run).name: run for run in facts["runs"]}
     names = list(runs)
-    if wanted is None and len(names) == 1:
-        wanted = names[0]
-    if wanted not in runs:
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name not in runs:
         rule = f"expected one of {', '.join(names)} behind {CHECKPOINT} and a colon"
-        raise ValueError(f"{rule}, got {where}")
-    stack, place = divmod(names.index(wanted), about["stack"])
+        raise ValueError(f"{rule}, got {location}")
+    stack, index = divmod(names.index(name), facts["stack"])
     network, bank = f"{stack}.network.", f"{stack}.proco.bank."
-    found = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
-    if about["config"]["architecture"] == "resnet32":
-        found = {k: a[place] for k, a in found.items()}
-    for name in ("old", "new"):
-        found[f"bank.{name}"] = tensors[bank + name][place]
-    facts = {key: about[key] for key in ("config", "epoch")}
-    return found, facts | {"run": runs[wanted], "num_classes": len(found["bank.old"])}
+    selected = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
+    if facts["config"]["architecture"] == "resnet32":
+        selected = {k: a[index] for k, a in selected.items()}
+    for part in ("old", "new"):
+        selected[f"bank.{part}"] = tensors[bank + part][index]
+    kept = {key: facts[key] for key in ("config", "epoch")}
+    return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}

@@ -21,7 +21,8 @@ from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
 from resultant.networks.models import StackedResNet32
 from resultant.training.config import Run
-from resultant.training.loop import Trained, outputs
+from resultant.training.inference import outputs
+from resultant.training.job import Trained
 from resultant.training.probe import ProbeConfig, linear_probes
 from resultant.training.stack import require_finite
 
@@ -138,7 +139,8 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
             "versions": versions(stack.device),
             "job_runs": len(trained.job.runs),
             "job_seconds": trained.seconds,
-            "beside": trained.beside,
+            # The name in records that exist.
+            "beside": trained.concurrent_jobs,
             "last": trained.metrics.get(run.name, {}),
         }
         for run, stack, _ in trained.networks()

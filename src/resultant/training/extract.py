@@ -29,11 +29,10 @@ from resultant.training.image_sets import (
     WORKERS,
     ListedImages,
     accuracies,
-    evaluated,
     evaluation_loader,
     load_images,
 )
-from resultant.training.loop import PIECE, outputs
+from resultant.training.inference import CHUNK_IMAGES, loaded_outputs, outputs
 from resultant.training.proco_checkpoint import imbalance_of, recipe
 from resultant.training.stack import build
 
@@ -245,11 +244,11 @@ def _outputs(
     network, config = loaded.network.to(device), loaded.config
     if isinstance(images, Tensor):
         assert isinstance(network, StackedResNet32)
-        for piece in images.split(PIECE):
-            yield outputs(network, piece.to(device), torch.float32)
+        for chunk in images.split(CHUNK_IMAGES):
+            yield outputs(network, chunk.to(device), torch.float32)
         return
     read, of = evaluation_loader(images, config, workers), DATASETS[config.dataset]
-    for found, _ in evaluated(network, read, of, device, partial(full_precision, device)):
+    for found, _ in loaded_outputs(network, read, of, device, partial(full_precision, device)):
         yield found
 
 

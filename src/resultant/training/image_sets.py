@@ -7,17 +7,17 @@ together, gradients are averaged, class statistics are of all samples, and testi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant.classes.groups import group_masks
-from resultant.images.lists import DATASETS, ImageList, ListedDataset, load_lists
+from resultant.images.lists import DATASETS, ImageList, load_lists
 from resultant.images.loader import (
     Loader,
     ViewDataset,
@@ -26,10 +26,12 @@ from resultant.images.loader import (
     evaluation_view,
     loader,
 )
-from resultant.networks.models import Outputs
-from resultant.training.batches import LoadedBatches, normalized
+from resultant.training.batches import LoadedBatches
 from resultant.training.config import WORKERS, TrainConfig
-from resultant.training.loop import Job, Progress, Test, Trained, evaluating, train
+from resultant.training.hooks import HeldOutTest, Test
+from resultant.training.inference import loaded_outputs
+from resultant.training.job import Job, Progress, Trained
+from resultant.training.loop import train
 from resultant.training.stack import Stack
 
 # Files of a list that are looked for beforehand; all would take minutes on a network disk.
@@ -81,8 +83,8 @@ def train_images(
     data: ListedImages,
     device: torch.device | str = "cpu",
     workers: int = WORKERS,
-    watch: Callable[[Progress], object] | None = None,
-    tick: Callable[[float], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    on_step: Callable[[float], object] | None = None,
 ) -> Trained:
     """Train the one run of a job on listed images; see `training.loop.train`. ``workers`` are
     those of each process."""
@@ -103,9 +105,12 @@ def train_images(
     )
     loaded = LoadedBatches(batches, DATASETS[config.dataset], device)
     stack = Stack(config, job.runs, loaded, data.counts, device)
-    test = held_out_accuracy(data, config, workers) if config.objective == "joint" else None
+    hooks = []
+    if config.objective == "joint":
+        test = held_out_accuracy(data, config, workers)
+        hooks.append(HeldOutTest(test, job.test_every, config.epochs))
     with device_of(stack.total):
-        return train(job, [stack], None, test, watch, tick=tick)
+        return train(job, [stack], hooks, on_progress, on_step)
 
 
 def batch_of_one(config: TrainConfig) -> int:
@@ -136,23 +141,6 @@ def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> L
     )
 
 
-@torch.no_grad()
-def evaluated(
-    network: nn.Module,
-    images: Loader,
-    about: ListedDataset,
-    device: torch.device,
-    autocast: Callable[[], AbstractContextManager],
-) -> Generator[tuple[Outputs, Tensor]]:
-    """What the network, not in training, makes of each batch of one view, and the labels there."""
-    with evaluating(network):
-        for views, labels, _ in images:
-            x = normalized(views, about, device)
-            with autocast():
-                found = network(x)
-            yield found, labels.to(device, non_blocking=True)
-
-
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
     """The `accuracies` on the held-out images, in the groups of `group_masks`; logits without
     prior. Every process reads its share of them."""
@@ -166,12 +154,12 @@ def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> 
         # the last one each process has added its share of a batch. Those of the first are saved.
         distributed.broadcast_from_rank0(*stack.network.buffers())
         tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
-        read = evaluated(stack.network, images, about, stack.device, stack.autocast)
+        batches = loaded_outputs(stack.network, images, about, stack.device, stack.autocast)
         # Closed also where an error comes first, so that the network goes back to training.
-        with closing(read):
-            for found, labels in read:
-                assert found.logits is not None
-                right = (found.logits[0].argmax(-1) == labels).double()
+        with closing(batches):
+            for result, labels in batches:
+                assert result.logits is not None
+                right = (result.logits[0].argmax(-1) == labels).double()
                 tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
         right, number = distributed.total(tally).cpu()
         return [accuracies(right, number, groups)]

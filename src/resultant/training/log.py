@@ -1,27 +1,35 @@
-"""What is written down about a run after every epoch."""
+"""The metrics of a training job: one line of JSON per run and epoch."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from resultant._core import files
+from resultant._core import distributed, files
 from resultant.classes.gain import realize
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 
-# Of every line of metrics.jsonl.
+# The beginning of every line of metrics.jsonl.
 BEGINNING = b'{"run": '
 
 
 def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, float]:
-    """The quantities of fig:training-gain and fig:c10-trajectory that the bank alone gives.
+    """Compute the quantities of fig:training-gain and fig:c10-trajectory from the class state.
 
-    ``gain`` is of the native score, ``applied`` of the realized one; ``intercept_drift`` is the
-    mean absolute change of the scores at cosine zero.
+    Args:
+        config: Settings with the temperature and the family.
+        run: The run, with its realization and beta.
+        state: Class state of the bank.
+
+    Returns:
+        ``gain_mean`` and ``gain_sd`` of the native score, ``applied_gain_sd`` of the realized one,
+        ``kappa_min``, ``kappa_max``, and ``intercept_drift``, the mean absolute change of the
+        scores at cosine zero.
     """
     tau = config.temperature
     native = realize(state, tau)
@@ -39,48 +47,99 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl that are whole: the last may not be, of a job that was killed
-    while it wrote it. Another that is none is an error that names it."""
+    """Read the complete lines of metrics.jsonl.
+
+    Args:
+        path: The file; a missing one has no lines.
+
+    Returns:
+        One dict per line. The last line is left out if a killed job wrote only a part of it.
+
+    Raises:
+        ValueError: If any other line is no JSON object with a run and an epoch.
+    """
     lines = path.read_bytes().splitlines() if path.exists() else []
-    found = []
+    rows = []
     for number, line in enumerate(lines, start=1):
         try:
             values = json.loads(line)
-            known = isinstance(values["run"], str) and isinstance(values["epoch"], int)
+            valid = isinstance(values["run"], str) and isinstance(values["epoch"], int)
         except (ValueError, TypeError, KeyError, RecursionError):
-            values, known = None, False
-        if known:
-            found.append(values)
+            values, valid = None, False
+        if valid:
+            rows.append(values)
         elif number < len(lines) or not BEGINNING.startswith(line[: len(BEGINNING)]):
             rule = f"expected the metrics of a run and epoch, a JSON object, at {path}:{number}"
             got = line[:40].decode("utf-8", "backslashreplace")
-            mend = "put the file back, or start afresh in another folder"
-            raise ValueError(f"{rule}, got {got!r}; {mend}")
-    return found
+            remedy = "restore the file, or start again in another folder"
+            raise ValueError(f"{rule}, got {got!r}; {remedy}")
+    return rows
 
 
-class Metrics:
-    """metrics.jsonl, a line for each run and epoch; on resuming, lines past the checkpoint go."""
+class MetricsLog:
+    """The file metrics.jsonl, written by the first process only.
+
+    On resuming, lines after the checkpoint are removed. `add` keeps the rows of an epoch until
+    `flush`, so that the gains are computed while the device works on the next epoch.
+
+    Args:
+        config: Settings of the job.
+        out: Folder of the job.
+        first: Epochs in the checkpoint.
+        tensorboard: Write the values for TensorBoard too.
+    """
 
     def __init__(
         self, config: TrainConfig, out: Path, first: int, tensorboard: bool = False
     ) -> None:
-        self.config, self.path = config, out / "metrics.jsonl"
+        self.config, self.path, self.first = config, out / "metrics.jsonl", first
         self.last: dict[str, dict[str, Any]] = {}
+        self.pending: tuple[int, list[dict[str, Any]]] | None = None
+        self.writes = distributed.rank() == 0
+        self.board: Any = None
+        if not self.writes:
+            return
         out.mkdir(parents=True, exist_ok=True)
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
         self.last |= {values["run"]: values for values in kept}
         files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
-        self.board: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            # What an earlier job wrote past the checkpoint goes, as it does from the lines.
+            # Values after the checkpoint are removed here too.
             self.board = SummaryWriter(out, purge_step=first + 1)
 
-    def write(self, epoch: int, seen: list[dict[str, Any]]) -> None:
+    def require_past(self, runs: Sequence[Run], gradient_epochs: Sequence[int]) -> None:
+        """Raise unless the file holds the values that are requested of epochs already trained."""
+        past = [epoch for epoch in gradient_epochs if epoch <= self.first]
+        self._require("gradient_error", runs, past, "request later epochs")
+        ended = [self.first] if self.first == self.config.epochs else []
+        self._require("loss", runs, ended, "restore the file")
+
+    def _require(self, name: str, runs: Sequence[Run], epochs: Sequence[int], remedy: str) -> None:
+        if not self.writes:
+            return
+        logged = {(row["run"], row["epoch"]) for row in read_metrics(self.path) if name in row}
+        lacking = [str(e) for e in epochs if any((run.name, e) not in logged for run in runs)]
+        if lacking:
+            rule = f"expected {name} of all runs after epoch {', '.join(lacking)} in {self.path}"
+            got = "a job that has passed it without"
+            raise ValueError(f"{rule}, got {got}; {remedy}, or start again in another folder")
+
+    def add(self, epoch: int, rows: list[dict[str, Any]]) -> None:
+        """Keep the rows of an epoch for the next `flush`."""
+        if self.writes:
+            self.pending = epoch, rows
+
+    def flush(self) -> None:
+        """Write the rows that are kept, if any."""
+        if self.pending is not None:
+            self.write(*self.pending)
+            self.pending = None
+
+    def write(self, epoch: int, rows: list[dict[str, Any]]) -> None:
         lines = []
-        for values in seen:
+        for values in rows:
             values = dict(values)
             run, state = values.pop("run"), values.pop("state")
             values |= gain_metrics(self.config, run, state)

@@ -1,0 +1,82 @@
+"""Training on long-tailed CIFAR subsets that lie on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from resultant._core.device import device_of
+from resultant.images.cifar import Cifar
+from resultant.networks.models import StackedResNet32
+from resultant.training.batches import CifarBatches
+from resultant.training.config import Run
+from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest
+from resultant.training.inference import outputs
+from resultant.training.job import Job, Progress, Trained
+from resultant.training.loop import train
+from resultant.training.stack import Stack
+
+
+def train_cifar(
+    job: Job,
+    data: Cifar,
+    device: torch.device | str = "cpu",
+    on_progress: Callable[[Progress], object] | None = None,
+    diagnostic: Diagnostic | None = None,
+    on_step: Callable[[float], object] | None = None,
+) -> Trained:
+    """Train every run of a job on a long-tailed CIFAR subset.
+
+    Args:
+        job: The runs, their configuration, and the folder.
+        data: CIFAR images; the configuration chooses the subset.
+        device: Device of the images and the networks.
+        on_progress: Called after every epoch; see `resultant.training.loop.train`.
+        diagnostic: Further values after ``job.gradient_epochs``.
+        on_step: Called with the finished share of an epoch after every step outside a CUDA graph.
+
+    Returns:
+        The trained stacks with the metrics of the last epoch.
+
+    Raises:
+        ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.
+    """
+    device = torch.device(device)
+    job = job.on(device)
+    config = job.config
+    if data.dataset not in (None, config.dataset):
+        raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
+    members = data.members(config.imbalance, config.subset)
+    images = data.images_at(members).to(device)
+    labels = data.train_labels[members].to(device)
+    counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
+    dtype = getattr(torch, config.precision)
+
+    def build(runs: Sequence[Run]) -> Stack:
+        seeds = [run.seed for run in runs]
+        batches = CifarBatches(
+            *(images, labels, seeds, config.batch_size, config.classification_view, dtype),
+            contrastive=config.contrastive_view,
+        )
+        return Stack(config, runs, batches, counts, device)
+
+    stacks = [build(job.runs[top : top + job.stack]) for top in range(0, len(job.runs), job.stack)]
+    test = partial(_accuracies, data.test_images.to(device), data.test_labels.to(device))
+    hooks = (
+        HeldOutTest(test, job.test_every, config.epochs),
+        GradientErrors(images, labels, job.gradient_epochs, diagnostic),
+    )
+    # Streams and graphs belong to the current device.
+    with device_of(images):
+        return train(job, stacks, hooks, on_progress, on_step)
+
+
+def _accuracies(images: Tensor, labels: Tensor, stack: Stack) -> list[dict[str, float]]:
+    assert isinstance(stack.network, StackedResNet32)
+    logits = outputs(stack.network, images, getattr(torch, stack.config.precision)).logits
+    assert logits is not None
+    correct = (logits.argmax(-1) == labels).double().mean(-1).tolist()
+    return [{"accuracy": accuracy} for accuracy in correct]

@@ -1,0 +1,151 @@
+"""Hooks of the training loop: tests, gradient diagnostics and the progress display.
+
+A measuring hook is called after an epoch with the epoch, the stacks and one row of values per run,
+in the order of the runs, and adds values to the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.classes.gain import realize
+from resultant.decisions.geometry import loss_gradient, mean_relative_error, stacked_relative_error
+from resultant.networks.models import StackedResNet32
+from resultant.training.inference import outputs
+from resultant.training.job import Job, Progress
+from resultant.training.stack import Stack
+
+# Training images of the gradient diagnostic.
+QUERIES = 512
+
+Rows = list[dict[str, Any]]
+Hook = Callable[[int, Sequence[Stack], Rows], None]
+# Accuracies of the classifiers of a stack on held-out images, by name and for each run.
+Test = Callable[[Stack], list[dict[str, float]]]
+# Further values for each run of a stack, from its projections [runs, n, p] of the queries and their
+# labels [n], both on the CPU.
+Diagnostic = Callable[[Stack, Tensor, Tensor], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class HeldOutTest:
+    """Test the classifiers every ``every`` epochs and after the epoch ``last``."""
+
+    test: Test
+    every: int
+    last: int
+
+    def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
+        if epoch != self.last and epoch % self.every:
+            return
+        remaining = iter(rows)
+        for stack in stacks:
+            if stack.classification is not None:
+                for values in self.test(stack):
+                    next(remaining).update(values)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientErrors:
+    """Compare leading with exact gradients (sec:historical-gradient) after some epochs.
+
+    The queries are evenly chosen training images; state and realization are those of each run.
+
+    Attributes:
+        images: Training images [n, 3, H, W] uint8.
+        labels: Labels [n].
+        epochs: Epochs after which gradients are compared.
+        diagnostic: Function that adds further values from the same projections.
+    """
+
+    images: Tensor
+    labels: Tensor
+    epochs: tuple[int, ...]
+    diagnostic: Diagnostic | None = None
+
+    def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
+        if epoch not in self.epochs:
+            return
+        number = len(self.images)
+        queries = torch.linspace(0, number - 1, min(QUERIES, number)).long()
+        remaining = iter(rows)
+        for stack in stacks:
+            assert isinstance(stack.network, StackedResNet32)
+            projection = outputs(stack.network, self.images[queries], torch.float32).projection
+            z, y = projection.cpu().double(), self.labels[queries].cpu()
+            more = (
+                [{} for _ in stack.runs]
+                if self.diagnostic is None
+                else self.diagnostic(stack, z, y)
+            )
+            offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
+            for index, run in enumerate(stack.runs):
+                values = next(remaining)
+                values |= more[index]
+                rule = realize(
+                    values["state"],
+                    stack.config.temperature,
+                    run.realization,
+                    run.beta,
+                    family=stack.config.family,
+                    offset=offsets[index],
+                )
+                exact, leading = (loss_gradient(z[index], y, r) for r in (rule, rule.linear()))
+                values["gradient_error"] = stacked_relative_error(exact, leading)
+                values["mean_gradient_error"] = mean_relative_error(exact, leading)
+
+
+class ProgressReport:
+    """The clock of a call, and its callbacks.
+
+    Args:
+        job: The job.
+        stacks: The stacks of the job.
+        first: Epochs trained by earlier calls.
+        on_progress: Called with `Progress` after every epoch, and with epoch 0 on resuming.
+        on_step: Called with the finished share of the epoch after every step outside a CUDA graph.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        stacks: Sequence[Stack],
+        first: int,
+        on_progress: Callable[[Progress], object] | None,
+        on_step: Callable[[float], object] | None,
+    ) -> None:
+        self.stacks, self.first, self.epochs = stacks, first, job.config.epochs - first
+        self.on_progress, self.on_step = on_progress, on_step
+        self.steps = stacks[0].batches.steps
+        steps = sum(stack.batches.steps * len(stack.runs) for stack in stacks)
+        self.views_per_epoch = steps * job.config.batch_size * job.config.views
+        self.began = 0.0
+
+    def resumed(self) -> None:
+        if self.on_progress is not None and self.first:
+            self.on_progress(Progress(0, self.epochs, 0.0, 0.0, before=self.first))
+
+    def start(self) -> None:
+        self.began = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Return the seconds since `start`."""
+        return time.perf_counter() - self.began
+
+    def after_step(self, step: int) -> None:
+        if self.on_step is not None and self.stacks[0].graph is None:
+            self.on_step((step + 1) / self.steps)
+
+    def after_epoch(self, epoch: int, rows: Rows, saved: bool) -> None:
+        if self.on_progress is None:
+            return
+        seconds, done = self.seconds(), epoch - self.first
+        losses = {values["run"].name: values["loss"] for values in rows}
+        speed = self.views_per_epoch * done / seconds
+        self.on_progress(Progress(done, self.epochs, seconds, speed, losses, self.first, saved))

@@ -1,0 +1,136 @@
+"""A training job, its progress, and its result."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from resultant.training.config import STACK, Run, TrainConfig
+from resultant.training.stack import Stack
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of one configuration that are trained together.
+
+    Attributes:
+        config: Settings shared by all runs.
+        runs: Realization, beta and seed of each run.
+        out: Folder of the checkpoint, the metrics and the networks.
+        checkpoint_every: Epochs between checkpoints; slow epochs are saved more often, and the last
+            epoch always.
+        test_every: Epochs between tests of the classifier; the last epoch is always tested.
+        gradient_epochs: Epochs after which leading and exact gradients are compared.
+        stack: Largest number of runs in one network.
+        concurrent_jobs: Other jobs sharing the device; the recorded seconds include the sharing.
+        tensorboard: Write the metrics for TensorBoard too.
+    """
+
+    config: TrainConfig
+    runs: tuple[Run, ...]
+    out: Path
+    checkpoint_every: int = 10
+    test_every: int = 1
+    gradient_epochs: tuple[int, ...] = ()
+    stack: int = STACK
+    concurrent_jobs: int = 0
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise ValueError("expected one run or more, got none")
+        for name in ("checkpoint_every", "test_every", "stack"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} >= 1, got {getattr(self, name)}")
+        for epoch in self.gradient_epochs:
+            if not 1 <= epoch <= self.config.epochs:
+                rule = f"expected gradient epochs in [1, {self.config.epochs}]"
+                raise ValueError(f"{rule}, got {epoch}")
+        names = [run.name for run in self.runs]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise ValueError(f"expected different runs, got {', '.join(sorted(repeated))} twice")
+        if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("expected tensorboard: pip install tensorboard")
+        # Runs of one seed read the same images and must be neighbours in a stack.
+        order = sorted(self.runs, key=lambda run: run.seed)
+        object.__setattr__(self, "runs", tuple(order))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Settings that a checkpoint must share to be continued."""
+        runs = [asdict(run) for run in self.runs]
+        return {"config": asdict(self.config), "runs": runs, "stack": self.stack}
+
+    def on(self, device: torch.device) -> Job:
+        """Return the job for a device: in float32 on all devices but GPUs."""
+        if device.type == "cuda":
+            return self
+        return replace(self, config=replace(self.config, precision="float32"))
+
+
+@dataclass
+class Progress:
+    """Progress of a job after an epoch.
+
+    Attributes:
+        epoch: Epochs trained by this call.
+        epochs: Epochs that this call trains in all.
+        seconds: Seconds of this call so far.
+        views_per_second: Augmented images per second, over all runs.
+        loss: Mean loss of the epoch by name of the run.
+        before: Epochs of earlier calls, continued by this one.
+        saved: True if this process has saved the epoch in a checkpoint.
+    """
+
+    epoch: int
+    epochs: int
+    seconds: float
+    views_per_second: float
+    loss: dict[str, float] = field(default_factory=dict)
+    before: int = 0
+    saved: bool = False
+
+    @property
+    def seconds_left(self) -> float:
+        return self.seconds / max(1, self.epoch) * (self.epochs - self.epoch)
+
+    @property
+    def resumed(self) -> str:
+        """A sentence on the epochs of earlier calls, for display before the first epoch."""
+        total = self.before + self.epochs
+        if self.epochs:
+            return f"continues after epoch {self.before}/{total}"
+        return f"already trained to epoch {total}/{total}"
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished job.
+
+    Attributes:
+        job: The job.
+        stacks: The stacks with the trained networks.
+        metrics: Metrics of the last epoch by name of the run.
+        seconds: Seconds of all epochs.
+        earlier: Seconds of the earlier calls that this one continued.
+        concurrent_jobs: Most jobs that shared the device with any of these calls.
+    """
+
+    job: Job
+    stacks: list[Stack]
+    metrics: dict[str, dict[str, Any]]
+    seconds: float
+    earlier: float
+    concurrent_jobs: int
+
+    def networks(self) -> Iterator[tuple[Run, Stack, int]]:
+        """Yield every run with its stack and its index in the stack."""
+        for stack in self.stacks:
+            for index, run in enumerate(stack.runs):
+                yield run, stack, index
