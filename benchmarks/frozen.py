@@ -33,7 +33,7 @@ from torch.nn import functional
 from benchmarks import parser
 from resultant._core.files import write_text
 from resultant.analysis import FrozenSpace, analyze_space
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features.store import FeatureStore
 

@@ -8,6 +8,7 @@ import math
 import torch
 
 from resultant import ClassState, displacement, realize, short_arc_roots
+from resultant.classes.rule import Rule
 from resultant.report.style import BLUE, ORANGE, legend_below, panels, save, style
 
 P, TAU, ANGLE = 128, 0.1, math.radians(80)
@@ -19,7 +20,7 @@ def main() -> None:
     kappa = torch.tensor([40.0, 300.0], dtype=torch.float64)
     state = ClassState(mu, kappa, torch.tensor([50, 50]))
     u = torch.linspace(0, ANGLE, 200, dtype=torch.float64)
-    rules = {name: realize(state, TAU, name) for name in ("native", "angular")}
+    rules = {name: realize(state, Rule(TAU, name)) for name in ("native", "angular")}
     roots = {name: short_arc_roots(rule) for name, rule in rules.items()}
     with style():
         figure, axes = panels(2)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import small_classes
 from class_samples import F64
-from resultant.classes.gain import Realization
+from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState
 from small_classes import P
 

@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import resource, torch
 from resultant.decisions import certificates
-from resultant.classes import gain
+from resultant.classes import realization
 from resultant.classes.statistics import ClassState
 torch.set_num_threads(1)
 norm = torch.nn.functional.normalize

@@ -20,7 +20,8 @@ from resultant.classes.finite_sample import (
     leave_one_out_scores,
     unbiased_square_resultant,
 )
-from resultant.classes.gain import class_scores, target_temperature
+from resultant.classes.gain import target_temperature
+from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.left_out import left_out_parts, measure
 from resultant_reproduction.advice import Effects, listed, spotted, weighed

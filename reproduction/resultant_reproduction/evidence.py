@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant.analysis import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
 from resultant_reproduction.artefact import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from resultant.analysis import Decisions, FrozenSpace, Policy
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.evaluation import FROZEN_FITS
 from resultant_reproduction import advice, training_advice

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.classes.gain import realize
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.geometry import loss_gradient, mean_relative_error, stacked_relative_error
+from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.training.stack import Stack
 
 # sec:historical-power-temperature: the strengths beside native.
@@ -49,7 +50,7 @@ def gradient_increments(
         return {}
 
     def gradients(*policy: Any) -> Tensor:
-        rule = realize(state, tau, *policy, family="power", offset=offset)
+        rule = realize(state, Rule(tau, *policy, family="power", offset=offset))
         return torch.stack([loss_gradient(z, y, r) for r in (rule, rule.linear())])
 
     native = gradients("native")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import product
 from statistics import fmean
 
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant_reproduction.artefact import Claim, judged, waiting
 from resultant_reproduction.controls import OBJECTIVES, POLICIES, control_config
 from resultant_reproduction.courses import Course

@@ -9,7 +9,7 @@ from itertools import product
 from statistics import linear_regression, median
 from typing import NamedTuple
 
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant.images.longtail import long_tail_counts
 from resultant.training.config import STACK, Run, TrainConfig, preset
 from resultant.training.records import Record, identity

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from resultant.analysis.decisions import BETAS, FIXED
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.images.longtail import long_tail_counts
 from resultant.training.config import CIFAR, Run, TrainConfig, preset

@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import identity, of_record
 from resultant_reproduction.artefact import Cell, Change, Value, equal

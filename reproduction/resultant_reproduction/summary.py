@@ -16,7 +16,7 @@ from resultant.analysis import (
     same_state,
 )
 from resultant.analysis.result import plain
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 
 # Strengths of the grid; direct temperature is undefined at some of them.

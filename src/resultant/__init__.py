@@ -51,6 +51,7 @@ _NAMES = {
         "ClassState",
         "ClassStatistics",
         "Realization",
+        "Rule",
         "angular_gain",
         "class_scores",
         "cross_fit_temperature",

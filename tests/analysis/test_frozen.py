@@ -37,8 +37,8 @@ from resultant.analysis import (
 from resultant.analysis import space as space_module
 from resultant.analysis.decisions import grid_policies
 from resultant.analysis.metrics import calibration_error, confidence_bins, paired_gain
-from resultant.classes.gain import REALIZATIONS
 from resultant.classes.groups import GROUPS, group_masks
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers.calibration import expected_calibration_error
 from resultant.features.store import FeatureStore, write_store

@@ -35,7 +35,7 @@ from resultant.analysis import (
     typical_margins,
 )
 from resultant.analysis.decisions import grid_policies
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.pairs import select_pairs
 

@@ -12,14 +12,10 @@ from torch import Tensor
 from class_samples import F64
 from naive_scores import naive_scores
 from peak_memory import beyond, needs_linux
-from resultant.classes import gain
-from resultant.classes.gain import (
-    FAMILIES,
-    REALIZATIONS,
-    class_scores,
-    target_gain,
-    target_temperature,
-)
+from resultant.classes import realization as realizations
+from resultant.classes.gain import target_gain, target_temperature
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import FAMILIES, REALIZATIONS
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import decompose, vmf_score
 from small_classes import TAU, C, N, P, classes, close, queries
@@ -100,8 +96,8 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
             rows.append(rho.shape[0])
         return vmf_score(rho, *args, **options)
 
-    monkeypatch.setattr(gain, "vmf_score", counted)
-    monkeypatch.setattr(gain, "CHUNK_BYTES", 8 * C * 11)
+    monkeypatch.setattr(realizations, "vmf_score", counted)
+    monkeypatch.setattr(realizations, "CHUNK_BYTES", 8 * C * 11)
     close(class_scores(z, state, TAU, realization), whole)
     if realization != "cosine":
         assert rows == [11, 11, 11, 11, 6]
@@ -112,7 +108,7 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
 @needs_linux
 def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
     """In one piece the cosines and the scores alone are 61 MiB each."""
-    call = "gain.CHUNK_BYTES = 1 << 22; gain.class_scores(z, state, 0.1, 'angular')"
+    call = "realization.CHUNK_BYTES = 1 << 22; realization.class_scores(z, state, 0.1, 'angular')"
     assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
 
 
@@ -199,13 +195,13 @@ QUERIES = queries(STATE)
         ((TAU, "native", True), {}, "expected beta to be a finite number, got True"),
         ((TAU,), {"family": "cubic"}, r"expected family to be one of .* got 'cubic'"),
         ((TAU,), {"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
-        ((TAU,), {"offset": 1.0}, r"expected offset \[6\], one a class, got float"),
-        ((TAU,), {"offset": torch.ones(2)}, r"expected offset \[6\], one a class, got \(2,\)"),
+        ((TAU,), {"offset": 1.0}, r"expected offset \[6\], one per class, got float"),
+        ((TAU,), {"offset": torch.ones(2)}, r"expected offset \[6\], one per class, got \(2,\)"),
         ((TAU,), {"offset": torch.ones(C).long()}, "expected offset of a floating dtype"),
         (
             (TAU,),
             {"offset": torch.ones(C, device="meta")},
-            "expected offset on cpu, got it on meta",
+            "expected offset on cpu, got offset on meta",
         ),
         (
             (TAU,),

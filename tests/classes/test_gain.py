@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 from class_samples import F64
 from naive_scores import naive_scores, naive_target
-from resultant.classes.gain import (
-    FAMILIES,
-    angular_gain,
-    class_scores,
-    target_gain,
-    target_temperature,
-)
+from resultant.classes.gain import angular_gain, target_gain, target_temperature
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import FAMILIES
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries

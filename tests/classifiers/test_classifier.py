@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
 from class_rows import P, sample, unit
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers import vmf as module
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers import vmf as rows_module
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier

@@ -19,7 +19,7 @@ from rich.console import Console
 from launch import small
 from listed import SIZES, write_images
 from listed import options as listed_options
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.cli import commands, options
 from resultant.cli import main as cli
 from resultant.cli.commands import accuracy_table, grid, stopped

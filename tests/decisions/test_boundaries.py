@@ -15,8 +15,9 @@ from torch import Tensor
 
 from arcs import PAIR, classes, close, two
 from class_samples import F64, unit
-from resultant.classes.gain import REALIZATIONS, Realization, class_scores, realize
 from resultant.classes.groups import shot_groups
+from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions import _roots
 from resultant.decisions.boundaries import (
@@ -27,7 +28,7 @@ from resultant.decisions.boundaries import (
     posterior_thresholds,
     short_arc_roots,
 )
-from resultant.decisions.geometry import all_pairs, centre_margins
+from resultant.decisions.margins import all_pairs, centre_margins
 from resultant.decisions.pairs import select_pairs
 from small_classes import TAU, C, P
 
@@ -75,7 +76,7 @@ def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
     state = classes()
     offset = torch.linspace(-1.5, 1.0, C, dtype=F64) if prior else None
     pairs = all_pairs(C)[::2]
-    rule = realize(state, TAU, realization, 0.2, offset=offset)
+    rule = realize(state, Rule(TAU, realization, 0.2, offset=offset))
 
     def scores(z: Tensor) -> Tensor:
         return class_scores(z, state, TAU, realization, 0.2, offset=offset, validate_args=False)
@@ -122,7 +123,7 @@ def test_the_ends_tell_what_the_locations_tell(
     if realization != "angular":
         beta = abs(beta) / 2
     offset = torch.randn(4, dtype=F64)
-    rule = realize(state, tau, realization, beta, offset=offset)
+    rule = realize(state, Rule(tau, realization, beta, offset=offset))
     quick, whole = short_arc_roots(rule), short_arc_roots(rule, exhaustive=True)
     assert torch.equal(quick.count, whole.count)
     close(quick.root, whole.root, 0.0, 1e-10)
@@ -137,7 +138,7 @@ def test_slope_is_least_at_one() -> None:
     rho = torch.linspace(-1, 1, 401, dtype=F64).unsqueeze(1)
     for p in (2, 3, 16, 1024):
         kappa = torch.logspace(-2, 4, 13, dtype=F64)
-        rule = realize(ClassState(unit(13, p), kappa, torch.ones(13)), 0.05)
+        rule = realize(ClassState(unit(13, p), kappa, torch.ones(13)), Rule(0.05))
         slopes = rule.slope_at(rho)
         assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
 
@@ -151,9 +152,9 @@ def test_few_locations_are_evaluated_where_scores_rise(monkeypatch: pytest.Monke
         return at(self, rho, which)
 
     monkeypatch.setattr(Realization, "at", counted)
-    short_arc_roots(realize(classes(), TAU))
+    short_arc_roots(realize(classes(), Rule(TAU)))
     assert sizes and max(s[0] for s in sizes) <= 2
-    short_arc_roots(realize(classes(), TAU), exhaustive=True)
+    short_arc_roots(realize(classes(), Rule(TAU)), exhaustive=True)
     assert sum(s[0] == LOCATIONS for s in sizes) == 2
 
 
@@ -190,7 +191,7 @@ def test_several_roots_of_a_controlled_score() -> None:
     pairs = all_pairs(2)
     for b in np.linspace(-40, 40, 161):
         offset = torch.tensor([0.0, b], dtype=F64)
-        rule = realize(state, TAU, "angular", 2.5, offset=offset)
+        rule = realize(state, Rule(TAU, "angular", 2.5, offset=offset))
         roots = short_arc_roots(rule)
         if roots.count.item() > 1:
             break
@@ -223,7 +224,7 @@ def test_close_prototypes_keep_their_angle() -> None:
 def test_a_class_of_prior_zero_has_no_boundary() -> None:
     offset = torch.zeros(C, dtype=F64)
     offset[:2] = -math.inf
-    roots = short_arc_roots(realize(classes(), TAU, "angular", offset=offset))
+    roots = short_arc_roots(realize(classes(), Rule(TAU, "angular", offset=offset)))
     gone = (all_pairs(C) < 2).any(-1)
     assert (roots.count[gone] == 0).all() and roots.count[~gone].any()
 
@@ -238,7 +239,7 @@ def test_a_bracket_lost_to_rounding_gives_its_better_end(find: _roots.Find) -> N
 
 @pytest.mark.parametrize("exhaustive", [False, True])
 def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = realize(classes(), TAU, "angular", 1.8)
+    rule = realize(classes(), Rule(TAU, "angular", 1.8))
     whole = short_arc_roots(rule, exhaustive=exhaustive)
     rest = posterior_thresholds(rule, all_pairs(C))
     monkeypatch.setattr(_roots, "CHUNK_BYTES", 8 * LOCATIONS * 4)
@@ -249,7 +250,7 @@ def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_pairs() -> None:
-    roots = short_arc_roots(realize(classes(), TAU), all_pairs(1))
+    roots = short_arc_roots(realize(classes(), Rule(TAU)), all_pairs(1))
     assert roots.root.shape == roots.count.shape == (0,)
 
 
@@ -261,7 +262,7 @@ def test_posterior_thresholds(level: float) -> None:
     state = classes()
     pairs = torch.tensor([[0, 5], [5, 0], [4, 2], [3, 1]])
     offset = torch.linspace(-1.0, 1.0, C, dtype=F64)
-    rule = realize(state, TAU, "angular", 0.5, offset=offset)
+    rule = realize(state, Rule(TAU, "angular", 0.5, offset=offset))
 
     def scores(z: Tensor) -> Tensor:
         return class_scores(z, state, TAU, "angular", 0.5, offset=offset, validate_args=False)
@@ -273,7 +274,7 @@ def test_posterior_thresholds(level: float) -> None:
 
 def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
     state = classes(torch.tensor([30.0, 60.0], dtype=F64))
-    alone = realize(state, TAU)
+    alone = realize(state, Rule(TAU))
     boundary = short_arc_roots(alone, PAIR).root
     close(posterior_thresholds(alone, PAIR).root, boundary, 0.0, 1e-12)
     torch.manual_seed(1)
@@ -281,7 +282,7 @@ def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
     for more in (3, 10, 30):
         mu = torch.cat([state.mu, others[:more]])
         kappa = torch.cat([state.kappa, torch.full((more,), 40.0, dtype=F64)])
-        rule = realize(ClassState(mu, kappa, torch.ones(len(mu))), TAU)
+        rule = realize(ClassState(mu, kappa, torch.ones(len(mu))), Rule(TAU))
         close(short_arc_roots(rule, PAIR).root, boundary)
         reached.append(float(posterior_thresholds(rule, PAIR).root))
     assert reached == sorted(reached, reverse=True) and reached[-1] < reached[0] - 1e-3
@@ -292,9 +293,9 @@ def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
 
 def test_errors() -> None:
     state = classes()
-    rule = realize(state, TAU)
+    rule = realize(state, Rule(TAU))
     with pytest.raises(ValueError, match=r"expected a rule in float64, got torch\.float32"):
-        short_arc_roots(realize(state, TAU, dtype=torch.float32))
+        short_arc_roots(realize(state, Rule(TAU), dtype=torch.float32))
     with pytest.raises(ValueError, match=r"two different classes .* got \[0, 9\] at index 0"):
         short_arc_roots(rule, torch.tensor([[0, 9]]))
     for level in (0.0, 1.0, math.nan, "half"):
@@ -321,7 +322,7 @@ def test_errors() -> None:
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_gpu_agrees(realization: str) -> None:
     state = classes()
-    here, there = (realize(s, TAU, realization, 0.2) for s in (state, state.to("cuda")))
+    here, there = (realize(s, Rule(TAU, realization, 0.2)) for s in (state, state.to("cuda")))
     for exhaustive in (False, True):
         a = short_arc_roots(here, exhaustive=exhaustive)
         b = short_arc_roots(there, exhaustive=exhaustive)

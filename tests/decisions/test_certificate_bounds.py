@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from certified_cases import F32, F64, Case, cases, close, naive, overlapping
-from resultant.classes.gain import angular_gain, class_scores
+from resultant.classes.gain import angular_gain
+from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound, residual_bound
 from resultant.score.exact import decompose, vmf_score

@@ -14,7 +14,9 @@ from torch.nn.functional import normalize
 
 from certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
 from peak_memory import beyond, needs_linux
-from resultant.classes.gain import angular_gain, class_scores
+from resultant.classes.gain import angular_gain
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions import certificates
 from resultant.decisions.certificates import (
@@ -25,6 +27,8 @@ from resultant.decisions.certificates import (
     margin_change,
 )
 from resultant.score.exact import decompose, vmf_score
+
+EQUAL = Rule(0.1, "temperature")
 
 
 @given(cases(), st.sampled_from([None, 11]))
@@ -186,7 +190,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     close(loss_bound(z, y, state, 0.1, chunk=3).difference, losses.difference)
     empty = certificate(z[:0], state, 0.1)
     assert empty.margin.shape == empty.certified.shape == empty.prediction.shape == (0,)
-    none = margin_change(z, y, state, 0.1, torch.zeros(0, 2, dtype=torch.int64))
+    none = margin_change(z, y, state, EQUAL, torch.zeros(0, 2, dtype=torch.int64))
     assert len(none.exact) == len(none.row) == 0
 
 
@@ -208,7 +212,7 @@ Z, Y, STATE = overlapping(4, n=8)
     [
         ({"chunk": 0}, "expected chunk to be an integer >= 1 or None, got 0"),
         ({"chunk": True}, "expected chunk to be an integer >= 1 or None, got True"),
-        ({"offset": torch.zeros(3)}, r"expected offset \[4\], one a class, got \(3,\)"),
+        ({"offset": torch.zeros(3)}, r"expected offset \[4\], one per class, got \(3,\)"),
         ({"offset": torch.full((4,), -math.inf)}, "expected a class with an offset above -inf"),
         ({"z": Z[:, :5]}, r"expected z \[N, 128\], got shape \(8, 5\)"),
         ({"z": 2 * Z}, r"expected \|z\| - 1 within .* got 1 at index 0"),
@@ -235,11 +239,11 @@ def test_label_and_pair_errors() -> None:
     with pytest.raises(ValueError, match=r"expected y in \[0, 4\), got 4 at index 0"):
         gradient_bound(Z, Y + 4, STATE, 0.1)
     with pytest.raises(ValueError, match=r"expected pairs of two different classes in \[0, 4\)"):
-        margin_change(Z, Y, STATE, 0.1, torch.tensor([[1, 1]]))
+        margin_change(Z, Y, STATE, EQUAL, torch.tensor([[1, 1]]))
     with pytest.raises(ValueError, match=r"expected pairs \[P, 2\]"):
-        margin_change(Z, Y, STATE, 0.1, torch.tensor([1, 2]))
+        margin_change(Z, Y, STATE, EQUAL, torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="expected realization to be one of"):
-        margin_change(Z, Y, STATE, 0.1, some_pairs(4), "cold")
+        margin_change(Z, Y, STATE, Rule(0.1, "cold"), some_pairs(4))
 
 
 @pytest.mark.gpu
@@ -257,6 +261,6 @@ def test_gpu(dtype: torch.dtype) -> None:
         b = bound(z.cuda(), y.cuda(), state.to("cuda"), 0.1)
         close(b.difference.cpu(), a.difference, 1e-8, 1e-10)
     pairs = some_pairs(100)
-    before = margin_change(z, y, state, 0.1, pairs)
-    after = margin_change(z.cuda(), y.cuda(), state.to("cuda"), 0.1, pairs.cuda())
+    before = margin_change(z, y, state, EQUAL, pairs)
+    after = margin_change(z.cuda(), y.cuda(), state.to("cuda"), EQUAL, pairs.cuda())
     close(after.exact.cpu(), before.exact, 1e-8, 1e-10)

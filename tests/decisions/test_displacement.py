@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from arcs import PAIR, classes, close, two
 from class_samples import F64
-from resultant.classes.gain import REALIZATIONS, realize
+from resultant.classes.realization import realize
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import (
     Change,
@@ -20,7 +21,7 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.geometry import all_pairs, joint_leading
+from resultant.decisions.margins import all_pairs, joint_leading
 from small_classes import TAU, C
 
 
@@ -49,9 +50,9 @@ def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
     exact, linear, joint = (
         displacement(short_arc_roots(make("native")), short_arc_roots(make("temperature")))
         for make in (
-            lambda r: realize(state, TAU, r),
-            lambda r: realize(state, TAU, r).linear(),
-            lambda r: joint_leading(state, TAU, r),
+            lambda r: realize(state, Rule(TAU, r)),
+            lambda r: realize(state, Rule(TAU, r)).linear(),
+            lambda r: joint_leading(state, Rule(TAU, r)),
         )
     )
     assert exact.displaced.all()
@@ -61,11 +62,11 @@ def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
         assert error.comparable == error.total == 15 and error.same_direction == 1
         assert error.mean_absolute < 0.02 * scale
     a, b = all_pairs(C).T
-    g = realize(state, TAU).gain()
-    theta = short_arc_roots(realize(state, TAU)).theta
-    h = realize(state, TAU).linear().shift
+    g = realize(state, Rule(TAU)).gain()
+    theta = short_arc_roots(realize(state, Rule(TAU))).theta
+    h = realize(state, Rule(TAU)).linear().shift
     assert h is not None
-    before = short_arc_roots(realize(state, TAU).linear())
+    before = short_arc_roots(realize(state, Rule(TAU)).linear())
     left = h[a] + g[a] * before.root.cos()
     close(left, h[b] + g[b] * (theta - before.root).cos(), 0.0, 1e-12)
 
@@ -98,9 +99,9 @@ def test_created_by_equal_gains_of_a_fitted_state() -> None:
     mu = torch.eye(2, 64, dtype=F64)
     mu[1, :2] = torch.tensor([0.5, math.sqrt(0.75)], dtype=F64)
     state = ClassState(mu, torch.tensor([30.0, 300.0], dtype=F64), torch.ones(2))
-    native = short_arc_roots(realize(state, TAU))
+    native = short_arc_roots(realize(state, Rule(TAU)))
     for realization in REALIZATIONS[1:]:
-        equal = short_arc_roots(realize(state, TAU, realization))
+        equal = short_arc_roots(realize(state, Rule(TAU, realization)))
         assert displacement(native, equal).tally()["created"] == 1
         assert displacement(equal, native).tally()["vanished"] == 1
 

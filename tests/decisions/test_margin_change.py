@@ -10,7 +10,9 @@ from torch import Tensor
 
 from certified_cases import F64, Case, cases, close, overlapping, some_pairs
 from resultant._core import arrays as _features
-from resultant.classes.gain import REALIZATIONS, angular_gain, class_scores, target_gain
+from resultant.classes.gain import angular_gain, target_gain
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.certificates import margin_change
 
 
@@ -34,7 +36,7 @@ def test_margin_changes_are_the_brute_ones(
 ) -> None:
     z, y, state = overlapping(5, n=50)
     case, pairs = Case(z, y, state, 0.1, None), some_pairs(5)
-    m = margin_change(z, y, state, 0.1, pairs, realization, beta)
+    m = margin_change(z, y, state, Rule(0.1, realization, beta), pairs)
     close(m.exact, brute(case, pairs, realization, beta, z), atol=1e-11)
     assert len(m.exact) == 10 * 20
     assert (pairs[m.pair] == y[m.row].unsqueeze(1)).any(1).all()
@@ -45,7 +47,7 @@ def test_margin_changes_are_the_brute_ones(
     close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
     close(m.residual, m.exact - m.linear)
     monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * 128 * 7)
-    close(margin_change(z, y, state, 0.1, pairs, realization, beta).exact, m.exact)
+    close(margin_change(z, y, state, Rule(0.1, realization, beta), pairs).exact, m.exact)
     if realization == "angular":
         assert m.residual.abs().max() < 1e-12 and m.coverage == m.agreement == 1
     elif realization == "native":
@@ -60,7 +62,7 @@ def test_certified_changes_have_their_sign_as_computed(
     case: Case, realization: str, beta: float
 ) -> None:
     pairs = some_pairs(case.state.num_classes)
-    m = margin_change(case.z, case.y, case.state, case.tau, pairs, realization, beta)
+    m = margin_change(case.z, case.y, case.state, Rule(case.tau, realization, beta), pairs)
     assert (m.correct | ~m.certified).all()
     if len(m.exact):
         computed = brute(case, pairs, realization, beta, case.z)

@@ -12,7 +12,7 @@ from class_samples import F64, unit
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.statistics import ClassState
 from resultant.decisions import pairs as pair_selection
-from resultant.decisions.geometry import all_pairs
+from resultant.decisions.margins import all_pairs
 from resultant.decisions.pairs import PAIR_TYPES, select_pairs
 
 

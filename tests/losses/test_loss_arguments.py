@@ -18,7 +18,7 @@ from loss_batches import TAU, C, P, batch
 from loss_batches import seeded as seeded
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant._core.validation import integer
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState
 from resultant.losses.bank import ProCoBank
 

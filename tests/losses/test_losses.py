@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from loss_batches import COUNTS, TAU, C, N, P, batch
 from loss_batches import seeded as seeded
 from resultant.classes.finite_sample import leave_one_out_scores
-from resultant.classes.gain import REALIZATIONS, class_scores
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.losses.bank import ProCoBank
 from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss

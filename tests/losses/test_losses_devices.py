@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from loss_batches import C, P, batch
 from loss_batches import seeded as seeded
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.losses.proco import ProCoLoss
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.losses import _cuda_graph as _replay
 from resultant.losses import proco as losses
 from resultant.losses.proco import ProCoLoss

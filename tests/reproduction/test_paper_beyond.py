@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from frozen_data import small_space
 from paper_evidence import OfSpaces, probed
 from resultant.analysis import FrozenSpace
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.artefact import printed
 from resultant_reproduction.beyond import ranked, recipe, sweep

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import write_store
 from resultant.training.evaluation import FROZEN_FITS
 from resultant.training.records import read_lines

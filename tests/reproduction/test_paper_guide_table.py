@@ -13,7 +13,7 @@ from scipy.stats import norm, ttest_ind
 
 from frozen_data import PER_CLASS, C, log_softmax, scores, small_space
 from paper_evidence import OfSpaces, probed, seeds
-from resultant.classes.gain import EDITED
+from resultant.classes.rule import EDITED
 from resultant_reproduction import ARTEFACTS, guide
 from resultant_reproduction.advice import Sentence
 from resultant_reproduction.artefact import Outcome

@@ -10,7 +10,7 @@ import torch
 
 from paper_evidence import OfSpaces
 from resultant.analysis import FrozenSpace, analyze_space
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant_reproduction.beyond import sweep
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.summary import BETAS, QUESTIONS, SPACES, summaries, summarize

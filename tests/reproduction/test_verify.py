@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from resultant.classes.finite_sample import expected_square_resultant, self_inclusion
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import Rule
 from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.decisions.boundaries import posterior_thresholds
 from resultant.decisions.certificates import certificate
-from resultant.decisions.geometry import intercept_gradient_difference
+from resultant.decisions.gradients import intercept_gradient_difference
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score
 from resultant.score.expansion import fixed_expansion, joint_expansion, ratio_approximation
@@ -113,8 +114,9 @@ WRONG: dict[str, Callable[[], Check]] = {
         lambda *args, variance: propagate_loss(*args, variance=False)
     ),
     "boundary-motion": lambda: decisions.boundary_motion(
-        leading=lambda state, tau, name: decisions.realize(
-            state, tau, "temperature" if name == "native" else "native"
+        leading=lambda state, rule: decisions.realize(
+            state,
+            Rule(rule.tau, "temperature" if rule.realization == "native" else "native"),
         )
     ),
     "boundary-factors": lambda: decisions.boundary_factors(pairwise=posterior_thresholds),

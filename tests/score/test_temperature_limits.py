@@ -27,7 +27,7 @@ from resultant._core import validation
 from resultant._core.validation import temperatures
 from resultant.analysis import Policy, decide, recommend
 from resultant.analysis.result import UnansweredError
-from resultant.classes.gain import REALIZATIONS, TEMPERED
+from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
 
 F32, F64 = torch.float32, torch.float64
@@ -85,7 +85,7 @@ Z = STATE.mu.float()
 ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
     ("tau", lambda tau: class_scores(Z, STATE, tau)),
     ("tau", lambda tau: class_scores(Z, STATE, tau, "cosine")),
-    ("tau", lambda tau: realize(STATE, tau, dtype=F32)),
+    ("tau", lambda tau: realize(STATE, Rule(tau), dtype=F32)),
     ("tau", lambda tau: target_temperature(STATE.to(dtype=F32), tau, 1.0)),
     ("tau", lambda tau: target_temperature(STATE, tau, 1.0, dtype=F32)),
     ("temperature", lambda tau: ProCoLoss(3, 16, temperature=tau)),

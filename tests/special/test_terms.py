@@ -11,15 +11,9 @@ from torch import Tensor
 from loss_batches import TAU, C, P, batch
 from loss_batches import seeded as seeded
 from resultant._core import validation as _checks
-from resultant.classes.gain import (
-    REALIZATIONS,
-    TEMPERED,
-    Gains,
-    class_scores,
-    mean_and_targets,
-    realize,
-    terms,
-)
+from resultant.classes.gain import Gains, mean_and_targets
+from resultant.classes.realization import class_scores, realize, terms
+from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.left_out import Part
 from resultant.losses.proco import ProCoLoss
@@ -40,7 +34,7 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
 @pytest.fixture
 def unlooked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device, where values are not looked at."""
-    monkeypatch.setattr(_checks, "wanted", lambda validate, *_: bool(validate))
+    monkeypatch.setattr(_checks, "should_validate", lambda validate, *_: bool(validate))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0])
@@ -57,7 +51,7 @@ def test_all_callers_agree(realization: str, beta: float, unlooked: None) -> Non
     part = Part(rho, y, state.kappa[None], weight, P)
     expected = class_scores(z, state, TAU, realization, beta)
     (left_out,) = part.realized(TAU, [(realization, beta)])
-    for found in (loss.scores(z), left_out, realize(state, TAU, realization, beta).at(rho)):
+    for found in (loss.scores(z), left_out, realize(state, Rule(TAU, realization, beta)).at(rho)):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
     lost = expected.isnan()
     assert (lost == lost[0]).all()
@@ -129,7 +123,7 @@ def test_batches_of_classes(realization: str, dtype: torch.dtype) -> None:
         for at in ((0, 0), (3, 1)):
             mu = torch.eye(C, P, dtype=F64)
             state = ClassState(mu, kappa[at], torch.ones(C, dtype=torch.int64))
-            rule = realize(state, TAU, realization, beta, dtype=dtype)
+            rule = realize(state, Rule(TAU, realization, beta), dtype=dtype)
             for mine, theirs in zip(found, (rule.tau, rule.slope, rule.shift), strict=True):
                 assert (mine is None) == (theirs is None)
                 if mine is not None and theirs is not None:

@@ -15,7 +15,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from resultant._core.validation import DivergedError
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices

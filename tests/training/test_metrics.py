@@ -15,7 +15,7 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState
 from resultant.images.longtail import long_tail_indices
 from resultant.networks.models import StackedResNet32

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resultant.classes.gain import FAMILIES
+from resultant.classes.rule import FAMILIES
 from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
 from resultant.vmf.distribution import ESTIMATORS
 

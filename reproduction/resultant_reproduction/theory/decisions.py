@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from resultant.classes.gain import Realization, angular_gain, class_scores, realize
+from resultant.classes.gain import angular_gain
+from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import (
     ArcRoots,
@@ -20,7 +22,7 @@ from resultant.decisions.boundaries import (
     short_arc_roots,
 )
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
-from resultant.decisions.geometry import joint_leading
+from resultant.decisions.margins import joint_leading
 from resultant.report import style
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.theory.check import Check, Numbers
@@ -156,11 +158,11 @@ class Setting:
         offset[0] = self.bias
         count = torch.ones(self.classes, dtype=torch.int64)
         state = ClassState(mu, (self.p / 2 - 1) * lam, count)
-        exact = realize(state, self.tau, offset=offset)
+        exact = realize(state, Rule(self.tau, offset=offset))
         parts = (exact.mu, exact.kappa, exact.tau, None, offset)
         return {
             "exact": exact,
-            "joint B0": joint_leading(state, self.tau, offset=offset),
+            "joint B0": joint_leading(state, Rule(self.tau, offset=offset)),
             "joint B2": Truncated(*parts),
         }
 
@@ -292,12 +294,12 @@ def boundary_motion(
     p, tau = 128, 0.5
     state = random_state(21, classes, p, 0.6, 3.0)
     rules = [
-        [make(state, tau, name) for name in ("native", "temperature")]
+        [make(state, Rule(tau, name)) for name in ("native", "temperature")]
         for make in (realize, leading)
     ]
     exact, guess = ([short_arc_roots(rule) for rule in pair] for pair in rules)
     # Equal gains and no intercepts.
-    middle = short_arc_roots(realize(state, tau, "cosine"))
+    middle = short_arc_roots(realize(state, Rule(tau, "cosine")))
     moved, predicted = (displacement(*roots) for roots in (exact, guess))
     error = displacement_error(moved, predicted)
     g = angular_gain(state, tau)

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.classes.gain import EDITED, class_scores, target_temperature
+from resultant.classes.gain import target_temperature
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.geometry import GradientDifference, intercept_gradient_difference
+from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
@@ -148,7 +150,7 @@ def intercept_gradients(
         tangent_loss_gradient(z, y, lambda x, name=name: class_scores(x, state, tau, name))
         for name in ("temperature", "preserve")
     )
-    predicted = formula(z, y, state, tau).predicted
+    predicted = formula(z, y, state, Rule(tau)).predicted
     size = float((hot - kept).norm(dim=-1).max())
     gap = float((hot - kept - predicted).norm(dim=-1).max()) / size
     return Check(

@@ -16,7 +16,7 @@ from resultant.classes.finite_sample import (
     self_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.gain import class_scores
+from resultant.classes.realization import class_scores
 from resultant.report import style
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.theory.check import Check

@@ -10,14 +10,11 @@ from torch import Tensor
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace, Progress, rows_at_once
-from resultant.classes.gain import realize
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
-from resultant.decisions.geometry import (
-    gradient_cosines,
-    joint_leading,
-    loss_gradient,
-    stacked_relative_error,
-)
+from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
+from resultant.decisions.margins import joint_leading
 
 # Bytes of scores at a time on the CPU: they stay in a cache.
 PIECE_BYTES = 1 << 21
@@ -162,7 +159,7 @@ def compare_gradients(
     y = y.to(z.device)
 
     def gradient(realization: str) -> Tensor:
-        rule = realize(state, tau, realization, 0.0, offset=offset)
+        rule = realize(state, Rule(tau, realization, 0.0, offset=offset))
         return loss_gradient(z, y, rule, validate_args=False)
 
     loss, step = (
@@ -174,9 +171,9 @@ def compare_gradients(
         raise UnansweredError("expected gradients that are not all zero, got zeros")
     cosines = gradient_cosines(angular, cosine)
     host, offset = space.host.state, space.host.offset(gamma)
-    leading = [realize(host, tau, offset=offset).linear()]
+    leading = [realize(host, Rule(tau, offset=offset)).linear()]
     if space.dim >= 3:
-        leading.append(joint_leading(host, tau, offset=offset))
+        leading.append(joint_leading(host, Rule(tau, offset=offset)))
     errors = [
         stacked_relative_error(
             native, loss_gradient(z, y, rule.to(space.device), validate_args=False)

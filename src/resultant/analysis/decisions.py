@@ -13,7 +13,8 @@ from torch import Tensor
 from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace, Progress, rows_at_once
-from resultant.classes.gain import REALIZATIONS, TEMPERED, Realization, realize
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.score.exact import vmf_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
@@ -205,7 +206,7 @@ def _families(
     host = space.host
     for place, (name, beta, gamma) in enumerate(policies):
         offset = host.offset(gamma)
-        rule = realize(host.state, space.tau, name, beta, offset=offset, dtype=space.dtype)
+        rule = realize(host.state, Rule(space.tau, name, beta, offset=offset), dtype=space.dtype)
         # The directions are the same in all of them, and the largest part: they are not kept.
         rule = replace(rule, mu=rule.mu.new_empty(0, space.dim)).to(space.device)
         own = beta if name in TEMPERED else name == "cosine"

@@ -12,7 +12,9 @@ from resultant.analysis.decisions import Decisions, Policy, decide
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace
-from resultant.classes.gain import EDITED, Realization, realize, target_gain
+from resultant.classes.gain import target_gain
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import EDITED, Rule
 
 NAMES = ("native", *EDITED)
 
@@ -85,7 +87,7 @@ class SameState(Result):
 def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
     """The realizations that are defined at beta."""
     names = NAMES if not space.untempered(beta) else ("native", "angular")
-    return {name: realize(space.state, space.tau, name, beta) for name in names}
+    return {name: realize(space.state, Rule(space.tau, name, beta)) for name in names}
 
 
 @torch.no_grad()

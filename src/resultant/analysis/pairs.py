@@ -13,7 +13,8 @@ from torch import Tensor
 from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace, Progress
-from resultant.classes.gain import TEMPERED, Realization, realize
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.boundaries import (
     Change,
@@ -23,7 +24,7 @@ from resultant.decisions.boundaries import (
     short_arc_roots,
 )
 from resultant.decisions.certificates import margin_change
-from resultant.decisions.geometry import centre_margins, joint_leading, pairwise_margins
+from resultant.decisions.margins import centre_margins, joint_leading, pairwise_margins
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.vmf.tails import log_projection_tail
 
@@ -133,12 +134,12 @@ def boundary_displacement(
     scores at the same temperatures predict it, at zero prior."""
     chosen, space = selected(space, per_type, seed), space.host
     pairs, state, tau = chosen.pairs, space.state, space.tau
-    native = realize(state, tau)
+    native = realize(state, Rule(tau))
     before = short_arc_roots(native, pairs)
     lost = space.untempered(beta)
     after = before
     if not lost:
-        after = short_arc_roots(realize(state, tau, "temperature", beta), pairs)
+        after = short_arc_roots(realize(state, Rule(tau, "temperature", beta)), pairs)
     exact = displacement(before, after)
     a, b = pairs.T
     return BoundaryDisplacement(
@@ -162,13 +163,13 @@ def _predictions(
 ) -> dict[str, PredictedDisplacement]:
     state, tau = space.state, space.tau
     policies = (("native", 1.0), ("temperature", beta))
-    rules = [realize(state, tau, *policy) for policy in policies]
+    rules = [realize(state, Rule(tau, *policy)) for policy in policies]
     found = {
         "linear_mean": [Realization(r.mu, r.kappa, None, r.gain(), None) for r in rules],
         "linear_intercept": [r.linear() for r in rules],
     }
     if space.dim >= 3:
-        found["joint_leading"] = [joint_leading(state, tau, *policy) for policy in policies]
+        found["joint_leading"] = [joint_leading(state, Rule(tau, *policy)) for policy in policies]
     return {
         name: _predicted(before, after, pairs, exact) for name, (before, after) in found.items()
     }
@@ -221,11 +222,10 @@ def margin_directions(
     # Incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []
+    rule = Rule(space.tau, realization, beta)
     rows = _members(space, chosen.pairs) if not lost else torch.empty(0, dtype=torch.int64)
     for at, z, y in space.queries(rows, dtype=torch.float64, chunk=chunk):
-        found = margin_change(
-            *(z, y, space.state, space.tau, chosen.pairs, realization, beta), validate_args=False
-        )
+        found = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
         kind = chosen.kind[found.pair]
         certified, correct = found.certified, found.correct
         for row, which in enumerate(
@@ -270,7 +270,7 @@ def typical_margins(
     """Centre and typical margins of the selected pairs, and the errors between the two classes
     under the native score at zero prior: on held-out queries, and of the matched binary model."""
     chosen, space = selected(space, per_type, seed), space.host
-    pairs, native = chosen.pairs, realize(space.state, space.tau)
+    pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     for _, z, y in space.queries(_members(space, pairs), dtype=torch.float64, chunk=chunk):
         margins = pairwise_margins(z, native, pairs, validate_args=False)

@@ -8,20 +8,16 @@ from resultant.classes.finite_sample import (
     self_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.gain import (
-    Realization,
-    angular_gain,
-    class_scores,
-    realize,
-    target_gain,
-    target_temperature,
-)
+from resultant.classes.gain import angular_gain, target_gain, target_temperature
+from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 
 __all__ = [
     "ClassState",
     "ClassStatistics",
     "Realization",
+    "Rule",
     "angular_gain",
     "class_scores",
     "cross_fit_temperature",

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import bootstrap, rankdata
 from sklearn.model_selection import check_cv
 
-from resultant.classes.gain import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.left_out import fold_parts, left_out_parts, measure
 from resultant.classifiers.vmf import VMFScores, add_rows, finite_number

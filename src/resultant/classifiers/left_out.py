@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import directions
-from resultant.classes.gain import TEMPERED, Gains, Terms, terms
+from resultant.classes.gain import Gains
+from resultant.classes.realization import Terms, terms
+from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
 from resultant.classifiers.vmf import add_rows, chunks
 from resultant.score.exact import vmf_score

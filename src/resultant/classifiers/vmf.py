@@ -37,7 +37,8 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import directions, require_device
-from resultant.classes.gain import Realization, realize
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.vmf.distribution import log_normalizer
 
@@ -205,10 +206,12 @@ class VMFScores(DirectionClassifier):
         require_temperatures(chosen["temperature"], dtype)
         return realize(
             self._present_state(),
-            chosen["temperature"],
-            chosen["realization"],
-            chosen["beta"],
-            offset=prior * self._log_prior() if prior else None,
+            Rule(
+                chosen["temperature"],
+                chosen["realization"],
+                chosen["beta"],
+                offset=prior * self._log_prior() if prior else None,
+            ),
             dtype=dtype,
             validate_args=True,
         )

@@ -10,17 +10,19 @@ from resultant.decisions.certificates import (
     margin_change,
     residual_bound,
 )
-from resultant.decisions.geometry import (
-    centre_margins,
-    effective_competitors,
+from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
     intercept_gradient_difference,
-    joint_leading,
     loss_gradient,
     mean_relative_error,
-    pairwise_margins,
     stacked_relative_error,
+)
+from resultant.decisions.margins import (
+    centre_margins,
+    effective_competitors,
+    joint_leading,
+    pairwise_margins,
 )
 from resultant.decisions.pairs import select_pairs
 

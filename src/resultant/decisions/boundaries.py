@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import normalized
-from resultant.classes.gain import Realization
+from resultant.classes.realization import Realization
 from resultant.decisions import _roots
 from resultant.decisions._roots import LOCATIONS as LOCATIONS
-from resultant.decisions.geometry import all_pairs, require_pairs
+from resultant.decisions.margins import all_pairs, require_pairs
 
 # The slope of a score counts as positive from this share of the terms it is the sum of.
 RISING = 1e-9

@@ -25,9 +25,11 @@ from resultant._core.arrays import (
     rows_at_once,
 )
 from resultant._core.validation import COMPUTE_DTYPE, Number
-from resultant.classes.gain import CHUNK_BYTES, Realization, realize
+from resultant.classes.cosines import cosines
+from resultant.classes.realization import CHUNK_BYTES, Realization, realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.geometry import require_pairs
+from resultant.decisions.margins import require_pairs
 from resultant.score.exact import vmf_score_and_slope
 
 # Roundings of a score and its arguments, beside those of the product behind rho: the score itself
@@ -165,7 +167,7 @@ def residual_bound(
     and greatest where :math:`\tilde\kappa=\kappa`, that is :math:`\rho=-t/2\kappa` (or -1).
     """
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
-    native = realize(state, tau, validate_args=False)
+    native = realize(state, Rule(tau), validate_args=False)
     g = native.gain()
     peak = (-0.5 / (tau * native.kappa)).clamp_min(-1)
     rho = torch.stack([-torch.ones_like(peak), peak, torch.ones_like(peak)])
@@ -243,12 +245,9 @@ def margin_change(
     z: Tensor,
     y: Tensor,
     state: ClassState,
-    tau: Number,
+    rule: Rule,
     pairs: Tensor,
-    realization: str = "temperature",
-    beta: float = 0.0,
     *,
-    family: str = "linear",
     validate_args: bool | None = None,
 ) -> MarginChange:
     r"""How margins change from the native score to a realization, sec:margin-change-protocol.
@@ -264,8 +263,8 @@ def margin_change(
     require_features(z, state.dim, device, validate_args)
     require_labels(y, len(z), state.num_classes, device, validate_args)
     rules = [
-        realize(state, tau, name, beta, family=family, validate_args=validate_args)
-        for name in ("native", realization)
+        realize(state, replace(rule, realization=name), validate_args=validate_args)
+        for name in ("native", rule.realization)
     ]
     require_pairs(pairs, rules[0], validate_args)
     raised = rules[1].gain() - rules[0].gain()
@@ -303,7 +302,7 @@ class _Rules:
             raise ValueError(f"expected chunk to be an integer >= 1 or None, got {chunk!r}")
         require_features(z, state.dim, state.mu.device, validate)
         tau = require_temperature(tau, state.num_classes, state.mu.device, validate)
-        native = realize(state, tau, offset=offset, validate_args=validate)
+        native = realize(state, Rule(tau, offset=offset), validate_args=validate)
         g, b = native.gain(), native.shift
         b = torch.zeros_like(g) if b is None else b
         self.gbar, self.classes = g.mean(), state.num_classes
@@ -318,7 +317,7 @@ class _Rules:
 
     def __call__(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Cosine logits, residuals and the residuals' slopes of z, all [N, live]."""
-        rho = z.double() @ self.native.mu.T
+        rho = cosines(z, self.native.mu)
         p, (kappa, tau) = z.shape[1], (self.native.kappa, self.tau)
         # With the slope the score costs little more, and far less than the slope by itself.
         q, slope = vmf_score_and_slope(rho, kappa, tau, p, validate_args=False)

@@ -18,17 +18,9 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import shape_of
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.gain import (
-    FAMILIES,
-    NAMED,
-    REALIZATIONS,
-    TEMPERED,
-    Gains,
-    Terms,
-    comparable,
-    mean_and_targets,
-    terms,
-)
+from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
+from resultant.classes.realization import Terms, terms
+from resultant.classes.rule import FAMILIES, REALIZATIONS, TEMPERED
 from resultant.classes.statistics import ClassState
 from resultant.losses._cross_entropy import cross_entropy
 from resultant.losses._cuda_graph import Replay, replays

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from resultant.analysis import Analysis, Policy, Result
 from resultant.analysis.metrics import NORMAL, paired_gain
-from resultant.classes.gain import EDITED
 from resultant.classes.groups import GROUPS
+from resultant.classes.rule import EDITED
 from resultant.report import style
 from resultant.report.analysis_page import footer, slugs
 from resultant.report.drawing import Drawing, Panel, dots, reliability_curves, sparse_bins

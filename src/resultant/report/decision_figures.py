@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resultant.analysis import Analysis
-from resultant.classes.gain import EDITED
 from resultant.classes.groups import GROUPS, group_rule
+from resultant.classes.rule import EDITED
 from resultant.report import style
 from resultant.report.drawing import (
     COLOURS,

@@ -198,7 +198,7 @@ class Run:
 
     def __post_init__(self) -> None:
         # Here, since it loads torch, which the settings alone do not need.
-        from resultant.classes.gain import REALIZATIONS
+        from resultant.classes.rule import REALIZATIONS
 
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._version import __version__
-from resultant.classes.gain import REALIZATIONS, class_scores
+from resultant.classes.realization import class_scores
+from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
 from resultant.networks.models import StackedResNet32

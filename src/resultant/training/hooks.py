@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.classes.gain import realize
-from resultant.decisions.geometry import loss_gradient, mean_relative_error, stacked_relative_error
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.networks.models import StackedResNet32
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Progress
@@ -90,11 +91,13 @@ class GradientErrors:
                 values |= more[index]
                 rule = realize(
                     values["state"],
-                    stack.config.temperature,
-                    run.realization,
-                    run.beta,
-                    family=stack.config.family,
-                    offset=offsets[index],
+                    Rule(
+                        stack.config.temperature,
+                        run.realization,
+                        run.beta,
+                        family=stack.config.family,
+                        offset=offsets[index],
+                    ),
                 )
                 exact, leading = (loss_gradient(z[index], y, r) for r in (rule, rule.linear()))
                 values["gradient_error"] = stacked_relative_error(exact, leading)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from resultant._core import distributed, files
-from resultant.classes.gain import realize
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 
@@ -32,8 +33,8 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
         scores at cosine zero.
     """
     tau = config.temperature
-    native = realize(state, tau)
-    realized = realize(state, tau, run.realization, run.beta, family=config.family)
+    native = realize(state, Rule(tau))
+    realized = realize(state, Rule(tau, run.realization, run.beta, family=config.family))
     g, applied, zero = native.gain(), realized.gain(), torch.zeros_like(state.kappa)
     drift = (realized.at(zero) - native.at(zero)).abs().mean()
     return {

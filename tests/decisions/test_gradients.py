@@ -11,16 +11,12 @@ from torch import Tensor
 
 from class_samples import F64
 from overlapping_classes import BETA, OFFSET, classes, queries, tilted
-from resultant.classes.gain import (
-    REALIZATIONS,
-    Realization,
-    class_scores,
-    realize,
-    target_temperature,
-)
+from resultant.classes.gain import target_temperature
+from resultant.classes.realization import Realization, class_scores, realize
+from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions import geometry
-from resultant.decisions.geometry import (
+from resultant.decisions import margins
+from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
     intercept_gradient_difference,
@@ -41,7 +37,7 @@ def test_gradient_is_that_of_autograd(
     """Through the normalisation, whose derivative at a unit vector is the projection."""
     state = classes()
     z, y = queries(state)
-    rule = realize(state, TAU, realization, BETA, offset=OFFSET)
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
     raw = z.clone().requires_grad_()
     x = torch.nn.functional.normalize(raw, dim=-1)
     if linear:
@@ -56,7 +52,7 @@ def test_gradient_is_that_of_autograd(
     G = loss_gradient(z, y, rule)
     close(G, raw.grad, 1e-9, 1e-11)
     close((G * z).sum(-1), torch.zeros(N, dtype=F64))
-    monkeypatch.setattr(geometry, "CHUNK_BYTES", 8 * C * 3)
+    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * C * 3)
     close(loss_gradient(z, y, rule), G)
     close(gradient_coordinates(z, y, rule).tangent, G)
 
@@ -66,7 +62,7 @@ def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> 
     r"""The score as a function of any v: phi(|kappa mu + t v|) - phi(kappa), eq:main-exact."""
     state = classes()
     z, y = queries(state)
-    rule = realize(state, TAU, realization, BETA, offset=OFFSET)
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
     v = z.clone().requires_grad_()
     scores = OFFSET.clone().expand(N, C)
     if rule.tau is not None:
@@ -93,7 +89,7 @@ def _phi(x: Tensor) -> Tensor:
 def test_coordinates_at_zero_concentration() -> None:
     state = classes(torch.tensor([0.0, 3.0, 40.0], dtype=F64))
     z, y = queries(state, 4)
-    parts = gradient_coordinates(z, y, realize(state, TAU))
+    parts = gradient_coordinates(z, y, realize(state, Rule(TAU)))
     P_ = class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
     each = ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
     close(parts.ambient, (P_[..., None] * each).sum(1), 1e-10, 1e-11)
@@ -120,22 +116,23 @@ def test_a_class_of_prior_zero_takes_no_part() -> None:
     offset = OFFSET.clone()
     offset[5] = -math.inf
     without = ClassState(state.mu[:5], state.kappa[:5], state.count[:5])
-    G = loss_gradient(z, y, realize(state, TAU, offset=offset))
-    close(G, loss_gradient(z, y, realize(without, TAU, offset=OFFSET[:5])))
+    G = loss_gradient(z, y, realize(state, Rule(TAU, offset=offset)))
+    close(G, loss_gradient(z, y, realize(without, Rule(TAU, offset=OFFSET[:5]))))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.6, 1.0])
 def test_intercept_gradient_difference(beta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     state = classes()
     z, y = queries(state)
-    difference, predicted = intercept_gradient_difference(z, y, state, TAU, beta, offset=OFFSET)
+    rule = Rule(TAU, beta=beta, offset=OFFSET)
+    difference, predicted = intercept_gradient_difference(z, y, state, rule)
     close(difference, predicted, 1e-9, 1e-10)
     if beta == 1.0:
         close(difference, torch.zeros_like(difference))
     else:
         assert float(difference.norm()) > 0.1
-    monkeypatch.setattr(geometry, "CHUNK_BYTES", 8 * C * 2)
-    other = intercept_gradient_difference(z, (y + 1) % C, state, TAU, beta, offset=OFFSET)
+    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * C * 2)
+    other = intercept_gradient_difference(z, (y + 1) % C, state, rule)
     close(other.predicted, predicted)
     close(other.difference, difference, 1e-9, 1e-10)
 
@@ -170,7 +167,7 @@ def test_leading_gradient_tracks_the_exact_one() -> None:
     for p in (512, 1024, 2048):
         state = tilted(p)
         z, y = queries(state)
-        rule = realize(state, TAU)
+        rule = realize(state, Rule(TAU))
         exact, leading = loss_gradient(z, y, rule), loss_gradient(z, y, rule.linear())
         errors.append(stacked_relative_error(exact, leading))
         assert float(gradient_cosines(exact, leading).min()) > 0.999

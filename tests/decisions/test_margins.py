@@ -13,18 +13,22 @@ from torch import Tensor
 
 from class_samples import F64
 from overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
-from resultant.classes.gain import REALIZATIONS, class_scores, realize, target_temperature
-from resultant.decisions import geometry
-from resultant.decisions.geometry import (
+from resultant.classes.gain import target_temperature
+from resultant.classes.realization import class_scores, realize
+from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.decisions import margins
+from resultant.decisions.gradients import (
+    gradient_coordinates,
+    gradient_cosines,
+    loss_gradient,
+    stacked_relative_error,
+)
+from resultant.decisions.margins import (
     all_pairs,
     centre_margins,
     effective_competitors,
-    gradient_coordinates,
-    gradient_cosines,
     joint_leading,
-    loss_gradient,
     pairwise_margins,
-    stacked_relative_error,
 )
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import mean_resultant
@@ -37,7 +41,7 @@ from small_classes import TAU, C, N, P, close
 def test_rule_is_class_scores_and_its_slope(realization: str) -> None:
     state = classes()
     z, _ = queries(state)
-    rule = realize(state, TAU, realization, BETA, offset=OFFSET)
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
     rho = z @ state.mu.T
     close(rule.at(rho), class_scores(z, state, TAU, realization, BETA, offset=OFFSET))
     some = torch.tensor([4, 0, 4])
@@ -64,7 +68,7 @@ def test_linear_mean(realization: str) -> None:
         "angular": (h0, target),
         "cosine": (torch.zeros(C, dtype=F64), g.mean().expand(C)),
     }[realization]
-    linear = realize(state, TAU, realization, BETA, offset=OFFSET).linear()
+    linear = realize(state, Rule(TAU, realization, BETA, offset=OFFSET)).linear()
     close(linear.at(rho), intercept + OFFSET + gain * rho)
     close(linear.gain(), gain)
     close(linear.linear().at(rho), linear.at(rho))
@@ -75,16 +79,16 @@ def test_joint_leading() -> None:
     rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
     lam = state.kappa / (P / 2 - 1)
     r0 = lam / (1 + torch.sqrt(1 + lam**2))
-    close(joint_leading(state, TAU, offset=OFFSET).at(rho), OFFSET + r0 / TAU * rho)
+    close(joint_leading(state, Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
     star = target_temperature(state, TAU, BETA)
     for realization in ("temperature", "preserve"):
-        leading = joint_leading(state, TAU, realization, BETA, offset=OFFSET)
+        leading = joint_leading(state, Rule(TAU, realization, BETA, offset=OFFSET))
         close(leading.at(rho), OFFSET + r0 / star * rho)
     g = mean_resultant(P, state.kappa) / TAU
     slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
-    close(joint_leading(state, TAU, "angular", BETA).at(rho), slope * rho)
-    cosine = realize(state, TAU, "cosine", offset=OFFSET)
-    close(joint_leading(state, TAU, "cosine", offset=OFFSET).at(rho), cosine.at(rho))
+    close(joint_leading(state, Rule(TAU, "angular", BETA)).at(rho), slope * rho)
+    cosine = realize(state, Rule(TAU, "cosine", offset=OFFSET))
+    close(joint_leading(state, Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
 
 
 # Margins
@@ -94,12 +98,12 @@ def test_joint_leading() -> None:
 def test_pairwise_margins(realization: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = classes()
     z, _ = queries(state)
-    rule = realize(state, TAU, realization, BETA, offset=OFFSET)
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
     scores = class_scores(z, state, TAU, realization, BETA, offset=OFFSET)
     naive = torch.stack([scores[:, a] - scores[:, b] for a, b in PAIRS.tolist()], 1)
     close(pairwise_margins(z, rule, PAIRS), naive, atol=1e-11)
     close(naive, torch.stack([scores.log_softmax(-1) @ _contrast(*p) for p in PAIRS.tolist()], 1))
-    monkeypatch.setattr(geometry, "CHUNK_BYTES", 8 * 4 * 3)
+    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * 4 * 3)
     close(pairwise_margins(z, rule, PAIRS), naive, atol=1e-11)
     assert pairwise_margins(z[:0], rule, PAIRS).shape == (0, 4)
     assert pairwise_margins(z, rule, PAIRS[:0]).shape == (N, 0)
@@ -113,7 +117,10 @@ def test_leading_pairwise_logodds() -> None:
     """eq:leading-pairwise-logodds: the normal of the boundary is g_a mu_a - g_b mu_b."""
     state = classes()
     z, _ = queries(state)
-    for rule in (joint_leading(state, TAU, offset=OFFSET), realize(state, TAU).linear()):
+    for rule in (
+        joint_leading(state, Rule(TAU, offset=OFFSET)),
+        realize(state, Rule(TAU)).linear(),
+    ):
         assert rule.shift is not None
         g, b, (i, j) = rule.gain(), rule.shift, PAIRS.T
         normal = g[i, None] * state.mu[i] - g[j, None] * state.mu[j]
@@ -126,9 +133,9 @@ def test_leading_margins_close_like_one_over_nu() -> None:
     for p in (512, 1024, 2048):
         state = tilted(p)
         z, _ = queries(state)
-        exact = realize(state, TAU)
+        exact = realize(state, Rule(TAU))
         truth = pairwise_margins(z, exact, PAIRS)
-        for name, rule in (("joint", joint_leading(state, TAU)), ("linear", exact.linear())):
+        for name, rule in (("joint", joint_leading(state, Rule(TAU))), ("linear", exact.linear())):
             errors[name].append(float((truth - pairwise_margins(z, rule, PAIRS)).norm()))
     for sizes in errors.values():
         ratios = [a / b for a, b in pairwise(sizes)]
@@ -138,7 +145,7 @@ def test_leading_margins_close_like_one_over_nu() -> None:
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_centre_margins(realization: str) -> None:
     state = classes()
-    rule = realize(state, TAU, realization, BETA, offset=OFFSET)
+    rule = realize(state, Rule(TAU, realization, BETA, offset=OFFSET))
     at_centres = class_scores(state.mu, state, TAU, realization, BETA, offset=OFFSET)
     for pairs in (None, PAIRS, PAIRS[:2]):
         a, b = (all_pairs(C) if pairs is None else pairs).T
@@ -149,7 +156,7 @@ def test_centre_margins(realization: str) -> None:
 
 def test_leading_centre_margins() -> None:
     state = classes()
-    rule = joint_leading(state, TAU, offset=OFFSET)
+    rule = joint_leading(state, Rule(TAU, offset=OFFSET))
     g = rule.gain()
     M = centre_margins(rule, PAIRS)
     for k, (a, b) in enumerate(PAIRS.tolist()):
@@ -179,7 +186,7 @@ def test_effective_competitors(scores: list[float], more: float) -> None:
 # Errors
 
 STATE = classes()
-RULE = realize(STATE, TAU)
+RULE = realize(STATE, Rule(TAU))
 Z, Y = queries(STATE)
 
 
@@ -217,9 +224,9 @@ def test_other_errors() -> None:
     with pytest.raises(ValueError, match=r"expected gradients \[N, p\], got shape \(16,\)"):
         gradient_cosines(Z[0], Z[0])
     with pytest.raises(ValueError, match="expected p >= 3 for an expansion"):
-        joint_leading(classes(torch.ones(2, dtype=F64), 2), TAU)
+        joint_leading(classes(torch.ones(2, dtype=F64), 2), Rule(TAU))
     with pytest.raises(ValueError, match=r"expected realization to be one of .* got 'hot'"):
-        realize(STATE, TAU, "hot")
+        realize(STATE, Rule(TAU, "hot"))
 
 
 def test_no_queries() -> None:
@@ -229,8 +236,8 @@ def test_no_queries() -> None:
 
 @pytest.mark.gpu
 def test_gpu_agrees() -> None:
-    rule = realize(STATE.to("cuda"), TAU, "angular")
-    here = realize(STATE, TAU, "angular")
+    rule = realize(STATE.to("cuda"), Rule(TAU, "angular"))
+    here = realize(STATE, Rule(TAU, "angular"))
     close(loss_gradient(Z.cuda(), Y.cuda(), rule).cpu(), loss_gradient(Z, Y, here), 1e-9, 1e-10)
     close(centre_margins(rule).a.cpu(), centre_margins(here).a, 1e-10, 1e-10)
     close(

@@ -1,0 +1,323 @@
+r"""The scores that realize a rule on fitted classes.
+
+A target gain is realized by the temperature :math:`\tau_c^\star`, with or without the intercept
+that changes with the temperature, or by a linear term alone (sec:realization-separation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation
+from resultant._core.arrays import require_features, require_temperature
+from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant.classes.cosines import cosines
+from resultant.classes.gain import (
+    Gains,
+    class_gains,
+    class_temperature,
+    require_class_temperatures,
+    require_gains,
+)
+from resultant.classes.rule import TEMPERED, Rule
+from resultant.classes.statistics import ClassState
+from resultant.score.exact import vmf_score, vmf_score_slope
+from resultant.vmf.distribution import mean_resultant
+
+# Bytes of cosines at a time; temporary tensors take a few times as much.
+CHUNK_BYTES = 1 << 26
+
+
+class Terms(NamedTuple):
+    """Scores ``q(rho; kappa, tau) + slope * rho + shift`` of classes [..., C].
+
+    A term that is None is left out; without tau, q is left out.
+    """
+
+    tau: Tensor | None
+    slope: Tensor | None = None
+    shift: Tensor | None = None
+
+    def of(self, q: Tensor | None, rho: Tensor) -> Tensor:
+        """Add the terms at cosines ``rho`` to ``q``; q itself where nothing is added."""
+        if self.slope is not None:
+            q = rho * self.slope if q is None else torch.addcmul(q, rho, self.slope)
+        elif q is None:
+            q = torch.zeros_like(rho)
+        return q if self.shift is None else q + self.shift
+
+
+def terms(
+    realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int, zero: Number = 0.0
+) -> Terms:
+    """Compute the terms of a realization, as `class_scores` defines them; nothing is checked.
+
+    Args:
+        realization: One of `resultant.classes.rule.REALIZATIONS`.
+        kappa: Concentrations [..., C] in the dtype that scores compute in.
+        tau: Temperature [] or [..., C] in the same dtype.
+        gains: Gains and targets in float64; native needs none.
+        p: Dimension.
+        zero: The number 0; a tensor on the device of the classes spares a copy per call.
+
+    Returns:
+        Terms with slope and shift in float64. The temperature of a class is NaN where the class
+        has none (see `resultant.classes.gain.class_temperature`).
+    """
+    if realization == "native":
+        return Terms(tau)
+    assert gains is not None
+    if realization == "cosine":
+        return Terms(None, gains.mean)
+    if realization == "angular":
+        return Terms(tau, gains.target - gains.g)
+    star = class_temperature(tau, gains.g, gains.target, kappa.dtype).to(kappa.dtype)
+    if realization == "temperature":
+        return Terms(star)
+    # From the rounded arguments: the intercepts are large, and only their difference remains.
+    wide = kappa.double()
+    h0, h1 = (vmf_score(zero, wide, t.double(), p, validate_args=False) for t in (tau, star))
+    return Terms(star, None, h0 - h1)
+
+
+@dataclass(frozen=True)
+class Realization:
+    r"""Scores of C classes as functions of their cosines, made by `realize`.
+
+    The score is ``q(rho; kappa, tau) + slope * rho + shift``; a term that is None is left out, and
+    without tau, q is left out.
+
+    Args:
+        mu: Directions [C, p].
+        kappa: Concentrations [C].
+        tau: Temperatures [C] or [], or None.
+        slope: Linear coefficients [C] or [], or None.
+        shift: Intercepts [C], or None.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> realize(state, Rule(0.1, "cosine")).gain()
+        tensor([5.3368, 5.3368, 5.3368], dtype=torch.float64)
+    """
+
+    mu: Tensor
+    kappa: Tensor
+    tau: Tensor | None
+    slope: Tensor | None
+    shift: Tensor | None
+
+    def to(self, device: torch.device | str) -> Realization:
+        """Copy the scores to another device."""
+        mu, kappa = self.mu.to(device), self.kappa.to(device)
+        return Realization(mu, kappa, *(None if a is None else a.to(device) for a in self.terms))
+
+    @property
+    def terms(self) -> Terms:
+        """Terms of the scores, without the classes."""
+        return Terms(self.tau, self.slope, self.shift)
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """Score unit vectors z [N, p]; returns [N, C]."""
+        return self.at(cosines(z, self.mu))
+
+    def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
+        """Score cosines ``rho`` [..., C], or [..., K] of chosen ``classes`` [K]."""
+        chosen = Terms(*(_chosen(a, classes) for a in self.terms))
+        if chosen.tau is None:
+            return chosen.of(None, rho)
+        # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
+        kappa = self.kappa if classes is None else self.kappa[classes]
+        q = vmf_score(rho, kappa, chosen.tau, self.mu.shape[1], validate_args=False)
+        return chosen.of(q, rho)
+
+    def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
+        """Differentiate the scores in the cosine; arguments as in `at`."""
+        tau, slope = (_chosen(a, classes) for a in (self.tau, self.slope))
+        kappa = self.kappa if classes is None else self.kappa[classes]
+        if tau is None:
+            total = torch.zeros_like(rho * kappa)
+        else:
+            total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
+        return total if slope is None else total + slope
+
+    def gain(self) -> Tensor:
+        r"""Compute the linear-mean coefficients [C]: :math:`A_c/\tau_c` plus the added slope."""
+        gain = torch.zeros_like(self.kappa)
+        if self.tau is not None:
+            gain = mean_resultant(self.mu.shape[1], self.kappa, validate_args=False) / self.tau
+        return gain if self.slope is None else gain + self.slope
+
+    def linear(self) -> Realization:
+        r"""Build the linear-mean scores :math:`\ell_c=a_c+g_c\rho_c` (sec:softmax-geometry), with
+        the intercept :math:`a_c` of these scores at rho = 0 and their gain :math:`g_c`."""
+        intercept = self.at(torch.zeros_like(self.kappa))
+        return Realization(self.mu, self.kappa, None, self.gain(), intercept)
+
+
+@torch.no_grad()
+def realize(
+    state: ClassState,
+    rule: Rule,
+    *,
+    dtype: torch.dtype = torch.float64,
+    validate_args: bool | None = None,
+) -> Realization:
+    """Apply a rule to fitted classes.
+
+    Args:
+        state: C classes.
+        rule: Temperature, realization, target gains and offset; see `class_scores`.
+        dtype: Dtype that the scores compute in. Terms of the classes are computed in float64.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        The scores as functions of the cosines.
+
+    Raises:
+        ValueError: If tau or offset does not fit the classes, or a class has no temperature that
+            reaches its target gain.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> realize(state, Rule(0.1, "angular")).slope
+        tensor([ 2.2063, -0.0364, -2.1699], dtype=torch.float64)
+    """
+    tau = require_temperature(
+        rule.tau, state.num_classes, state.mu.device, validate_args, dtype=dtype
+    )
+    _require_offset(rule.offset, state, validate_args)
+    realization = realized(state, rule, dtype)
+    if validation.should_validate(validate_args, state.kappa):
+        _require_terms(realization, state, rule, tau, dtype)
+    return realization
+
+
+def realized(state: ClassState, rule: Rule, dtype: torch.dtype = torch.float64) -> Realization:
+    """Compute what `realize` returns; a class without a temperature gets NaN."""
+    mu, kappa = (a.detach().double() for a in (state.mu, state.kappa))
+    tau, gains = rule.temperature(mu.device), None
+    if rule.realization != "native":
+        A = mean_resultant(state.dim, kappa, validate_args=False)
+        gains = class_gains(A, tau, rule.beta, rule.family)
+    kappa = kappa.to(dtype)
+    tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
+    if rule.offset is not None:
+        offset = rule.offset.detach().double()
+        shift = offset if shift is None else shift + offset
+    slope, shift = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift))
+    return Realization(mu.to(dtype), kappa, tau, slope, shift)
+
+
+def class_scores(
+    z: Tensor,
+    state: ClassState,
+    tau: Number,
+    realization: str = "native",
+    beta: float = 0.0,
+    *,
+    family: str = "linear",
+    offset: Tensor | None = None,
+    chunk: int | None = None,
+    validate_args: bool | None = None,
+) -> Tensor:
+    r"""Score unit vectors against fitted classes.
+
+    With :math:`q_c(\rho;\tau)` the exact score, :math:`g_c=A_c/\tau_0`, the target gains
+    :math:`g_c^\star` of `target_gain` and :math:`\tau_c^\star=A_c/g_c^\star`:
+
+    - ``native``: :math:`q_c(\rho;\tau_0)`, for any beta;
+    - ``temperature``: :math:`q_c(\rho;\tau_c^\star)` (eq:temperature-control);
+    - ``preserve``: :math:`q_c(\rho;\tau_c^\star)-q_c(0;\tau_c^\star)+q_c(0;\tau_0)`
+      (eq:intercept-control);
+    - ``angular``: :math:`q_c(\rho;\tau_0)+(g_c^\star-g_c)\rho` (eq:Pure Angular-control);
+    - ``cosine``: :math:`\bar g\rho`, the shared-scale prototype rule, for any beta.
+
+    The scores are differentiable in z, not in state, targets and offset. The cosines are never
+    computed in less than float32. The difference of two scores has an error of up to
+    :math:`3\epsilon/\tau`, so tau and :math:`\tau_c^\star` must be at least 2^-17 = 7.6e-6 where
+    scores compute in float32 and 2^-46 = 1.4e-14 in float64. A class without samples (kappa = 0
+    and mu = e_1, see `ClassStatistics`) counts in the mean gain and may win: leave such classes
+    out of the state.
+
+    Args:
+        z: Unit vectors [N, p].
+        state: C classes.
+        tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
+        realization: One of the five above.
+        beta: Strength of the target gain.
+        family: Family of target gains, ``"linear"`` or ``"power"``.
+        offset: Numbers [C] added to the scores, such as a log prior.
+        chunk: Rows at a time without gradient; by default 64 MiB of cosines.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Scores [N, C] in the dtype and on the device of z.
+
+    Raises:
+        ValueError: If an argument is outside its range, or a class has no temperature that
+            reaches its target gain.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> class_scores(torch.eye(3), state, tau=0.1, realization="angular").argmax(1)
+        tensor([0, 1, 2])
+    """
+    if chunk is not None:
+        chunk = validation.integer("chunk", chunk, 1, " or None")
+    require_features(z, state.dim, state.mu.device, validate_args)
+    dtype = COMPUTE_DTYPE[z.dtype]
+    rule = Rule(tau, realization, beta, family, offset)
+    scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
+    if torch.compiler.is_compiling() or (z.requires_grad and torch.is_grad_enabled()):
+        return scores_of(z).to(z.dtype)
+    width = max(1, state.num_classes) * dtype.itemsize
+    height = chunk or max(1, CHUNK_BYTES // width)
+    if len(z) <= height:
+        return scores_of(z).to(z.dtype)
+    scores = z.new_empty(len(z), state.num_classes)
+    for top in range(0, len(z), height):
+        rows = slice(top, top + height)
+        scores[rows] = scores_of(z[rows])
+    return scores
+
+
+def _chosen(a: Tensor | None, classes: Tensor | None) -> Tensor | None:
+    return a if a is None or classes is None or a.dim() == 0 else a[classes]
+
+
+def _require_offset(offset: Tensor | None, state: ClassState, validate: bool | None) -> None:
+    if offset is None:
+        return
+    if not isinstance(offset, Tensor) or offset.shape != (state.num_classes,):
+        got = tuple(offset.shape) if isinstance(offset, Tensor) else type(offset).__name__
+        raise ValueError(f"expected offset [{state.num_classes}], one per class, got {got}")
+    validation.tensors(offset=offset)
+    if offset.device != state.mu.device:
+        raise ValueError(f"expected offset on {state.mu.device}, got offset on {offset.device}")
+    if validation.should_validate(validate, offset):
+        # A class of prior zero is never chosen; no other infinity has a meaning.
+        least = torch.finfo(offset.dtype).min
+        values = offset.detach().clamp_min(least)
+        validation.require_in_range("offset", values, least, rule="below infinity")
+
+
+def _require_terms(
+    realization: Realization, state: ClassState, rule: Rule, tau: Tensor, dtype: torch.dtype
+) -> None:
+    """Raise, naming the classes, unless all terms of an edited gain are finite."""
+    if rule.realization in ("native", "cosine"):
+        return
+    edited = realization.tau if rule.realization in TEMPERED else realization.slope
+    assert edited is not None
+    if edited.isfinite().all():
+        return
+    A = mean_resultant(state.dim, state.kappa.detach().double(), validate_args=False)
+    gains = class_gains(A, tau, rule.beta, rule.family)
+    require_gains(gains.g, rule.beta, rule.family)
+    if rule.realization in TEMPERED:
+        label = f"{rule.family}, beta = {rule.beta:g}"
+        require_class_temperatures(A, tau, gains.target, label, dtype)

@@ -1,0 +1,75 @@
+r"""The rule by which classes are scored: temperature, realization, target gains and offset."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+from resultant._core.validation import Number
+
+# The three edits of the gain, and all realizations.
+EDITED = ("temperature", "preserve", "angular")
+REALIZATIONS = ("native", *EDITED, "cosine")
+FAMILIES = ("linear", "power")
+
+# Realizations that move the temperature, which exists for positive gains and targets only.
+TEMPERED = ("temperature", "preserve")
+
+
+@dataclass(frozen=True)
+class Rule:
+    r"""A way to score classes, independent of the classes.
+
+    Plain fields are checked here. The limits of ``tau`` and the shape of ``offset`` depend on the
+    classes and the dtype: `resultant.realize` checks them. A rule of plain numbers is hashable
+    and compares by value, so it can be a dictionary key.
+
+    Args:
+        tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
+        realization: ``"native"``, ``"temperature"``, ``"preserve"``, ``"angular"`` or
+            ``"cosine"``; see `resultant.class_scores`.
+        beta: Strength of the target gain; 1 keeps the gains and 0 equalizes them. Ignored by
+            native and cosine.
+        family: Family of target gains, ``"linear"`` or ``"power"``; see `resultant.target_gain`.
+        offset: Numbers [C] added to the scores, such as :math:`\gamma\log\pi_c`.
+
+    Raises:
+        ValueError: If realization, beta or family is not one of these.
+
+    Example:
+        >>> Rule(0.1, "angular", 0.5) == Rule(0.1, "angular", beta=0.5)
+        True
+    """
+
+    tau: Number
+    realization: str = "native"
+    beta: float = 0.0
+    family: str = "linear"
+    offset: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.realization not in REALIZATIONS:
+            raise ValueError(
+                f"expected realization to be one of {REALIZATIONS}, got {self.realization!r}"
+            )
+        object.__setattr__(self, "beta", require_target(self.beta, self.family))
+
+    def temperature(self, device: torch.device) -> Tensor:
+        """Return tau as a float64 tensor [] or [C] on a device, without gradient."""
+        if isinstance(self.tau, Tensor):
+            return self.tau.detach().to(device=device, dtype=torch.float64)
+        # Filled in on the device: a copy would wait for the device.
+        return torch.full((), float(self.tau), dtype=torch.float64, device=device)
+
+
+def require_target(beta: float, family: str) -> float:
+    """Return beta as a float; raise unless beta is finite and the family exists."""
+    if family not in FAMILIES:
+        raise ValueError(f"expected family to be one of {FAMILIES}, got {family!r}")
+    if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
+        raise ValueError(f"expected beta to be a finite number, got {beta!r}")
+    return float(beta)

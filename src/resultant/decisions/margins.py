@@ -1,0 +1,148 @@
+r"""Margins of decisions: pairs of classes, class centres, and the number of competitors.
+
+Everything is a function of a `Realization`: the exact scores of `realize`, their linear means
+``realization.linear()`` with :math:`g_c=A_c/\tau` and the intercept :math:`q_c(0)`, or the
+`joint_leading` scores with :math:`g_c^0=r_0(\kappa_c/\nu)/\tau` and no intercept
+(sec:softmax-geometry). Margins are differences of large scores: build the scores in float64, as
+`realize` does by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation
+from resultant._core.arrays import require_features, shape_of
+from resultant.classes.cosines import cosines
+from resultant.classes.realization import Realization, realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.score.expansion import joint_order, ratio_terms
+
+# Bytes of scores at a time; temporary tensors take a few times as much.
+CHUNK_BYTES = 1 << 26
+
+
+@torch.no_grad()
+def joint_leading(
+    state: ClassState, rule: Rule, *, validate_args: bool | None = None
+) -> Realization:
+    r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry.
+
+    The gain is :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c`. An edited score keeps its own temperatures
+    :math:`\tau_c^\star=A_c/g_c^\star` or its own added slope, both from the exact gains, so that
+    exact and leading scores undergo the same intervention. The intercepts, of order
+    :math:`1/\nu`, are left out.
+
+    Args:
+        state: C classes in p >= 3 dimensions.
+        rule: Temperature, realization and target gains; its offset is :math:`b_c`.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Linear scores in float64.
+
+    Raises:
+        ValueError: If p < 3, or the rule does not fit the classes.
+
+    Example:
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> joint_leading(state, Rule(0.1)).gain()
+        tensor([4.1421, 6.1803, 7.8078], dtype=torch.float64)
+    """
+    nu = joint_order(state.dim)
+    exact = realize(state, rule, validate_args=validate_args)
+    if exact.tau is None:
+        return exact
+    g0 = ratio_terms(exact.kappa / nu, validate_args=False).r0 / exact.tau
+    g0 = g0 if exact.slope is None else g0 + exact.slope
+    offset = None if rule.offset is None else rule.offset.detach().double()
+    return Realization(exact.mu, exact.kappa, None, g0, offset)
+
+
+def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Tensor:
+    """The C(C-1)/2 unordered pairs a < b of classes, [P, 2] int64, in order."""
+    return torch.triu_indices(num_classes, num_classes, 1, device=device).T.contiguous()
+
+
+def pairwise_margins(
+    z: Tensor, rule: Realization, pairs: Tensor, *, validate_args: bool | None = None
+) -> Tensor:
+    r"""The log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` [N, P] of unit vectors ``z`` [N, p] for
+    ``pairs`` [P, 2] of classes, offsets included.
+
+    Exact with exact scores; eq:leading-pairwise-logodds with leading ones.
+    """
+    require_features(z, rule.mu.shape[1], rule.mu.device, validate_args)
+    require_pairs(pairs, rule, validate_args)
+    classes, place = pairs.unique(return_inverse=True)
+    margins = z.new_empty(len(z), len(pairs), dtype=rule.mu.dtype)
+    for rows in score_rows(z, max(len(classes), len(pairs)), rule):
+        s = rule.at(cosines(z[rows], rule.mu[classes]), classes)
+        margins[rows] = s[:, place[:, 0]] - s[:, place[:, 1]]
+    return margins
+
+
+class CentreMargins(NamedTuple):
+    """The margins [P] of a pair at the prototype of a, in favour of a, and at that of b, of b."""
+
+    a: Tensor
+    b: Tensor
+
+
+def centre_margins(
+    rule: Realization, pairs: Tensor | None = None, *, validate_args: bool | None = None
+) -> CentreMargins:
+    r"""The class-centre margins of ``pairs`` [P, 2], or of `all_pairs`, with
+    :math:`c=\mu_a^\top\mu_b` (sec:softmax-geometry):
+
+    :math:`M_a=b_a-b_b+q_a(1)-q_b(c)` and :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; leading ones
+    :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c` with a leading rule.
+    """
+    if pairs is None:
+        pairs = all_pairs(len(rule.mu), rule.mu.device)
+    require_pairs(pairs, rule, validate_args)
+    peak = rule.at(torch.ones_like(rule.kappa))
+    a, b = pairs.T
+    # The Gram matrix costs less than gathering the prototypes, once there are enough pairs.
+    if len(pairs) * 2 > len(rule.mu):
+        c = cosines(rule.mu, rule.mu)[a, b]
+    else:
+        c = (rule.mu[a] * rule.mu[b]).sum(-1)
+    return CentreMargins(peak[a] - rule.at(c, b), peak[b] - rule.at(c, a))
+
+
+def effective_competitors(scores: Tensor) -> Tensor:
+    r""":math:`N_{\mathrm{eff}}=\sum_j\exp(s_j-s_\star)` [...] of ``scores`` [..., C], so that
+    :math:`\log\sum_je^{s_j}=s_\star+\log N_{\mathrm{eff}}` (sec:softmax-geometry); in [1, C]."""
+    if not isinstance(scores, Tensor) or scores.dim() == 0 or not scores.shape[-1]:
+        raise ValueError(f"expected scores [..., C] of one class or more, got {shape_of(scores)}")
+    return (scores - scores.amax(-1, keepdim=True)).exp().sum(-1)
+
+
+def require_pairs(pairs: Tensor, rule: Realization, validate: bool | None) -> None:
+    """Raise unless ``pairs`` is [P, 2] int64 on the device of the rule, of two of its classes."""
+    if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"expected pairs [P, 2], got {shape_of(pairs)}")
+    if pairs.dtype != torch.int64:
+        raise ValueError(f"expected pairs of dtype torch.int64, got {pairs.dtype}")
+    if pairs.device != rule.mu.device:
+        raise ValueError(f"expected pairs on {rule.mu.device}, got them on {pairs.device}")
+    if not validation.should_validate(validate, pairs):
+        return
+    number = len(rule.mu)
+    bad = ((pairs < 0) | (pairs >= number)).any(-1) | (pairs[:, 0] == pairs[:, 1])
+    if bad.any():
+        i = int(bad.nonzero()[0])
+        rule_text = f"two different classes in [0, {number})"
+        raise ValueError(f"expected pairs of {rule_text}, got {pairs[i].tolist()} at index {i}")
+
+
+def score_rows(z: Tensor, width: int, rule: Realization) -> Iterator[slice]:
+    """Rows of z of which ``width`` numbers each take CHUNK_BYTES."""
+    height = max(1, CHUNK_BYTES // (max(1, width) * rule.mu.dtype.itemsize))
+    return (slice(top, top + height) for top in range(0, len(z), height))
