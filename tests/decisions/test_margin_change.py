@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from certified_cases import F64, Case, cases, close, overlapping, some_pairs
 from resultant._core import arrays as _features
+from resultant._core.validation import DivergedError
 from resultant.classes.gain import angular_gain, target_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -65,5 +66,8 @@ def test_certified_changes_have_their_sign_as_computed(
     m = margin_change(case.z, case.y, case.state, Rule(case.tau, realization, beta), pairs)
     assert (m.correct | ~m.certified).all()
     if len(m.exact):
-        computed = brute(case, pairs, realization, beta, case.z)
+        try:
+            computed = brute(case, pairs, realization, beta, case.z)
+        except DivergedError:
+            reject()  # a class temperature below those of float32
         assert torch.equal(computed.sign()[m.certified], m.linear.sign()[m.certified])
