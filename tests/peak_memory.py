@@ -9,6 +9,7 @@ import pytest
 
 SCRIPT = """
 import resource, torch
+from resultant._core import chunks
 from resultant.decisions import certificates
 from resultant.classes import realization
 from resultant.classes.statistics import ClassState

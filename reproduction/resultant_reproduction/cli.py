@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant._core import files
+from resultant._core.files import replacing_folder
 from resultant.cli import arguments
 from resultant.cli.options import Reproduce
 from resultant.report import page
@@ -89,9 +90,9 @@ def _write(options: Reproduce) -> None:
     names, read = _names(what), folders(options.results)
     if tuple(what) == ("all",):
         page.require_place(out, _figure)
-        arguments.folder(options.text.parent, "the place of --text")
+        files.require_writable_folder(options.text.parent, "the place of --text")
     elif tuple(what) != ("list",):
-        arguments.folder(out)
+        files.require_writable_folder(out)
     kept = [record for folder in read for record in read_folder(folder)]
     # What plans have left is told by the records that they look at.
     records = Records(kept)
@@ -272,7 +273,7 @@ def write_page(
 ) -> None:
     """The page with every figure and table, which needs nothing else; ``records`` are those of the
     folder that plans add to."""
-    from resultant.training.evaluation import versions
+    from resultant._core.versions import versions
 
     page.require()
     page.require_place(out, _figure)
@@ -309,7 +310,7 @@ def write_page(
         results=as_json(ARTEFACTS, found, told),
         wide=True,
     )
-    with console.status("figures"), page.whole_folder(out) as folder:
+    with console.status("figures"), replacing_folder(out) as folder:
         page.write_page(folder, whole)
 
 

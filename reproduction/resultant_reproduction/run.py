@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from resultant._core.arrays import require_device
+from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
 from resultant.images.cifar import Cifar, load_cifar

@@ -24,6 +24,7 @@ from frozen_data import (
     scores,
 )
 from frozen_data import small_space as make_space
+from resultant._core import chunks
 from resultant.analysis import (
     QUESTIONS,
     FrozenSpace,
@@ -34,7 +35,6 @@ from resultant.analysis import (
     realization_grid,
     recommend,
 )
-from resultant.analysis import space as space_module
 from resultant.analysis.decisions import grid_policies
 from resultant.analysis.metrics import calibration_error, confidence_bins, paired_gain
 from resultant.classes.groups import GROUPS, group_masks
@@ -76,7 +76,7 @@ def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
 def test_chunks_and_dtypes_do_not_matter(
     small: FrozenSpace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(space_module, "ROW_BYTES", 7 * 8 * P)
+    monkeypatch.setattr(chunks, "ROW_BYTES", 7 * 8 * P)
     again = make_space()
     torch.testing.assert_close(again.state.kappa, small.state.kappa, rtol=1e-11, atol=0)
     arrays = {
@@ -164,7 +164,7 @@ def test_rows_without_direction_are_refused(
     name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the fit, whatever the column: none is the first row of a piece."""
-    monkeypatch.setattr(space_module, "ROW_BYTES", 2 * 8 * P)
+    monkeypatch.setattr(chunks, "ROW_BYTES", 2 * 8 * P)
     arrays = {"train": features(torch.tensor([4, 4, 4])), "test": features(torch.full((3,), 2))}
     clean = {key: (x.to(dtype), y) for key, (x, y) in arrays.items()}
     FrozenSpace.fit(*clean["train"], *clean["test"])

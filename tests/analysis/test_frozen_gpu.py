@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from frozen_data import COUNTS, PER_CLASS, C, features, small_space
+from resultant._core import chunks
 from resultant.analysis import (
     QUESTIONS,
     FrozenSpace,
@@ -28,7 +29,6 @@ from resultant.analysis import (
     same_state,
     self_inclusion,
 )
-from resultant.analysis import space as space_module
 from resultant.analysis.decisions import grid_policies
 from resultant.score import _backends as _evaluate
 
@@ -137,7 +137,7 @@ def _require_index(func: Any, a: Tensor, index: Any, value: Any = None) -> None:
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     # Several pieces of everything.
-    monkeypatch.setattr(space_module, "DEVICE_BYTES", 1 << 15)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 15)
     if request.param == "simulated":
         monkeypatch.setattr(_evaluate, "_fused", lambda: None)
     with Simulated() if request.param == "simulated" else nullcontext():

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from frozen_data import COUNTS, PER_CLASS, P, features
+from resultant._core import chunks
 from resultant.analysis import FrozenSpace, analyze_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.decisions import decide, grid_policies
@@ -74,7 +75,7 @@ def local(folder: Path) -> FrozenSpace:
 @pytest.fixture
 def small_pieces(monkeypatch: Any) -> None:
     """A row group a piece: 70 rows do not fit."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 70 * 4 * P)
+    monkeypatch.setattr(chunks, "TASK_BYTES", 70 * 4 * P)
 
 
 def alike(found: Any, expected: Any, where: str = "") -> None:
@@ -206,7 +207,7 @@ def test_samples_that_do_not_fit_are_left_out(
     questions = ("gradients", "same_state", "typical")
     space = ray_engine.fit_space(open_store(folder), "features")
     held = 5 * len(COUNTS)
-    monkeypatch.setattr(ray_engine, "SAMPLE_BYTES", 4 * P * held)
+    monkeypatch.setattr(chunks, "SAMPLE_BYTES", 4 * P * held)
     found = ray_engine.answer(space, questions)
     assert set(found.notes or {}) == {"gradients", "typical"}
     assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["typical"]

@@ -12,6 +12,7 @@ from torch import Tensor
 from class_samples import F64
 from naive_scores import naive_scores
 from peak_memory import beyond, needs_linux
+from resultant._core import chunks
 from resultant.classes import realization as realizations
 from resultant.classes.gain import target_gain, target_temperature
 from resultant.classes.realization import class_scores
@@ -97,7 +98,7 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
         return vmf_score(rho, *args, **options)
 
     monkeypatch.setattr(realizations, "vmf_score", counted)
-    monkeypatch.setattr(realizations, "CHUNK_BYTES", 8 * C * 11)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 11)
     close(class_scores(z, state, TAU, realization), whole)
     if realization != "cosine":
         assert rows == [11, 11, 11, 11, 6]
@@ -108,7 +109,7 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
 @needs_linux
 def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
     """In one piece the cosines and the scores alone are 61 MiB each."""
-    call = "realization.CHUNK_BYTES = 1 << 22; realization.class_scores(z, state, 0.1, 'angular')"
+    call = "chunks.SCORE_BYTES = 1 << 22; realization.class_scores(z, state, 0.1, 'angular')"
     assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
 
 

@@ -27,6 +27,7 @@ from class_samples import (
     unit,
 )
 from resultant._core import arrays as _features
+from resultant._core import chunks
 from resultant.classes import statistics as classes
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
 from resultant.vmf.distribution import ESTIMATORS, concentration
@@ -107,7 +108,7 @@ def test_pieces_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     whole = fitted(z, y)
     left = whole.leave_one_out(z, y)
-    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 7)
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 7)
     seen = []
     normalized = _features.normalized
     monkeypatch.setattr(classes, "normalized", lambda a: seen.append(len(a)) or normalized(a))

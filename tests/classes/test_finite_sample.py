@@ -23,6 +23,7 @@ from class_samples import (
     unit,
 )
 from resultant._core import arrays as _features
+from resultant._core import chunks
 from resultant.classes import finite_sample
 from resultant.classes.finite_sample import (
     cross_fit_temperature,
@@ -161,7 +162,7 @@ def test_pieces_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> No
     fold = torch.arange(len(y)) % 4
     whole = fitted(z, y)
     scores = leave_one_out_scores(z, y, whole, 0.1)
-    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * P * 3)
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * P * 3)
     seen, normalized = [], _features.normalized
     monkeypatch.setattr(finite_sample, "normalized", lambda a: seen.append(len(a)) or normalized(a))
     for a, b in zip(leave_one_out_scores(z, y, whole, 0.1), scores, strict=True):

@@ -18,9 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
 from class_rows import P, sample, unit
+from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
-from resultant.classifiers import vmf as module
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 
@@ -227,7 +227,7 @@ def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     whole = VMFClassifier().fit(X, y)
     expected = whole.predict_proba(Q), whole.log_marginal(Q)
-    monkeypatch.setattr(module, "CHUNK_BYTES", 3 * 8 * P)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
     pieces = VMFClassifier().fit(X, y)
     np.testing.assert_allclose(pieces.predict_proba(Q), expected[0], rtol=1e-11)
     np.testing.assert_allclose(pieces.log_marginal(Q), expected[1], rtol=1e-11)

@@ -20,8 +20,8 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import vmf as rows_module
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.vmf.distribution import VonMisesFisher
@@ -151,7 +151,7 @@ def test_the_choice_is_the_classifier(cv: Any) -> None:
 def test_tensors_and_pieces(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample()
     arrays = VMFClassifierCV(**GRID, cv=cv).fit(X, y)
-    monkeypatch.setattr(rows_module, "CHUNK_BYTES", 7 * 8 * 16)  # 7 rows where each has its kappa
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 7 * 8 * 16)  # 7 rows where each has its kappa
     tensors = VMFClassifierCV(**GRID, cv=cv).fit(torch.from_numpy(X), torch.from_numpy(y))
     for name in ("mean_test_neg_log_loss", "mean_test_accuracy"):
         ours, theirs = tensors.cv_results_[name], arrays.cv_results_[name]

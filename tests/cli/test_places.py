@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from resultant._core import tensor_files
+from resultant._core.files import require_writable_folder
 from resultant._core.network_files import find_network
-from resultant.cli.arguments import destination, find_device, folder, refuse_network
+from resultant.cli.arguments import destination, find_device, refuse_network
 from resultant.features.store import write_store
 from small_features import small_features
 
@@ -80,15 +81,15 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "file").touch()
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     for name in ("there", "new/deep"):
-        folder(tmp_path / name)
+        require_writable_folder(tmp_path / name)
     for name in ("file", "file/deep", "lost/deep"):
         with pytest.raises(ValueError, match="expected --work to be a folder, got a file: "):
-            folder(tmp_path / name, "--work")
+            require_writable_folder(tmp_path / name, "--work")
     monkeypatch.setattr(os, "mkdir", refuse)
     for name, can in (("there", "files can be written"), ("new/deep", "a folder can be made")):
         message = f"expected --out where {can}, got {tmp_path / name} (Operation not permitted)"
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            folder(tmp_path / name)
+            require_writable_folder(tmp_path / name)
         with pytest.raises(ValueError, match=f"expected --out where {can}, got"):
             destination(tmp_path / name / "x.json", tmp_path / "source")
     assert {path.name for path in tmp_path.iterdir()} == {"there", "file", "lost"}

@@ -38,7 +38,7 @@ def test_reports(
     """As in ``resultant analyze x.safetensors > summary.txt``: ten lines there, and no other."""
     monkeypatch.setattr(content, "drawings", lambda *_: [])
     monkeypatch.setattr("resultant.report.comparison.drawings", lambda *_: [])
-    monkeypatch.setattr("resultant.features.store.HELD_BYTES", 1)
+    monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
     monkeypatch.chdir(tmp_path)
     write_store("z.safetensors", small_features())
     for call, first, steps in (

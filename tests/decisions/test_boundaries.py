@@ -15,6 +15,7 @@ from torch import Tensor
 
 from arcs import PAIR, classes, close, two
 from class_samples import F64, unit
+from resultant._core import chunks
 from resultant.classes.groups import shot_groups
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -242,7 +243,7 @@ def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch
     rule = realize(classes(), Rule(TAU, "angular", 1.8))
     whole = short_arc_roots(rule, exhaustive=exhaustive)
     rest = posterior_thresholds(rule, all_pairs(C))
-    monkeypatch.setattr(_roots, "CHUNK_BYTES", 8 * LOCATIONS * 4)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 8 * LOCATIONS * 4)
     part = short_arc_roots(rule, exhaustive=exhaustive)
     assert torch.equal(part.count, whole.count)
     close(part.root, whole.root)

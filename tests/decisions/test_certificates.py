@@ -14,6 +14,7 @@ from torch.nn.functional import normalize
 
 from certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
 from peak_memory import beyond, needs_linux
+from resultant._core import chunks
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
@@ -181,7 +182,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return rule(self, x)
 
     monkeypatch.setattr(certificates._Rules, "__call__", counted)
-    monkeypatch.setattr(certificates, "CHUNK_BYTES", 8 * 9 * 16)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 9 * 16)
     parts = certificate(z, state, 0.1)
     assert heights == [16, 16, 16, 2]
     close(parts.margin, whole.margin)
@@ -198,7 +199,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_is_that_of_a_few_chunks() -> None:
     """The cosines alone are 46 MiB."""
     call = (
-        "certificates.CHUNK_BYTES = 1 << 21; certificates.certificate(z, state, 0.1); "
+        "chunks.SCORE_BYTES = 1 << 21; certificates.certificate(z, state, 0.1); "
         "certificates.gradient_bound(z, y, state, 0.1)"
     )
     assert beyond(call, (6000, 1000, 128)) < 30

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from class_samples import F64
 from overlapping_classes import BETA, OFFSET, classes, queries, tilted
+from resultant._core import chunks
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions import margins
 from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
@@ -52,7 +52,7 @@ def test_gradient_is_that_of_autograd(
     G = loss_gradient(z, y, rule)
     close(G, raw.grad, 1e-9, 1e-11)
     close((G * z).sum(-1), torch.zeros(N, dtype=F64))
-    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * C * 3)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 3)
     close(loss_gradient(z, y, rule), G)
     close(gradient_coordinates(z, y, rule).tangent, G)
 
@@ -131,7 +131,7 @@ def test_intercept_gradient_difference(beta: float, monkeypatch: pytest.MonkeyPa
         close(difference, torch.zeros_like(difference))
     else:
         assert float(difference.norm()) > 0.1
-    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * C * 2)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * C * 2)
     other = intercept_gradient_difference(z, (y + 1) % C, state, rule)
     close(other.predicted, predicted)
     close(other.difference, difference, 1e-9, 1e-10)

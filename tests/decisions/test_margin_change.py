@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from certified_cases import F64, Case, cases, close, overlapping, some_pairs
-from resultant._core import arrays as _features
+from resultant._core import chunks
 from resultant._core.validation import DivergedError
 from resultant.classes.gain import angular_gain, target_gain
 from resultant.classes.realization import class_scores
@@ -47,7 +47,7 @@ def test_margin_changes_are_the_brute_ones(
     linear, (a, b) = (target - g) * rho, pairs[m.pair].T
     close(m.linear, linear[m.row, a] - linear[m.row, b], atol=1e-11)
     close(m.residual, m.exact - m.linear)
-    monkeypatch.setattr(_features, "CHUNK_BYTES", 8 * 128 * 7)
+    monkeypatch.setattr(chunks, "FEATURE_BYTES", 8 * 128 * 7)
     close(margin_change(z, y, state, Rule(0.1, realization, beta), pairs).exact, m.exact)
     if realization == "angular":
         assert m.residual.abs().max() < 1e-12 and m.coverage == m.agreement == 1

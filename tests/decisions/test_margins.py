@@ -13,10 +13,10 @@ from torch import Tensor
 
 from class_samples import F64
 from overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
+from resultant._core import chunks
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.decisions import margins
 from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
@@ -103,7 +103,7 @@ def test_pairwise_margins(realization: str, monkeypatch: pytest.MonkeyPatch) -> 
     naive = torch.stack([scores[:, a] - scores[:, b] for a, b in PAIRS.tolist()], 1)
     close(pairwise_margins(z, rule, PAIRS), naive, atol=1e-11)
     close(naive, torch.stack([scores.log_softmax(-1) @ _contrast(*p) for p in PAIRS.tolist()], 1))
-    monkeypatch.setattr(margins, "CHUNK_BYTES", 8 * 4 * 3)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 4 * 3)
     close(pairwise_margins(z, rule, PAIRS), naive, atol=1e-11)
     assert pairwise_margins(z[:0], rule, PAIRS).shape == (0, 4)
     assert pairwise_margins(z, rule, PAIRS[:0]).shape == (N, 0)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from class_samples import F64, unit
+from resultant._core import chunks
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.statistics import ClassState
-from resultant.decisions import pairs as pair_selection
 from resultant.decisions.margins import all_pairs
 from resultant.decisions.pairs import PAIR_TYPES, select_pairs
 
@@ -41,7 +41,7 @@ def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
 
 @pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
 def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_selection, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", chunk)
     state, groups = long_tail()
     chosen = select_pairs(state, groups, seed=3)
     assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from embedding_files import NAMES, ORDER, D, M, N, Save, T, X, Y, Z, opened, write_parquet
-from resultant.features import readers, store
+from resultant._core import chunks
+from resultant.features import readers
 from resultant.features.naming import split_of
 from resultant.features.npz import map_npz
 from resultant.features.partition import open_store
@@ -248,8 +249,8 @@ def test_every_number_and_order(dtype: str, order: Any, save: Save, tmp_path: Pa
 
 def test_converted_features_stay_on_disk(tmp_path: Path, monkeypatch: Any) -> None:
     """Those too large for memory go through a temporary file, a piece at a time."""
-    monkeypatch.setattr(store, "HELD_BYTES", 100)
-    monkeypatch.setattr(store, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    monkeypatch.setattr(chunks, "READ_BYTES", 300)
     for x in (X.astype(">f4"), (20 * X).astype(np.int16), np.asfortranarray(X)):
         found = opened(tmp_path, X=x, y=Y)
         if x.flags.c_contiguous:

@@ -13,7 +13,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant.features import parquet, store
+from resultant._core import chunks
+from resultant.features import parquet
 from resultant.features.store import FeatureStore
 from small_store import D, N, arrays
 
@@ -46,7 +47,7 @@ def test_parquet_columns(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any
     columns = {"id": np.arange(23), "embedding": vectors(x, kind), "label": y, "split": split}
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=6)
     # Batches that end neither with a row group nor with a piece.
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 4 * 5 * dtype().itemsize)
+    monkeypatch.setattr(chunks, "READ_BYTES", 4 * 5 * dtype().itemsize)
     found = FeatureStore.open(tmp_path / "a.parquet")
     assert found.splits == ("train", "val") and found.num_classes == 3
     of_train = np.array([s == "train" for s in split])
@@ -63,7 +64,7 @@ def test_parquet_columns(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any
 def test_parquet_rows_in_any_order(tmp_path: Path, monkeypatch: Any) -> None:
     x = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
     write_parquet(tmp_path / "a.parquet", {"f": vectors(x)}, row_group_size=7)
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 36)
+    monkeypatch.setattr(chunks, "READ_BYTES", 36)
     rows = parquet.read_parquet(tmp_path / "a.parquet").features["f"]
     for start, stop in ((0, 4), (4, 20), (30, 40), (3, 3), (2, 31), (31, 40), (0, 40), (39, 40)):
         assert (rows.read(start, stop).numpy() == x[start:stop]).all()
@@ -273,8 +274,8 @@ def test_a_shard_that_changes_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypatch: Any) -> None:
     """Beyond the limit shards go through a temporary file; release keeps the values."""
-    monkeypatch.setattr(store, "HELD_BYTES", 100)
-    monkeypatch.setattr(store, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    monkeypatch.setattr(chunks, "READ_BYTES", 300)
     x, y = torch.randn(50, 8).to(dtype), torch.arange(50) % 5
     for i in range(5):
         rows = slice(10 * i, 10 * i + 10)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant.features import store
+from resultant._core import chunks
 from resultant.features.store import FeatureStore, write_store
 from small_store import D, N, P, arrays
 
@@ -57,7 +57,7 @@ def test_shared_and_strided_memory_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 4, N, 100, None])
 def test_chunks_cover_all_rows_once(rows: int | None, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(store, "CHUNK_BYTES", 3 * 8 * P)
+    monkeypatch.setattr(chunks, "READ_BYTES", 3 * 8 * P)
     write_store(tmp_path / "a.safetensors", arrays())
     found = FeatureStore.open(tmp_path / "a.safetensors")
     for name in ("train/projection", "train/labels"):

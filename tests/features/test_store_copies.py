@@ -18,8 +18,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from resultant._core import chunks
 from resultant.cli import main as cli
-from resultant.features import npz, parquet, store
+from resultant.features import npz, parquet
 from resultant.features.npz import Inflated, map_npz
 from resultant.features.rows import MappedRows
 from resultant.features.store import FeatureStore, write_store
@@ -34,8 +35,8 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "spool"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(store, "HELD_BYTES", 100)
-    monkeypatch.setattr(store, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    monkeypatch.setattr(chunks, "READ_BYTES", 300)
     return folder
 
 
@@ -267,7 +268,7 @@ def test_compressed_rows_that_are_broken_or_change(tmp_path: Path) -> None:
 
 def test_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece is decoded with no more than a batch of rows that were not asked for."""
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 4 * D * 5)
+    monkeypatch.setattr(chunks, "READ_BYTES", 4 * D * 5)
     rows: Any = one_parquet(tmp_path)._rows("train/z")
     decoded, whole = [], parquet.ParquetRows._vectors
 

@@ -23,8 +23,8 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
-from resultant._core.validation import LIMITS
 from resultant.score._backends import ExactScorer
+from resultant.score.limits import LIMITS
 
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
 DTYPES = list(PRECISION)

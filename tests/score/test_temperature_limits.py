@@ -24,11 +24,11 @@ from resultant import (
     vmf_score,
 )
 from resultant._core import validation
-from resultant._core.validation import temperatures
 from resultant.analysis import Policy, decide, recommend
 from resultant.analysis.result import UnansweredError
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
+from resultant.score.limits import temperature_range
 
 F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
@@ -52,7 +52,7 @@ def exact_margins(rho: Tensor, kappa: Tensor, tau: float, p: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [F32, F64])
 def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype) -> None:
     """To 3 eps/tau: some hundredths at the least tau."""
-    least, most = temperatures(dtype)
+    least, most = temperature_range(dtype)
     rho = torch.tensor([[0.9, -0.2, 0.1], [0.3, 0.35, -1.0]], dtype=dtype)
     kappa = torch.tensor([20.0, 35.0, 3.0], dtype=dtype)
     for tau in (least, 8 * least, 1e-3, 0.1, 10.0):
@@ -68,7 +68,7 @@ def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype)
 
 def test_decisions_below_the_least_temperature_are_rounding() -> None:
     """Why there is a limit: of the differences of native scores rounding is all that is left."""
-    least, _ = temperatures(F32)
+    least, _ = temperature_range(F32)
     rho = torch.tensor([[0.9, -0.2, 0.1]])
     kappa = torch.tensor([20.0, 35.0, 3.0])
     for tau, right in ((least, True), (least / 4096, False)):

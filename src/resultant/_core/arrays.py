@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.distributions import constraints
 
 from resultant._core import validation
-from resultant._core.validation import COMPUTE_DTYPE, Number
-
-# Bytes of features in float64 at a time.
-CHUNK_BYTES = 1 << 24
+from resultant._core.chunks import feature_slices
+from resultant._core.validation import COMPUTE_DTYPE
 
 
 class _UnitVector(constraints.Constraint):
@@ -57,7 +54,7 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
     if z.device != device:
         raise ValueError(f"expected z on {device}, got it on {z.device}")
     if len(z) and validation.should_validate(validate, z):
-        excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in pieces(z)])
+        excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in feature_slices(z)])
         unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
 
 
@@ -82,30 +79,6 @@ def require_labels(
     if bad.any():
         i = int(bad.nonzero()[0])
         raise ValueError(f"expected {name} in [0, {number}), got {int(y[i])} at index {i}")
-
-
-def require_temperature(
-    tau: Number,
-    num_classes: int,
-    device: torch.device,
-    validate: bool | None,
-    *,
-    dtype: torch.dtype = torch.float64,
-    name: str = "tau",
-) -> Tensor:
-    """``tau`` > 0, a number or [C], as a float64 tensor [] or [C] on the device, and such that
-    scores in ``dtype`` can be compared."""
-    if not isinstance(tau, Tensor):
-        validation.tensors(**{name: tau})
-        validation.temperature(name, float(tau), dtype)
-        # Filled in on the device: a copy would wait for it.
-        return torch.full((), float(tau), dtype=torch.float64, device=device)
-    tau = validation.tensors(**{name: tau})[0][0].detach()
-    if tau.dim() and tau.shape != (num_classes,):
-        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
-    if validation.should_validate(validate, tau):
-        validation.temperature(name, tau, dtype)
-    return tau.to(device=device, dtype=torch.float64)
 
 
 def shape_of(a: object) -> str:
@@ -135,22 +108,3 @@ def _lengths(x: Tensor) -> Tensor:
 
 def _or_one(a: Tensor) -> Tensor:
     return torch.where(a == 0, 1.0, a)
-
-
-def rows_at_once(z: Tensor) -> int:
-    return max(1, CHUNK_BYTES // (8 * z.shape[1]))
-
-
-def pieces(z: Tensor) -> Iterator[slice]:
-    """Rows of z [N, p] that take CHUNK_BYTES in float64."""
-    height = rows_at_once(z)
-    return (slice(top, top + height) for top in range(0, len(z), height))
-
-
-def require_device(device: torch.device | str) -> torch.device:
-    """The device, if there is one to be had."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).partition("\n")[0]
-        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None

@@ -1,11 +1,10 @@
-"""The device that kernels are launched on.
-
-Triton launches on the current device and its current stream, wherever the tensors lie.
-"""
+"""Devices: the choice of one, kernel launches on it, and the precision of its products."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +12,53 @@ from torch import Tensor
 _HERE = nullcontext()
 
 
-def device_of(a: Tensor) -> AbstractContextManager[object]:
-    """Within, the device of ``a`` is the current one.
+def require_device(device: torch.device | str) -> torch.device:
+    """Return the device; raise a ValueError if it is not available."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"expected a device to compute on, got {device!r}: {first}") from None
 
-    It nearly always is already, and then, as on the CPU, nothing is done: `torch.cuda.device` would
-    take the host several times as long.
+
+def device_of(a: Tensor) -> AbstractContextManager[object]:
+    """Make the device of ``a`` the current one within a context.
+
+    Triton launches on the current device and its current stream, wherever the tensors are. The
+    device of ``a`` is nearly always the current one already; then, and on the CPU, the context does
+    nothing: `torch.cuda.device` would take the host several times as long.
     """
     index = a.get_device()
     return _HERE if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """Compute float32 products and convolutions without TF32, and without autocast."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    with ExitStack() as stack:
+        if hasattr(matmul, "fp32_precision"):
+            for backend in (matmul, cudnn.conv):  # type: ignore[attr-defined]
+                stack.enter_context(_set(backend, "fp32_precision", "ieee"))
+        else:
+            for backend in (matmul, cudnn):
+                stack.enter_context(_set(backend, "allow_tf32", False))
+        stack.enter_context(torch.autocast(device.type, enabled=False))
+        yield
+
+
+@contextmanager
+def timed_convolutions() -> Iterator[None]:
+    """Let cuDNN time its algorithms on each new shape and keep the fastest."""
+    with _set(torch.backends.cudnn, "benchmark", True):
+        yield
+
+
+@contextmanager
+def _set(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

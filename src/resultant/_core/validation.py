@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 from functools import reduce
 from numbers import Real
 
@@ -186,69 +185,3 @@ def require_in_range(
 class DivergedError(ValueError):
     """Statistics or a training that cannot go on: values that are not finite, or a class without a
     temperature. Runs beside it may."""
-
-
-@dataclass(frozen=True)
-class ScoreSpec:
-    """What goes with the tensors of a score."""
-
-    p: int
-    validate: bool | None
-    tolerance: float  # how far |rho| may exceed one by rounding
-
-
-# The largest kappa and the least tau of a score, about 1e18 and 1e-8, 1e150 and 1e-16: beyond,
-# squares and reciprocals overflow.
-LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
-
-
-def temperatures(dtype: torch.dtype) -> tuple[float, float]:
-    """The least and the largest tau at which scores in ``dtype`` can be compared.
-
-    A score is right relative to its own size, in which 1/tau has a part, so the difference of two
-    has an error of up to 3 eps/tau: at the least tau some hundredths, soon below it all there is.
-    Far above the largest tau, 1/tau is lost.
-    """
-    # Written out: of a float in a table torch.compile may make a symbol.
-    return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
-
-
-def temperature(name: str, tau: Number, dtype: torch.dtype) -> None:
-    """Raise unless scores in ``dtype`` can be compared at ``tau``, whose values are looked at."""
-    least, most = temperatures(dtype)
-    finite, low, high = "> 0 and finite", f">= {least:g} in {dtype}", f"<= {most:g} in {dtype}"
-    if isinstance(tau, Tensor):
-        require_in_range(name, tau, 0.0, rule=finite, open_low=True)
-        require_in_range(name, tau, least, rule=low)
-        require_in_range(name, tau, least, most, rule=high)
-    elif not least <= tau <= most:
-        rule = finite if not 0 < tau < math.inf else low if tau < least else high
-        raise ValueError(f"expected {name} {rule}, got {tau:g}")
-
-
-def score_arguments(
-    rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
-) -> tuple[list[Tensor], ScoreSpec, torch.dtype]:
-    """rho, kappa and tau as `tensors`, the rest as `ScoreSpec`, and the dtype of the result."""
-    (rho, kappa, tau), dtype = tensors(rho=rho, kappa=kappa, tau=tau)
-    p = dimension(p, rho.dtype)
-    # A product of two unit vectors carries the rounding of its sum and that of its storage.
-    tolerance = (8 + math.sqrt(p)) * torch.finfo(rho.dtype).eps
-    if dtype != rho.dtype:
-        tolerance += 2 * torch.finfo(dtype).eps
-    return [rho, kappa, tau], ScoreSpec(p, validate_args, tolerance), dtype
-
-
-def validate_score(rho: Tensor, kappa: Tensor, tau: Tensor, options: ScoreSpec) -> None:
-    """The values of a score's arguments, where they are to be looked at."""
-    if not should_validate(options.validate, rho, kappa, tau):
-        return
-    limit = 1 + options.tolerance
-    require_in_range("rho", rho, -limit, limit, rule="in [-1, 1]")
-    require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
-    require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
-    most, least = LIMITS[rho.dtype]
-    require_in_range("kappa", kappa, 0.0, most, rule=f"<= {most:g} in {rho.dtype}")
-    require_in_range("tau", tau, least, rule=f">= {least:g} in {rho.dtype}")
-    most = temperatures(rho.dtype)[1]
-    require_in_range("tau", tau, least, most, rule=f"<= {most:g} in {rho.dtype}")

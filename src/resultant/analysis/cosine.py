@@ -7,17 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
-from resultant.analysis.space import FrozenSpace, Progress, rows_at_once
+from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.decisions.margins import joint_leading
-
-# Bytes of scores at a time on the CPU: they stay in a cache.
-PIECE_BYTES = 1 << 21
 
 # Rounding that a bound may be exceeded by, in proportion.
 ROUNDING = 1e-9
@@ -99,7 +97,7 @@ def cosine_agreement(
 def compared(space: FrozenSpace, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     r"""Of unit queries ``z`` [n, p]: :math:`\bar gm_{\cos}`, :math:`D`, whether certified, and the
     predictions of cosine and Pure Angular, [n] each."""
-    height = rows_at_once(8 * space.num_classes, space.device, PIECE_BYTES)
+    height = chunks.rows_per_chunk(8 * space.num_classes, chunks.ROW_BYTES, space.device)
     found = certificate(z, space.state, space.tau, chunk=height, validate_args=False)
     return found.margin, found.residual_range, found.certified, found.prediction, found.angular
 

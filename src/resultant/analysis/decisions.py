@@ -10,18 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
 from resultant.analysis.result import Result
-from resultant.analysis.space import FrozenSpace, Progress, rows_at_once
+from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.score.exact import vmf_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
-
-# Bytes of scores that are edited at a time on the CPU: they stay in a cache.
-PIECE_BYTES = 1 << 20
 
 # What beta the realizations have that know none.
 FIXED = {"native": 1.0, "cosine": 0.0}
@@ -172,7 +170,8 @@ def decide(
     ]
     families = _families(space, computed)
     mu, kappa = (a.to(space.dtype) for a in (space.state.mu, space.state.kappa))
-    height = rows_at_once(space.dtype.itemsize * space.num_classes, space.device, PIECE_BYTES)
+    width = space.dtype.itemsize * space.num_classes
+    height = chunks.rows_per_chunk(width, chunks.DECISION_BYTES, space.device)
     for at, z, y in space.queries(rows, chunk=chunk):
         whole = z @ mu.T
         for top in range(0, len(z), height):

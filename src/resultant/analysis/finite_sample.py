@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.analysis.metrics import class_means
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import class_rows, owners, rank_in_class
 from resultant.analysis.space import (
-    ROW_BYTES,
     FrozenSpace,
     Progress,
-    rows_at_once,
 )
 from resultant.classes.finite_sample import (
     expected_square_resultant,
@@ -27,10 +26,6 @@ from resultant.classes.statistics import fit_direction
 from resultant.score.exact import vmf_score
 
 SIZES = (5, 10, 20, 50, 100)
-
-# Bytes of rows that are left out of their classes at a time on the CPU: each time the classes are
-# fitted.
-INCLUSION_BYTES = 1 << 23
 
 # Rows of a class, or twice the largest size, and classes that are looked at.
 MOST_ROWS = 500
@@ -164,7 +159,7 @@ def self_inclusion(
     totals, identities = space.statistics.total, _Histories.of(space, rows)
     columns = []
     for part in torch.arange(len(rows)).split(
-        rows_at_once(8 * space.dim, space.device, INCLUSION_BYTES)
+        chunks.rows_per_chunk(8 * space.dim, chunks.INCLUSION_BYTES, space.device)
     ):
         x, own = space.units("train", rows[part]), y[part].to(space.device)
         scores = leave_one_out_scores(
@@ -215,7 +210,8 @@ class _Histories:
         wanted, place = owner[rows].unique(return_inverse=True)
         members = torch.isin(owner, wanted).nonzero().squeeze(1)
         total = torch.zeros(len(wanted), space.dim, dtype=torch.float64, device=space.device)
-        for part in members.split(rows_at_once(8 * space.dim, space.device, ROW_BYTES)):
+        height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
+        for part in members.split(height):
             at = torch.searchsorted(wanted, owner[part])
             total.index_add_(0, at.to(space.device), space.units("train", part))
         number = number[wanted][place].double().to(space.device)

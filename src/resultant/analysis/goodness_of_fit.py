@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.analysis.metrics import class_means
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import class_rows
-from resultant.analysis.space import FrozenSpace, Progress, rows_at_once
+from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.angle import sample_angle
@@ -28,9 +29,6 @@ TINY = 1e-300
 
 # Held-out queries of a class that are looked at.
 MOST_QUERIES = 500
-
-# Bytes of queries, and of laws, at a time on the CPU.
-PIECE_BYTES = 1 << 22
 
 # Simulated classes, and the most rows that one is fitted to: with more, the error of the fit is
 # not what MOST_QUERIES would notice.
@@ -127,7 +125,7 @@ def _alike(number: Tensor, width: int, device: torch.device) -> Iterator[Tensor]
     order, top = number.argsort(descending=True, stable=True), 0
     while top < len(order):
         room = 8 * max(width * int(number[order[top]]), NODES)
-        height = rows_at_once(room, device, PIECE_BYTES)
+        height = chunks.rows_per_chunk(room, chunks.QUANTILE_BYTES, device)
         yield order[top : top + height]
         top += height
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import require_temperature
+from resultant._core import chunks
 from resultant.analysis.cosine import CosineAgreement, agreement, compared
 from resultant.analysis.decisions import (
     Decisions,
@@ -36,14 +36,12 @@ from resultant.analysis.decisions import (
 from resultant.analysis.recommendation import recommend
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
-from resultant.analysis.space import ROW_BYTES, FrozenSpace, Progress, unit
+from resultant.analysis.space import FrozenSpace, Progress, unit
 from resultant.classes.statistics import ClassStatistics
 from resultant.features.partition import Piece, cut
 from resultant.features.rows import Rows
 from resultant.features.store import FeatureStore
-
-# Bytes of rows that questions may have on the driver.
-SAMPLE_BYTES = 1 << 32
+from resultant.score.limits import require_temperature
 
 # Sums that are merged into one before the driver sees them.
 FAN = 8
@@ -166,7 +164,7 @@ def fit_statistics(
 def _sums(batch: dict[str, np.ndarray], num_classes: int, dim: int) -> dict[str, np.ndarray]:
     """The statistics of a piece."""
     statistics, error = ClassStatistics(num_classes, dim), ""
-    height = max(1, ROW_BYTES // (8 * dim))
+    height = chunks.rows_per_chunk(8 * dim, chunks.ROW_BYTES)
     try:
         for at, z, y in _received(batch).read():
             for places, x, own in zip(*(a.split(height) for a in (at, z, y)), strict=True):
@@ -286,7 +284,7 @@ class FetchedRows:
             rows = torch.arange(*rows.indices(len(self)))
         place = torch.searchsorted(self.index, rows)
         if not torch.isin(rows, self.index).all():
-            size = f"{SAMPLE_BYTES:,} bytes of rows on the driver"
+            size = f"{chunks.SAMPLE_BYTES:,} bytes of rows on the driver"
             raise UnansweredError(f"expected rows that fit in {size}, got more")
         return self.values[place]
 
@@ -334,7 +332,7 @@ def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0
         noting.train, noting.test = stand_ins = NotedRows(train.shape), NotedRows(test.shape)
         analyze_space(noting, [name], seed=seed)
         more = [torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)]
-        if sum(map(len, more)) * width <= SAMPLE_BYTES:
+        if sum(map(len, more)) * width <= chunks.SAMPLE_BYTES:
             wanted = more
     for rows, index in zip((train, test), wanted, strict=True):
         rows.fetch(index)

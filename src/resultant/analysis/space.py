@@ -17,13 +17,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.arrays import (
     directions,
-    require_device,
     require_labels,
-    require_temperature,
     shape_of,
 )
+from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import split
@@ -32,16 +32,7 @@ from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.decisions.pairs import SelectedPairs
 from resultant.features.store import FeatureStore
-
-# Bytes of rows in float64, and of cosines of queries, at a time on the CPU. The former stay in a
-# cache.
-ROW_BYTES = 1 << 21
-SCORE_BYTES = 1 << 25
-
-# Bytes of either elsewhere, where it is the number of pieces that costs, and the most rows. Some
-# ten times as much is at work.
-DEVICE_BYTES = 1 << 28
-DEVICE_ROWS = 1 << 17
+from resultant.score.limits import require_temperature
 
 # How many classes an error names.
 NAMED = 8
@@ -168,7 +159,7 @@ class FrozenSpace:
             fitting = split(labels, identities, fitting_share, seed)
         _require_trained(labels, test_labels, C)
         statistics = ClassStatistics(C, train.shape[1], device=device)
-        height = rows_at_once(8 * train.shape[1], device, ROW_BYTES)
+        height = chunks.rows_per_chunk(8 * train.shape[1], chunks.ROW_BYTES, device)
         for top in range(0, len(test), height):
             z = test[top : top + height]
             # The largest entry is a length that costs nothing more than the reading.
@@ -296,7 +287,8 @@ class FrozenSpace:
         and labels [k], ``chunk`` at a time, by default 32 MiB of float32 cosines, on a device
         256 MiB."""
         if chunk is None:
-            chunk = rows_at_once(4 * max(self.num_classes, self.dim), self.device, SCORE_BYTES)
+            width = 4 * max(self.num_classes, self.dim)
+            chunk = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES, self.device)
         number = len(self.test) if rows is None else len(rows)
         for top in range(0, number, chunk):
             at = slice(top, min(top + chunk, number))
@@ -340,13 +332,6 @@ def _require_directions(length: Tensor, z: Tensor, name: str, rows: Tensor) -> N
         strange = z[i][~z[i].isfinite()]
         what = f"{float(strange[0])}" if len(strange) else "a zero vector"
         raise ValueError(f"expected {name} finite and not zero, got {what} in row {int(rows[i])}")
-
-
-def rows_at_once(width: int, device: torch.device, here: int) -> int:
-    """How many rows of ``width`` bytes are a piece, which has ``here`` bytes on the CPU."""
-    if device.type == "cpu":
-        return max(1, here // width)
-    return max(1, min(DEVICE_ROWS, DEVICE_BYTES // width))
 
 
 def _largest(z: Tensor) -> Tensor:

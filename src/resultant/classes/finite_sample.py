@@ -15,14 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation
+from resultant._core import chunks, validation
 from resultant._core.arrays import (
     normalized,
-    pieces,
     require_features,
     require_labels,
-    require_temperature,
-    rows_at_once,
     shape_of,
 )
 from resultant._core.validation import Number
@@ -33,6 +30,7 @@ from resultant.classes.statistics import (
     fit_direction,
 )
 from resultant.score.exact import vmf_score
+from resultant.score.limits import require_temperature
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
@@ -98,7 +96,7 @@ def leave_one_out_scores(
     w = statistics.queries(z, y, weights, validate_args)
     state = statistics.state(estimator)
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
-    for rows in pieces(z):
+    for rows in chunks.feature_slices(z):
         x, own = normalized(z[rows]), y[rows]
         at = tau[own] if tau.dim() else tau
         left_out = statistics.left_out(x, own, w[rows], estimator)
@@ -129,7 +127,7 @@ def fold_statistics(
         rows = (fold == k).nonzero().squeeze(-1)
         statistics = ClassStatistics(num_classes, z.shape[1], device=z.device)
         # A fold is gathered by pieces too: it may be most of the sample.
-        for part in rows.split(rows_at_once(z)):
+        for part in rows.split(chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)):
             statistics.update(z[part], y[part], validate_args=False)
         folds.append(statistics)
     return folds

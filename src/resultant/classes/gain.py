@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.arrays import require_temperature
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.rule import require_target
 from resultant.classes.statistics import ClassState
+from resultant.score.limits import require_temperature, temperature_range
 
 # Number of classes that an error names.
 NAMED = 5
@@ -163,7 +163,7 @@ def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype
 
 def comparable(tau: Tensor, dtype: torch.dtype) -> Tensor:
     """Mark the temperatures at which scores in ``dtype`` can be compared."""
-    least, most = validation.temperatures(dtype)
+    least, most = temperature_range(dtype)
     return (tau >= least) & (tau <= min(most, torch.finfo(tau.dtype).max))
 
 
@@ -180,7 +180,7 @@ def require_class_temperatures(
     """Raise unless every class has a temperature that reaches its target gain."""
     _require_classes(f"target gains > 0 for a class temperature ({label})", target, target > 0)
     _require_classes(f"resultants A > 0 for a class temperature ({label})", A, A > 0)
-    least, most = validation.temperatures(dtype)
+    least, most = temperature_range(dtype)
     exists = class_temperature(tau, A / tau, target, dtype).isfinite()
     rule = f"class temperatures in [{least:g}, {most:g}] in {dtype} ({label})"
     _require_classes(rule, A / target, exists)

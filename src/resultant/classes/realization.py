@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation
-from resultant._core.arrays import require_features, require_temperature
+from resultant._core import chunks, validation
+from resultant._core.arrays import require_features
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.cosines import cosines
 from resultant.classes.gain import (
@@ -26,10 +26,8 @@ from resultant.classes.gain import (
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_slope
+from resultant.score.limits import require_temperature
 from resultant.vmf.distribution import mean_resultant
-
-# Bytes of cosines at a time; temporary tensors take a few times as much.
-CHUNK_BYTES = 1 << 26
 
 
 class Terms(NamedTuple):
@@ -275,7 +273,7 @@ def class_scores(
     if torch.compiler.is_compiling() or (z.requires_grad and torch.is_grad_enabled()):
         return scores_of(z).to(z.dtype)
     width = max(1, state.num_classes) * dtype.itemsize
-    height = chunk or max(1, CHUNK_BYTES // width)
+    height = chunk or chunks.rows_per_chunk(width, chunks.SCORE_BYTES)
     if len(z) <= height:
         return scores_of(z).to(z.dtype)
     scores = z.new_empty(len(z), state.num_classes)

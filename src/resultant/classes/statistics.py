@@ -17,7 +17,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.arrays import normalized, pieces, require_features, require_labels, unit_vector
+from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
+from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import write_tensors
 from resultant.vmf.distribution import concentration, mean_resultant
 
@@ -152,7 +153,7 @@ class ClassStatistics:
         weights = self._weights(weights, z, validate_args)
         self.count.index_add_(0, y, torch.ones_like(y))
         self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
-        for rows in pieces(z):
+        for rows in feature_slices(z):
             x = normalized(z[rows])
             self.total.index_add_(0, y[rows], x if weights is None else x * weights[rows, None])
         return self
@@ -263,7 +264,7 @@ class ClassStatistics:
         """
         w = self.queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
-        for rows in pieces(z):
+        for rows in feature_slices(z):
             mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 

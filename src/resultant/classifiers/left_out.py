@@ -22,7 +22,7 @@ from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
-from resultant.classifiers.vmf import add_rows, chunks
+from resultant.classifiers.vmf import add_rows, row_chunks
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import mean_resultant
 
@@ -94,14 +94,14 @@ def fold_parts(
         raise ValueError("expected each row at most once in the training part of a split")
     out = out.nonzero().squeeze(-1).to(X.device)
     taken = ClassStatistics(statistics.num_classes, statistics.dim, device=X.device)
-    for rows in out.split(next(chunks(X, 1)).stop):
+    for rows in out.split(next(row_chunks(X, 1)).stop):
         add_rows(taken, X[rows], y[rows], w[rows])
     rest = statistics.without(taken)
     if not (rest.weight > 0).any():
         raise ValueError("expected a training part of positive weight in each split, got none")
     state = rest.state(estimator)
     at = torch.from_numpy(test).to(X.device)
-    for rows in at.split(next(chunks(X, state.num_classes)).stop):
+    for rows in at.split(next(row_chunks(X, state.num_classes)).stop):
         rho = directions(X[rows])[0].to(X.dtype) @ state.mu.to(X.dtype).T
         yield Part(rho, y[rows], state.kappa[None], rest.weight[None], rest.dim)
 
@@ -111,7 +111,8 @@ def left_out_parts(
 ) -> Iterator[Part]:
     """Every row before the classes without it, in pieces."""
     state = statistics.state(estimator)
-    for rows in chunks(X, 4 * state.num_classes):  # more is at work where each row has its kappa
+    # More memory is in use where each row has its own kappa.
+    for rows in row_chunks(X, 4 * state.num_classes):
         (x, _), own = directions(X[rows]), y[rows, None]
         mu, kappa = statistics.left_out(x, y[rows], w[rows], estimator)
         rho = x.to(X.dtype) @ state.mu.to(X.dtype).T

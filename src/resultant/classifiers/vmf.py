@@ -35,17 +35,16 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from resultant._core import validation
-from resultant._core.arrays import directions, require_device
+from resultant._core import chunks
+from resultant._core.arrays import directions
+from resultant._core.device import require_device
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.score.limits import require_comparable
 from resultant.vmf.distribution import log_normalizer
 
 Array = np.ndarray | Tensor
-
-# Bytes in float64 of features or of scores at a time; a few times as much is at work.
-CHUNK_BYTES = 1 << 25
 
 
 class DirectionClassifier(ClassifierMixin, BaseEstimator):
@@ -136,7 +135,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         rule, present = self._rule(rows.dtype), self._present
         scores = rows.new_full((len(rows), len(present)), -torch.inf)
         columns = present.nonzero().squeeze(-1)
-        for part in chunks(rows, len(present)):
+        for part in row_chunks(rows, len(present)):
             scores[part, columns] = rule(directions(rows[part])[0].to(rows.dtype))
         return scores.to(given.device)
 
@@ -228,7 +227,7 @@ class VMFScores(DirectionClassifier):
         state = self._present_state()
         floor = self._log_prior() - log_normalizer(state.dim, state.kappa, validate_args=False)
         density = rows.new_empty(len(rows))
-        for part in chunks(rows, state.num_classes):
+        for part in row_chunks(rows, state.num_classes):
             rho = directions(rows[part])[0] @ state.mu.T
             density[part] = torch.addcmul(floor, state.kappa, rho).logsumexp(-1).to(rows.dtype)
         return returned(density.to(given.device), X)
@@ -291,7 +290,7 @@ class CosinePrototypeClassifier(_Incremental):
     def _rule(self, dtype: torch.dtype) -> Realization:
         prior = finite_number("prior", self.prior)
         temperature = finite_number("temperature", self.temperature)
-        validation.temperature("temperature", temperature, dtype)
+        require_comparable("temperature", temperature, dtype)
         state = self._present_state().to(dtype=dtype)
         slope = torch.full_like(state.kappa[0], 1 / temperature)
         shift = (prior * self._log_prior()).to(dtype) if prior else None
@@ -334,7 +333,7 @@ def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -
 
 def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> ClassStatistics:
     """Add rows [N, p] of any length with labels [N] and weights [N]; returns the statistics."""
-    for part in chunks(X, 1):
+    for part in row_chunks(X, 1):
         (x, length), own, weights = directions(X[part]), y[part], w[part]
         some = length > 0
         statistics.update(x[some], own[some], weights[some], validate_args=False)
@@ -344,10 +343,9 @@ def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> Cl
     return statistics
 
 
-def chunks(X: Tensor, num_classes: int) -> Iterator[slice]:
-    """Rows of X [N, p] whose features and scores take at most CHUNK_BYTES each."""
-    height = max(1, CHUNK_BYTES // (8 * max(X.shape[1], num_classes)))
-    return (slice(top, top + height) for top in range(0, len(X), height))
+def row_chunks(X: Tensor, num_classes: int) -> Iterator[slice]:
+    """Rows of X [N, p] in chunks whose float64 features and scores fit `MATRIX_BYTES` each."""
+    return chunks.row_slices(len(X), 8 * max(X.shape[1], num_classes), chunks.MATRIX_BYTES)
 
 
 def as_numpy(a: Any) -> Any:
@@ -381,7 +379,7 @@ def require_temperatures(given: Any, dtype: torch.dtype) -> None:
     several = isinstance(given, list | tuple) or getattr(given, "ndim", 0) > 0
     for tau in given if several else (given,):
         number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)
-        validation.temperature("temperature", number, dtype)
+        require_comparable("temperature", number, dtype)
 
 
 def _of_one_kind(name: str, labels: np.ndarray) -> np.ndarray:

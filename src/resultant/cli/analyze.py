@@ -14,8 +14,9 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from resultant._core.arrays import require_temperature
+from resultant._core.files import replacing_folder
 from resultant._core.text import printable
+from resultant._core.versions import versions
 from resultant.analysis import QUESTIONS, Analysis, FrozenSpace, analyze_space
 from resultant.analysis import ray as ray_engine
 from resultant.cli.arguments import find_device, refuse_network
@@ -28,7 +29,7 @@ from resultant.features.rows import require_disk
 from resultant.features.store import FeatureStore
 from resultant.report import page
 from resultant.report.analysis_page import analysis_page
-from resultant.training.evaluation import versions
+from resultant.score.limits import require_temperature
 
 
 def analyze(options: Analyze) -> None:
@@ -73,7 +74,7 @@ def analyze(options: Analyze) -> None:
             prepared.notes,
             about(prepared, place),
         )
-        folder = stack.enter_context(page.whole_folder(options.out))
+        folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, made, watch)
     tell(Console(), made, options.out)
 

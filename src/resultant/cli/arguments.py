@@ -4,12 +4,11 @@ looked at before any work."""
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import torch
 
-from resultant._core.files import require_place
+from resultant._core.files import require_writable_file, require_writable_folder
 from resultant._core.network_files import first_names, is_network, list_networks
 from resultant.training.config import VARIABLE
 
@@ -60,19 +59,6 @@ def destination(out: Path, source: Path) -> None:
         raise ValueError(f"expected --out apart from what is read, got {out} for both")
     if is_network(out):
         raise ValueError(f"expected --out that is no network, got one: {out}")
-    folder(out.parent)
+    require_writable_folder(out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
-    require_place(out)
-
-
-def folder(out: Path, option: str = "--out") -> None:
-    """Raise unless ``out``, of an option, is a folder to write to or can be made one."""
-    there = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
-    if not there.is_dir():
-        raise ValueError(f"expected {option} to be a folder, got a file: {there}")
-    try:
-        tempfile.TemporaryDirectory(dir=there).cleanup()
-    except OSError as error:
-        can = "files can be written" if there == out else "a folder can be made"
-        rule = f"expected {option} where {can}, got {out}"
-        raise ValueError(f"{rule} ({error.strerror})") from None
+    require_writable_file(out)

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from resultant._core import distributed, files
+from resultant._core.files import require_writable_folder
 from resultant._core.network_files import CHECKPOINT, find_network
-from resultant.cli.arguments import data_root, destination, find_device, folder, refuse_network
+from resultant.cli.arguments import data_root, destination, find_device, refuse_network
 from resultant.cli.options import Extract, ImportProco, Probe, Train
 from resultant.cli.progress import Watch, terminal
 from resultant.features.store import FeatureStore
@@ -39,7 +40,7 @@ def train(options: Train) -> None:
     config, out = options.config, options.out
     # Of several processes the first alone writes.
     if os.environ.get("RANK", "0") == "0":
-        folder(out)
+        require_writable_folder(out)
     read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
     root, console, aside = data_root(options.data), terminal(), terminal(stderr=True)

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from resultant._core.arrays import require_temperature
+from resultant._core.files import replacing_folder
 from resultant._core.network_files import find_network
 from resultant._core.text import printable
 from resultant.analysis import Analysis, FrozenSpace, decide
@@ -30,6 +30,7 @@ from resultant.features.readers import WORDS
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
 from resultant.report import comparison, page
+from resultant.score.limits import require_temperature
 from resultant.training.extract import (
     FEATURES,
     Loaded,
@@ -97,7 +98,7 @@ def compare(options: Compare) -> None:
         wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
         wheres = [printable(where) for where in wheres]
         made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
-        folder = stack.enter_context(page.whole_folder(options.out))
+        folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, made, watch)
     tell(Console(), made, options.out)
 

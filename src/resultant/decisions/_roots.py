@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-LOCATIONS = 2001
+from resultant._core import chunks
 
-# Bytes of margins at a time; a few times as much is at work.
-CHUNK_BYTES = 1 << 25
+LOCATIONS = 2001
 
 # How near to a root Brent's method goes, in radians and as a share; scipy takes no smaller share.
 XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
@@ -40,7 +39,8 @@ def solve(
         if not len(open_arcs):
             continue
         fractions = torch.linspace(0, 1, locations, dtype=theta.dtype, device=theta.device)
-        for which in open_arcs.split(height(locations * width)):
+        height = chunks.rows_per_chunk(8 * locations * width, chunks.MATRIX_BYTES)
+        for which in open_arcs.split(height):
             u = fractions.unsqueeze(1) * theta[which]
             D = margin(u, which)
             # Compared and not multiplied: NaN, of two classes of prior zero, is then no root.
@@ -106,8 +106,3 @@ def brent(
         if at(a) * at(b) <= 0:
             root[k], success[k] = brentq(at, a, b, xtol=XTOL, rtol=RTOL), True
     return root, success
-
-
-def height(width: int) -> int:
-    """How many rows of float64 numbers take CHUNK_BYTES."""
-    return max(1, CHUNK_BYTES // (8 * width))

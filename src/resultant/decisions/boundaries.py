@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.arrays import normalized
 from resultant.classes.realization import Realization
 from resultant.decisions import _roots
@@ -221,7 +222,8 @@ def _require(rule: Realization, pairs: Tensor, validate: bool | None) -> None:
 def _angles(mu: Tensor, pairs: Tensor) -> Tensor:
     """The angles [P] between float64 unit vectors, right to rounding also near zero and pi."""
     theta = mu.new_empty(len(pairs))
-    for part in torch.arange(len(pairs), device=mu.device).split(_roots.height(mu.shape[1])):
+    height = chunks.rows_per_chunk(8 * mu.shape[1], chunks.MATRIX_BYTES)
+    for part in torch.arange(len(pairs), device=mu.device).split(height):
         a, b = mu[pairs[part, 0]], mu[pairs[part, 1]]
         norm = torch.linalg.vector_norm
         theta[part] = 2 * torch.atan2(norm(a - b, dim=-1), norm(a + b, dim=-1))

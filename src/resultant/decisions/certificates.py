@@ -17,20 +17,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.arrays import (
     normalized,
     require_features,
     require_labels,
-    require_temperature,
-    rows_at_once,
 )
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import CHUNK_BYTES, Realization, realize
+from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import require_pairs
 from resultant.score.exact import vmf_score_and_slope
+from resultant.score.limits import require_temperature
 
 # Roundings of a score and its arguments, beside those of the product behind rho: the score itself
 # is within 45 (float64) or 17 (float32) of max(|q|, |rho q'|), rounded kappa and tau give 3.
@@ -271,7 +271,7 @@ def margin_change(
     errors = [_error(rule, z.dtype) + 2 * _error(rule, torch.float64) for rule in rules]
     slack = errors[0] + errors[1]
     row, pair = _incidences(y, pairs)
-    columns, height = [], rows_at_once(z)
+    columns, height = [], chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)
     for some, of in zip(row.split(height), pair.split(height), strict=True):
         x, (a, b) = z[some].double(), pairs[of].T
         rho_a, rho_b = ((x * rules[0].mu[c]).sum(1) for c in (a, b))
@@ -309,7 +309,7 @@ class _Rules:
         self.live = (b > -math.inf).nonzero().squeeze(1)
         if not len(self.live):
             raise ValueError("expected a class with an offset above -inf, got none")
-        self.chunk = chunk or max(1, CHUNK_BYTES // (8 * len(self.live)))
+        self.chunk = chunk or chunks.rows_per_chunk(8 * len(self.live), chunks.SCORE_BYTES)
         self.g, self.b = g[self.live], b[self.live]
         self.tau = tau.expand_as(g)[self.live]
         mu, kappa = native.mu[self.live], native.kappa[self.live]

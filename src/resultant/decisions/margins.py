@@ -15,16 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation
+from resultant._core import chunks, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.expansion import joint_order, ratio_terms
-
-# Bytes of scores at a time; temporary tensors take a few times as much.
-CHUNK_BYTES = 1 << 26
 
 
 @torch.no_grad()
@@ -143,6 +140,5 @@ def require_pairs(pairs: Tensor, rule: Realization, validate: bool | None) -> No
 
 
 def score_rows(z: Tensor, width: int, rule: Realization) -> Iterator[slice]:
-    """Rows of z of which ``width`` numbers each take CHUNK_BYTES."""
-    height = max(1, CHUNK_BYTES // (max(1, width) * rule.mu.dtype.itemsize))
-    return (slice(top, top + height) for top in range(0, len(z), height))
+    """Rows of z of which ``width`` numbers each fit the budget of scores."""
+    return chunks.row_slices(len(z), width * rule.mu.dtype.itemsize, chunks.SCORE_BYTES)

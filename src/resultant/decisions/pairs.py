@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import validation
+from resultant._core import chunks, validation
 from resultant._core.arrays import normalized, shape_of
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
 from resultant.classes.statistics import ClassState
@@ -18,9 +18,6 @@ PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
 
 # Up to this many classes all pairs are taken.
 FEW_CLASSES = 20
-
-# Bytes of cosines at a time.
-CHUNK_BYTES = 1 << 25
 
 Pair = tuple[int, int]
 
@@ -72,9 +69,8 @@ def select_pairs(
 def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:
     """The pairs of the largest cosine between two groups, or within one, in falling order."""
     found: list[tuple[float, int, int]] = []
-    height = max(1, CHUNK_BYTES // (8 * max(1, len(second))))
-    for top in range(0, len(first), height):
-        rows = first[top : top + height]
+    for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
+        rows = first[part]
         rho = mu[rows.to(mu.device)] @ mu[second.to(mu.device)].T
         if same:
             rho.masked_fill_((rows.unsqueeze(1) >= second).to(mu.device), -math.inf)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.features.naming import split_of
 from resultant.features.rows import NonNumericArray, Rows, as_rows
 
@@ -31,9 +32,8 @@ SPLIT = "split"
 MAX_RATIO = 64
 FREE_BYTES = 1 << 30
 
-# The width of a vector, and bytes of a record batch.
+# The width of a vector.
 MAX_WIDTH = 1 << 20
-BATCH_BYTES = 1 << 25
 
 
 @dataclass
@@ -122,7 +122,7 @@ class ParquetRows(Rows):
     def _batches(self, groups: range, top: int, skip: int) -> Iterator[Tensor]:
         pa, _ = _arrow()
         width = self.shape[1] * self.dtype.itemsize
-        size = max(1, BATCH_BYTES // width)
+        size = chunks.rows_per_chunk(width, chunks.READ_BYTES)
         try:
             with _open(self.path) as file:
                 metadata = file.metadata

@@ -16,15 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant.features.naming import split_of
 from resultant.features.parquet import ParquetRows
 from resultant.features.readers import read_parquet_arrays, settled
 from resultant.features.rows import ConcatRows, IndexedRows, Rows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore
-
-# Bytes of features that a worker reads at a time, about; a piece is that or one row group.
-PIECE_BYTES = 1 << 28
 
 # Footers that are read at a time.
 THREADS = 16
@@ -105,7 +103,7 @@ class Piece:
 
 
 def _height(rows: Rows) -> int:
-    return max(1, PIECE_BYTES // (rows.shape[1] * rows.dtype.itemsize))
+    return chunks.rows_per_chunk(rows.shape[1] * rows.dtype.itemsize, chunks.TASK_BYTES)
 
 
 def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:

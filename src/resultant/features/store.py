@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.tensor_files import write_tensors
 from resultant._core.text import printable
 from resultant.features.npy import as_tensor
@@ -54,10 +55,6 @@ from resultant.features.schema import (
     number_of_classes,
     require_vectors,
 )
-
-# Bytes of a feature array that are looked at at a time, and that are held in memory whole.
-CHUNK_BYTES = 1 << 25
-HELD_BYTES = 1 << 28
 
 Location = str | os.PathLike[str]
 
@@ -152,7 +149,7 @@ class FeatureStore:
         for _ in self.settle(name) if self.copied_bytes(name) else ():
             pass
         rows = self._rows(name)
-        if not isinstance(rows, MappedRows) or bytes_of(rows) <= HELD_BYTES:
+        if not isinstance(rows, MappedRows) or bytes_of(rows) <= chunks.HELD_BYTES:
             return rows.read(0, len(rows))
         # Once: a map keeps a file open.
         if name not in self._maps:
@@ -163,7 +160,8 @@ class FeatureStore:
         """A feature of which slices and rows at places [n] are asked for; like ``store[name]``, but
         what is not in memory stays where it is."""
         tensor, rows = self[name], self._rows(name)
-        return rows if isinstance(rows, MappedRows) and bytes_of(rows) > HELD_BYTES else tensor
+        large = bytes_of(rows) > chunks.HELD_BYTES
+        return rows if isinstance(rows, MappedRows) and large else tensor
 
     def copied_bytes(self, *names: str) -> int:
         """Bytes of temporary files that ``store[name]`` of all these writes, and keeps as long as
@@ -171,7 +169,7 @@ class FeatureStore:
         arrays = [self._rows(name) for name in names]
         there = (MemoryRows, MappedRows)
         sizes = [bytes_of(rows) for rows in arrays if not isinstance(rows, there)]
-        return sum(size for size in sizes if size > HELD_BYTES)
+        return sum(size for size in sizes if size > chunks.HELD_BYTES)
 
     def settle(self, name: str) -> Iterator[slice]:
         """Look at every vector of a feature, and in the same reading make the copy that
@@ -238,7 +236,7 @@ class FeatureStore:
         array = self._rows(name)
         if rows is None:
             width = math.prod(array.shape[1:]) * array.dtype.itemsize
-            rows = max(1, CHUNK_BYTES // max(1, width))
+            rows = chunks.rows_per_chunk(width, chunks.READ_BYTES)
         if rows < 1:
             raise ValueError(f"expected rows >= 1, got {rows}")
         for top in range(0, len(array), rows):

@@ -35,6 +35,7 @@ from resultant.losses.bank import (
     require_runs,
 )
 from resultant.score.exact import vmf_score, vmf_score_and_slope
+from resultant.score.limits import require_comparable
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
 VANISHING = 2.0**40
@@ -383,7 +384,7 @@ class LogitAdjustedCrossEntropy(WideModule):
 
 def _temperature(value: float) -> float:
     (tau,) = numbers("temperature", value, 1)
-    validation.temperature("temperature", tau, torch.float32)
+    require_comparable("temperature", tau, torch.float32)
     return tau
 
 

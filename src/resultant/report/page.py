@@ -6,18 +6,14 @@ import importlib.resources
 import importlib.util
 import io
 import json
-import os
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resultant._core.files import beside, remove_leftovers
+from resultant._core.files import require_writable_folder
 from resultant.report import style
 from resultant.report.drawing import Drawing
 from resultant.report.tables import SHOWN, Table
@@ -78,54 +74,12 @@ def require() -> None:
 def require_place(out: Path, mine: Callable[[str], bool] = lambda name: False) -> None:
     """Raise unless ``out`` is free, empty, or an earlier report, which may be replaced; files whose
     names are ``mine`` may be so too."""
-    for part in (out, *out.parents):
-        if part.exists() or part.is_symlink():
-            if not part.is_dir():
-                raise ValueError(f"expected --out to be a folder, got a file: {part}")
-            break
+    require_writable_folder(out, replace=True)
     found = {part.name for part in out.iterdir() if not mine(part.name)} if out.is_dir() else set()
     others = sorted(found - PARTS if RESULTS in found else found)
     if others:
         rule = "expected --out to be new or an earlier report"
         raise ValueError(f"{rule}, got others' files: {out / others[0]}")
-    if out.is_mount():
-        raise ValueError(f"expected --out within a mounted folder, got the mount itself: {out}")
-    there = next(part for part in out.resolve().parents if part.exists())
-    try:
-        tempfile.TemporaryDirectory(dir=there).cleanup()
-    except OSError as error:
-        rule = f"expected --out where a folder can be made, got {out}"
-        raise ValueError(f"{rule} ({error.strerror})") from None
-
-
-@contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder beside ``out`` that takes its place unless an error comes first."""
-    # Behind a link it is the folder that is replaced.
-    out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = beside(out), beside(out, "old")
-    # In a container a process has the number of the one that was killed before it, and its names.
-    shutil.rmtree(temporary, ignore_errors=True)
-    if old.exists():
-        shutil.rmtree(old) if out.exists() else os.rename(old, out)
-    try:
-        temporary.mkdir()
-        yield temporary
-        if out.exists():
-            os.rename(out, old)
-        os.rename(temporary, out)
-        # Not before: what was killed between the two may have left the only report.
-        remove_leftovers(out)
-    except BaseException:
-        if old.exists() and not out.exists():
-            os.rename(old, out)
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # Where the old one could not be put back, it is the only report.
-        if out.exists():
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_page(

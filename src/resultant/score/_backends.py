@@ -13,14 +13,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from resultant._core import validation
+from resultant._core import chunks, validation
 from resultant._core.compensated import two_reciprocal
 from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special.debye import expansion
 from resultant.special.differences import Lower
-
-# Bytes of a piece per thread on the CPU: the temporaries of a piece stay in the cache.
-PIECE = 1 << 18
 
 # A polynomial in rho is set up if that takes no more rows than this share of those to score.
 ROW_SHARE = 0.25
@@ -113,7 +110,7 @@ def _by_pieces(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, Tensor]:
     """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
-    piece = PIECE // rho.element_size() * torch.get_num_threads()
+    piece = chunks.CACHE_BYTES // rho.element_size() * torch.get_num_threads()
     if rho.numel() <= piece:
         return ExactScorer(kappa, tau, p)(rho, slope)
     rows, columns = rho.shape

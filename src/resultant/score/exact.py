@@ -30,7 +30,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.autograd import batched, elementwise, signed
 from resultant._core.compensated import two_product, two_reciprocal
-from resultant._core.validation import ScoreSpec, score_arguments, validate_score
+from resultant.score._arguments import ScoreSpec, score_arguments, validate_score
 from resultant.score._backends import Tilt, evaluate
 from resultant.special.bessel import inner, ratio
 from resultant.special.debye import Number, expansion

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import score_arguments, validate_score
+from resultant.score._arguments import score_arguments, validate_score
 from resultant.special.bessel import inner
 
 Number = validation.Number

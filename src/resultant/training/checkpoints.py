@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,21 +20,11 @@ from resultant.training.job import Job
 from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack
 
-try:
-    import fcntl
-except ImportError:
-    # There nothing is locked.
-    fcntl = None
-
-# Says, while a job is at work in a folder, whose it is.
-IN_USE = ".in-use"
 AFRESH = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
 # Facts of a checkpoint by their names in the file; the last is ``concurrent_jobs``.
 STORED = ("epoch", "seconds", "beside")
-# The folders in which this process is at work.
-HELD: set[Path] = set()
 
 
 class Done(NamedTuple):
@@ -46,62 +33,6 @@ class Done(NamedTuple):
     epoch: int
     seconds: float
     concurrent_jobs: int
-
-
-@contextmanager
-def lock_folder(out: Path) -> Iterator[None]:
-    """A folder in which no other job is at work while this one is; raise if there is one.
-
-    The first of several processes holds the lock, which goes with it however it ends, and which
-    processes that it starts do not have.
-    """
-    if fcntl is None or distributed.rank() > 0:
-        yield
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    place = out.resolve()
-    # The lock is the process's, which would get it twice.
-    if place in HELD:
-        raise _in_use(out, "this process")
-    with _locked(out / IN_USE) as file:
-        HELD.add(place)
-        try:
-            yield
-        finally:
-            HELD.remove(place)
-            # While it is locked: another that waits for the name finds that it has gone.
-            Path(file.name).unlink(missing_ok=True)
-
-
-def _in_use(out: Path, holder: str) -> ValueError:
-    rule = f"expected a folder that no other training writes to, got {out}"
-    return ValueError(f"{rule}, in use by {holder}; wait until that ends, or give another folder")
-
-
-def _locked(path: Path) -> TextIO:
-    """The file, locked, with the name of this process in it."""
-    assert fcntl is not None
-    while True:
-        file = path.open("a+")
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            file.seek(0)
-            holder = file.read() or "another process"
-            file.close()
-            raise _in_use(path.parent, holder) from None
-        except OSError:
-            # A file system without locks.
-            return file
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                break
-        # It was removed by the one that held it.
-        file.close()
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}")
-    file.flush()
-    return file
 
 
 class JobCheckpoint:

@@ -7,7 +7,6 @@ features of the long-tailed subset and of the balanced set; Algorithm 2B
 
 from __future__ import annotations
 
-import platform
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant._version import __version__
+from resultant._core.versions import versions
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
@@ -162,18 +161,6 @@ def frozen_accuracy(
         for rule in REALIZATIONS:
             scores = class_scores(queries, state, FROZEN_TEMPERATURE, rule)
             found[estimator][rule] = float((scores.argmax(-1) == labels).double().mean())
-    return found
-
-
-def versions(device: torch.device) -> dict[str, str]:
-    """What the numbers were made with."""
-    found = {
-        "resultant": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-    if device.type == "cuda":
-        found["device"] = torch.cuda.get_device_name(device)
     return found
 
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from resultant._core import tensor_files
-from resultant._core.files import require_place
+from resultant._core.device import full_precision
+from resultant._core.files import require_writable_file
 from resultant._core.network_files import split_run
-from resultant._core.precision import full_precision
 from resultant.classes.groups import group_masks
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
@@ -181,7 +181,7 @@ def extract(
     out = Path(out)
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
-    require_place(out)
+    require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     require_images(loaded, data, balanced, imbalance)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from torch import Tensor, nn
 
-from resultant._core.precision import full_precision
+from resultant._core.device import full_precision
 from resultant.images.augment import normalize
 from resultant.images.lists import ListedDataset
 from resultant.images.loader import Loader

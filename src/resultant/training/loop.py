@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from resultant._core import distributed
+from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
 from resultant.training import streams
-from resultant.training.checkpoints import JobCheckpoint, lock_folder, save_run
+from resultant.training.checkpoints import JobCheckpoint, save_run
 from resultant.training.hooks import Hook, ProgressReport, Rows
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import MetricsLog
@@ -49,7 +50,7 @@ def train(
             another job is using the folder.
     """
     config = job.config
-    with lock_folder(job.out):
+    with lock_folder(job.out, distributed.rank()):
         checkpoint = JobCheckpoint(job, stacks)
         first, earlier, concurrent_jobs = checkpoint.resume()
         log = MetricsLog(config, job.out, first, job.tensorboard)

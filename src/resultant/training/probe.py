@@ -16,15 +16,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.arrays import require_labels, shape_of
-from resultant._core.precision import full_precision
+from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
 from resultant.images.lists import DATASETS
 from resultant.training.config import ProbeConfig
-
-# Bytes of test features and logits at a time.
-CHUNK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +223,7 @@ def _stacked(
 def _predict(x: Tensor, probes: _Probes) -> tuple[Tensor, Tensor]:
     """The classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
     across = x.shape[0] * (x.shape[2] + probes.bias.shape[1]) * x.element_size()
-    height = max(1, CHUNK_BYTES // across)
+    height = chunks.rows_per_chunk(across, chunks.DEVICE_BYTES)
     guesses, largest = [], x.new_zeros(len(x))
     for rows in x.split(height, 1):
         logits = probes.logits(rows)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from resultant._core import distributed, validation
-from resultant._core.precision import timed_convolutions
+from resultant._core.device import timed_convolutions
 from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.models import ImageNetwork, Outputs, StackedResNet32
 from resultant.training.batches import Batches

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from resultant._core import files, tensor_files
+from resultant._core import tensor_files
 
 ABOUT: dict[str, Any] = {"epoch": 3, "runs": [{"seed": 0, "beta": 0.5}], "name": "é"}
 
@@ -66,13 +66,3 @@ def test_refused(path: Path) -> None:
     save_file({"a": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="metadata 'resultant', got none"):
         tensor_files.load(path)
-
-
-def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "new" / "a.txt"
-    files.write_text(path, "one\n")
-    files.write_text(path, "two\n")
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
-    with pytest.raises(OSError, match="no space"):
-        files.write_text(path, "three\n")
-    assert path.read_text() == "two\n" and os.listdir(path.parent) == ["a.txt"]

@@ -1,4 +1,4 @@
-"""Files replaced by whole ones, and what killed processes leave of them."""
+"""Files and folders replaced as a whole, leftovers of killed processes, checks before writing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from resultant._core.files import beside, remove_leftovers, replacing
-from resultant.report.page import whole_folder
+from resultant._core.files import (
+    remove_leftovers,
+    replacing,
+    replacing_folder,
+    temporary_name,
+    write_text,
+)
 
 # Writes a half, says so, and waits to be killed.
 HALF = {
@@ -22,10 +27,8 @@ with replacing(path) as temporary:
     wait()
 """,
     "folder": """
-from resultant.report.page import whole_folder
-
-with whole_folder(path) as temporary:
-    beside(path, "old").mkdir()
+with replacing_folder(path) as temporary:
+    temporary_name(path, "old").mkdir()
     (temporary / "a.txt").write_text("half")
     wait()
 """,
@@ -33,7 +36,7 @@ with whole_folder(path) as temporary:
 BEFORE = """
 import sys, time
 from pathlib import Path
-from resultant._core.files import beside, replacing
+from resultant._core.files import replacing, replacing_folder, temporary_name
 
 def wait():
     print("half", flush=True)
@@ -61,7 +64,7 @@ def write(kind: str, path: Path, text: str) -> None:
         with replacing(path) as temporary:
             temporary.write_text(text)
     else:
-        with whole_folder(path) as temporary:
+        with replacing_folder(path) as temporary:
             (temporary / "a.txt").write_text(text)
 
 
@@ -120,7 +123,8 @@ def test_what_cannot_be_removed_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"
-    leftover = beside(path).with_name(beside(path).name.replace(f"{os.getpid()}", f"{2**40}"))
+    name = temporary_name(path).name.replace(f"{os.getpid()}", f"{2**40}")
+    leftover = path.with_name(name)
     leftover.touch()
 
     def refuse(self: Path, missing_ok: bool = False) -> None:
@@ -163,3 +167,96 @@ def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError, match=re.escape(rule)), replacing(path):
             pass
     assert pipe.is_fifo() and Path(os.devnull).is_char_device() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new" / "a.txt"
+    write_text(path, "one\n")
+    write_text(path, "two\n")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        write_text(path, "three\n")
+    assert path.read_text() == "two\n" and os.listdir(path.parent) == ["a.txt"]
+
+
+def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    with replacing_folder(out) as folder:
+        (folder / "x").write_text("1")
+        assert not out.exists()
+
+    def interrupted() -> None:
+        with replacing_folder(out) as folder:
+            (folder / "y").write_text("2")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [p.name for p in out.parent.iterdir()] == ["out"]
+    assert [p.name for p in out.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("error", [OSError("busy"), KeyboardInterrupt()])
+@pytest.mark.parametrize("last", [2, 3])
+def test_an_old_folder_outlives_a_failed_rename(
+    error: BaseException, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one cannot take its place; with ``last`` = 3 the old one cannot go back to it."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "x").write_text("old")
+    rename, calls = os.rename, []
+
+    def failing(a: Path, b: Path) -> None:
+        calls.append(a)
+        if 2 <= len(calls) <= last:
+            raise error
+        rename(a, b)
+
+    def replaced() -> None:
+        with replacing_folder(out) as folder:
+            (folder / "x").write_text("new")
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(type(error)):
+        replaced()
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "x").read_text() == "old" and (kept == out) == (last == 2)
+    replaced()
+    assert (out / "x").read_text() == "new"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_names_of_a_killed_process_of_the_same_number(there: bool, tmp_path: Path) -> None:
+    """As in a container that begins again. Killed between two renames, it left the only copy."""
+    out = tmp_path / "out"
+    left = [temporary_name(out), temporary_name(out, "old"), *([out] if there else [])]
+    for folder in left:
+        folder.mkdir()
+        (folder / "x").write_text(folder.name)
+
+    def interrupted() -> None:
+        with replacing_folder(out) as folder:
+            assert not list(folder.iterdir())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert (out / "x").read_text() == (out.name if there else left[1].name)
+    for folder in left[:2]:
+        folder.mkdir()
+        (folder / "x").write_text("left")
+    with replacing_folder(out) as folder:
+        (folder / "x").write_text("new")
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert (out / "x").read_text() == "new"
+
+
+def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with replacing_folder(tmp_path / "link") as folder:
+        (folder / "x").write_text("1")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real" / "x").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]

@@ -1,0 +1,67 @@
+"""Limits of the arguments of a score: the largest kappa, and the temperatures."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation
+from resultant._core.arrays import shape_of
+from resultant._core.validation import Number, require_in_range
+
+# The largest kappa and the smallest tau of a score, about 1e18 and 1e-8 in float32, 1e150 and 1e-16
+# in float64: beyond these, squares and reciprocals overflow.
+LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
+
+
+def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
+    """The smallest and the largest tau at which scores in ``dtype`` can be compared.
+
+    The error of a score is relative to its own size, to which 1/tau contributes, so the difference
+    of two scores has an error of up to 3 eps/tau: some hundredths at the smallest tau; below it the
+    difference is meaningless. Far above the largest tau, 1/tau is lost.
+    """
+    # Written out: torch.compile may turn a table lookup into a symbol.
+    return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
+
+
+def require_comparable(name: str, tau: Number, dtype: torch.dtype) -> None:
+    """Raise unless scores in ``dtype`` can be compared at ``tau``; reads the values of ``tau``."""
+    least, most = temperature_range(dtype)
+    finite, low, high = "> 0 and finite", f">= {least:g} in {dtype}", f"<= {most:g} in {dtype}"
+    if isinstance(tau, Tensor):
+        require_in_range(name, tau, 0.0, rule=finite, open_low=True)
+        require_in_range(name, tau, least, rule=low)
+        require_in_range(name, tau, least, most, rule=high)
+    elif not least <= tau <= most:
+        rule = finite if not 0 < tau < math.inf else low if tau < least else high
+        raise ValueError(f"expected {name} {rule}, got {tau:g}")
+
+
+def require_temperature(
+    tau: Number,
+    num_classes: int,
+    device: torch.device,
+    validate: bool | None,
+    *,
+    dtype: torch.dtype = torch.float64,
+    name: str = "tau",
+) -> Tensor:
+    """Return ``tau``, a number or [C], as a float64 tensor [] or [C] on the device.
+
+    Raises:
+        ValueError: if ``tau`` has another shape, or scores in ``dtype`` cannot be compared there.
+    """
+    if not isinstance(tau, Tensor):
+        validation.tensors(**{name: tau})
+        require_comparable(name, float(tau), dtype)
+        # Filled on the device: a copy from the host would synchronise.
+        return torch.full((), float(tau), dtype=torch.float64, device=device)
+    tau = validation.tensors(**{name: tau})[0][0].detach()
+    if tau.dim() and tau.shape != (num_classes,):
+        raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
+    if validation.should_validate(validate, tau):
+        require_comparable(name, tau, dtype)
+    return tau.to(device=device, dtype=torch.float64)
