@@ -12,7 +12,7 @@ from resultant.report import style
 from resultant_reproduction.advice import Seen, numbers, places
 from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
-from resultant_reproduction.figures import Line, Panel, over_beta
+from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.intervals import Interval, over_queries, over_seeds
 from resultant_reproduction.networks import Reader, apart, by_place, on_grid
 from resultant_reproduction.plan import BOTH, controlled, official, stronger_views, wanted
@@ -72,9 +72,13 @@ def sweep(evidence: Evidence) -> Outcome:
             frozen += _frozen_lines(evidence, space, colour)
             values = {b: Value.of(list(found[space, b].values())) for b in BETAS}
             points = {b: (v.mean, v.sd or 0.0) for b, v in values.items() if v is not None}
-            after.append(Line(points, colour))
-        panels = ((frozen, "frozen, points over native"), (after, "trained, long-tail probe (%)"))
-        return over_beta([Panel(*panel) for panel in panels])
+            after.append(means(points, "o-", colour))
+        xlabel = r"$\beta$ (native: 1)"
+        charts = [
+            Chart(frozen, xlabel, "frozen, points over native"),
+            Chart(after, xlabel, "trained, long-tail probe (%)"),
+        ]
+        return draw_charts(charts, width=3.6, height=3.2, legend=2)
 
     note = (
         "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
@@ -87,7 +91,7 @@ def sweep(evidence: Evidence) -> Outcome:
     return Outcome(cells, changes, {"beta": draw}, parts, [note], headline=headline)
 
 
-def _frozen_lines(evidence: Evidence, space: str, colour: str) -> Iterator[Line]:
+def _frozen_lines(evidence: Evidence, space: str, colour: str) -> Iterator[Curve]:
     """Points over native by beta, of the packaged network and of the records."""
     looks = {"packaged": "o-", "records": "s--"}
     known = {b: _over_native(evidence, b, space) for b in BETAS if b != 1}
@@ -99,7 +103,7 @@ def _frozen_lines(evidence: Evidence, space: str, colour: str) -> Iterator[Line]
             if x is not None and x.low is not None
         }
         if len(at) > 1:
-            yield Line(at, colour, look, f"{space}, {whose}")
+            yield means(at, look, colour, f"{space}, {whose}")
 
 
 def _read(beta: float) -> Reader:

@@ -14,7 +14,6 @@ import torch
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
-from resultant_reproduction import figures
 from resultant_reproduction.artefact import (
     Artefact,
     Cell,
@@ -34,6 +33,7 @@ from resultant_reproduction.special_figures import (
     closest_pair,
     draw_boundaries,
     draw_gains,
+    draw_margins,
     draw_scope,
     draw_support,
     names_of,
@@ -183,7 +183,7 @@ def _say_scope(a: Analysis) -> str:
 
 def real_margin(evidence: Evidence) -> Outcome:
     """fig:real-margin-app: centre and typical margins against errors between pairs of classes."""
-    return _outcome(evidence, "margins", _draw_margins, UNNAMED, say=_say_margins, counted=OURS)
+    return _outcome(evidence, "margins", draw_margins, UNNAMED, say=_say_margins, counted=OURS)
 
 
 def _say_margins(a: Analysis) -> str:
@@ -195,20 +195,6 @@ def _say_margins(a: Analysis) -> str:
         f"prototype and {ranks[1]} for the typical one, over {t.observed.numel()} ordered pairs "
         f"whose mean error is {100 * float(t.observed.mean()):.1f} %"
     )
-
-
-def _draw_margins(found: Shown) -> Figure:
-    panels = []
-    for kind, xlabel in (("centre", "margin at the prototype"), ("typical", "typical margin")):
-        series = {}
-        for title, a in found.items():
-            margin, rank = getattr(a.typical, kind), getattr(a.typical, f"{kind}_correlation")
-            assert a.typical is not None
-            name = title if rank is None else f"{title}, rank correlation {rank:+.2f}"
-            error = 100 * a.typical.observed.flatten().numpy()
-            series[name] = margin.flatten().numpy(), error
-        panels.append((xlabel, "error between the pair (%)", series))
-    return figures.scatter(panels)
 
 
 def finite_sample(evidence: Evidence) -> Outcome:

@@ -1,11 +1,11 @@
-"""Drawing mechanisms for numbers of training runs: forest, heat map, bars, lines and trajectories.
+"""Drawing mechanisms: charts of curves, forest, heat map, bars and trajectories.
 
 Every function takes plain numbers by name and returns a figure in the style of `resultant.report`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,21 +20,103 @@ if TYPE_CHECKING:
 INK = "#1A1A1B"
 
 
-class Line(NamedTuple):
-    """A line of means with error bars: by abscissa the mean and the half length of its bar."""
+class Curve(NamedTuple):
+    """One series of a chart: a line or marks, with error bars or a shaded band.
 
-    points: Mapping[float, tuple[float, float]]
-    colour: str
-    look: str = "o-"
+    Args:
+        x: Abscissas [N].
+        y: Ordinates [N]; both empty for an entry of the legend alone.
+        look: Line and marker in the notation of matplotlib, such as ``"o--"``.
+        label: Entry of the legend; none if None.
+        color: Colour; the next one of the style if None.
+        error: Half lengths [N] of error bars.
+        band: Lower and upper ends [N] of a shaded band.
+        more: Other properties of the line.
+    """
+
+    x: Any = ()
+    y: Any = ()
+    look: str = "-"
     label: str | None = None
+    color: Any = None
+    error: Any = None
+    band: tuple[Any, Any] | None = None
+    more: Mapping[str, Any] = {}
 
 
-class Panel(NamedTuple):
-    """The lines of one panel over beta, its y label and its title."""
+def means(
+    points: Mapping[float, tuple[float, float]], look: str, color: str, label: str | None = None
+) -> Curve:
+    """Return the curve of means with error bars, from mean and half length by abscissa."""
+    mean, error = ([pair[i] for pair in points.values()] for i in (0, 1))
+    return Curve([*points], mean, look, label, color, error)
 
-    lines: Sequence[Line]
+
+class Chart(NamedTuple):
+    """One panel: curves, labels, and settings for ``Axes.set`` such as scales and limits."""
+
+    curves: Iterable[Curve]
+    xlabel: str
     ylabel: str
     title: str = ""
+    more: Mapping[str, Any] = {}
+
+
+def draw_chart(ax: Axes, chart: Chart) -> None:
+    """Draw the curves of a chart."""
+    ax.set(xlabel=chart.xlabel, ylabel=chart.ylabel, **chart.more)
+    ax.set_title(chart.title, loc="left")
+    for curve in chart.curves:
+        look: Any = {"color": curve.color, "label": curve.label, **curve.more}
+        if curve.error is None:
+            (line,) = ax.plot(curve.x, curve.y, curve.look, **look)
+        else:
+            look = {"capsize": 2, **look}
+            line = ax.errorbar(curve.x, curve.y, curve.error, fmt=curve.look, **look).lines[0]
+        if curve.band is not None:
+            ax.fill_between(curve.x, *curve.band, color=line.get_color(), alpha=0.2, lw=0)
+
+
+def draw_charts(
+    charts: Sequence[Chart],
+    *,
+    columns: int | None = None,
+    width: float = 3.5,
+    height: float = 2.8,
+    legend: int = 3,
+    under: bool = False,
+    letters: str = "abcdefgh",
+) -> Figure:
+    """Draw charts side by side, lettered if there are several.
+
+    Args:
+        charts: The panels, row by row.
+        columns: Panels per row; all in one row if None.
+        width: Width of a panel in inches.
+        height: Height of a panel in inches.
+        legend: Columns of the legend.
+        under: One legend under each panel, instead of the fullest one below all.
+        letters: Names of the panels.
+
+    Returns:
+        The figure.
+    """
+    columns = columns or len(charts)
+    with style.style():
+        size = {"width": width, "height": height}
+        figure, axes = style.panels(columns, -(-len(charts) // columns), **size)
+        for ax, chart in zip(axes, charts, strict=False):
+            draw_chart(ax, chart)
+            if under:
+                style.legend_under(ax, columns=legend)
+        for ax in axes[len(charts) :]:
+            ax.axis("off")
+        if len(charts) > 1 or len(letters) == 1:
+            style.letter(axes[: len(charts)], letters)
+        if not under:
+            fullest = max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1]))
+            style.legend_below(figure, fullest, columns=legend)
+    return figure
 
 
 def forest(rows: Mapping[str, tuple[float, Sequence[float]]], xlabel: str) -> Figure:
@@ -113,36 +195,13 @@ def bars(
     return figure
 
 
-def over_beta(panels: Sequence[Panel], keys: Sequence[Line] = ()) -> Figure:
-    """Draw lines with error bars over beta, one panel each; ``keys`` are lines of the legend
-    alone."""
-    with style.style():
-        figure, axes = style.panels(len(panels), width=3.6, height=3.2)
-        for ax, panel in zip(axes, panels, strict=True):
-            for line in panel.lines:
-                mean, bar = zip(*line.points.values(), strict=True) if line.points else ((), ())
-                look: Any = {"color": line.colour, "label": line.label, "capsize": 2}
-                ax.errorbar([*line.points], mean, bar, fmt=line.look, **look)
-            ax.axvline(1, color=style.GREY, ls=":")
-            ax.set(xlabel=r"$\beta$ (dotted: native)", ylabel=panel.ylabel)
-            ax.set_title(panel.title, loc="left")
-        for key in keys:
-            axes[0].plot([], [], key.look, color=key.colour, label=key.label)
-        if len(axes) > 1:
-            style.letter(axes)
-        style.legend_below(figure, axes[0], columns=2)
-    return figure
-
-
-def draw_course(ax: Axes, course: Course, dash: str, colour: str, label: str | None = None) -> None:
-    """Draw the mean over seeds, and the range of several seeds shaded."""
-    epochs, values = list(course.values), list(course.values.values())
-    means: Any = list(map(fmean, values))
-    mark = "." if len(epochs) == 1 else None
-    ax.plot(epochs, means, dash, marker=mark, color=colour, label=label)
-    if len(course.seeds) > 1:
-        low, high = (list(map(bound, values)) for bound in (min, max))
-        ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
+def course(values: Course, look: str, color: str, label: str | None = None) -> Curve:
+    """Return the curve of the mean over seeds, with the range of several seeds as a band."""
+    epochs, seeds = list(values.values), list(values.values.values())
+    band = [[bound(own) for own in seeds] for bound in (min, max)]
+    more = {"marker": "."} if len(epochs) == 1 else {}
+    both = (band[0], band[1]) if len(values.seeds) > 1 else None
+    return Curve(epochs, list(map(fmean, seeds)), look, label, color, band=both, more=more)
 
 
 def trajectories(
@@ -150,32 +209,13 @@ def trajectories(
 ) -> Figure:
     """Draw one row of panels per title and one panel per y label, with courses by name; the first
     panel of a row has a symmetric log scale. ``looks`` are dash and colour by name."""
-    with style.style():
-        figure, axes = style.panels(len(next(iter(rows.values()))), len(rows))
-        panels = ((title, *panel) for title, row in rows.items() for panel in row.items())
-        for ax, (title, ylabel, courses) in zip(axes, panels, strict=True):
-            for name, course in courses.items():
-                draw_course(ax, course, *looks[name], name)
-            ax.set(xlabel="epoch", ylabel=ylabel)
-            ax.set_title(title, loc="left")
-        first = axes[:: len(axes) // len(rows)]
-        for ax in first:
-            ax.set_yscale("symlog", linthresh=1e-3)
-        style.letter(axes)
-        style.legend_below(figure, max(first, key=lambda ax: len(ax.lines)), columns=4)
-    return figure
-
-
-def scatter(
-    panels: Sequence[tuple[str, str, Mapping[str, tuple[Any, Any]]]],
-) -> Figure:
-    """Draw points in one panel each: x label, y label, and coordinates by name."""
-    with style.style():
-        figure, axes = style.panels(len(panels))
-        for ax, (xlabel, ylabel, series) in zip(axes, panels, strict=True):
-            for (name, (x, y)), colour in zip(series.items(), style.CYCLE, strict=False):
-                ax.plot(x, y, ".", color=colour, label=name)
-            ax.set(xlabel=xlabel, ylabel=ylabel)
-            style.legend_under(ax)
-        style.letter(axes)
+    charts = []
+    for title, row in rows.items():
+        for ylabel, courses in row.items():
+            curves = [course(own, *looks[name], name) for name, own in courses.items()]
+            charts.append(Chart(curves, "epoch", ylabel, title))
+    columns = len(charts) // len(rows)
+    figure = draw_charts(charts, columns=columns, legend=4)
+    for ax in figure.axes[::columns]:
+        ax.set_yscale("symlog", linthresh=1e-3)
     return figure

@@ -11,7 +11,7 @@ from resultant.report import style
 from resultant_reproduction import backbones, frozen_tables
 from resultant_reproduction.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
-from resultant_reproduction.figures import Line, Panel, over_beta
+from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.plan import official, wanted
 
 if TYPE_CHECKING:
@@ -117,19 +117,18 @@ def _said(changes: Changes) -> str:
 
 def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:
     colours = dict(zip(GAMMAS, style.CYCLE, strict=False))
-    panels = []
+    charts = []
     for title, networks in shown.items():
-        lines = [
-            Line(
-                {beta: (v.mean, v.sd or 0.0) for beta, v in _over_beta(changes, gamma).items()},
-                *(colour, "o--" if network == PLAIN else "o-"),
-            )
-            for network, changes in networks.items()
-            for gamma, colour in colours.items()
-        ]
-        panels.append(Panel(lines, "points from ProCo", title))
-    keys = [Line({}, colour, "o-", rf"$\gamma={gamma:g}$") for gamma, colour in colours.items()]
-    return over_beta(panels, [*keys, Line({}, style.GREY, "--", PLAIN)])
+        curves = []
+        for (network, changes), (gamma, colour) in product(networks.items(), colours.items()):
+            own = _over_beta(changes, gamma)
+            points = {beta: (v.mean, v.sd or 0.0) for beta, v in own.items()}
+            curves.append(means(points, "o--" if network == PLAIN else "o-", colour))
+        charts.append(Chart(curves, r"$\beta$", "points from ProCo", title))
+    for gamma, colour in colours.items():
+        charts[0].curves.append(Curve(look="o-", label=rf"$\gamma={gamma:g}$", color=colour))
+    charts[0].curves.append(Curve(look="--", label=PLAIN, color=style.GREY))
+    return draw_charts(charts, width=3.6, legend=2)
 
 
 ARTEFACTS = (

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from resultant.analysis import Analysis
 from resultant.report import style
@@ -17,13 +18,14 @@ from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import packaged
-from resultant_reproduction.figures import draw_course
+from resultant_reproduction.figures import Chart, Curve, course, draw_charts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SIDES = (style.BLUE, style.ORANGE)
+HOLLOW: Any = {"mfc": "none"}
 
 
 def closest_pair(a: Analysis) -> int:
@@ -50,49 +52,59 @@ def draw_gains(analyses: Mapping[str, Analysis]) -> Figure:
     i = closest_pair(a)
     pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
     g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), names_of(pair)
-    with style.style():
-        figure, axes = style.panels(3, width=3.2, height=3.4)
-        _draw_sphere(axes[0], g, theta, names)
-        rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
-        for side, colour in enumerate(SIDES):
-            q = vmf_score(rho, kappa[side], a.space.tau, a.space.dim)
-            q = q - vmf_score(0.0, kappa[side], a.space.tau, a.space.dim)
-            name = f"{names[side]}, $g={g[side]:.2f}$"
-            axes[1].plot(rho.numpy(), q.numpy(), color=colour, label=name)
-            few = rho[10 * side :: 20]
-            axes[1].plot(few.numpy(), g[side] * few.numpy(), "o", mfc="none", color=colour)
-        axes[1].plot([], [], "o", mfc="none", color=style.GREY, label=r"linear mean $g\rho$")
-        axes[1].set(xlabel=r"cosine $\rho$", ylabel="centred score")
-        for (title, b), colour in zip(analyses.items(), style.CYCLE, strict=False):
-            assert b.gains is not None
-            ordered = b.gains.gain.sort().values
-            share = torch.arange(1, len(ordered) + 1) / len(ordered)
-            axes[2].step(ordered.numpy(), share.numpy(), color=colour, label=title)
-        axes[2].set(xlabel=r"gain $A_c/\tau_0$", ylabel="share of classes")
-        for ax in axes:
-            style.legend_under(ax)
-        style.letter(axes)
+    rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
+    scores, shares = [], []
+    for side, colour in enumerate(SIDES):
+        q = vmf_score(rho, kappa[side], a.space.tau, a.space.dim)
+        q = q - vmf_score(0.0, kappa[side], a.space.tau, a.space.dim)
+        scores.append(Curve(rho, q, "-", f"{names[side]}, $g={g[side]:.2f}$", colour))
+        few = rho[10 * side :: 20]
+        scores.append(Curve(few, g[side] * few, "o", color=colour, more=HOLLOW))
+    scores.append(Curve((), (), "o", r"linear mean $g\rho$", style.GREY, more=HOLLOW))
+    for title, other in analyses.items():
+        assert other.gains is not None
+        ordered = other.gains.gain.sort().values
+        share = torch.arange(1, len(ordered) + 1) / len(ordered)
+        shares.append(Curve(ordered, share, label=title, more={"drawstyle": "steps-pre"}))
+    charts = [
+        Chart(_sphere(g, theta), "", ""),
+        Chart(scores, r"cosine $\rho$", "centred score"),
+        Chart(shares, r"gain $A_c/\tau_0$", "share of classes"),
+    ]
+    figure = draw_charts(charts, width=3.2, height=3.4, legend=1, under=True)
+    _shade_sphere(figure.axes[0], g, theta, names)
     return figure
 
 
-def _draw_sphere(ax: Axes, g: list[float], theta: float, names: list[str]) -> None:
-    """Draw the half sphere seen from between the prototypes, with linear-mean boundaries.
+def _boundary(g: Sequence[float], theta: float) -> tuple[Tensor, Tensor]:
+    """Coordinates of the linear-mean boundary on the half sphere seen from between the prototypes.
 
     x runs along the difference of the prototypes; scores with gains g_a and g_b are equal at
     x (g_a + g_b) sin(theta/2) = z (g_a - g_b) cos(theta/2).
     """
     y = torch.linspace(-1, 1, 201, dtype=torch.float64)
-    edge = (1 - y * y).sqrt()
     slope = (g[0] - g[1]) / ((g[0] + g[1]) * math.tan(theta / 2))
-    boundary = slope * edge / math.hypot(1, slope)
-    spans = ((-1, -edge, boundary), (1, boundary, edge))
-    for (side, low, high), colour, name in zip(spans, SIDES, names, strict=True):
+    return slope * (1 - y * y).sqrt() / math.hypot(1, slope), y
+
+
+def _sphere(g: Sequence[float], theta: float) -> list[Curve]:
+    x, y = _boundary(g, theta)
+    return [
+        Curve(x, y, "-", "original boundary", style.RED),
+        Curve((0, 0), (-1, 1), "--", "equalized", style.GREEN),
+        Curve((), (), "o", "prototypes", style.GREY),
+    ]
+
+
+def _shade_sphere(ax: Axes, g: Sequence[float], theta: float, names: Sequence[str]) -> None:
+    """Shade the regions of both classes and mark their prototypes."""
+    boundary, y = _boundary(g, theta)
+    edge = (1 - y * y).sqrt()
+    regions = ((-1, -edge, boundary), (1, boundary, edge))
+    for (side, low, high), colour, name in zip(regions, SIDES, names, strict=True):
         ax.fill_betweenx(y.numpy(), low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
         ax.plot(side * math.sin(theta / 2), 0, "o", color=colour)
         ax.annotate(name, (0.55 * side, 0.4), ha="center")
-    ax.plot(boundary.numpy(), y.numpy(), color=style.RED, label="original boundary")
-    ax.plot([0, 0], [-1, 1], "--", color=style.GREEN, label="equalized")
-    ax.plot([], [], "o", color=style.GREY, label="prototypes")
     ax.set_aspect("equal")
     ax.axis("off")
 
@@ -107,81 +119,95 @@ def draw_boundaries(analyses: Mapping[str, Analysis]) -> Figure:
     ends = sorted((float(b.before_degrees[i]), float(b.after_degrees[i])))
     u = torch.linspace(ends[0] - 3, ends[1] + 3, 101, dtype=torch.float64)
     rho = torch.stack([u.deg2rad().cos(), (theta - u).deg2rad().cos()])
-    with style.style():
-        figure, axes = style.panels(2, height=3.4)
-        states = (
-            ("original", torch.full((2,), a.space.tau).double(), style.BLUE),
-            ("equalized", A / a.gains.mean, style.ORANGE),
-        )
-        for name, tau, colour in states:
-            point = (rho, kappa[:, None], tau[:, None], a.space.dim)
-            lead = joint_expansion(*point, 0, validate_args=False)
-            exact = vmf_score(*point)
-            axes[0].plot(u.numpy(), (exact[0] - exact[1]).numpy(), color=colour, label=name)
-            few, margin = u[::10].numpy(), (lead[0] - lead[1])[::10].numpy()
-            axes[0].plot(few, margin, "o", mfc="none", color=colour)
-        axes[0].plot([], [], "o", mfc="none", color=style.GREY, label="joint leading")
-        axes[0].axhline(0, color=style.GREY, lw=1)
-        axes[0].set(xlabel="degrees from {} to {}".format(*names_of(pair)), ylabel="margin")
-        reach = 0.0
-        for (title, other), colour in zip(analyses.items(), style.CYCLE, strict=False):
-            assert other.boundaries is not None
-            x = other.boundaries.shift_degrees
-            y = other.boundaries.predicted["joint_leading"].shift_degrees
-            both = ~(x.isnan() | y.isnan())
-            name = f"{title}, {int(both.sum())} of {len(x)} pairs"
-            axes[1].plot(x[both].numpy(), y[both].numpy(), ".", color=colour, label=name)
-            reach = max(reach, float(x[both].abs().max()) * 1.05)
-        axes[1].plot([-reach, reach], [-reach, reach], "--", color=style.GREY, zorder=0)
-        axes[1].set(xlabel="exact displacement (degrees)", ylabel="leading displacement (degrees)")
-        style.legend_under(axes[0], columns=3)
-        style.legend_under(axes[1])
-        style.letter(axes)
-    return figure
+    states = (
+        ("original", torch.full((2,), a.space.tau).double(), style.BLUE),
+        ("equalized", A / a.gains.mean, style.ORANGE),
+    )
+    margins, points, reach = [], [], 0.0
+    for name, tau, colour in states:
+        point = (rho, kappa[:, None], tau[:, None], a.space.dim)
+        exact, lead = vmf_score(*point), joint_expansion(*point, 0, validate_args=False)
+        margins.append(Curve(u, exact[0] - exact[1], "-", name, colour))
+        few = (lead[0] - lead[1])[::10]
+        margins.append(Curve(u[::10], few, "o", color=colour, more=HOLLOW))
+    margins.append(Curve((), (), "o", "joint leading", style.GREY, more=HOLLOW))
+    margins.append(Curve((u[0], u[-1]), (0, 0), color=style.GREY, more={"lw": 1}))
+    for title, other in analyses.items():
+        assert other.boundaries is not None
+        x = other.boundaries.shift_degrees
+        y = other.boundaries.predicted["joint_leading"].shift_degrees
+        both = ~(x.isnan() | y.isnan())
+        points.append(Curve(x[both], y[both], ".", f"{title}, {int(both.sum())} of {len(x)} pairs"))
+        reach = max(reach, float(x[both].abs().max()) * 1.05)
+    line = {"zorder": 0}
+    points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
+    way = "degrees from {} to {}".format(*names_of(pair))
+    charts = [
+        Chart(margins, way, "margin"),
+        Chart(points, "exact displacement (degrees)", "leading displacement (degrees)"),
+    ]
+    return draw_charts(charts, height=3.4, legend=2, under=True)
 
 
 def draw_scope(analyses: Mapping[str, Analysis]) -> Figure:
     """Draw fig:real-scope-app: class sizes with concentrations, and the goodness of fit."""
-    with style.style():
-        figure, axes = style.panels(2)
-        for (title, a), colour in zip(analyses.items(), style.CYCLE, strict=False):
-            assert a.gains is not None and a.fit is not None
-            look = {"color": colour, "label": title}
-            axes[0].loglog(a.gains.count.numpy(), a.gains.kappa.numpy(), ".", **look)
-            for counts, line in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
-                share = counts.double() / counts.sum() * len(counts)
-                edges = torch.linspace(0, 1, len(share) + 1)
-                axes[1].stairs(share.numpy(), edges.numpy(), color=colour, ls=line)
-        for name, line in (("held-out queries", "-"), ("one vMF per class", "--")):
-            axes[1].plot([], [], line, color=style.GREY, label=name)
-        axes[0].set(xlabel="training images of the class", ylabel=r"concentration $\kappa_c$")
-        axes[1].set(xlabel="value of the fitted law", ylabel="density")
-        style.legend_under(axes[0])
-        style.legend_under(axes[1], columns=2)
-        style.letter(axes)
-    return figure
+    sizes, laws = [], []
+    for (title, a), colour in zip(analyses.items(), style.CYCLE, strict=False):
+        assert a.gains is not None and a.fit is not None
+        sizes.append(Curve(a.gains.count, a.gains.kappa, ".", title, colour))
+        for counts, look in ((a.fit.histogram, "-"), (a.fit.expected_histogram, "--")):
+            share = counts.double() / counts.sum() * len(counts)
+            edges = torch.linspace(0, 1, len(share) + 1)
+            steps = torch.cat([share, share[-1:]])
+            laws.append(Curve(edges, steps, look, color=colour, more={"drawstyle": "steps-post"}))
+    laws.append(Curve((), (), "-", "held-out queries", style.GREY))
+    laws.append(Curve((), (), "--", "one vMF per class", style.GREY))
+    log: Any = {"xscale": "log", "yscale": "log"}
+    charts = [
+        Chart(sizes, "training images of the class", r"concentration $\kappa_c$", more=log),
+        Chart(laws, "value of the fitted law", "density", more={"ylim": (0, None)}),
+    ]
+    return draw_charts(charts, legend=2, under=True)
+
+
+def draw_margins(analyses: Mapping[str, Analysis]) -> Figure:
+    """Draw fig:real-margin-app: errors between pairs of classes over two kinds of margins."""
+    centre, typical = [], []
+    for title, a in analyses.items():
+        assert a.typical is not None
+        t = a.typical
+        kinds = ((t.centre, t.centre_correlation), (t.typical, t.typical_correlation))
+        for curves, (margin, rank) in zip((centre, typical), kinds, strict=True):
+            name = title if rank is None else f"{title}, rank correlation {rank:+.2f}"
+            curves.append(Curve(margin.flatten(), 100 * t.observed.flatten(), ".", name))
+    charts = [
+        Chart(centre, "margin at the prototype", "error between the pair (%)"),
+        Chart(typical, "typical margin", "error between the pair (%)"),
+    ]
+    return draw_charts(charts, legend=1, under=True)
 
 
 def draw_support(a: Analysis) -> Figure:
     """Draw fig:finite-sample: small supports and self-inclusion."""
     assert a.support is not None and a.self_inclusion is not None
     s, own = a.support, a.self_inclusion
-    with style.style():
-        figure, axes = style.panels(2, height=3.1)
-        bars = {"yerr": s.error_sd.numpy(), "fmt": "o-", "capsize": 2}
-        axes[0].errorbar(s.sizes, s.error.numpy(), label="mean, SD over classes", **bars)
-        axes[0].plot(s.sizes, s.predicted_bias.numpy(), "--", label="expected bias")
-        axes[0].set(xscale="log", xlabel="support size $n$", ylabel="error of $R_n$")
-        n = own.count.numpy()
-        bars = {"yerr": own.exact_sd.numpy(), "fmt": ".", "elinewidth": 0.6}
-        axes[1].errorbar(n, own.exact.numpy(), label="one class, SD over queries", **bars)
-        look = {"mfc": "none", "ms": 6, "mew": 0.8, "label": r"$(1-A^2)/(\tau n)$"}
-        axes[1].plot(n, own.predicted.numpy(), "o", color=style.RED, **look)
-        axes[1].set(xscale="log", yscale="log", xlabel="images of the class", ylabel="score gained")
-        for ax in axes:
-            style.legend_under(ax, columns=2)
-        style.letter(axes)
-    return figure
+    supports = [
+        Curve(s.sizes, s.error, "o-", "mean, SD over classes", error=s.error_sd),
+        Curve(s.sizes, s.predicted_bias, "--", "expected bias"),
+    ]
+    thin, hollow = {"elinewidth": 0.6, "capsize": 0}, {**HOLLOW, "ms": 6, "mew": 0.8}
+    gained = [
+        Curve(
+            own.count, own.exact, ".", "one class, SD over queries", None, own.exact_sd, None, thin
+        ),
+        Curve(own.count, own.predicted, "o", r"$(1-A^2)/(\tau n)$", style.RED, more=hollow),
+    ]
+    log: Any = {"xscale": "log", "yscale": "log"}
+    charts = [
+        Chart(supports, "support size $n$", "error of $R_n$", more={"xscale": "log"}),
+        Chart(gained, "images of the class", "score gained", more=log),
+    ]
+    return draw_charts(charts, height=3.1, legend=2, under=True)
 
 
 def draw_intercepts(
@@ -227,28 +253,28 @@ def draw_training_gain(
         plane_of: Network of the plane.
         looks: Dash and colour by policy.
     """
-    with style.style():
-        figure, axes = style.panels(3, width=3.2)
-        for name, course in applied.items():
-            draw_course(axes[0], course, "-", looks[name][1], name)
-        for name, course in native.items():
-            draw_course(axes[0], course, ":", looks[name][1])
-        for state, courses in errors.items():
-            for intervention, course in courses.items():
-                draw_course(axes[1], course, looks[state][0], looks[intervention][1])
-        if errors:
-            _key(axes[1], {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors})
-        if plane:
-            _draw_plane(axes[2], plane, {name: colour for name, (_, colour) in looks.items()})
-            axes[2].set_xlabel(f"first axis; {plane_of}")
-        axes[0].set(xlabel="epoch", ylabel="sd of gain (dotted: native)")
-        axes[1].set(xlabel="epoch", ylabel="leading increment error (%)")
-        axes[2].set_ylabel("second axis (other scale)")
-        for ax, present in zip(axes, (applied, errors, plane), strict=True):
-            if not present:
-                ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
-        style.letter(axes)
-        style.legend_below(figure, axes[0])
+    gains = [course(own, "-", looks[name][1], name) for name, own in applied.items()]
+    gains += [course(own, ":", looks[name][1]) for name, own in native.items()]
+    increments = [
+        course(own, looks[state][0], looks[intervention][1])
+        for state, courses in errors.items()
+        for intervention, own in courses.items()
+    ]
+    second = "second axis (other scale)"
+    charts = [
+        Chart(gains, "epoch", "sd of gain (dotted: native)"),
+        Chart(increments, "epoch", "leading increment error (%)"),
+        Chart((), f"first axis; {plane_of}" if plane else "", second),
+    ]
+    figure = draw_charts(charts, width=3.2)
+    axes = figure.axes
+    if errors:
+        _key(axes[1], {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors})
+    if plane:
+        _draw_plane(axes[2], plane, {name: colour for name, (_, colour) in looks.items()})
+    for ax, present in zip(axes, (applied, errors, plane), strict=True):
+        if not present:
+            ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
     return figure
 
 
