@@ -105,7 +105,7 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
     # The first and the third row group of the first file.
     few = torch.tensor([3, 60, 130, 131])
     for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
-        found = pieces.cut(store._rows("train/features"), y, chosen)
+        found = pieces.divide(store._rows("train/features"), y, chosen)
         assert len(found) == number
         read = [part for piece in found for part in piece.read()]
         at, rows, labels = map(torch.cat, zip(*read, strict=True))
@@ -116,14 +116,14 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
 
 def test_files_of_a_url(folder: Path, small_pieces: None) -> None:
     store = open_store(f"{folder.as_uri()}/train-*.parquet")
-    found = pieces.cut(store._rows("train/features"), store["train/labels"])
+    found = pieces.divide(store._rows("train/features"), store["train/labels"])
     found = torch.cat([z for piece in found for _, z, _ in piece.read()])
     assert torch.equal(found, FeatureStore.open(folder)["train/features"])
 
 
 def test_small_files_share_a_piece(folder: Path) -> None:
     store = open_store(str(folder))
-    (piece,) = pieces.cut(store._rows("train/features"), store["train/labels"])
+    (piece,) = pieces.divide(store._rows("train/features"), store["train/labels"])
     assert len(piece.labels) == int(COUNTS.sum()) and piece.first == 0
     assert [len(places) for _, places in piece.parts] == [len(p) for p in piece.labels.chunk(3)]
 
@@ -136,7 +136,7 @@ def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> N
     here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
     for split in ("train", "test"):
         expected = here.held_out(0.2, seed=0)[f"{split}/features"]
-        found = pieces.cut(there._rows(f"{split}/features"), there[f"{split}/labels"])
+        found = pieces.divide(there._rows(f"{split}/features"), there[f"{split}/labels"])
         assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
 
 

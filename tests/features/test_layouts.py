@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 
 from embedding_files import NAMES, ORDER, D, M, N, Save, T, X, Y, Z, opened, write_parquet
 from resultant._core import chunks
-from resultant.features import readers
+from resultant.features import naming
 from resultant.features.naming import split_of
-from resultant.features.npz import map_npz
+from resultant.features.numpy_files import map_npz
 from resultant.features.partition import open_store
 from resultant.features.prepare import check_features, prepare
 from resultant.features.rows import MappedRows, MemoryRows
@@ -64,8 +64,8 @@ def test_full_names() -> None:
         "train_": "val/train_",
         "other/x": "other/x",
     }.items():
-        assert readers.full_name(given, "val") == name
-        assert readers.full_name(name) == name
+        assert naming.full_name(given, "val") == name
+        assert naming.full_name(name) == name
     for given, split in {"emb_test-00001-of-2": "test", "Train": "train", "latest": None}.items():
         assert split_of(given) == split
 
@@ -257,7 +257,7 @@ def test_converted_features_stay_on_disk(tmp_path: Path, monkeypatch: Any) -> No
             assert found.copied_bytes("train/X") == 4 * N * D
             assert isinstance(found.vectors("train/X"), MappedRows)
         assert (found["train/X"].numpy() == x).all()
-    rows = map_npz(tmp_path / "a.npz", keep=True)["X"]
+    rows = map_npz(tmp_path / "a.npz", keep_open=True)["X"]
     assert isinstance(rows, MemoryRows) and not rows.tensor.is_contiguous()
 
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from resultant.features import npy as _npy
+from resultant.features import numpy_files
 from resultant.features import rows as shards
 from resultant.features.store import FeatureStore, write_store
 from small_store import D, N, arrays
@@ -76,7 +76,7 @@ def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: Any) -> None:
         raise PermissionError(13, "Permission denied", name)
 
     write_store(tmp_path / "a.safetensors", arrays())
-    monkeypatch.setattr(shards, "Kept", denied)
+    monkeypatch.setattr(shards, "SharedFile", denied)
     with pytest.raises(ValueError, match=r"a\.safetensors to be .* Permission denied"):
         FeatureStore.open(tmp_path / "a.safetensors")
     # Nor is a folder empty that cannot be listed.
@@ -193,7 +193,7 @@ def test_broken_arrays(data: bytes, tmp_path: Path) -> None:
 def test_inflation_is_bounded(tmp_path: Path, monkeypatch: Any) -> None:
     np.savez_compressed(tmp_path / "a.npz", features=np.ones((1000, 100)))
     assert (tmp_path / "a.npz").stat().st_size < 5000
-    monkeypatch.setattr(_npy, "MAX_INFLATED", 10**5)
+    monkeypatch.setattr(numpy_files, "MAX_INFLATED", 10**5)
     with pytest.raises(ValueError, match=r"a\.npz to be .* 800128 bytes compressed"):
         FeatureStore.open(tmp_path / "a.npz")
     np.savez(tmp_path / "a.npz", features=np.ones((1000, 100)))

@@ -156,8 +156,8 @@ def test_write_refuses(tmp_path: Path) -> None:
         ({"num_classes": 3}, r"labels of .* in \[0, 3\), got 3 at row 3"),
         ({"num_classes": "4"}, "num_classes of .* to be an integer"),
         ({"num_classes": 10**12}, "num_classes of .* to be an integer"),
-        ({"a": {1, 2}}, "metadata that JSON can say"),
-        ({"a": float("nan")}, "metadata that JSON can say"),
+        ({"a": {1, 2}}, "metadata that JSON can represent"),
+        ({"a": float("nan")}, "metadata that JSON can represent"),
     ):
         with pytest.raises(ValueError, match=message):
             write_store(path, arrays(), metadata)

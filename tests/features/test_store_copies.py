@@ -20,8 +20,8 @@ from safetensors.torch import save_file
 
 from resultant._core import chunks
 from resultant.cli import main as cli
-from resultant.features import npz, parquet
-from resultant.features.npz import Inflated, map_npz
+from resultant.features import numpy_files, parquet
+from resultant.features.numpy_files import ArchiveRows, map_npz
 from resultant.features.rows import MappedRows
 from resultant.features.store import FeatureStore, write_store
 from small_features import COUNTS, small_features
@@ -221,9 +221,9 @@ def test_stored_arrays_are_mapped_where_they_are_aligned(
     """Whatever the length of a name makes of the place of its array."""
     x = np.random.default_rng(0).normal(size=(N, D)).astype(dtype)
     np.savez(tmp_path / "a.npz", **{"first": x[:1], name: x, "labels": np.arange(N)})
-    rows = map_npz(tmp_path / "a.npz", keep=True)[name]
+    rows = map_npz(tmp_path / "a.npz", keep_open=True)[name]
     place = (tmp_path / "a.npz").read_bytes().index(x.tobytes())
-    assert isinstance(rows, MappedRows if place % x.itemsize == 0 else Inflated)
+    assert isinstance(rows, MappedRows if place % x.itemsize == 0 else ArchiveRows)
     assert (rows.read(0, N).numpy() == x).all() and (rows.read(7, 9).numpy() == x[7:9]).all()
     found = FeatureStore.open(tmp_path / "a.npz", features=name)[f"train/{name}"]
     assert (found.numpy() == x).all()
@@ -235,11 +235,11 @@ def test_stored_arrays_are_mapped_where_they_are_aligned(
 def test_compressed_rows_in_any_order(
     step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npz, "STEP", step)
+    monkeypatch.setattr(numpy_files, "STEP", step)
     x, _ = given()
     np.savez_compressed(tmp_path / "a.npz", z=x.numpy())
-    rows = map_npz(tmp_path / "a.npz", keep=True)["z"]
-    assert isinstance(rows, Inflated) and rows.shape == (N, D)
+    rows = map_npz(tmp_path / "a.npz", keep_open=True)["z"]
+    assert isinstance(rows, ArchiveRows) and rows.shape == (N, D)
     for start, stop in ((0, 3), (3, 9), (20, 21), (5, 60), (0, 60), (59, 60), (10, 10)):
         assert torch.equal(rows.read(start, stop), x[start:stop])
 
@@ -247,8 +247,8 @@ def test_compressed_rows_in_any_order(
 def test_compressed_rows_that_are_broken_or_change(tmp_path: Path) -> None:
     path, x = tmp_path / "a.npz", torch.randn(6000, D)
     np.savez_compressed(path, z=x.numpy())
-    rows = map_npz(path, keep=True)["z"]
-    assert isinstance(rows, Inflated) and torch.equal(rows.read(0, 5), x[:5])
+    rows = map_npz(path, keep_open=True)["z"]
+    assert isinstance(rows, ArchiveRows) and torch.equal(rows.read(0, 5), x[:5])
     np.savez_compressed(path, z=x.numpy(), more=x.numpy())
     with pytest.raises(ValueError, match=r"a\.npz .* got: it changed"):
         rows.read(0, N)
@@ -257,8 +257,8 @@ def test_compressed_rows_that_are_broken_or_change(tmp_path: Path) -> None:
         place = archive.getinfo("z.npy").header_offset + 30 + len("z.npy") + 20 + 99_000
     data[place] ^= 1
     path.write_bytes(data)
-    broken = map_npz(path, keep=True)["z"]
-    assert isinstance(broken, Inflated)
+    broken = map_npz(path, keep_open=True)["z"]
+    assert isinstance(broken, ArchiveRows)
     with pytest.raises(ValueError, match=r"expected .*a\.npz to be a whole \.npz"):
         broken.read(0, len(x))
 

@@ -38,7 +38,7 @@ from resultant.analysis.result import UnansweredError
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, Progress, unit
 from resultant.classes.statistics import ClassStatistics
-from resultant.features.partition import Piece, cut
+from resultant.features.partition import Piece, divide
 from resultant.features.rows import Rows
 from resultant.features.store import FeatureStore
 from resultant.score.limits import require_temperature
@@ -145,7 +145,7 @@ def fit_statistics(
     rows: Rows, labels: Tensor, num_classes: int, *, progress: Progress | None = None
 ) -> ClassStatistics:
     """The sums over ``rows`` [N, p] by ``labels`` [N], of any length but zero."""
-    pieces = cut(rows, labels)
+    pieces = divide(rows, labels)
     whole, done = ClassStatistics(num_classes, rows.shape[1]), 0
     size = {"num_classes": num_classes, "dim": rows.shape[1]}
     found = _sent(pieces).map_batches(_sums, batch_size=1, fn_kwargs=size)
@@ -251,7 +251,9 @@ def _asked(
     order: columns [k, ...], and where they stand, ``at`` [k]."""
     # In a list it stays a reference until a worker asks for it.
     shared = {"shared": [_ray().put(question)]}
-    found = _sent(cut(rows, labels, index)).map_batches(_answered, batch_size=1, fn_kwargs=shared)
+    found = _sent(divide(rows, labels, index)).map_batches(
+        _answered, batch_size=1, fn_kwargs=shared
+    )
     for batch in found.iter_batches(batch_size=None):
         _require(batch.get("error", ()))
         # A copy: Ray's memory is not to be written to.

@@ -26,7 +26,7 @@ from resultant.cli.arguments import data_root, find_device
 from resultant.cli.options import Compare
 from resultant.cli.progress import Steps, terminal
 from resultant.features.prepare import Prepared, check_features, prepare
-from resultant.features.readers import WORDS
+from resultant.features.selection import WORDS
 from resultant.features.store import FeatureStore
 from resultant.images.cifar import Cifar
 from resultant.report import comparison, page

@@ -1,4 +1,4 @@
-"""Labels as files hold them, whole numbers of any dtype or strings, as classes."""
+"""Class numbers from labels as files hold them: integers, whole floats, booleans or strings."""
 
 from __future__ import annotations
 
@@ -7,36 +7,44 @@ from torch import Tensor
 
 from resultant.features.rows import MemoryRows, NonNumericArray, Rows
 
-# Arrays by name, of each the files that hold a part of it, and these parts.
+# The parts of each array by name: the file of a part, and the part.
 Parts = dict[str, list[tuple[str, Rows | NonNumericArray]]]
 
 
 def class_labels(where: str, parts: Parts) -> tuple[dict[str, Rows], list[str]]:
-    """The labels [N] int64 of all splits by name, and of strings the names of the classes.
+    """Convert labels to class numbers.
 
-    Strings are counted in sorted order, those of all splits together, so that a class has one
-    number everywhere; numerals are sorted as numbers.
+    Strings are numbered in sorted order over all splits, so that a class has one number in all
+    splits. Numerals are sorted as numbers.
+
+    Args:
+        where: The name of the whole in messages.
+        parts: The labels of each split.
+
+    Returns:
+        The labels [N] int64 by name, and the names of the classes if the labels are strings.
     """
-    every = [(name, *part) for name, of in parts.items() for part in of]
-    words = [
-        (name, file, array) for name, file, array in every if isinstance(array, NonNumericArray)
+    pieces = [(name, *part) for name, of_name in parts.items() for part in of_name]
+    strings = [
+        (name, file, array) for name, file, array in pieces if isinstance(array, NonNumericArray)
     ]
-    if not words:
-        found = {n: torch.cat([_whole(n, *part) for part in of]) for n, of in parts.items()}
-        return {name: MemoryRows(labels) for name, labels in found.items()}, []
-    for name, file, array in every:
+    if not strings:
+        tensors = {n: torch.cat([_whole(n, *part) for part in p]) for n, p in parts.items()}
+        return {name: MemoryRows(labels) for name, labels in tensors.items()}, []
+    for name, file, array in pieces:
         if isinstance(array, Rows):
-            rule = f"expected {name} of {where} as strings, as are {words[0][0]} of {words[0][1]}"
+            first = f"{strings[0][0]} of {strings[0][1]}"
+            rule = f"expected {name} of {where} as strings, as are {first}"
             raise ValueError(f"{rule}, got {array.dtype} in {file}")
-    read = {(name, file): _strings(name, file, array) for name, file, array in words}
-    names = sorted({word for known, _ in read.values() for word in known})
+    encoded = {(name, file): _strings(name, file, array) for name, file, array in strings}
+    names = sorted({word for words, _ in encoded.values() for word in words})
     if all(word.isdecimal() for word in names):
         names.sort(key=int)
-    place = {word: c for c, word in enumerate(names)}
+    numbers = {word: c for c, word in enumerate(names)}
     labels: dict[str, list[Tensor]] = {}
-    for (name, _), (known, codes) in read.items():
-        labels.setdefault(name, []).append(torch.tensor([place[w] for w in known])[codes])
-    return {name: MemoryRows(torch.cat(of)) for name, of in labels.items()}, names
+    for (name, _), (words, codes) in encoded.items():
+        labels.setdefault(name, []).append(torch.tensor([numbers[w] for w in words])[codes])
+    return {name: MemoryRows(torch.cat(tensors)) for name, tensors in labels.items()}, names
 
 
 def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], Tensor]:
@@ -50,7 +58,7 @@ def _strings(name: str, file: str, array: NonNumericArray) -> tuple[list[str], T
 
 
 def _whole(name: str, file: str, rows: Rows | NonNumericArray) -> Tensor:
-    """Labels [N] of numbers [N] or [N, 1], which must be whole."""
+    """Labels [N] from whole numbers [N] or [N, 1]."""
     assert isinstance(rows, Rows)
     shape = rows.shape
     if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
@@ -59,7 +67,7 @@ def _whole(name: str, file: str, rows: Rows | NonNumericArray) -> Tensor:
         raise ValueError(f"{rule}, got {rows.dtype} {shape}{hint}")
     values = rows.read(0, len(rows)).reshape(-1)
     if values.is_floating_point():
-        # Beyond 2^53 every float is whole; what is not a number is unlike itself.
+        # Beyond 2^53 every float is whole; NaN differs from itself.
         bad = ((values != values.round()) | (values.abs() > 2.0**53)).nonzero()[:, 0]
         if len(bad):
             row = int(bad[0])

@@ -1,25 +1,36 @@
-"""The files of a folder of features: shards, and the splits that their names tell."""
+"""Names of feature files and of their arrays, and the splits in these names."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 KINDS = (".safetensors", ".npz", ".npy", ".parquet")
+SPLITS = ("train", "val", "test")
 
-# How a file begins or ends whose rows are those of a split, and the number that a shard ends with.
-SPLIT = r"(train|validation|valid|val|test)"
-BEGINS = re.compile(rf"{SPLIT}(?![a-z])", re.IGNORECASE)
-ENDS = re.compile(rf".*[-_./]{SPLIT}$", re.IGNORECASE | re.DOTALL)
-NUMBER = re.compile(r"[-_.]?\d+(-of-\d+)?$")
+# Names of labels in files of others, in order of preference.
+LABELS = ("label", "labels", "target", "targets", "class", "y")
+
+# The rule for names of arrays, as messages state it.
+NAMING = f"SPLIT/WHAT, SPLIT_WHAT, SPLIT.WHAT or WHAT_SPLIT, SPLIT in {', '.join(SPLITS)}"
+
+# A split at the beginning or the end of the name of a file, and the number at the end of a shard.
+_SPLIT = r"(train|validation|valid|val|test)"
+_BEGINS = re.compile(rf"{_SPLIT}(?![a-z])", re.IGNORECASE)
+_ENDS = re.compile(rf".*[-_./]{_SPLIT}$", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(r"[-_.]?\d+(-of-\d+)?$")
+
+# A split before or after the name of an array.
+_BEFORE = re.compile(rf"{_SPLIT}[/_.-](.+)", re.IGNORECASE | re.DOTALL)
+_AFTER = re.compile(rf"(.+)[/_.-]{_SPLIT}", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of a folder: the split its name speaks of, if any, and the name without the number."""
+    """A file of a folder: its path, the split in its name if any, the name without number."""
 
     path: Path
     split: str | None
@@ -27,41 +38,80 @@ class Shard:
 
 
 def shards(folder: Path) -> list[Shard]:
-    """The feature files of a folder and its subfolders in sorted order, all of one kind."""
-    found = sorted(
+    """List the feature files of a folder and its subfolders in sorted order, all of one kind."""
+    files = sorted(
         path
-        for path in _below(folder)
+        for path in _walk(folder)
         if path.suffix in KINDS
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
-    kinds = sorted({path.suffix for path in found})
+    kinds = sorted({path.suffix for path in files})
     if len(kinds) != 1:
         rule = f"expected {folder} to be a folder of shards of one kind ({', '.join(KINDS)})"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or 'none'}")
-    return [_shard(folder, path) for path in found]
+    return [_shard(folder, path) for path in files]
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """The files of a folder and its subfolders; one that cannot be read is an error."""
+def _walk(folder: Path) -> Iterator[Path]:
+    """List the files of a folder and its subfolders; an unreadable folder is an error."""
 
     def refuse(error: OSError) -> None:
         raise ValueError(f"expected {error.filename} to be readable, got: {error.strerror}")
 
-    for place, _, names in os.walk(folder, onerror=refuse):
-        yield from (Path(place, name) for name in names)
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
+
+
+def _shard(folder: Path, path: Path) -> Shard:
+    parts = [*path.relative_to(folder).parts[:-1], path.stem]
+    split = next((s for s in map(split_of, parts) if s is not None), None)
+    return Shard(path, split, _NUMBER.sub("", path.stem))
 
 
 def split_of(name: str) -> str | None:
-    """The split that a name begins or, but for a number, ends with; validation is val."""
-    match = BEGINS.match(name) or ENDS.match(NUMBER.sub("", name))
+    """The split at the beginning of a name or, before a number, at its end; validation is val.
+
+    Example:
+        >>> split_of("features_test-00001-of-00002")
+        'test'
+    """
+    match = _BEGINS.match(name) or _ENDS.match(_NUMBER.sub("", name))
     if match is None:
         return None
     word = match[1].lower()
     return "val" if word.startswith("val") else word
 
 
-def _shard(folder: Path, path: Path) -> Shard:
-    parts = [*path.relative_to(folder).parts[:-1], path.stem]
-    split = next((s for s in map(split_of, parts) if s is not None), None)
-    return Shard(path, split, NUMBER.sub("", path.stem))
+def full_name(name: str, split: str = "train") -> str:
+    """The name SPLIT/WHAT of an array whose name follows `NAMING`.
+
+    Args:
+        name: The name in the file.
+        split: The split of names without one, such as the split in the name of the file.
+
+    Example:
+        >>> full_name("X_test"), full_name("labels")
+        ('test/X', 'train/labels')
+    """
+    if match := _BEFORE.fullmatch(name):
+        return f"{split_of(match[1])}/{match[2]}"
+    if match := _AFTER.fullmatch(name):
+        return f"{split_of(match[2])}/{match[1]}"
+    return name if "/" in name else f"{split}/{name}"
+
+
+def split_part(name: str) -> str:
+    """The SPLIT of SPLIT/WHAT."""
+    return name.partition("/")[0]
+
+
+def what_of(name: str) -> str:
+    """The WHAT of SPLIT/WHAT."""
+    return name.partition("/")[2]
+
+
+def label_name(names: Iterable[str]) -> str | None:
+    """The first of `LABELS` among the names, in upper or lower case."""
+    by_lower = {n.lower(): n for n in sorted(names)}
+    return next((by_lower[n] for n in LABELS if n in by_lower), None)

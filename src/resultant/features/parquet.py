@@ -1,6 +1,6 @@
-"""Features in Parquet: a list column of floats a row, as Hugging Face datasets writes it.
+"""Features in Parquet files: a column of lists of floats, as Hugging Face datasets writes them.
 
-Columns are read in record batches. What a file would decode to is held against its size before
+Columns are read in record batches. The decoded size is compared with the size of the file before
 anything is read: a run-length encoded page of a few bytes can stand for billions of numbers.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,16 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.features.naming import split_of
+from resultant.features.naming import label_name
 from resultant.features.rows import NonNumericArray, Rows, as_rows
+from resultant.features.selection import SPLIT, split_indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-LABELS = ("label", "labels", "target", "targets", "class", "y")
-SPLIT = "split"
-
-# Features hardly compress; labels do, and are small.
+# The largest ratio of decoded and stored bytes: features hardly compress. Small files may exceed
+# the ratio by some bytes, as labels do compress.
 MAX_RATIO = 64
 FREE_BYTES = 1 << 30
 
@@ -38,8 +37,15 @@ MAX_WIDTH = 1 << 20
 
 @dataclass
 class ParquetColumns:
-    """The columns of a file: features by name, labels [N], the rows of each split, where the file
-    tells, names of the classes, and those that are none of these."""
+    """The columns of a file.
+
+    Attributes:
+        features: Columns of vectors by name.
+        labels: The labels [N], if any.
+        splits: The indices of the rows of each split, empty without a column of splits.
+        class_names: The names of the classes, empty if the file has none.
+        left_out: The names of the other columns.
+    """
 
     features: dict[str, Rows]
     labels: Rows | NonNumericArray | None
@@ -51,11 +57,20 @@ class ParquetColumns:
 def read_parquet(
     path: Path | str, features: str | None = None, labels: str | None = None
 ) -> ParquetColumns:
-    """The columns of a Parquet file, whose name may be a URL that Arrow knows; features are read
-    when they are asked for.
+    """Open the columns of a Parquet file; features are read on demand.
 
-    Without a name, every list column of floats is a feature, or else of integers, and the labels
-    are in `LABELS`.
+    Args:
+        path: A file, or a URL that Arrow can open.
+        features: The column of features; by default every list column of floats, or else of
+            integers.
+        labels: The column of labels; by default the first with a usual name
+            (`resultant.features.naming.LABELS`).
+
+    Returns:
+        The columns.
+
+    Raises:
+        ValueError: The file is broken, has no such columns, or decodes to far too many bytes.
     """
     pa, _ = _arrow()
     rule = f"expected {path} to be a whole Parquet file of features"
@@ -66,18 +81,20 @@ def read_parquet(
                 raise ValueError("no rows")
             label = _label_column(schema, labels)
             chosen = (
-                _list_columns(schema, label) if features is None else [_known(features, schema)]
+                _list_columns(schema, label)
+                if features is None
+                else [_vectors_column(features, schema)]
             )
             used = [*chosen, *(n for n in (label, SPLIT) if n in schema.names)]
             twice = next((n for n in used if schema.names.count(n) > 1), None)
             if twice is not None:
                 raise ValueError(f"more than one column {twice!r}")
             _refuse_bombs(file, used, _size(path))
-            found = {n: _rows(path, file, schema.field(n)) for n in chosen}
+            columns = {n: _rows(path, file, schema.field(n)) for n in chosen}
             y = None if label is None else _labels(path, schema.field(label))
             splits = _splits(file) if SPLIT in schema.names else {}
             rest = [n for n in schema.names if n not in used]
-            return ParquetColumns(found, y, splits, _class_names(schema, label), rest)
+            return ParquetColumns(columns, y, splits, _class_names(schema, label), rest)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
@@ -85,8 +102,7 @@ def read_parquet(
 
 
 class ParquetRows(Rows):
-    """A list column. Reading on from where the last piece ended costs nothing extra; elsewhere it
-    starts at the row group."""
+    """A list column, best read in sequence: other reads start again at the row group."""
 
     def __init__(
         self, path: Path | str, name: str, shape: tuple[int, ...], dtype: torch.dtype
@@ -98,17 +114,17 @@ class ParquetRows(Rows):
     def read(self, start: int, stop: int) -> Tensor:
         if start != self.next or not start:
             self._seek(start)
-        pieces, wanted = [self.left], stop - start - len(self.left)
-        while wanted > 0:
+        pieces, missing = [self.left], stop - start - len(self.left)
+        while missing > 0:
             piece = next(self.stream, None)
             if piece is None:
                 got = f"{start + sum(map(len, pieces))}"
                 raise ValueError(f"expected {len(self)} rows in {self.path}, got {got}")
             pieces.append(piece)
-            wanted -= len(piece)
-        found = torch.cat(pieces)
-        self.next, self.left = stop, found[stop - start :].clone()
-        return found[: stop - start]
+            missing -= len(piece)
+        rows = torch.cat(pieces)
+        self.next, self.left = stop, rows[stop - start :].clone()
+        return rows[: stop - start]
 
     def _seek(self, start: int) -> None:
         with _open(self.path) as file:
@@ -126,7 +142,7 @@ class ParquetRows(Rows):
         try:
             with _open(self.path) as file:
                 metadata = file.metadata
-            # A reader keeps what it has read: one a row group.
+            # One reader per row group: a reader keeps all that it has read.
             for group in groups:
                 with _open(self.path, metadata) as file:
                     for batch in file.iter_batches(size, [group], [self.name]):
@@ -148,11 +164,11 @@ class ParquetRows(Rows):
             raise ValueError(f"{rule}, got {got} in row {top + bad[0]}")
         values = column.flatten()
         if values.null_count:
-            place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(f"{rule}, got a null in row {top + place // width}")
-        # A copy: Arrow's memory is not to be written to.
-        found = torch.from_numpy(values.to_numpy(zero_copy_only=False).copy())
-        return found.view(-1, width).to(self.dtype)
+            index = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(f"{rule}, got a null in row {top + index // width}")
+        # A copy: the memory of Arrow is read-only.
+        numbers = torch.from_numpy(values.to_numpy(zero_copy_only=False).copy())
+        return numbers.view(-1, width).to(self.dtype)
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -167,7 +183,7 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def _size(path: Path | str) -> int:
-    """The bytes of a file, or of what a URL names."""
+    """The bytes of a file or of the object at a URL."""
     if isinstance(path, Path):
         return os.path.getsize(path)
     from pyarrow import fs
@@ -185,10 +201,10 @@ def _open(
         path,
         metadata=metadata,
         read_dictionary=dictionaries,
-        # Else a row group is put into memory whole.
+        # Otherwise Arrow reads a whole row group into memory.
         memory_map=isinstance(path, Path),
         buffer_size=1 << 20,
-        # Footers are a few bytes a column and row group.
+        # Footers have a few bytes per column and row group.
         thrift_string_size_limit=1 << 27,
         thrift_container_size_limit=1 << 22,
     )
@@ -202,22 +218,22 @@ def _is_vector(kind: Any, *, integers: bool) -> bool:
 
 
 def _list_columns(schema: pa.Schema, label: str | None) -> list[str]:
-    """The columns of lists of floats, or of integers where there are none."""
+    """The columns of lists of floats, or else of integers."""
     for integers in (False, True):
         fit = [f.name for f in schema if _is_vector(f.type, integers=integers) and f.name != label]
         if fit:
             return fit
     columns = _among([f"{f.name} ({f.type})" for f in schema])
-    made = "a table has one by df['features'] = list(x)"
-    raise ValueError(f"no column of lists of floats among {columns}; {made}")
+    hint = "a data frame gets one by df['features'] = list(x)"
+    raise ValueError(f"no column of lists of floats among {columns}; {hint}")
 
 
 def _among(names: list[str]) -> str:
-    """Names in a message; a table can have a column a dimension."""
+    """Names in a message, shortened: a table can have one column per dimension."""
     return ", ".join(names if len(names) <= 12 else [*names[:6], "...", *names[-3:]])
 
 
-def _known(name: str, schema: pa.Schema) -> str:
+def _vectors_column(name: str, schema: pa.Schema) -> str:
     if name not in schema.names:
         raise ValueError(f"no column {name!r} among {_among(schema.names)}")
     if not _is_vector(schema.field(name).type, integers=True):
@@ -233,21 +249,15 @@ def _label_column(schema: pa.Schema, labels: str | None) -> str | None:
     return labels
 
 
-def label_name(names: Iterable[str]) -> str | None:
-    """The first of `LABELS` among names, be they large letters or small."""
-    known = {n.lower(): n for n in sorted(names)}
-    return next((known[n] for n in LABELS if n in known), None)
-
-
 def _leaves(file: pq.ParquetFile, fields: list[str]) -> list[int]:
-    """The columns of the file, such as ``z.list.element``, that are of some fields; names may have
-    dots of their own."""
-    found, schema = [], file.metadata.schema
+    """The numbers of the stored columns, such as ``z.list.element``, of some fields."""
+    columns, schema = [], file.metadata.schema
     for c in range(file.metadata.num_columns):
         path = f"{schema.column(c).path}."
+        # Names of fields may contain dots: the longest that fits is the field.
         owner = max((n for n in file.schema_arrow.names if path.startswith(f"{n}.")), key=len)
-        found += [c] if owner in fields else []
-    return found
+        columns += [c] if owner in fields else []
+    return columns
 
 
 def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
@@ -257,7 +267,7 @@ def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
     for g in range(file.num_row_groups):
         group = file.metadata.row_group(g)
         for column in map(group.column, columns):
-            # Eight bytes a number at the most, however they are encoded.
+            # At most eight bytes per number, whatever the encoding.
             total += max(column.total_uncompressed_size, 8 * column.num_values)
         if total > limit:
             got = f"{total:,} bytes or more from a file of {size:,}"
@@ -265,7 +275,7 @@ def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
 
 
 def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
-    """The rows of a list column, whose width is what the number of its values says."""
+    """The rows of a list column; the number of values gives the width."""
     metadata = file.metadata
     groups, columns = range(metadata.num_row_groups), _leaves(file, [field.name])
     values = sum(metadata.row_group(g).column(c).num_values for g in groups for c in columns)
@@ -282,16 +292,16 @@ def _rows(path: Path | str, file: pq.ParquetFile, field: pa.Field) -> Rows:
 
 
 def _lengths(column: pa.Array) -> np.ndarray:
-    """How many numbers the list in each row has, -1 of a null."""
+    """The length of the list in each row, -1 for a null."""
     return column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _refuse_odd(path: Path | str, name: str) -> None:
-    """Raise at the first row of a list column that is not as long as most are, or null."""
+    """Raise at the first row of a list column that is null or shorter or longer than most."""
     with _open(path) as file:
         lengths = np.concatenate([_lengths(b.column(0)) for b in file.iter_batches(columns=[name])])
-    known, times = np.unique(lengths[lengths >= 0], return_counts=True)
-    usual = known[times.argmax()] if len(known) else 0
+    values, times = np.unique(lengths[lengths >= 0], return_counts=True)
+    usual = values[times.argmax()] if len(values) else 0
     odd = (lengths != usual).nonzero()[0]
     if len(odd):
         row, length = odd[0], lengths[odd[0]]
@@ -315,7 +325,7 @@ def _labels(path: Path | str, field: Any) -> Rows | NonNumericArray:
     strings = t.is_string(kind) or t.is_large_string(kind)
     if not (strings or t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)):
         raise ValueError(f"labels {field.name!r} of {field.type}, not integers or strings")
-    # As dictionaries: a long string may stand in each of a million rows.
+    # As dictionaries: a million rows may repeat one long string.
     with _open(path, dictionaries=[field.name] if strings else None) as file:
         column = file.read([field.name]).column(field.name)
     _refuse_nulls(column, f"the labels {field.name!r}")
@@ -332,31 +342,19 @@ def _labels(path: Path | str, field: Any) -> Rows | NonNumericArray:
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """The names that datasets writes beside its features, if they are there."""
+    """The names of the classes in the metadata of Hugging Face datasets, if any."""
     try:
-        about = json.loads((schema.metadata or {})[b"huggingface"])
-        names = about["info"]["features"][label]["names"]
+        metadata = json.loads((schema.metadata or {})[b"huggingface"])
+        names = metadata["info"]["features"][label]["names"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
     return [str(n) for n in names] if isinstance(names, list) else []
 
 
 def _splits(file: pq.ParquetFile) -> dict[str, Tensor]:
-    """The places of the rows of each split that the column `SPLIT` names."""
+    """The indices of the rows of each split in the column `SPLIT`."""
     pa = _arrow()[0]
     column = file.read([SPLIT]).column(SPLIT).cast(pa.string()).combine_chunks().dictionary_encode()
     _refuse_nulls(column, f"the column {SPLIT!r}")
     codes = torch.from_numpy(column.indices.to_numpy().copy())
-    return split_places(column.dictionary.to_pylist(), codes)
-
-
-def split_places(names: list[str], codes: Tensor) -> dict[str, Tensor]:
-    """The places of the rows of each split, ``codes`` [N] saying which of the names a row has."""
-    found: dict[str, Tensor] = {}
-    for code, name in enumerate(names):
-        split = split_of(name)
-        if split is None:
-            raise ValueError(f"the split {name!r}, none of train, val and test")
-        places = (codes == code).nonzero()[:, 0]
-        found[split] = torch.cat([found.get(split, places[:0]), places]).sort().values
-    return found
+    return split_indices(column.dictionary.to_pylist(), codes)

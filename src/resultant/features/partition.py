@@ -1,6 +1,6 @@
-"""Parquet files of a pattern, local or at a URL, cut into pieces that workers can read.
+"""Parquet files of a pattern, local or at a URL, divided into pieces for workers.
 
-The features stay in the files: only footers and labels are read here.
+Opening reads only footers and labels; the features stay in the files.
 """
 
 from __future__ import annotations
@@ -19,35 +19,45 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant.features.naming import split_of
 from resultant.features.parquet import ParquetRows
-from resultant.features.readers import read_parquet_arrays, settled
+from resultant.features.readers import read_parquet_arrays
 from resultant.features.rows import ConcatRows, IndexedRows, Rows
 from resultant.features.schema import require_vectors
+from resultant.features.selection import combine
 from resultant.features.store import FeatureStore
 
-# Footers that are read at a time.
+# Footers that are read at the same time.
 THREADS = 16
 
 
 def open_store(
     pattern: str | os.PathLike[str], features: str | None = None, labels: str | None = None
 ) -> FeatureStore:
-    """The store of the Parquet files that a pattern, a folder or a name stands for.
+    """Open the Parquet files of a pattern, a folder or a path as one store.
 
-    Workers read the files too: they must find them under the same absolute name. A pattern is
-    taken by components; a split is named by how a file or a folder below the pattern's fixed part
-    begins or ends, or by the column ``split``.
+    Workers open the files by the same absolute paths. The name of a file, or of a folder below the
+    fixed part of the pattern, begins or ends with its split, or the column ``split`` holds it.
+
+    Args:
+        pattern: A path or URL, with wildcards within its components.
+        features: The column of features, if several could be.
+        labels: The column of labels, if its name is not a usual one.
+
+    Returns:
+        The store.
+
+    Raises:
+        ValueError: There are no such files, or a file is broken.
     """
     where = os.fspath(pattern)
-    files = _listed(where)
-
+    files = _files(where)
     with ThreadPoolExecutor(THREADS) as threads:
         read = threads.map(lambda f: read_parquet_arrays(f[0], f[1], features, labels), files)
-        found = [(str(path), contents) for (path, _), contents in zip(files, read, strict=True)]
-    return FeatureStore.of(where, settled(where, found))
+        contents = [(str(path), c) for (path, _), c in zip(files, read, strict=True)]
+    return FeatureStore.of(where, combine(where, contents))
 
 
-def _listed(where: str) -> list[tuple[Path | str, str]]:
-    """The files in sorted order, those of a URL as strings, and the split of each."""
+def _files(where: str) -> list[tuple[Path | str, str]]:
+    """The files in sorted order with their splits; files at a URL are strings."""
     from pyarrow import fs
 
     url = "://" in where
@@ -58,14 +68,14 @@ def _listed(where: str) -> list[tuple[Path | str, str]]:
         system, base = fs.FileSystem.from_uri("".join(["/".join(parts[:fixed]) or "/", *query]))
         if fixed == len(parts) and system.get_file_info(base).is_file:
             fixed, base = fixed - 1, base.rpartition("/")[0]
-        wanted = parts[fixed:]
-        found = system.get_file_info(fs.FileSelector(base, recursive=len(wanted) != 1))
+        patterns = parts[fixed:]
+        listing = system.get_file_info(fs.FileSelector(base, recursive=len(patterns) != 1))
     except (OSError, ValueError) as error:
         raise ValueError(f"expected Parquet files at {where}, got: {error}") from None
-    names = (i.path.removeprefix(base).lstrip("/").split("/") for i in found if i.is_file)
+    names = (i.path.removeprefix(base).lstrip("/").split("/") for i in listing if i.is_file)
     names = [n for n in names if not any(part.startswith(".") for part in n)]
-    if wanted:
-        names = [n for n in names if len(n) == len(wanted) and all(map(fnmatchcase, n, wanted))]
+    if patterns:
+        names = [n for n in names if len(n) == len(patterns) and all(map(fnmatchcase, n, patterns))]
         other = next((n[-1] for n in names if not n[-1].endswith(".parquet")), None)
     else:
         names, other = [n for n in names if n[-1].endswith(".parquet")], None
@@ -74,31 +84,36 @@ def _listed(where: str) -> list[tuple[Path | str, str]]:
     files: list[tuple[Path | str, str]] = []
     for name in sorted(names):
         path = "/".join([*parts[:fixed], *name])
-        said = map(split_of, [*name[:-1], name[-1].removesuffix(".parquet")])
-        split = next((s for s in said if s is not None), "train")
+        splits = map(split_of, [*name[:-1], name[-1].removesuffix(".parquet")])
+        split = next((s for s in splits if s is not None), "train")
         files.append(("".join([path, *query]) if url else Path(path), split))
     return files
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a worker does at once: rows at ascending places [m] of files, in order, and their
-    ``labels`` [n], from ``first`` on in the array that they are a piece of."""
+    """The rows that a worker reads as one task.
+
+    Attributes:
+        first: The index of the first row in the whole array.
+        parts: The files in order, with ascending indices [m] of the rows of each file.
+        labels: The labels [n] of all rows.
+    """
 
     first: int
     parts: tuple[tuple[ParquetRows, Tensor], ...]
     labels: Tensor
 
     def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Where rows stand [k], the rows as they are [k, p], and their labels [k]."""
+        """Yield the indices [k] in the whole array, the rows [k, p] and their labels [k]."""
         blocks, top = [], 0
         height = _height(self.parts[0][0])
         for block in (block for part in self.parts for block in _blocks(*part, height)):
             blocks.append(block)
             stop = top + sum(map(len, blocks))
             if stop - top >= height or stop == len(self.labels):
-                at = torch.arange(self.first + top, self.first + stop)
-                yield at, torch.cat(blocks), self.labels[top:stop]
+                index = torch.arange(self.first + top, self.first + stop)
+                yield index, torch.cat(blocks), self.labels[top:stop]
                 blocks, top = [], stop
 
 
@@ -106,30 +121,38 @@ def _height(rows: Rows) -> int:
     return chunks.rows_per_chunk(rows.shape[1] * rows.dtype.itemsize, chunks.TASK_BYTES)
 
 
-def _blocks(rows: ParquetRows, places: Tensor, height: int) -> Iterator[Tensor]:
-    """The rows at ascending places, looked at, from one reading: to go back would be to start
-    again."""
-    end = int(places[-1]) + 1
-    for top in range(int(places[0]), end, height):
+def _blocks(rows: ParquetRows, index: Tensor, height: int) -> Iterator[Tensor]:
+    """The checked rows at ascending indices, read in sequence, which is fastest."""
+    end = int(index[-1]) + 1
+    for top in range(int(index[0]), end, height):
         stop = min(top + height, end)
-        low, high = torch.searchsorted(places, torch.tensor([top, stop])).tolist()
-        chosen = places[low:high]
+        low, high = torch.searchsorted(index, torch.tensor([top, stop])).tolist()
+        chosen = index[low:high]
         block = rows.read(top, stop)[chosen - top]
         require_vectors(block, f"{rows.name} of {rows.path}", IndexedRows(rows, chosen))
         yield block
 
 
-def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
-    """The rows, or those at ascending places ``index`` [n], in pieces of whole row groups."""
+def divide(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
+    """Divide rows into pieces of whole row groups.
+
+    Args:
+        rows: The rows [N, p] of Parquet files.
+        labels: The labels [N].
+        index: Ascending indices [n] of the rows to read, by default all.
+
+    Returns:
+        The pieces in order.
+    """
     index = torch.arange(len(rows)) if index is None else index
     leaves = list(_leaves(rows, index))
     with ThreadPoolExecutor(THREADS) as threads:
         groups = list(threads.map(_groups, (leaf.path for leaf, _ in leaves)))
     height, pieces = 0, [[]]
-    for (leaf, places), sizes in zip(leaves, groups, strict=True):
-        ends = torch.searchsorted(places, torch.tensor(sizes[:-1], dtype=torch.int64).cumsum(0))
+    for (leaf, of_leaf), sizes in zip(leaves, groups, strict=True):
+        ends = torch.searchsorted(of_leaf, torch.tensor(sizes[:-1], dtype=torch.int64).cumsum(0))
         together = False
-        for size, chosen in zip(sizes, places.tensor_split(ends), strict=True):
+        for size, chosen in zip(sizes, of_leaf.tensor_split(ends), strict=True):
             if height and height + size > _height(rows):
                 height, together = 0, False
                 pieces.append([])
@@ -138,36 +161,36 @@ def cut(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piece]:
             elif together:
                 pieces[-1][-1][1].append(chosen)
             else:
-                # Rows that were not read yet: an open file cannot be sent.
+                # New rows: an open file cannot be sent to a worker.
                 fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)
                 pieces[-1].append((fresh, [chosen]))
                 together = True
             height += size if together else 0
-    found, first = [], 0
+    divided, first = [], 0
     for parts in filter(None, pieces):
-        chosen = tuple((leaf, torch.cat(places)) for leaf, places in parts)
-        stop = first + sum(len(places) for _, places in chosen)
-        found.append(Piece(first, chosen, labels[index[first:stop]]))
+        chosen = tuple((leaf, torch.cat(blocks)) for leaf, blocks in parts)
+        stop = first + sum(len(block) for _, block in chosen)
+        divided.append(Piece(first, chosen, labels[index[first:stop]]))
         first = stop
-    return found
+    return divided
 
 
 def _leaves(rows: Rows, index: Tensor) -> Iterator[tuple[ParquetRows, Tensor]]:
-    """The files behind rows, and which of their rows are at ascending places, in order."""
+    """The files of the rows at ascending indices, in order, with the indices in each file."""
     if isinstance(rows, IndexedRows):
         yield from _leaves(rows.rows, rows.index[index])
     elif isinstance(rows, ConcatRows):
         ends = torch.searchsorted(index, torch.tensor(rows.tops[1:-1], dtype=torch.int64))
-        for part, top, places in zip(rows.parts, rows.tops, index.tensor_split(ends), strict=False):
-            if len(places):
-                yield from _leaves(part, places - top)
+        for part, top, chosen in zip(rows.parts, rows.tops, index.tensor_split(ends), strict=False):
+            if len(chosen):
+                yield from _leaves(part, chosen - top)
     else:
         assert isinstance(rows, ParquetRows)
         yield rows, index
 
 
 def _groups(path: Path | str) -> list[int]:
-    """The rows of each row group of a file."""
+    """The number of rows of each row group of a file."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:

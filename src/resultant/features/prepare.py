@@ -109,7 +109,7 @@ def check_features(prepared: Prepared, progress: Callable[[str, float], object])
     total = sum(store.shape(name)[0] for name in prepared.arrays)
     for name in prepared.arrays:
         try:
-            for rows in store.settle(name):
+            for rows in store.materialize(name):
                 progress("check", (done + rows.stop) / total)
         except ZeroVectorsError as error:
             raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None

@@ -1,6 +1,6 @@
-"""Feature rows that lie in files and are read in pieces: one file, several, or a part of them.
+"""Feature rows that stay in files and are read in pieces: of one file, of several, or a selection.
 
-A folder of shards is seen as one array a name. Nothing here holds more of it than is asked for.
+A folder of shards is one array per name. Memory holds only the rows that a caller reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-# The dtypes of safetensors, and in what NumPy maps them; it has no bfloat16.
+# The dtypes of safetensors and the NumPy dtypes of their maps; NumPy has no bfloat16.
 DTYPES = {
     "F64": (torch.float64, "<f8"),
     "F32": (torch.float32, "<f4"),
@@ -45,7 +45,7 @@ DTYPES = {
 
 
 class Rows(ABC):
-    """An array [N, ...] of which rows are read when they are asked for."""
+    """An array [N, ...] whose rows are read on demand."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -55,10 +55,10 @@ class Rows(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Tensor:
-        """Rows start to stop, 0 <= start <= stop <= N."""
+        """Read the rows from start to stop, 0 <= start <= stop <= N."""
 
     def where(self, row: int) -> str:
-        """How a row is found in the file that it comes from."""
+        """The place of a row in its file."""
         return f"row {row}"
 
 
@@ -73,11 +73,11 @@ class MemoryRows(Rows):
 
 
 class MappedRows(Rows):
-    """Rows that lie one after the other in a file, mapped piece by piece.
+    """Consecutive rows of a file, mapped piece by piece.
 
-    A piece gives its memory back when it is dropped, and writing to it never reaches the file. An
-    open ``source`` keeps the file that was there; a path is opened at each reading, as thousands
-    of shards must be, and has to be the same file still.
+    A piece releases its memory when it is dropped, and writing to a piece never changes the file.
+    An open ``source`` stays the same file. A path is opened at each reading, as thousands of shards
+    must be, and the file must not have changed.
     """
 
     def __init__(
@@ -105,30 +105,32 @@ class MappedRows(Rows):
         return tensor.view(self.dtype)
 
     def __getitem__(self, rows: slice | Tensor) -> Tensor:
-        """Some rows: a piece, or those at places [n].
+        """Return a slice of the rows, or the rows at indices [n].
 
-        The latter are read and not mapped: a row of a map can bring megabytes around it along.
+        Rows at indices are read, not mapped: mapping one row can load megabytes around the row.
         """
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self.read(start, max(start, stop))
-        found = np.empty((len(rows), *self.shape[1:]), self.layout)
+        values = np.empty((len(rows), *self.shape[1:]), self.layout)
         width = math.prod(self.shape[1:]) * self.layout.itemsize
-        lines = found.view(np.uint8).reshape(len(rows), width)
+        lines = values.view(np.uint8).reshape(len(rows), width)
         with self._opened() as file:
             for line, row in zip(lines, rows.tolist(), strict=True):
                 file.seek(self.offset + row * width)
                 if file.readinto(line.data) != width:
                     raise ValueError(f"expected {len(self)} rows in {file.name}, got {row}")
-        return torch.from_numpy(found).view(self.dtype)
+        return torch.from_numpy(values).view(self.dtype)
 
     def _opened(self) -> AbstractContextManager[io.FileIO]:
-        return Kept(self.source) if isinstance(self.source, Path) else nullcontext(self.source)
+        return (
+            SharedFile(self.source) if isinstance(self.source, Path) else nullcontext(self.source)
+        )
 
     def whole(self) -> tuple[Tensor, mmap.mmap]:
-        """All rows, mapped and not to be written to, and the map.
+        """Return all rows as a read-only tensor, and the map behind the tensor.
 
-        A map that could be written to would count as memory, however little of it is touched.
+        A writable map would count as memory even where no page is touched.
         """
         with self._opened() as f:
             view = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -141,7 +143,7 @@ class MappedRows(Rows):
 
 
 class ConcatRows(Rows):
-    """The rows of several arrays of one width and dtype, in their order, and their files."""
+    """The rows of several arrays of one width and dtype in order, with the files of the arrays."""
 
     def __init__(self, parts: Sequence[Rows], files: Sequence[str]) -> None:
         self.parts, self.files = list(parts), list(files)
@@ -166,7 +168,7 @@ class ConcatRows(Rows):
 
 
 class IndexedRows(Rows):
-    """The rows of an array at ascending places ``index`` [M]."""
+    """The rows of an array at ascending indices ``index`` [M]."""
 
     def __init__(self, rows: Rows, index: Tensor) -> None:
         self.rows, self.index = rows, index
@@ -177,7 +179,7 @@ class IndexedRows(Rows):
         out = torch.empty((len(chosen), *self.shape[1:]), dtype=self.dtype)
         if not len(chosen):
             return out
-        # The rows between are read too, no more at a time than were asked for.
+        # The rows between are read too, at most as many at a time as the piece has.
         for top in range(int(chosen[0]), int(chosen[-1]) + 1, len(chosen)):
             end = min(top + len(chosen), int(chosen[-1]) + 1)
             low, high = torch.searchsorted(chosen, torch.tensor([top, end])).tolist()
@@ -189,34 +191,40 @@ class IndexedRows(Rows):
         return self.rows.where(int(self.index[row]))
 
 
-class Converted(Rows):
-    """The rows of an array, each piece changed as it is read."""
+class ConvertedRows(Rows):
+    """The rows of an array, each piece converted when it is read."""
 
-    def __init__(self, rows: Rows, dtype: torch.dtype, change: Callable[[Tensor], Tensor]) -> None:
-        self.rows, self.shape, self.dtype, self.change = rows, rows.shape, dtype, change
+    def __init__(self, rows: Rows, dtype: torch.dtype, convert: Callable[[Tensor], Tensor]) -> None:
+        self.rows, self.shape, self.dtype, self.convert = rows, rows.shape, dtype, convert
 
     def read(self, start: int, stop: int) -> Tensor:
-        return self.change(self.rows.read(start, stop))
+        return self.convert(self.rows.read(start, stop))
 
     def where(self, row: int) -> str:
         return self.rows.where(row)
 
 
 def swapped(rows: Rows) -> Rows:
-    """Rows of numbers whose bytes lie in the other order than this machine's."""
-    return Converted(rows, rows.dtype, lambda piece: torch.from_numpy(piece.numpy().byteswap()))
+    """Rows of numbers that are stored in the other byte order."""
+    return ConvertedRows(rows, rows.dtype, lambda piece: torch.from_numpy(piece.numpy().byteswap()))
 
 
 def as_floats(rows: Rows) -> Rows:
-    """Rows of integers as floats that hold them; those of 64 bits are rounded."""
+    """Rows of integers as floats; integers of 64 bits are rounded."""
     dtype = torch.float32 if rows.dtype.itemsize <= 2 else torch.float64
-    return Converted(rows, dtype, lambda piece: piece.to(dtype))
+    return ConvertedRows(rows, dtype, lambda piece: piece.to(dtype))
 
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of no numbers, of a ``kind``. Of strings, ``read`` gives the distinct ones and
-    which of them each row [N] is; of others nothing is ever read."""
+    """An array of strings, objects or records.
+
+    Attributes:
+        shape: The shape of the array.
+        kind: The dtype as text.
+        read: For strings, a function that returns the distinct strings and the index of each row
+            [N] among them. Other arrays are never read.
+    """
 
     shape: tuple[int, ...]
     kind: str
@@ -224,18 +232,18 @@ class NonNumericArray:
 
 
 def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
-    """The strings of an array, and which of them each element [N] is."""
+    """The distinct strings of an array, and the index of each element [N] among them."""
     words, codes = np.unique(array.reshape(-1), return_inverse=True)
-    found = words.tolist()
+    strings = words.tolist()
     if array.dtype.kind == "S":
-        found = [word.decode("utf-8", "replace") for word in found]
-    return found, torch.from_numpy(codes.reshape(-1))
+        strings = [word.decode("utf-8", "replace") for word in strings]
+    return strings, torch.from_numpy(codes.reshape(-1))
 
 
 class Spool:
-    """A temporary file for rows that come in pieces, which goes with what is `mapped` of it.
+    """A temporary file for rows that arrive in pieces, deleted with the last `mapped` rows.
 
-    It has no name, and is gone with the process, however that ends.
+    The file has no name, so the file disappears with the process, even with a killed one.
     """
 
     def __init__(self, rows: Rows, name: str) -> None:
@@ -258,10 +266,10 @@ class Spool:
             raise ValueError(f"{rule}, got: {error}") from None
 
     def mapped(self) -> MappedRows:
-        """What was written, mapped from a file of its own."""
+        """The written rows, mapped."""
         rows = self.rows
         layout = next(layout for dtype, layout in DTYPES.values() if dtype == rows.dtype)
-        file = Kept(os.dup(self.file.fileno()), "rb")
+        file = SharedFile(os.dup(self.file.fileno()), "rb")
         return MappedRows(file, 0, rows.shape, rows.dtype, layout)
 
 
@@ -270,7 +278,7 @@ def bytes_of(rows: Rows) -> int:
 
 
 def require_disk(size: int, name: str) -> None:
-    """Raise unless the folder of temporary files has room for so many bytes."""
+    """Raise unless the folder of temporary files has ``size`` bytes free."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if size > free:
@@ -283,7 +291,7 @@ def as_rows(array: Tensor | Rows) -> Rows:
 
 
 def join(where: str, name: str, parts: Sequence[tuple[str, Rows]]) -> Rows:
-    """The rows of one name from files, which are told where their widths or dtypes differ."""
+    """Join the rows of one name; an error names the file whose width or dtype differs."""
     first, like = parts[0]
     for file, part in parts:
         if part.shape[1:] != like.shape[1:] or part.dtype != like.dtype:
@@ -299,15 +307,18 @@ def _width(rows: Rows) -> str:
 
 
 def map_safetensors(
-    path: Path, *, keep: bool
+    path: Path, *, keep_open: bool
 ) -> tuple[dict[str, Rows | NonNumericArray], dict[str, str]]:
-    """The arrays of a safetensors file by name, and its metadata.
+    """Map the arrays of a safetensors file by name, and return its metadata too.
 
-    The library holds the header against the file; the places it states are mapped. ``keep`` the
-    file open, or open it at each reading.
+    The safetensors library checks the header against the file.
+
+    Args:
+        path: The file.
+        keep_open: Keep the file open, or open it at each reading.
     """
-    # First: what the library may not read is no such file to it.
-    file = Kept(path)
+    # Opened first: the library reports a file without read permission as missing.
+    file = SharedFile(path)
     with safe_open(path, framework="np") as checked:
         names, metadata = sorted(checked.keys()), checked.metadata() or {}
     length = int.from_bytes(file.read(8), "little")
@@ -321,29 +332,18 @@ def map_safetensors(
             continue
         dtype, layout = DTYPES[entry["dtype"]]
         offset = 8 + length + entry["data_offsets"][0]
-        rows[name] = MappedRows(file if keep else path, offset, shape, dtype, layout)
+        rows[name] = MappedRows(file if keep_open else path, offset, shape, dtype, layout)
     return rows, metadata
 
 
-def map_array(path: Path, array: np.ndarray, *, keep: bool) -> Rows:
-    """The rows of an .npy that `map_npy` has looked at."""
-    if not array.dtype.isnative:
-        native = array.view(array.dtype.newbyteorder("="))
-        return swapped(map_array(path, native, keep=keep))
-    tensor = torch.from_numpy(array)
-    if not array.flags.c_contiguous or not isinstance(array, np.memmap):
-        return MemoryRows(tensor)
-    source = Kept(path) if keep else path
-    return MappedRows(source, array.offset, array.shape, tensor.dtype, array.dtype.str)
-
-
-class Kept(io.FileIO):
-    """A file that is closed when the last rows of it are gone."""
+class SharedFile(io.FileIO):
+    """A file that is closed when the last rows that use the file are gone."""
 
     def __del__(self) -> None:
         self.close()
 
 
 def identity(source: io.FileIO | Path) -> tuple[int, ...]:
+    """Inode, size and time of change, by which a replaced file is noticed."""
     stat = os.stat(source) if isinstance(source, Path) else os.fstat(source.fileno())
     return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.features.npy import read_npz
+from resultant.features.numpy_files import read_npz
 from resultant.images._torchvision import torchvision_module
 from resultant.images._unpickle import read_batch
 from resultant.images.longtail import long_tail_indices

@@ -1,0 +1,228 @@
+"""The features and labels among the arrays of one or several files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from resultant.features.labels import Parts, class_labels
+from resultant.features.naming import full_name, label_name, split_of, split_part, what_of
+from resultant.features.rows import IndexedRows, NonNumericArray, Rows, as_floats, join
+
+RESERVED = ("labels", "identities", "class_names")
+CLASS_NAMES = "train/class_names"
+# An array or column with the split of each row.
+SPLIT = "split"
+# The metadata ``labels`` of labels that were strings and became numbers in sorted order.
+WORDS = "words"
+
+A = TypeVar("A", bound=Rows | NonNumericArray)
+
+
+@dataclass
+class Contents(Generic[A]):
+    """The contents of files.
+
+    Attributes:
+        arrays: The arrays by full name.
+        metadata: Metadata of the files.
+        called: The names in the files by full name.
+        left_out: The names of arrays that are neither features nor labels.
+        label_files: Files of labels without features.
+    """
+
+    arrays: dict[str, A]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    called: dict[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    label_files: tuple[str, ...] = ()
+
+
+RawContents = Contents[Rows | NonNumericArray]
+
+
+def combine(
+    where: str,
+    files: Iterable[tuple[str, RawContents]],
+    features: str | None = None,
+    labels: str | None = None,
+    *,
+    chosen: bool = True,
+) -> Contents[Rows]:
+    """Combine the contents of files into features and labels.
+
+    Args:
+        where: The name of the whole in messages.
+        files: The contents of each file by path.
+        features: The name of the features, or None for every array that can be features.
+        labels: The name of the labels, or None for the usual names.
+        chosen: The contents hold features and labels only.
+    """
+    parts: Parts = {}
+    metadata: dict[str, Any] = {}
+    called: dict[str, str] = {}
+    left_out: list[str] = []
+    for file, contents in files:
+        metadata, called = contents.metadata | metadata, contents.called | called
+        left_out += contents.left_out
+        for name, array in contents.arrays.items():
+            parts.setdefault(name, []).append((file, array))
+    if not chosen:
+        if SPLIT not in (features, labels):
+            parts, called = _divide(where, parts, called)
+        classes = _class_names(parts)
+        metadata, kept = classes | metadata, _choose(where, parts, features, labels)
+        if "labels" in map(what_of, parts) and "labels" not in map(what_of, kept.values()):
+            # The metadata describe the labels of the file, not those that were asked for.
+            described = ("class_names", "num_classes", "labels")
+            metadata = {n: value for n, value in metadata.items() if n not in described}
+        used = {*kept.values(), *([CLASS_NAMES] if classes else [])}
+        left_out += [called.get(n, n) for n in parts if n not in used]
+        called = {n: called.get(old, old) for n, old in kept.items()}
+        parts = {n: parts[old] for n, old in kept.items()}
+    label_parts = {n: p for n, p in parts.items() if what_of(n) == "labels"}
+    arrays, names = class_labels(where, label_parts)
+    if names:
+        metadata |= {"class_names": names, "num_classes": len(names), "labels": WORDS}
+    for name, pieces in parts.items():
+        if name not in arrays:
+            numbers = [(file, _numbers(file, name, array)) for file, array in pieces]
+            arrays[name] = join(where, name, numbers)
+    of_labels = [file for pieces in label_parts.values() for file, _ in pieces]
+    others = {file for n, pieces in parts.items() if n not in label_parts for file, _ in pieces}
+    label_files = tuple(file for file in dict.fromkeys(of_labels) if file not in others)
+    return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)), label_files)
+
+
+def at_indices(array: Rows | NonNumericArray, index: Tensor) -> Rows | NonNumericArray:
+    """The rows of an array at ascending indices [M]."""
+    if isinstance(array, Rows):
+        return IndexedRows(array, index)
+    read, shape = array.read, (len(index), *array.shape[1:])
+    if read is None or math.prod(shape[1:]) != 1:
+        return NonNumericArray(shape, array.kind)
+
+    def selected() -> tuple[list[str], Tensor]:
+        words, codes = read()
+        return words, codes[index]
+
+    return NonNumericArray(shape, array.kind, selected)
+
+
+def split_indices(names: list[str], codes: Tensor) -> dict[str, Tensor]:
+    """The indices of the rows of each split; ``codes`` [N] are the indices of the names."""
+    indices: dict[str, Tensor] = {}
+    for code, name in enumerate(names):
+        split = split_of(name)
+        if split is None:
+            raise ValueError(f"the split {name!r}, none of train, val and test")
+        rows = (codes == code).nonzero()[:, 0]
+        indices[split] = torch.cat([indices.get(split, rows[:0]), rows]).sort().values
+    return indices
+
+
+def _numbers(file: str, name: str, array: Rows | NonNumericArray) -> Rows:
+    if isinstance(array, NonNumericArray):
+        rule = f"expected {name} of {file} to be [N, d] floats"
+        raise ValueError(f"{rule}, got {array.kind} {array.shape}")
+    vectors = len(array.shape) == 2 and what_of(name) != "identities"
+    real = array.dtype.is_floating_point or array.dtype.is_complex
+    return as_floats(array) if vectors and not real else array
+
+
+def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, dict[str, str]]:
+    """Divide the arrays of one split by an array of strings with the split of each row, if any."""
+    splits = next((pieces for name, pieces in parts.items() if what_of(name) == SPLIT), [])
+    heights = [array.shape for _, array in splits]
+    readers = [
+        a.read for _, a in splits if isinstance(a, NonNumericArray) and a.read and len(a.shape) == 1
+    ]
+    one = len({split_part(name) for name in parts}) == 1
+    if not (one and splits) or len(readers) < len(splits):
+        return parts, called
+    try:
+        indices = [split_indices(*read()) for read in readers]
+    except ValueError as error:
+        raise ValueError(f"expected splits in {SPLIT} of {where}, got: {error}") from None
+    divided: Parts = {}
+    names: dict[str, str] = {}
+    for name, pieces in parts.items():
+        if [array.shape[:1] for _, array in pieces] != heights:
+            divided[name], names[name] = pieces, called.get(name, name)
+        elif what_of(name) != SPLIT:
+            for (file, array), by_split in zip(pieces, indices, strict=True):
+                for split, index in by_split.items():
+                    full = f"{split}/{what_of(name)}"
+                    divided.setdefault(full, []).append((file, at_indices(array, index)))
+                    names[full] = called.get(name, name)
+    return divided, names
+
+
+def _class_names(parts: Parts) -> dict[str, Any]:
+    """Metadata from an array class_names of strings, if there is one."""
+    ((_, array), *_) = parts.get(CLASS_NAMES, [("", None)])
+    if not isinstance(array, NonNumericArray) or array.read is None or len(array.shape) != 1:
+        return {}
+    names, codes = array.read()
+    return {"class_names": [names[c] for c in codes.tolist()]}
+
+
+def _choose(where: str, parts: Parts, features: str | None, labels: str | None) -> dict[str, str]:
+    """Choose the features and labels; arguments as in `combine`.
+
+    Returns:
+        The old full name by new full name.
+    """
+    names = sorted({what_of(n) for n in parts})
+
+    def require(name: str) -> str:
+        # A name with a split, such as X_train, stands for X of all splits.
+        what = name if name in names else what_of(full_name(name))
+        if what not in names:
+            raise ValueError(f"expected an array {name!r} in {where}, got {', '.join(names)}")
+        return what
+
+    if labels is not None:
+        labels = require(labels)
+    else:
+        labels = "labels" if "labels" in names else label_name(names)
+    if features is not None:
+        selected = {require(features)}
+    else:
+        others = {n: p for n, p in parts.items() if what_of(n) not in (labels, *RESERVED)}
+        selected = _candidates(others)
+        if not selected and others:
+            got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items()))
+            raise ValueError(f"expected features in {where}, [N, d] floats, got {got}")
+    kept: dict[str, str] = {}
+    for name in parts:
+        if what_of(name) == labels:
+            kept[f"{split_part(name)}/labels"] = name
+        elif what_of(name) == "identities" or what_of(name) in selected - {"labels"}:
+            kept[name] = name
+    return kept
+
+
+def _candidates(parts: Parts) -> set[str]:
+    """The names of arrays of vectors: [N, d] floats in some split, or else [N, d] integers."""
+    wide, thin, integers = set(), set(), set()
+    for name, pieces in parts.items():
+        array = pieces[0][1]
+        if isinstance(array, Rows) and len(array.shape) == 2 and not array.dtype.is_complex:
+            # One number per row is a score or a weight if other arrays are vectors.
+            floats = wide if array.shape[1] > 1 else thin
+            (floats if array.dtype.is_floating_point else integers).add(what_of(name))
+    return wide or integers or thin
+
+
+def _kind(array: Rows | NonNumericArray) -> str:
+    if isinstance(array, Rows):
+        return f"{array.dtype} {list(array.shape)}"
+    if array.kind == "object":
+        return "objects, which are never unpickled"
+    return f"{array.kind} {list(array.shape)}"
