@@ -229,7 +229,7 @@ def test_feature_and_gain_errors() -> None:
         class_scores(QUERIES[:, :3], STATE, TAU)
     with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 0"):
         class_scores(2 * QUERIES, STATE, TAU)
-    with pytest.raises(ValueError, match=r"expected z on cpu, got it on meta"):
+    with pytest.raises(ValueError, match=r"expected z on cpu, got z on meta"):
         class_scores(QUERIES.to("meta"), STATE, TAU)
     with pytest.raises(ValueError, match="expected g >= 0 and finite, got -1 at index 0"):
         target_gain(-torch.ones(3), 0.5)

@@ -1,1 +1,6 @@
-"""Tools that know nothing of vMF: validation, arrays, files, devices, process groups."""
+"""Tools that know nothing of vMF.
+
+`validation` and `arrays` check arguments; `chunks` holds the byte budgets; `files`, `tensor_files`
+and `network_files` read and write files; `device`, `distributed` and `versions` describe the
+machine; `autograd` and `compensated` serve the special functions; `text` formats messages.
+"""

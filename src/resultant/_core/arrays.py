@@ -1,4 +1,4 @@
-"""What functions of features and labels ask of them, and how they go through them in pieces."""
+"""Checks of features and labels, and normalization of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resultant._core.validation import COMPUTE_DTYPE
 
 
 class _UnitVector(constraints.Constraint):
-    """Norm one, up to what normalising in float32 and rounding to the dtype leave."""
+    """Norm one, up to the rounding of a normalization in float32 and of the dtype."""
 
     event_dim = 1
 
@@ -23,8 +23,8 @@ class _UnitVector(constraints.Constraint):
         return excess.abs() <= tolerance
 
     def excess(self, x: Tensor) -> tuple[Tensor, float]:
-        """``|x| - 1``, and how far from zero it may be."""
-        # A sum, whose rounding grows less with p than that of torch.linalg.vector_norm.
+        """Return ``|x| - 1`` and its tolerance."""
+        # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
         norm = x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1).sqrt()
         rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
         return norm - 1, rounding + 2 * torch.finfo(x.dtype).eps
@@ -33,9 +33,9 @@ class _UnitVector(constraints.Constraint):
         self.refuse(name, *self.excess(x))
 
     def refuse(self, name: str, excess: Tensor, tolerance: float) -> None:
-        """Raise unless an `excess` is within its tolerance."""
+        """Raise unless the result of `excess` is within its tolerance."""
         rule = f"within {tolerance:.1e} of zero"
-        # What was of unit length in half precision no longer is in float32.
+        # Vectors of unit length in half precision are not of unit length in float32.
         remedy = "normalize after casting to float32"
         validation.require_in_range(
             f"|{name}| - 1", excess, -tolerance, tolerance, rule=rule, remedy=remedy
@@ -46,13 +46,13 @@ unit_vector = _UnitVector()
 
 
 def require_features(z: Tensor, dim: int, device: torch.device, validate: bool | None) -> None:
-    """Raise unless ``z`` is [N, dim] on the device, of unit vectors where values are looked at."""
+    """Raise unless ``z`` is [N, dim] on the device; validated values must be unit vectors."""
     if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
         raise ValueError(f"expected z [N, {dim}], got {shape_of(z)}")
     if z.dtype not in validation.COMPUTE_DTYPE:
         raise ValueError(f"expected z of a floating dtype, got {z.dtype}")
     if z.device != device:
-        raise ValueError(f"expected z on {device}, got it on {z.device}")
+        raise ValueError(f"expected z on {device}, got z on {z.device}")
     if len(z) and validation.should_validate(validate, z):
         excess = torch.cat([unit_vector.excess(z[rows].detach())[0] for rows in feature_slices(z)])
         unit_vector.refuse("z", excess, unit_vector.excess(z[:1].detach())[1])
@@ -66,13 +66,13 @@ def require_labels(
     validate: bool | None,
     name: str = "y",
 ) -> None:
-    """Raise unless ``y`` is [length] int64 on the device, and in [0, number)."""
+    """Raise unless ``y`` is [length] int64 on the device; validated values are in [0, number)."""
     if not isinstance(y, Tensor) or y.dim() != 1 or len(y) != length:
-        raise ValueError(f"expected {name} [{length}], one a row of z, got {shape_of(y)}")
+        raise ValueError(f"expected {name} [{length}], one per row of z, got {shape_of(y)}")
     if y.dtype != torch.int64:
         raise ValueError(f"expected {name} of dtype torch.int64, got {y.dtype}")
     if y.device != device:
-        raise ValueError(f"expected {name} on {device}, got it on {y.device}")
+        raise ValueError(f"expected {name} on {device}, got {name} on {y.device}")
     if not validation.should_validate(validate, y):
         return
     bad = (y < 0) | (y >= number)
@@ -82,21 +82,25 @@ def require_labels(
 
 
 def shape_of(a: object) -> str:
+    """Describe an argument in an error: the shape of a tensor, or the type of anything else."""
     return f"shape {tuple(a.shape)}" if isinstance(a, Tensor) else type(a).__name__
 
 
 def normalized(z: Tensor) -> Tensor:
-    """Vectors of about unit length, at unit length in float64."""
+    """Normalize vectors of nearly unit length, in float64."""
     x = z.double()
     return x / _lengths(x)
 
 
 def directions(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows ``z`` [N, p] of any length as float64 unit vectors, and their lengths [N] up to factors:
-    zero for a row of zeros, which stays as it is, and not finite where the row is not."""
+    """Return rows ``z`` [N, p] of any length as float64 unit vectors, and a scaled length [N].
+
+    The length is zero for a row of zeros, which is returned unchanged, and not finite where the
+    row is not.
+    """
     x = z.double()
     if z.dtype == torch.float64:
-        # By the largest entry first: the squares might be beyond float64.
+        # Divide by the largest entry first: the squares may overflow float64.
         x = x / _or_one(x.abs().amax(-1, keepdim=True))
     length = _lengths(x)
     return x / _or_one(length), length.squeeze(-1)

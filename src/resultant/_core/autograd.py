@@ -1,4 +1,4 @@
-"""Elementwise functions with hand-written derivatives, for autograd and torch.func alike."""
+"""Elementwise functions with hand-written derivatives, for autograd and torch.func."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
-    """The arguments of a vmapped elementwise call with every batch dimension moved to the front.
+    """Move every batch dimension of a vmapped elementwise call to the front.
 
-    Tensors without a batch dimension broadcast from the right as they are.
+    Tensors without a batch dimension broadcast from the right and are returned unchanged.
     """
     pairs = list(zip(args, in_dims, strict=True))
     rank = max(a.dim() - (d is not None) for a, d in pairs if isinstance(a, Tensor))
@@ -27,7 +27,7 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
 
 
 def signed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its signature at hand: autograd asks for it at every call."""
+    """Store the signature of a function: autograd asks for the signature at every call."""
     function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return function
 
@@ -42,7 +42,7 @@ def elementwise(
     """
 
     class Rule(torch.autograd.Function):
-        forward = staticmethod(signed(value))  # as it is: torch.compile counts its parameters
+        forward = staticmethod(signed(value))  # no wrapper: torch.compile counts its parameters
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

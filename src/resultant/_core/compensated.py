@@ -1,4 +1,4 @@
-"""Error-free products: what one multiplication or division leaves out, in the same precision."""
+"""Error-free products: the rounding error of a multiplication or division, as a tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """``(p, e)`` with ``p`` the rounded product and ``p + e`` the exact one."""
+    """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
     p = a * b
     a1, a2 = _halves(a)
     b1, b2 = _halves(b)
@@ -24,7 +24,7 @@ def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:
-    """``(r, e)`` with ``r`` the rounded ``1/a`` and ``r + e`` exact to twice the precision."""
+    """Return ``(r, e)``: the rounded ``1/a``, and ``r + e`` exact to twice the precision."""
     r = 1 / a
     p, e = two_product(a, r)
     return r, ((1 - p) - e) * r

@@ -1,4 +1,4 @@
-"""The processes of a job under torchrun; one process without it is the first of one."""
+"""The processes of a job under torchrun; without torchrun, one process of rank 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def distributed() -> bool:
-    """Whether there is a process group."""
+    """Return True if there is a process group."""
     return dist.is_available() and dist.is_initialized()
 
 
@@ -26,14 +26,14 @@ def world_size() -> int:
 
 
 def broadcast_from_rank0(*tensors: Tensor) -> None:
-    """Give every process the values of the first."""
+    """Copy the values of rank 0 to every process, in place."""
     if distributed():
         for a in tensors:
             dist.broadcast(a, 0)
 
 
 def total(a: Tensor) -> Tensor:
-    """The sum of ``a`` over the processes, in place."""
+    """Sum ``a`` over the processes, in place."""
     if distributed():
         dist.all_reduce(a)
     return a
@@ -41,9 +41,9 @@ def total(a: Tensor) -> Tensor:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the process group that the environment describes, as torchrun sets it, if it does.
+    """Join the process group that torchrun has described in the environment, if any.
 
-    Yields the device of this process: of CUDA devices that of its local rank.
+    Yields the device of this process: the CUDA device of its local rank, or ``device``.
     """
     if not dist.is_available() or not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
         yield device
@@ -52,15 +52,15 @@ def processes(device: torch.device) -> Iterator[torch.device]:
     if cuda:
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local >= torch.cuda.device_count():
-            rule = f"expected a CUDA device for each process of a machine, of local rank {local}"
+            rule = f"expected a CUDA device for the process of local rank {local}"
             raise ValueError(f"{rule}, got {torch.cuda.device_count()} devices")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
     yield device
-    # Not after an error: the others may be waiting, and torchrun ends them. A thread of gloo that
-    # drops a tensor while Python ends aborts the process. The barrier lets them drop what they did
-    # before; and they end with the group, which a network that is garbage would still hold.
+    # Not after an error: the other processes may be waiting, and torchrun ends them. A thread of
+    # gloo that releases a tensor while Python exits aborts the process: the barrier lets such
+    # threads finish, and they end with the group, which an uncollected network would keep alive.
     dist.barrier()
     gc.collect()
     dist.destroy_process_group()

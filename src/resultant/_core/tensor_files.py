@@ -1,4 +1,4 @@
-"""Tensors and JSON in one safetensors file; the file is whole or is not there."""
+"""Tensors and JSON in one safetensors file, which is complete or absent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ KEY = "resultant"
 
 
 def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write ``tensors`` and the JSON object ``about``; the file is complete or is not there."""
+    """Write ``tensors`` and the JSON object ``about`` to a file; create its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
-    write_tensors(path, held, {KEY: json.dumps(about)})
+    contiguous = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
+    write_tensors(path, contiguous, {KEY: json.dumps(about)})
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file; it is complete or is not there, and a full disk is an OSError."""
+    """Write a safetensors file that is complete or absent; raise an OSError if the disk is full."""
     with replacing(path) as temporary:
         try:
             save_file(tensors, temporary, metadata)
@@ -34,7 +34,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save` wrote."""
+    """Read the tensors and the JSON object of a file that `save` wrote."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"expected a checkpoint, got no file at {path}")
     try:

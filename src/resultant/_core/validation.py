@@ -1,8 +1,8 @@
-"""What every public function asks of its arguments, and the errors that say what arrived.
+"""Validation of the arguments of public functions.
 
-Shapes, dtypes and plain numbers are always checked. The values of a tensor are checked where
-that costs no device synchronisation and breaks no graph, that is on the CPU in eager mode;
-elsewhere on request (``validate_args=True``), and nowhere with ``validate_args=False``.
+Shapes, dtypes and plain numbers are always checked. The values of a tensor are checked by default
+where a check costs no device synchronisation and breaks no graph: on the CPU in eager mode. With
+``validate_args=True`` they are checked on every device, with ``validate_args=False`` never.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ COMPUTE_DTYPE = {
     torch.float16: torch.float32,
 }
 
-# Functions that are odd or even in x go on below zero, so that a finite difference can be taken
-# at x = 0; anything further down is a mistake.
+# Functions that are odd or even in x are defined slightly below zero, so that a finite difference
+# can be taken at x = 0; anything further down is a mistake.
 BELOW_ZERO = -1e-4
 
 
 def largest_order(dtype: torch.dtype) -> float:
-    """The largest order in ``dtype``: where the squares of larger arguments would overflow, its
-    ratio is one to the precision."""
-    # Written out: of a float in a table torch.compile may make a symbol.
+    """Return the largest order nu in ``dtype``.
+
+    An order is at most so large that, for arguments whose squares overflow, its ratio is one to
+    the precision.
+    """
+    # Written out: torch.compile may turn a table lookup into a symbol.
     return 1e30 if dtype == torch.float64 else 1e11
 
 
 def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
-    """``p`` as an int, at least 2 and no larger than orders may be in ``dtype``."""
+    """Return ``p`` as an int; raise unless it is at least 2 and at most the largest order."""
     try:
         value = operator.index(p)
     except TypeError:
@@ -50,11 +53,13 @@ def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
 
 
 def integer(name: str, value: int, least: int, also: str = "") -> int:
-    """``value`` as an int, at least ``least``: whatever stands for an index, but for a bool. An
-    error says what else is taken, ``also``."""
+    """Return ``value`` as an int; raise unless it is an index >= ``least`` and no bool.
+
+    ``also`` names other accepted values in the error, such as ``" or None"``.
+    """
     try:
-        truth = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
-        number = None if truth else operator.index(value)
+        is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
+        number = None if is_bool else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < least:
@@ -63,8 +68,13 @@ def integer(name: str, value: int, least: int, also: str = "") -> int:
 
 
 def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
-    """An order ``nu`` >= 0, no larger than ``dtype`` allows: a float, or a tensor of floats without
-    gradient, whose values are not looked at."""
+    """Return an order ``nu`` as a float, or as the tensor it is; the values of a tensor are not
+    checked.
+
+    Raises:
+        ValueError: if a number is not in [0, `largest_order`], or a tensor has another dtype or a
+            gradient.
+    """
     if isinstance(nu, Tensor):
         _floating("nu", nu)
         if nu.requires_grad:
@@ -80,38 +90,38 @@ def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
 
 
 def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
-    """The arguments as tensors of one computing dtype and device, and the dtype of the result.
+    """Return the arguments as tensors of one computing dtype and device, and the result's dtype.
 
-    Plain numbers take the dtype and device of the tensors beside them; alone they are float64.
+    Numbers take the dtype and device of the tensors among the arguments; without one, float64.
     """
-    alike = _alike(*arguments.values())
-    if alike is not None:
-        return alike, alike[0].dtype
-    given = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
+    ready = _ready(*arguments.values())
+    if ready is not None:
+        return ready, ready[0].dtype
+    inputs = {name: a for name, a in arguments.items() if isinstance(a, Tensor)}
     for name, a in arguments.items():
         if isinstance(a, Tensor):
             _floating(name, a)
         elif isinstance(a, bool) or not isinstance(a, Real):
             raise ValueError(f"expected {name} to be a tensor or number, got {type(a).__name__}")
     try:
-        broadcast(*(a.shape for a in given.values()))
+        broadcast(*(a.shape for a in inputs.values()))
     except RuntimeError:
-        shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in given.items())
+        shapes = ", ".join(f"{name} {tuple(a.shape)}" for name, a in inputs.items())
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    ranked = {name: a for name, a in given.items() if a.dim()} or given
+    ranked = {name: a for name, a in inputs.items() if a.dim()} or inputs
     dtypes = {a.dtype for a in ranked.values()} or {torch.float64}
     dtype = reduce(torch.promote_types, dtypes)
     devices = {a.device: name for name, a in ranked.items()} or {torch.device("cpu"): ""}
     if len(devices) > 1:
-        places = ", ".join(f"{name} on {device}" for device, name in devices.items())
-        raise ValueError(f"expected all tensors on one device, got {places}")
+        got = ", ".join(f"{name} on {device}" for device, name in devices.items())
+        raise ValueError(f"expected all tensors on one device, got {got}")
     device, compute = next(iter(devices)), COMPUTE_DTYPE[dtype]
     return [_converted(a, compute, device) for a in arguments.values()], dtype
 
 
-def _alike(*arguments: Number) -> list[Tensor] | None:
-    """The arguments where nothing is to be done: tensors of one computing dtype and device, of
-    which one has the shape of the result."""
+def _ready(*arguments: Number) -> list[Tensor] | None:
+    """Return the arguments if they need no conversion, else None: tensors of one computing dtype
+    and device, the first with the shape of the result."""
     tensors = [a for a in arguments if isinstance(a, Tensor)]
     first = tensors[0] if len(tensors) == len(arguments) else None
     if first is None or COMPUTE_DTYPE.get(first.dtype) != first.dtype:
@@ -132,7 +142,7 @@ def _converted(a: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def broadcast(*shapes: torch.Size) -> torch.Size:
-    """`torch.broadcast_shapes`, at once where one shape is all ones or ends like the other."""
+    """Broadcast shapes, faster than torch where one shape ends with the other."""
     whole = torch.Size()
     for shape in shapes:
         short, long = sorted((whole, shape), key=len)
@@ -149,7 +159,7 @@ def _floating(name: str, a: Tensor) -> None:
 
 
 def should_validate(validate_args: bool | None, *arguments: object) -> bool:
-    """Whether the values of these arguments are to be looked at, and can be."""
+    """Return True if the values of these arguments are to be checked, and can be."""
     if torch.compiler.is_compiling():
         return False
     if validate_args is None:
@@ -167,8 +177,10 @@ def require_in_range(
     open_low: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``low <= a <= high`` (``low < a`` if ``open_low``), all of a finite; the error
-    ends with the ``remedy``."""
+    """Raise unless ``a`` is finite and ``low <= a <= high`` (``low < a`` if ``open_low``).
+
+    The error names the first bad value and its index, and ends with the ``remedy``.
+    """
     high = min(high, torch.finfo(a.dtype).max)
     if a.numel() == 0:
         return
@@ -176,12 +188,14 @@ def require_in_range(
     if (low < least if open_low else low <= least) and most <= high:
         return
     bad = ~((a > low if open_low else a >= low) & (a <= high))
-    where = bad.nonzero()[0].tolist()
-    value = float(a.detach()[tuple(where)])
-    place = f" at index {where[0] if len(where) == 1 else tuple(where)}" if where else ""
-    raise ValueError(f"expected {name} {rule}, got {value:g}{place}{remedy and f' ({remedy})'}")
+    index = bad.nonzero()[0].tolist()
+    value = float(a.detach()[tuple(index)])
+    at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
+    raise ValueError(f"expected {name} {rule}, got {value:g}{at}{remedy and f' ({remedy})'}")
 
 
 class DivergedError(ValueError):
-    """Statistics or a training that cannot go on: values that are not finite, or a class without a
-    temperature. Runs beside it may."""
+    """Values that are not finite, or a class without a temperature: a training run cannot continue.
+
+    Other runs of the same job may continue.
+    """
