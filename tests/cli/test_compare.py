@@ -238,7 +238,7 @@ def broken(folder: Path, trained: Path) -> Path:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "other classes": (other_classes, "expected images of 7 classes, as the network knows, got 10"),
+    "other classes": (other_classes, "expected images of 7 classes, as the network has, got 10"),
     "other data": (other_data, "expected cifar100 in ROOT as one of"),
     "other classes of features": (features, "expected one number of classes in both, got 10 in"),
     "other data of features": (other_features, "expected one data set in both, got cifar10 in"),

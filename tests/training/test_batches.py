@@ -61,7 +61,7 @@ def test_views_are_those_made_by_hand(
     images: Tensor, third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not a multiple of a batch, nor of the views of one.
-    monkeypatch.setattr("resultant.training.batches.PIECE", 13)
+    monkeypatch.setattr("resultant.training.batches.CHUNK_IMAGES", 13)
     made = batches(images, [4, 5], third, contrastive=contrastive)
     drawn = made.draw(2)
     order, parameters, *ahead = drawn

@@ -28,9 +28,10 @@ from resultant.training.evaluation import (
     evaluate_cifar,
     frozen_accuracy,
 )
-from resultant.training.extract import extract, load_network
+from resultant.training.extract import extract
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Trained
+from resultant.training.loading import load_network
 from resultant.training.probe import ProbeConfig, linear_probes
 from resultant.vmf.distribution import concentration
 from tiny_cifar import tiny_cifar, tiny_config

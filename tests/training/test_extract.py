@@ -26,9 +26,10 @@ from resultant.networks.models import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
-from resultant.training.extract import Loaded, extract, load_data, load_network
+from resultant.training.extract import extract, load_data
 from resultant.training.image_sets import load_images
 from resultant.training.inference import outputs
+from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.stack import Stack
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -84,7 +85,7 @@ def test_a_run_comes_back(stack: Stack, paths: list[Path], data: Cifar, place: i
     assert (one.projection[0] - both.projection[1 - place]).abs().max() > 0.1
 
 
-def direct(loaded: Loaded, images: Tensor) -> Tensor:
+def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
     assert isinstance(loaded.network, StackedResNet32)
     with torch.no_grad():
         return loaded.network(patches(normalize(images.float())[None])).encoder[0]

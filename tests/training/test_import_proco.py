@@ -26,8 +26,9 @@ from resultant.images.loader import ViewDataset, evaluation_view
 from resultant.images.longtail import long_tail_counts
 from resultant.networks.models import patches
 from resultant.training.config import PRESETS, preset
-from resultant.training.extract import extract, load_network
+from resultant.training.extract import extract
 from resultant.training.image_sets import load_images
+from resultant.training.loading import load_network
 from resultant.training.proco_checkpoint import RECIPES, convert
 from tiny_cifar import tiny_cifar
 

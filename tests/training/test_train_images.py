@@ -32,7 +32,7 @@ from resultant.networks.models import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
     ListedImages,
-    batch_of_one,
+    batch_per_process,
     held_out_accuracy,
     load_images,
     train_images,
@@ -300,7 +300,7 @@ def test_refuses(
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(distributed, "world_size", lambda: 3)
     with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
-        batch_of_one(config())
+        batch_per_process(config())
     with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):
         load_images("imagenet-lt", tmp_path, root)
     with pytest.raises(ValueError, match=r"missing: .*nowhere"):

@@ -1,7 +1,7 @@
-"""Where a training step takes its images from: CIFAR on the device, or a loader of image files.
+"""Batches of a training step: from CIFAR on the device, or from a loader of image files.
 
-Everything random about an epoch comes from (seed, epoch) and is drawn on the CPU, so that a run can
-be resumed at any epoch, sees the same on every device, and runs of one seed see the same.
+Everything random about an epoch follows from (seed, epoch) and is drawn on the CPU. A run can be
+resumed at any epoch, and runs of one seed see the same batches on every device.
 """
 
 from __future__ import annotations
@@ -22,39 +22,46 @@ from resultant.images.loader import Loader, ViewDataset
 from resultant.networks.models import patches
 from resultant.networks.norm import fused
 
-# Images of the classification view that are augmented at a time.
-PIECE = 16384
+# Images that are augmented at a time when an epoch begins.
+CHUNK_IMAGES = 16384
 
 
 class Batches(Protocol):
-    """The batches of every epoch; `draw` may run ahead of the device, `load` follows it."""
+    """Batches of every epoch; `draw` may run ahead of the device, `load` waits for its order."""
 
     steps: int
 
     def digest(self) -> str:
-        """Of the images, or their names, and of the labels, in their order."""
+        """Return a digest of the images or their names, and of the labels, in their order."""
         ...
 
     def draw(self, epoch: int) -> list[Tensor]:
-        """What is random about an epoch, on the CPU."""
+        """Draw everything random about an epoch, on the CPU."""
         ...
 
     def load(self, drawn: list[Tensor]) -> None:
-        """Begin the epoch."""
+        """Begin an epoch with its draws."""
         ...
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        """The views [V * N, ...] that the network reads, view by view, and labels [runs, N]."""
+        """Return the views [V * N, ...] of the next batch, view by view, and labels [runs, N]."""
         ...
 
 
 class CifarBatches:
-    """A long-tailed subset on the device, and two contrastive views of it, or a third one too.
+    """Two or three views of a long-tailed subset on the device.
 
-    ``images`` uint8 [n, 3, 32, 32] and ``labels`` [n] are the subset; ``seeds`` has one seed a
-    run, equal ones together. A `ContrastiveView` is made in the step, a `ClassificationView` when
-    an epoch begins; where ``contrastive`` is autoaugment all views are of the second kind. A batch
-    can be taken inside a CUDA graph: a counter on the device says which.
+    A `ContrastiveView` is made in the step, a `ClassificationView` when an epoch begins. A batch
+    can be taken inside a CUDA graph: a counter on the device selects the batch.
+
+    Args:
+        images: Images uint8 [n, 3, 32, 32].
+        labels: Labels [n].
+        seeds: One seed per run, equal seeds side by side.
+        batch_size: Images per batch.
+        classification_view: Add a third view, for the classifier.
+        dtype: Type of the views.
+        contrastive: ``simclr``, or ``autoaugment`` to make all views `ClassificationView`.
     """
 
     def __init__(
@@ -76,7 +83,7 @@ class CifarBatches:
             raise ValueError(f"expected at least a batch of {batch_size}, got {len(images)} images")
         self.view = ContrastiveView(size=images.shape[-1])
         self.weak = ClassificationView(size=images.shape[-1])
-        # Views of an image that are made in the step, and when the epoch begins.
+        # Views per image that are made in the step, and ahead of the epoch.
         self.live = 2 if contrastive == "simclr" else 0
         self.ahead = 2 + classification_view - self.live
         self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
@@ -87,17 +94,17 @@ class CifarBatches:
         device, groups = images.device, len(self.seeds)
         # Run r reads the images of seed group[r].
         self.group = torch.tensor([self.seeds.index(seed) for seed in seeds], device=device)
-        # The network wants equally many runs for each set of images that it is given.
+        # The network reads each set of images with equally many runs.
         self.slot = self.group[:: math.gcd(*Counter(seeds).values())]
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.order = torch.zeros(self.steps, groups, batch_size, dtype=torch.int64, device=device)
         self.parameters = torch.zeros(
             self.steps, groups, self.live * batch_size, len(self.view.columns), device=device
         )
-        self.made: Tensor | None = None
+        self.prepared: Tensor | None = None
         if self.ahead:
             shape = (self.steps, groups, self.ahead * batch_size, *images.shape[1:])
-            self.made = torch.zeros(shape, dtype=torch.uint8, device=device)
+            self.prepared = torch.zeros(shape, dtype=torch.uint8, device=device)
 
     def digest(self) -> str:
         content = hashlib.sha256()
@@ -124,33 +131,33 @@ class CifarBatches:
         self.order.copy_(order, non_blocking=True)
         self.parameters.copy_(parameters, non_blocking=True)
         self.step.zero_()
-        if self.made is None:
+        if self.prepared is None:
             return
         for g, drawn_ahead in enumerate(ahead):
             rows = self.order[:, g].repeat(1, self.ahead).flatten()
-            whole = self.made[:, g]
-            for top in range(0, len(rows), PIECE):
-                piece = slice(top, top + PIECE)
-                made = self.weak(self.images[rows[piece]], drawn_ahead[piece])
-                at = torch.arange(top, top + len(made), device=made.device)
-                place = at // whole.shape[1], at % whole.shape[1]
-                whole[place] = made.round().to(torch.uint8)
+            whole = self.prepared[:, g]
+            for top in range(0, len(rows), CHUNK_IMAGES):
+                chunk = slice(top, top + CHUNK_IMAGES)
+                views = self.weak(self.images[rows[chunk]], drawn_ahead[chunk])
+                at = torch.arange(top, top + len(views), device=views.device)
+                index = at // whole.shape[1], at % whole.shape[1]
+                whole[index] = views.round().to(torch.uint8)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         order = self.order.index_select(0, self.step)[0]
         parameters = self.parameters.index_select(0, self.step)[0]
-        made = None if self.made is None else self.made.index_select(0, self.step)[0]
+        prepared = None if self.prepared is None else self.prepared.index_select(0, self.step)[0]
         self.step += 1
         labels = self.labels[order][self.group]
         rows = order.repeat(1, self.live)
         if len(self.slot) != len(order):
             rows, parameters = rows[self.slot], parameters[self.slot]
-            made = None if made is None else made[self.slot]
-        return self.make(rows, parameters, made), labels
+            prepared = None if prepared is None else prepared[self.slot]
+        return self.make(rows, parameters, prepared), labels
 
-    def _make(self, rows: Tensor, parameters: Tensor, made: Tensor | None) -> Tensor:
-        """The patches of views of the images ``rows`` [G, n], and of those ``made`` already."""
-        views = [] if made is None else [made.to(torch.float32)]
+    def _make(self, rows: Tensor, parameters: Tensor, prepared: Tensor | None) -> Tensor:
+        """Make patches of views of the images ``rows`` [G, n], and of the ``prepared`` views."""
+        views = [] if prepared is None else [prepared.to(torch.float32)]
         if self.live:
             x = self.view(self.images[rows].flatten(0, 1), parameters.flatten(0, 1))
             views.insert(0, x.unflatten(0, (len(rows), -1)))
@@ -161,13 +168,15 @@ class CifarBatches:
 class LoadedBatches:
     """Batches of image files, for one run; see `resultant.images.loader.loader`."""
 
-    def __init__(self, loader: Loader, about: ListedDataset, device: torch.device) -> None:
-        self.loader, self.about, self.device, self.steps = loader, about, device, len(loader)
+    def __init__(self, loader: Loader, dataset: ListedDataset, device: torch.device) -> None:
+        self.loader, self.dataset, self.device, self.steps = loader, dataset, device, len(loader)
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
 
     def digest(self) -> str:
-        """Of the labels and of the paths below the folder that all images are in, which may lie
-        elsewhere when a job is continued."""
+        """Return a digest of the labels and of the paths below the common folder of all images.
+
+        The folder itself may have moved when a job is continued.
+        """
         listed = cast(ViewDataset, self.loader.dataset).images
         paths = list(map(os.path.normpath, listed.paths))
         folder = os.path.commonpath(list(map(os.path.dirname, paths)))
@@ -186,16 +195,18 @@ class LoadedBatches:
     def batch(self) -> tuple[Tensor, Tensor]:
         views, labels, _ = next(self.iterator)
         labels = labels.to(self.device, non_blocking=True)[None]
-        return normalized(views, self.about, self.device), labels
+        return normalized(views, self.dataset, self.device), labels
 
 
-def normalized(views: Tensor, about: ListedDataset, device: torch.device) -> Tensor:
-    """Of a loader's views uint8 [N, V, 3, S, S] what the network reads, view by view: float32
-    [V * N, 3, S, S] on the device, channels last."""
+def normalized(views: Tensor, dataset: ListedDataset, device: torch.device) -> Tensor:
+    """Normalize a loader's views uint8 [N, V, 3, S, S] to float32 [V * N, 3, S, S], view by view.
+
+    The result is on the device, channels last.
+    """
     x = views.to(device, non_blocking=True).transpose(0, 1).flatten(0, 1)
-    return normalize(x, about.mean, about.std).contiguous(memory_format=torch.channels_last)
+    return normalize(x, dataset.mean, dataset.std).contiguous(memory_format=torch.channels_last)
 
 
 def _mixed(seed: int, epoch: int) -> int:
-    """A seed for an epoch of a run; torch mixes its bits well."""
+    """Return a seed for an epoch of a run; torch mixes its bits well."""
     return seed * 1_000_003 + epoch

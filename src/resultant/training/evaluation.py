@@ -1,8 +1,8 @@
-"""What a trained network is worth: linear probes and frozen decisions, and a line to record it.
+"""Evaluation of trained networks: linear probes, frozen decisions, and one record per run.
 
-Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to Encoder and Projection
-features of the long-tailed subset and of the balanced set; Algorithm 2B
-(sec:frozen-vmf-algorithm) fits a vMF distribution a class and decides by its scores.
+Algorithm 2A (sec:linear-evaluation-algorithm) fits affine classifiers to encoder and projection
+features of the long-tailed subset and of the balanced set. Algorithm 2B (sec:frozen-vmf-algorithm)
+fits a vMF distribution per class and decides by its scores.
 """
 
 from __future__ import annotations
@@ -33,11 +33,16 @@ FROZEN_FITS = ("proco", "mle")
 
 @dataclass(frozen=True, eq=False)
 class CifarFeatures:
-    """What the networks of a job make of CIFAR without augmentation, in float32 on their device.
+    """Features of the networks of a job on CIFAR, in float32 on the device of the networks.
 
-    ``spaces`` has, by name, a tensor [n + m, d] for each of the ``runs``: n training images and
-    after them m test images, with ``labels`` [n] and ``test_labels`` [m]. ``members`` are the rows
-    of the long-tailed subset; ``whole`` says whether the others are the balanced set or left out.
+    Attributes:
+        runs: The runs of the job.
+        spaces: For ``encoder`` and ``projection`` one tensor [n + m, d] per run: n training images,
+            then m test images.
+        labels: Labels [n] of the training images.
+        test_labels: Labels [m] of the test images.
+        members: Rows of the long-tailed subset.
+        whole: True if the training images are the whole balanced set, False for the subset alone.
     """
 
     runs: tuple[Run, ...]
@@ -49,35 +54,35 @@ class CifarFeatures:
 
     @property
     def pools(self) -> dict[str, Tensor]:
-        """The rows that a probe trains on, by name of the pool."""
+        """Rows that a probe trains on, by name of the pool."""
         pools = {"long_tail": self.members}
         if self.whole:
             pools["balanced"] = torch.arange(len(self.labels), device=self.labels.device)
         return pools
 
     def subset(self, space: str, run: int) -> tuple[Tensor, Tensor]:
-        """The features of the long-tailed subset and of the test images."""
+        """Return the features of the long-tailed subset and of the test images."""
         x = self.spaces[space][run]
         return x[self.members], x[len(self.labels) :]
 
 
 def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
-    """The features of all runs of a job; of the subset alone where not all images are there."""
+    """Compute the features of all runs of a job; of the subset alone if ``data`` is not whole."""
     device = trained.stacks[0].device
     config = trained.job.config
     members = data.members(config.imbalance, config.subset)
-    read = torch.arange(len(data.train_labels)) if data.whole else members
-    images = torch.cat([data.images_at(read), data.test_images]).to(device)
+    rows = torch.arange(len(data.train_labels)) if data.whole else members
+    images = torch.cat([data.images_at(rows), data.test_images]).to(device)
     spaces: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
     for stack in trained.stacks:
         assert isinstance(stack.network, StackedResNet32)
-        found = outputs(stack.network, images, torch.float32)
-        for name, each in spaces.items():
-            each += getattr(found, name).unbind(0)
+        result = outputs(stack.network, images, torch.float32)
+        for name, features in spaces.items():
+            features += getattr(result, name).unbind(0)
     return CifarFeatures(
         tuple(run for stack in trained.stacks for run in stack.runs),
         spaces,
-        data.train_labels[read].to(device),
+        data.train_labels[rows].to(device),
         data.test_labels.to(device),
         (members if data.whole else torch.arange(len(members))).to(device),
         data.whole,
@@ -90,46 +95,56 @@ def evaluate_cifar(
     probes: ProbeConfig | None = None,
     features: CifarFeatures | None = None,
 ) -> list[dict]:
-    """One record a run: configuration, versions, time, probes and frozen decisions.
+    """Probe and classify with all networks of a job.
 
-    All runs are probed at once. Accuracies are fractions. Probes of the balanced set are left out
-    where not all of its images are there. ``features`` are made if they are not at hand. A run
-    that has diverged is an error.
+    Args:
+        trained: The finished job.
+        data: CIFAR images. Without all training images, the balanced set is not probed.
+        probes: Settings of the probes; None for those of the paper.
+        features: Features of the networks; None to compute them.
+
+    Returns:
+        One record per run: configuration, versions, time, probes and frozen decisions. Accuracies
+        are fractions.
+
+    Raises:
+        DivergedError: If the features of a run are not finite.
     """
-    made = features or cifar_features(trained, data)
-    for each in made.spaces.values():
-        for run, x in zip(made.runs, each, strict=True):
+    features = features or cifar_features(trained, data)
+    for space in features.spaces.values():
+        for run, x in zip(features.runs, space, strict=True):
             require_finite(x, run, "after training")
-    labels, members = made.labels, made.members
+    labels, members = features.labels, features.members
     counts = torch.bincount(labels[members], minlength=data.num_classes)
     records = base_records(trained, len(members))
-    both = made.spaces["encoder"] + made.spaces["projection"]
+    both = features.spaces["encoder"] + features.spaces["projection"]
     held_out = [x[len(labels) :] for x in both]
-    for pool, rows in made.pools.items():
+    for pool, rows in features.pools.items():
         result = linear_probes(
             [x[rows] for x in both],
             labels[rows],
             held_out,
-            made.test_labels,
+            features.test_labels,
             data.num_classes,
             probes,
             counts=counts,
         ).to_dict()
         for name, first in (("encoder", 0), ("projection", len(records))):
             for i, record in enumerate(records):
-                record.setdefault("probes", {}).setdefault(pool, {})[name] = _row(result, first + i)
-    # Few rows and classes: on a GPU, kernels would be compiled for longer than this takes here.
-    y, held_out_labels = labels[members].cpu(), made.test_labels.cpu()
-    for name in made.spaces:
+                row = _row(result, first + i)
+                record.setdefault("probes", {}).setdefault(pool, {})[name] = row
+    # With few rows and classes, compiling the GPU kernels would take longer than the CPU.
+    y, held_out_labels = labels[members].cpu(), features.test_labels.cpu()
+    for name in features.spaces:
         for run, record in enumerate(records):
-            x, queries = (a.cpu() for a in made.subset(name, run))
-            found = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
-            record.setdefault("frozen", {})[name] = found
+            x, queries = (a.cpu() for a in features.subset(name, run))
+            accuracy = frozen_accuracy(x, y, queries, held_out_labels, data.num_classes)
+            record.setdefault("frozen", {})[name] = accuracy
     return records
 
 
 def base_records(trained: Trained, train_images: int) -> list[dict]:
-    """What is known of each run without evaluation: how it was made, and its last epoch."""
+    """Return one record per run without evaluation: its settings, its time and its last epoch."""
     return [
         {
             "run": run.name,
@@ -139,7 +154,7 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
             "versions": versions(stack.device),
             "job_runs": len(trained.job.runs),
             "job_seconds": trained.seconds,
-            # The name in records that exist.
+            # Existing records have this name.
             "beside": trained.concurrent_jobs,
             "last": trained.metrics.get(run.name, {}),
         }
@@ -150,22 +165,41 @@ def base_records(trained: Trained, train_images: int) -> list[dict]:
 def frozen_accuracy(
     x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, num_classes: int
 ) -> dict[str, dict[str, float]]:
-    """Accuracy of each decision rule at beta = 0 and no offset, for each estimator of kappa."""
+    """Compute the accuracy of each realization at beta = 0 without offset.
+
+    Args:
+        x: Training features [n, d].
+        y: Training labels [n].
+        queries: Held-out features [m, d].
+        labels: Held-out labels [m].
+        num_classes: Number of classes.
+
+    Returns:
+        The accuracies by estimator of kappa and by realization.
+
+    Example:
+        >>> import torch
+        >>> from resultant.training.evaluation import frozen_accuracy
+        >>> x, y = torch.eye(4).repeat(2, 1) + 0.1, torch.arange(4).repeat(2)
+        >>> frozen_accuracy(x, y, x, y, 4)["mle"]["angular"]
+        1.0
+    """
     x, queries = (F.normalize(a, dim=-1) for a in (x, queries))
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
     statistics.update(x, y)
-    found: dict[str, dict[str, float]] = {}
+    accuracy: dict[str, dict[str, float]] = {}
     for estimator in FROZEN_FITS:
         state = statistics.state(estimator)
-        found[estimator] = {}
-        for rule in REALIZATIONS:
-            scores = class_scores(queries, state, FROZEN_TEMPERATURE, rule)
-            found[estimator][rule] = float((scores.argmax(-1) == labels).double().mean())
-    return found
+        accuracy[estimator] = {}
+        for realization in REALIZATIONS:
+            scores = class_scores(queries, state, FROZEN_TEMPERATURE, realization)
+            correct = (scores.argmax(-1) == labels).double()
+            accuracy[estimator][realization] = float(correct.mean())
+    return accuracy
 
 
 def _row(result: dict[str, Any], i: int) -> dict[str, Any]:
-    """Probe i of a `ProbeResult` in JSON, without its class by class accuracies."""
+    """Select probe i of a `ProbeResult` as JSON, without its accuracies per class."""
     row: dict[str, Any] = {"accuracy": result["accuracy"][i]}
     groups = result.get("groups") or {}
     return row | {name: values[i] for name, values in groups.items()}

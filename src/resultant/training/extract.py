@@ -1,30 +1,27 @@
-"""Networks from their files, and their features of a data set into a `FeatureStore`."""
+"""Features of trained networks as a `FeatureStore`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from resultant._core import tensor_files
 from resultant._core.device import full_precision
 from resultant._core.files import require_writable_file
-from resultant._core.network_files import split_run
+from resultant._core.network_files import Location
 from resultant.classes.groups import group_masks
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
-from resultant.features.store import write_store
+from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.lists import DATASETS, ImageList
-from resultant.networks.models import CosineClassifier, ImageNetwork, Outputs, StackedResNet32
-from resultant.training.checkpoints import one_run
-from resultant.training.config import CIFAR, Run, TrainConfig
+from resultant.networks.models import Outputs, StackedResNet32
+from resultant.training.config import CIFAR
 from resultant.training.image_sets import (
     WORKERS,
     ListedImages,
@@ -33,97 +30,87 @@ from resultant.training.image_sets import (
     load_images,
 )
 from resultant.training.inference import CHUNK_IMAGES, loaded_outputs, outputs
-from resultant.training.proco_checkpoint import imbalance_of, recipe
-from resultant.training.stack import build
-
-Location = str | os.PathLike[str]
+from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
+# Until cli.compare uses `open_networks`.
+Loaded = LoadedNetwork
+
+Images = Cifar | ListedImages
+# Called with the finished images and their number.
+OnImages = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
-    """A network from a file, with ``banks`` ``old`` and ``new`` [C, p + 1] where there are any.
+class NetworkFeatures:
+    """A network with the images that it is evaluated on; `write` computes the features.
 
-    ``run`` is None for a checkpoint of ProCo's authors, whose ``config`` is the preset that fits.
-    ``imbalance`` is that of the CIFAR subset it was trained on, None if such a checkpoint does not
-    tell; ``about`` is the JSON of the file.
+    Attributes:
+        loaded: The network.
+        images: Images of the network's dataset.
     """
 
-    network: StackedResNet32 | ImageNetwork
-    config: TrainConfig
-    run: Run | None
-    num_classes: int
-    imbalance: float | None
-    banks: dict[str, Tensor]
-    about: dict[str, Any]
+    loaded: LoadedNetwork
+    images: Images
+
+    @property
+    def dataset(self) -> str:
+        return self.loaded.config.dataset
+
+    @property
+    def num_classes(self) -> int:
+        return self.loaded.num_classes
+
+    def write(
+        self, out: Path, device: torch.device | str = "cpu", progress: OnImages | None = None
+    ) -> FeatureStore:
+        """Write the features to ``out``, which ends in .safetensors, and open them."""
+        extract(self.loaded, self.images, out, device=device, progress=progress)
+        return FeatureStore.open(out)
 
 
-def load_network(path: Location) -> Loaded:
-    """The network of a run (`checkpoints.save_run`) or of a converted checkpoint of ProCo's
-    authors (`resultant.training.proco_checkpoint.convert`), for evaluation and on the CPU.
+def open_networks(
+    files: Mapping[int, Location], lists: Location, images: Location
+) -> dict[int, NetworkFeatures]:
+    """Load networks together with the images of their datasets.
 
-    Of a job that is not done the run is named: ``out/checkpoint.safetensors:native-seed0``.
+    Args:
+        files: Files of networks by any number.
+        lists: Folder of the lists, or of CIFAR.
+        images: Folder of the listed images.
+
+    Returns:
+        The networks under the same numbers. Networks of one dataset share its images.
+
+    Raises:
+        ValueError: If a file is no network, or its images are missing or do not fit.
     """
-    (file, wanted), where = split_run(path), os.fspath(path)
-    tensors, about = tensor_files.load(file)
-    try:
-        if isinstance(about.get("runs"), list):
-            tensors, about = one_run(tensors, about, wanted, where)
-        elif wanted is not None:
-            raise ValueError(f"expected the checkpoint of a job before :{wanted}, got {file}")
-        num_classes = about.get("num_classes")
-        known = isinstance(about.get("config"), dict) or isinstance(about.get("proco"), dict)
-        if not isinstance(num_classes, int) or not known:
-            rule = "expected the file of a run or a converted checkpoint of ProCo"
-            raise ValueError(f"{rule}, got {where} with {', '.join(about) or 'nothing'}")
-        if "proco" in about:
-            facts, bank = about["proco"], tensors.get("bank.new")
-            imbalance = None if bank is None else imbalance_of(bank[:, -1].round().long())
-            run, classifier = None, facts["classifier"]
-            config = recipe(facts["arch"], facts["dim"], num_classes, where, imbalance)
-        else:
-            settings = dict(about["config"])
-            odd = settings.keys() - {f.name for f in fields(TrainConfig)}
-            if odd:
-                raise ValueError(f"expected fields of TrainConfig in {where}, got {min(odd)}")
-            settings["milestones"] = tuple(settings.get("milestones", ()))
-            run, config = Run(**about["run"]), TrainConfig(**settings)
-            imbalance = config.imbalance if config.dataset in CIFAR else None
-            classifier = None
-    except (KeyError, TypeError, IndexError) as error:
-        rule = f"expected the facts of a run in {where}"
-        raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
-    banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
-    weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
-    classes = num_classes if any(k.startswith("classifier.") for k in weights) else None
-    network = build(config, [run or Run()], classes)
-    stacked = isinstance(network, StackedResNet32)
-    # The authors' networks may have the kind of classifier that is for the others here.
-    other = classifier == ("cosine" if stacked else "linear")
-    if other and network.classifier is not None:
-        kind = CosineClassifier if stacked else nn.Linear
-        network.add_module("classifier", kind(network.classifier.weight.shape[-1], num_classes))
-    if stacked:
-        # A stack of one, but for such a classifier; its norms do not count their batches.
-        weights = {
-            k: a if other and k.startswith("classifier.") else a.unsqueeze(0)
-            for k, a in weights.items()
-            if not k.endswith("num_batches_tracked")
-        }
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        rule = f"expected the tensors of {config.architecture} in {where}"
-        raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
-    return Loaded(network.eval(), config, run, num_classes, imbalance, banks, about)
+    loaded = {i: load_network(file) for i, file in files.items()}
+    datasets = dict.fromkeys(network.config.dataset for network in loaded.values())
+    data = {dataset: load_data(dataset, lists, images) for dataset in datasets}
+    networks = {i: NetworkFeatures(a, data[a.config.dataset]) for i, a in loaded.items()}
+    for network in networks.values():
+        require_images(network.loaded, network.images)
+    return networks
 
 
 def load_data(
     dataset: str, lists: Location, images: Location, held_out: str | None = None
-) -> Cifar | ListedImages:
-    """The images that networks of a data set are asked about; CIFAR is below ``lists``, and its
-    held-out images are always those of test."""
+) -> Images:
+    """Load the images of a dataset.
+
+    Args:
+        dataset: Name of the dataset.
+        lists: Folder of the lists, or of CIFAR.
+        images: Folder of the listed images.
+        held_out: Split of the held-out images; None for the usual one, always ``test`` for CIFAR.
+
+    Returns:
+        Training and held-out images.
+
+    Raises:
+        ValueError: If CIFAR is requested with a split other than test.
+    """
     if dataset not in CIFAR:
         return load_images(dataset, lists, images, held_out)
     if held_out not in (None, "test"):
@@ -132,13 +119,9 @@ def load_data(
 
 
 def require_images(
-    loaded: Loaded,
-    data: Cifar | ListedImages,
-    balanced: bool = False,
-    imbalance: float | None = None,
+    loaded: LoadedNetwork, data: Images, balanced: bool = False, imbalance: float | None = None
 ) -> None:
-    """Raise unless the images are of the data set and the classes of the network, and it is known
-    which of them are for training, as `extract` is told by ``balanced`` and ``imbalance``."""
+    """Raise a ValueError unless the images fit the network and the training subset is known."""
     config = loaded.config
     if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
         data.dataset not in (None, config.dataset)
@@ -147,17 +130,17 @@ def require_images(
         raise ValueError(f"expected images of {config.dataset}, got {got}")
     number = data.num_classes if isinstance(data, Cifar) else data.train.num_classes
     if number != loaded.num_classes:
-        rule = f"expected images of {loaded.num_classes} classes, as the network knows"
+        rule = f"expected images of {loaded.num_classes} classes, as the network has"
         raise ValueError(f"{rule}, got {number} in {config.dataset}")
     if isinstance(data, Cifar) and not balanced and imbalance is None and loaded.imbalance is None:
         rule = f"expected the imbalance of the training images of {config.dataset}"
-        told = "resultant extract takes --imbalance, or --balanced for all images"
-        raise ValueError(f"{rule}, got a checkpoint that does not tell; {told}")
+        remedy = "resultant extract takes --imbalance, or --balanced for all images"
+        raise ValueError(f"{rule}, got a checkpoint without it; {remedy}")
 
 
 def extract(
-    loaded: Loaded,
-    data: Cifar | ListedImages,
+    loaded: LoadedNetwork,
+    data: Images,
     out: Location,
     *,
     balanced: bool = False,
@@ -165,18 +148,30 @@ def extract(
     dtype: Literal["float16", "float32"] = "float16",
     device: torch.device | str = "cpu",
     workers: int = WORKERS,
-    progress: Callable[[int, int], object] | None = None,
+    progress: OnImages | None = None,
 ) -> None:
-    """Write Encoder and Projection of the training and the held-out images as a `FeatureStore`.
+    """Write the encoder and projection features of training and held-out images.
 
-    ``train/*`` are of the long-tailed subset of CIFAR (of imbalance ``imbalance``, that of the run
-    unless given, and to be given where that is unknown), with ``balanced`` of the whole training
-    set; of listed images all. ``identities`` are positions in the official order or in the list.
-    ``test/*`` are of the held-out images, of whichever split they are; the metadata have its name
-    as ``held_out``, and what the network's own classifier reaches there, if it has one, as
-    ``classifier``. There ``imbalance`` is that of ``train/*``, and that of ``config`` the one that
-    the network was trained at. No image is augmented, and features are computed in float32 and
-    stored as ``dtype``. ``progress`` gets the images done and their number.
+    Images are not augmented, and features are computed in float32. The store has ``train/*`` and
+    ``test/*`` with labels and ``identities``, the positions in the official order or in the list.
+    Its metadata name the held-out split as ``held_out``, the imbalance of ``train/*`` as
+    ``imbalance`` and that of the training in ``config``, and the accuracies of the network's own
+    classifier on the held-out images as ``classifier``.
+
+    Args:
+        loaded: The network.
+        data: Images of the network's dataset.
+        out: File to write, ending in .safetensors.
+        balanced: Take all training images of CIFAR instead of the long-tailed subset.
+        imbalance: Imbalance of the CIFAR subset; None for that of the training.
+        dtype: Type of the stored features.
+        device: Device of the network.
+        workers: Processes that read image files.
+        progress: Called with the finished images and their number.
+
+    Raises:
+        ValueError: If the name, the images or the options do not fit, or a feature is not finite in
+            ``dtype``.
     """
     out = Path(out)
     if out.suffix != ".safetensors":
@@ -188,100 +183,99 @@ def extract(
     if isinstance(data, ListedImages) and (balanced or imbalance is not None):
         dataset = loaded.config.dataset
         raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {dataset}")
-    taken = None
+    subset_imbalance = None
     if isinstance(data, Cifar):
-        taken = 1.0 if balanced else loaded.imbalance if imbalance is None else imbalance
-    parts = _parts(data, None if balanced else taken, loaded.config.subset)
-    total, done, arrays = sum(len(part.labels) for part in parts.values()), 0, {}
-    decided: list[Tensor] = []
-    for split, part in parts.items():
-        arrays |= {f"{split}/labels": part.labels, f"{split}/identities": part.identities}
-        pieces = _outputs(loaded, part.images, torch.device(device), workers)
-        for found in _fill(arrays, split, pieces, getattr(torch, dtype)):
-            if split == "test" and found.logits is not None:
-                decided.append(found.logits[0].argmax(-1).cpu())
-            done += found.encoder.shape[1]
+        subset_imbalance = loaded.imbalance if imbalance is None else imbalance
+        subset_imbalance = 1.0 if balanced else subset_imbalance
+    splits = _splits(data, None if balanced else subset_imbalance, loaded.config.subset)
+    total, done, arrays = sum(len(split.labels) for split in splits.values()), 0, {}
+    predictions: list[Tensor] = []
+    for name, split in splits.items():
+        arrays |= {f"{name}/labels": split.labels, f"{name}/identities": split.identities}
+        chunks = _outputs(loaded, split.images, torch.device(device), workers)
+        for chunk in _fill(arrays, name, chunks, getattr(torch, dtype)):
+            if name == "test" and chunk.logits is not None:
+                predictions.append(chunk.logits[0].argmax(-1).cpu())
+            done += chunk.encoder.shape[1]
             if progress is not None:
                 progress(done, total)
-    known = imbalance if loaded.imbalance is None else loaded.imbalance
-    about = _about(loaded, data, known) | {"imbalance": taken, "dtype": dtype}
-    if decided:
-        train = parts["train"].labels
-        if isinstance(data, Cifar) and known is not None:
-            # Shot groups are of the images that it was trained on, whichever are extracted.
-            train = data.train_labels[data.members(known, loaded.config.subset)]
-        test = parts["test"].labels
-        about["classifier"] = _classified(torch.cat(decided), test, train, loaded.num_classes)
+    trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
+    about = _about(loaded, data, trained_imbalance)
+    about |= {"imbalance": subset_imbalance, "dtype": dtype}
+    if predictions:
+        train, test = splits["train"].labels, splits["test"].labels
+        if isinstance(data, Cifar) and trained_imbalance is not None:
+            # Shot groups follow the images of the training, even if others are extracted.
+            train = data.train_labels[data.members(trained_imbalance, loaded.config.subset)]
+        about["classifier"] = _classifier(torch.cat(predictions), test, train, loaded.num_classes)
     write_store(out, arrays, about)
 
 
-class _Part(NamedTuple):
-    """The images of a split, with their labels [N] and positions [N]."""
+class _Split(NamedTuple):
+    """Images of a split, with their labels [N] and positions [N]."""
 
     images: Tensor | ImageList
     labels: Tensor
     identities: Tensor
 
 
-def _parts(data: Cifar | ListedImages, imbalance: float | None, subset: int) -> dict[str, _Part]:
-    """The images that are asked about: of CIFAR a long-tailed subset, or all, and the test."""
+def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Split]:
     if isinstance(data, ListedImages):
         both = {"train": data.train, "test": data.test}
-        return {k: _Part(a, a.labels, torch.arange(len(a))) for k, a in both.items()}
+        return {k: _Split(a, a.labels, torch.arange(len(a))) for k, a in both.items()}
     members, test = torch.arange(len(data.train_labels)), torch.arange(len(data.test_labels))
     if imbalance is not None:
         members = data.members(imbalance, subset)
     return {
-        "train": _Part(data.images_at(members), data.train_labels[members], members),
-        "test": _Part(data.test_images, data.test_labels, test),
+        "train": _Split(data.images_at(members), data.train_labels[members], members),
+        "test": _Split(data.test_images, data.test_labels, test),
     }
 
 
 def _outputs(
-    loaded: Loaded, images: Tensor | ImageList, device: torch.device, workers: int
+    loaded: LoadedNetwork, images: Tensor | ImageList, device: torch.device, workers: int
 ) -> Iterator[Outputs]:
-    """What the network makes of images, piece by piece."""
+    """Yield the outputs of the network, chunk by chunk."""
     network, config = loaded.network.to(device), loaded.config
     if isinstance(images, Tensor):
         assert isinstance(network, StackedResNet32)
         for chunk in images.split(CHUNK_IMAGES):
             yield outputs(network, chunk.to(device), torch.float32)
         return
-    read, of = evaluation_loader(images, config, workers), DATASETS[config.dataset]
-    for found, _ in loaded_outputs(network, read, of, device, partial(full_precision, device)):
-        yield found
+    loader, dataset = evaluation_loader(images, config, workers), DATASETS[config.dataset]
+    autocast = partial(full_precision, device)
+    for chunk, _ in loaded_outputs(network, loader, dataset, device, autocast):
+        yield chunk
 
 
 def _fill(
-    arrays: dict[str, Tensor], split: str, pieces: Iterator[Outputs], dtype: torch.dtype
+    arrays: dict[str, Tensor], split: str, chunks: Iterator[Outputs], dtype: torch.dtype
 ) -> Iterator[Outputs]:
-    """Put the features of pieces into ``arrays``, in which the labels of the split are, and hand
-    each on."""
+    """Copy the features of each chunk into ``arrays``, and yield the chunk."""
     top = 0
-    for found in pieces:
-        n = found.encoder.shape[1]
-        for what in FEATURES:
-            name, x = f"{split}/{what}", getattr(found, what)[0].to("cpu", dtype)
+    for chunk in chunks:
+        n = chunk.encoder.shape[1]
+        for feature in FEATURES:
+            name, x = f"{split}/{feature}", getattr(chunk, feature)[0].to("cpu", dtype)
             if name not in arrays:
                 arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
-            # At once, and not when hours of images are done: float16 may be too narrow.
+            # Checked now and not after hours of images: float16 may be too narrow.
             require_vectors(x, f"{name} as {dtype}", MemoryRows(arrays[name]), top)
             arrays[name][top : top + n] = x
         top += n
-        yield found
+        yield chunk
 
 
-def _classified(predicted: Tensor, labels: Tensor, train: Tensor, classes: int) -> dict[str, float]:
-    """The `accuracies` of what was ``predicted`` [N] of ``labels`` [N], in the shot groups of the
-    labels ``train`` [M]."""
-    right, number, counts = (
+def _classifier(predicted: Tensor, labels: Tensor, train: Tensor, classes: int) -> dict[str, float]:
+    """Compute the `accuracies` of predictions [N], in the shot groups of the labels ``train``."""
+    correct, number, counts = (
         torch.bincount(y, minlength=classes) for y in (labels[predicted == labels], labels, train)
     )
-    return accuracies(right.double(), number, group_masks(counts))
+    return accuracies(correct.double(), number, group_masks(counts))
 
 
-def _about(loaded: Loaded, data: Cifar | ListedImages, imbalance: float | None) -> dict[str, Any]:
-    """What is known of the network, trained at ``imbalance`` if on CIFAR, and of the images."""
+def _about(loaded: LoadedNetwork, data: Images, imbalance: float | None) -> dict[str, Any]:
+    """Collect the metadata of the network, trained at ``imbalance`` if on CIFAR."""
     about = {
         "num_classes": loaded.num_classes,
         "dataset": loaded.config.dataset,

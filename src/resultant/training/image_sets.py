@@ -1,7 +1,8 @@
-"""Training on listed images (ImageNet-LT, iNaturalist 2018, Places-LT), by the loop of `train`.
+"""Training on listed images: ImageNet-LT, iNaturalist 2018, Places-LT.
 
-One run at a time, on one process or on many under torchrun: the batch is that of all processes
-together, gradients are averaged, class statistics are of all samples, and testing is shared out.
+One run at a time, in one process or in many under torchrun. The batch size is the sum over all
+processes, gradients are averaged, class statistics cover all samples, and the processes divide the
+held-out images among themselves.
 """
 
 from __future__ import annotations
@@ -34,17 +35,21 @@ from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
 from resultant.training.stack import Stack
 
-# Files of a list that are looked for beforehand; all would take minutes on a network disk.
-LOOKED_FOR = 1000
-# Batches that each worker is ahead; three views of 256 images of size 224 are 116 MB.
+# Files of a list whose existence is checked; all would take minutes on a network disk.
+CHECKED_FILES = 1000
+# Batches that each worker prepares ahead; three views of 256 images of size 224 are 116 MB.
 PREFETCH = 2
 
 
 @dataclass(frozen=True, eq=False)
 class ListedImages:
-    """The training images of a data set of lists, and those that are held out.
+    """Training and held-out images of a listed dataset.
 
-    The held-out images are those of the list ``held_out``: test or val.
+    Attributes:
+        dataset: Name of the dataset.
+        train: Training images.
+        test: Held-out images.
+        held_out: Split of the held-out images, test or val.
     """
 
     dataset: str
@@ -54,7 +59,7 @@ class ListedImages:
 
     @property
     def counts(self) -> Tensor:
-        """Training images of each class, [C]."""
+        """Number of training images per class, [C]."""
         return torch.bincount(self.train.labels, minlength=self.train.num_classes)
 
 
@@ -64,15 +69,25 @@ def load_images(
     images: str | os.PathLike[str],
     held_out: str | None = None,
 ) -> ListedImages:
-    """A data set of `DATASETS` with its lists in ``lists``, their paths being below ``images``.
+    """Load the lists of a dataset.
 
-    ``held_out`` is the split that is held out: `ListedDataset.held_out` unless given.
+    Args:
+        dataset: A name of `DATASETS`.
+        lists: Folder of the lists.
+        images: Folder that the paths of the lists are relative to.
+        held_out: Split of the held-out images; None for that of the dataset.
+
+    Returns:
+        Training and held-out images.
+
+    Raises:
+        ValueError: If the dataset is unknown, or a list is missing or broken.
     """
     if dataset not in DATASETS:
-        raise ValueError(f"expected a data set of {', '.join(DATASETS)}, got {dataset!r}")
+        raise ValueError(f"expected a dataset of {', '.join(DATASETS)}, got {dataset!r}")
     held_out = held_out or DATASETS[dataset].held_out
     train, test = (
-        load_lists(dataset, lists, images, split, check_files=LOOKED_FOR)
+        load_lists(dataset, lists, images, split, check_files=CHECKED_FILES)
         for split in ("train", held_out)
     )
     return ListedImages(dataset, train, test, held_out)
@@ -86,8 +101,22 @@ def train_images(
     on_progress: Callable[[Progress], object] | None = None,
     on_step: Callable[[float], object] | None = None,
 ) -> Trained:
-    """Train the one run of a job on listed images; see `training.loop.train`. ``workers`` are
-    those of each process."""
+    """Train the one run of a job on listed images.
+
+    Args:
+        job: The run, its configuration, and the folder.
+        data: Training and held-out images.
+        device: Device of the network.
+        workers: Processes that read image files, for each training process.
+        on_progress: Called after every epoch; see `resultant.training.loop.train`.
+        on_step: Called with the finished share of an epoch after every step.
+
+    Returns:
+        The trained network with the metrics of the last epoch.
+
+    Raises:
+        ValueError: As `resultant.training.loop.train`, and if the job does not fit listed images.
+    """
     device = torch.device(device)
     job = job.on(device)
     config = job.config
@@ -98,7 +127,7 @@ def train_images(
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
     batches = loader(
         ViewDataset(data.train, _views(config), job.runs[0].seed),
-        batch_of_one(config),
+        batch_per_process(config),
         train=True,
         workers=workers,
         prefetch=PREFETCH,
@@ -113,13 +142,13 @@ def train_images(
         return train(job, [stack], hooks, on_progress, on_step)
 
 
-def batch_of_one(config: TrainConfig) -> int:
-    """The images of a step for each process."""
-    of = distributed.world_size()
-    if config.batch_size % of:
-        rule = f"expected batch_size to be a multiple of the {of} processes"
+def batch_per_process(config: TrainConfig) -> int:
+    """Return the number of images per step and process."""
+    processes = distributed.world_size()
+    if config.batch_size % processes:
+        rule = f"expected batch_size to be a multiple of the {processes} processes"
         raise ValueError(f"{rule}, got {config.batch_size}")
-    return config.batch_size // of
+    return config.batch_size // processes
 
 
 def _views(config: TrainConfig) -> list[Callable]:
@@ -129,10 +158,10 @@ def _views(config: TrainConfig) -> list[Callable]:
 
 
 def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> Loader:
-    """The images in the order of the list, without augmentation, all for this process."""
+    """Load all images in the order of the list, without augmentation, in this process."""
     return loader(
         ViewDataset(images, [evaluation_view(config.size)]),
-        batch_of_one(config),
+        batch_per_process(config),
         train=False,
         workers=workers,
         prefetch=PREFETCH,
@@ -142,37 +171,53 @@ def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> L
 
 
 def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
-    """The `accuracies` on the held-out images, in the groups of `group_masks`; logits without
-    prior. Every process reads its share of them."""
+    """Return a test of the classifier on the held-out images; every process reads its share.
+
+    The test returns the `accuracies` of logits without prior, in the groups of `group_masks`.
+    """
     share = slice(distributed.rank(), None, distributed.world_size())
-    mine = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
-    images = evaluation_loader(mine, config, workers)
-    about, groups = DATASETS[config.dataset], group_masks(data.counts)
+    own = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
+    images = evaluation_loader(own, config, workers)
+    dataset, groups = DATASETS[config.dataset], group_masks(data.counts)
 
     def test(stack: Stack) -> list[dict[str, float]]:
-        # DDP hands round the running moments of the first process before every forward pass; since
-        # the last one each process has added its share of a batch. Those of the first are saved.
+        # DDP sends the running moments of the first process before every forward pass; since the
+        # last one each process has added its share of a batch. Those of the first are saved.
         distributed.broadcast_from_rank0(*stack.network.buffers())
-        tally = torch.zeros(2, mine.num_classes, dtype=torch.float64, device=stack.device)
-        batches = loaded_outputs(stack.network, images, about, stack.device, stack.autocast)
-        # Closed also where an error comes first, so that the network goes back to training.
+        tally = torch.zeros(2, own.num_classes, dtype=torch.float64, device=stack.device)
+        batches = loaded_outputs(stack.network, images, dataset, stack.device, stack.autocast)
+        # Closed on errors too, so that the network returns to training mode.
         with closing(batches):
             for result, labels in batches:
                 assert result.logits is not None
-                right = (result.logits[0].argmax(-1) == labels).double()
-                tally.index_add_(1, labels, torch.stack([right, torch.ones_like(right)]))
-        right, number = distributed.total(tally).cpu()
-        return [accuracies(right, number, groups)]
+                correct = (result.logits[0].argmax(-1) == labels).double()
+                tally.index_add_(1, labels, torch.stack([correct, torch.ones_like(correct)]))
+        correct, number = distributed.total(tally).cpu()
+        return [accuracies(correct, number, groups)]
 
     return test
 
 
-def accuracies(right: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
-    """The accuracy over all images, from those ``right`` [C] of the ``number`` [C] of each class,
-    and as the mean over the classes of groups, masks [C] by name, that have images."""
-    found = {"accuracy": float(right.sum() / number.sum())}
+def accuracies(correct: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
+    """Compute the accuracy over all images, and the mean over the classes of each group.
+
+    Args:
+        correct: Correctly classified images per class, [C].
+        number: Images per class, [C].
+        groups: Masks [C] by name of the group.
+
+    Returns:
+        ``accuracy``, and the accuracy of each group that has images.
+
+    Example:
+        >>> import torch
+        >>> correct, number = torch.tensor([2.0, 1.0]), torch.tensor([3, 1])
+        >>> accuracies(correct, number, {"tail": torch.tensor([False, True])})
+        {'accuracy': 0.75, 'tail': 1.0}
+    """
+    values = {"accuracy": float(correct.sum() / number.sum())}
     for name, members in groups.items():
         members = members & (number > 0)
         if members.any():
-            found[name] = float((right / number)[members].mean())
-    return found
+            values[name] = float((correct / number)[members].mean())
+    return values

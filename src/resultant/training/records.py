@@ -1,4 +1,4 @@
-"""Records of training runs in files: a JSON object a line, one for each run."""
+"""Records of training runs: one JSON object per line and run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from resultant._core.files import write_text
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
-# What does not change what is trained, but for rounding.
+# Settings that change the training by rounding only.
 IGNORED = ("precision", "fuse")
 
-# What holds accuracies, at any depth of a record.
+# Keys that hold accuracies, at any depth of a record.
 ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
 
 Record = dict[str, Any]
 
 
 def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
-    """What the runs of all seeds of one kind have in common."""
-    own = asdict(config) if isinstance(config, TrainConfig) else config
-    settings = {f.name: own.get(f.name, f.default) for f in fields(TrainConfig)}
-    # An imbalance of 100 is one of 100.0.
+    """Return a text that is the same for all seeds of a configuration, realization and beta."""
+    given = asdict(config) if isinstance(config, TrainConfig) else config
+    settings = {f.name: given.get(f.name, f.default) for f in fields(TrainConfig)}
+    # An imbalance of 100 equals one of 100.0.
     for f in fields(TrainConfig):
         if "float" in str(f.type) and type(settings[f.name]) is int:
             settings[f.name] = float(settings[f.name])
@@ -42,22 +42,27 @@ def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: fl
 
 
 def of_record(record: Mapping[str, Any]) -> str:
+    """Return the `identity` of a record."""
     return identity(record["config"], record["realization"], record["beta"])
 
 
 def run_of(record: Mapping[str, Any]) -> tuple[str, int]:
-    """What records of the same run, and of no other, have in common."""
+    """Return a key that only records of the same run share."""
     return of_record(record), record["seed"]
 
 
 def read_folder(folder: Path) -> list[Record]:
-    """The records of all ``*.jsonl`` of a folder; none if it is not there."""
+    """Read the records of all ``*.jsonl`` of a folder; a missing folder has none."""
     return [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
 
 
 def read_lines(path: Path) -> list[Record]:
-    """The records of a file; a line that is none is an error that names it."""
-    found = []
+    """Read the records of a file; a missing file has none.
+
+    Raises:
+        ValueError: If a line is no record, with the number of the line.
+    """
+    records = []
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
         where = f"at {path}:{number}"
         try:
@@ -66,12 +71,12 @@ def read_lines(path: Path) -> list[Record]:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"expected a record {where}, got {line[:80]!r}") from None
         require_values(record, where)
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def require_values(record: Record, where: str) -> None:
-    """Raise unless it is of a run that there can be, with accuracies in [0, 1]."""
+    """Raise a ValueError unless the run is valid and all accuracies are in [0, 1]."""
     try:
         Run(record["realization"], record["beta"], record["seed"])
     except ValueError as error:
@@ -86,40 +91,39 @@ class _Entry(NamedTuple):
     value: object
 
 
-def _wrong_accuracy(part: Mapping[str, Any], within: bool = False) -> _Entry | None:
-    """The first accuracy of a record that is no fraction; None stands for one that is unknown."""
+def _wrong_accuracy(part: Mapping[str, Any], inside: bool = False) -> _Entry | None:
+    """Return the first accuracy that is no fraction; a value of None is an unknown accuracy."""
     for name, value in part.items():
-        accuracy = within or name in ACCURACIES
+        accuracy = inside or name in ACCURACIES
         if isinstance(value, dict):
-            if found := _wrong_accuracy(value, accuracy):
-                return found._replace(path=f"{name}.{found.path}")
+            if entry := _wrong_accuracy(value, accuracy):
+                return entry._replace(path=f"{name}.{entry.path}")
         elif accuracy and value is not None and not _fraction(value):
             return _Entry(name, value)
     return None
 
 
 def _fraction(value: Any) -> bool:
-    """Whether it is a number in [0, 1], which neither NaN is nor true."""
+    # Neither NaN nor True.
     return type(value) in (int, float) and 0 <= value <= 1
 
 
 def same_training(a: Record, b: Record) -> bool:
-    """Whether two records of a run are of one training of it, by the seconds that it took."""
+    """Return True if two records of a run are of the same training, by its seconds."""
     return a == b or ("job_seconds" in a and a["job_seconds"] == b.get("job_seconds"))
 
 
 def merged_probes(old: Record, new: Record) -> dict[str, dict[str, Any]]:
-    """The probes of two records by pool and space; where both have one, that of the new one."""
+    """Merge the probes of two records by pool and space; the new record replaces the old one."""
     a, b = (record.get("probes", {}) for record in (old, new))
     return {pool: {**a.get(pool, {}), **b.get(pool, {})} for pool in {**a, **b}}
 
 
 def append(path: Path, records: Sequence[Record]) -> None:
-    """Add records to a file, those of the same runs replaced; the file is whole at any time.
+    """Add records to a file, which is complete at any time; records of the same runs are replaced.
 
-    What was known of the same training, by the seconds it took, stays where a new record is silent,
-    probes by their features and the images they were fitted to: a job that is found done is not
-    evaluated again by every call.
+    A new record of the same training keeps the values of the old one that the new one lacks, probes
+    by their features and pools: a finished job is not evaluated again by every call.
     """
     lines = {run_of(r): r for r in records}
     kept = []

@@ -1,0 +1,122 @@
+"""Trained networks from their files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import Tensor, nn
+
+from resultant._core import tensor_files
+from resultant._core.network_files import Location, split_run
+from resultant.networks.models import CosineClassifier, ImageNetwork, StackedResNet32
+from resultant.training.checkpoints import one_run
+from resultant.training.config import CIFAR, Run, TrainConfig
+from resultant.training.proco_checkpoint import imbalance_of, recipe
+from resultant.training.stack import build
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedNetwork:
+    """A network from a file.
+
+    Attributes:
+        network: The network on the CPU, in evaluation mode.
+        config: Settings of the training; for a checkpoint of ProCo's authors the matching preset.
+        run: Realization, beta and seed; None for a checkpoint of ProCo's authors.
+        num_classes: Number of classes C.
+        imbalance: Imbalance of the CIFAR subset of the training; None if the file does not say it.
+        banks: Sums and counts [C, p + 1] as ``old`` and ``new``, if the file has them.
+        about: The JSON of the file.
+    """
+
+    network: StackedResNet32 | ImageNetwork
+    config: TrainConfig
+    run: Run | None
+    num_classes: int
+    imbalance: float | None
+    banks: dict[str, Tensor]
+    about: dict[str, Any]
+
+
+def load_network(path: Location) -> LoadedNetwork:
+    """Load the network of a run, or a converted checkpoint of ProCo's authors.
+
+    Args:
+        path: A file of `checkpoints.save_run` or `proco_checkpoint.convert`, or a run of the
+            checkpoint of a job, as ``out/checkpoint.safetensors:native-seed0``.
+
+    Returns:
+        The network with its settings.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file holds no network of this package.
+    """
+    (file, run_name), location = split_run(path), os.fspath(path)
+    tensors, about = tensor_files.load(file)
+    try:
+        if isinstance(about.get("runs"), list):
+            tensors, about = one_run(tensors, about, run_name, location)
+        elif run_name is not None:
+            raise ValueError(f"expected the checkpoint of a job before :{run_name}, got {file}")
+        num_classes = about.get("num_classes")
+        kinds = isinstance(about.get("config"), dict), isinstance(about.get("proco"), dict)
+        if not isinstance(num_classes, int) or not any(kinds):
+            rule = "expected the file of a run or a converted checkpoint of ProCo"
+            raise ValueError(f"{rule}, got {location} with {', '.join(about) or 'nothing'}")
+        run = classifier = None
+        if "proco" in about:
+            facts, bank = about["proco"], tensors.get("bank.new")
+            imbalance = None if bank is None else imbalance_of(bank[:, -1].round().long())
+            classifier = facts["classifier"]
+            config = recipe(facts["arch"], facts["dim"], num_classes, location, imbalance)
+        else:
+            run, config = Run(**about["run"]), _config(about["config"], location)
+            imbalance = config.imbalance if config.dataset in CIFAR else None
+    except (KeyError, TypeError, IndexError) as error:
+        rule = f"expected the facts of a run in {location}"
+        raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
+    banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
+    weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
+    network = _network(config, run or Run(), num_classes, classifier, weights, location)
+    return LoadedNetwork(network, config, run, num_classes, imbalance, banks, about)
+
+
+def _config(settings: dict[str, Any], location: str) -> TrainConfig:
+    unknown = settings.keys() - {f.name for f in fields(TrainConfig)}
+    if unknown:
+        raise ValueError(f"expected fields of TrainConfig in {location}, got {min(unknown)}")
+    return TrainConfig(**{**settings, "milestones": tuple(settings.get("milestones", ()))})
+
+
+def _network(
+    config: TrainConfig,
+    run: Run,
+    num_classes: int,
+    classifier: str | None,
+    weights: dict[str, Tensor],
+    location: str,
+) -> StackedResNet32 | ImageNetwork:
+    classified = any(k.startswith("classifier.") for k in weights)
+    network = build(config, [run], num_classes if classified else None)
+    stacked = isinstance(network, StackedResNet32)
+    # The authors use both kinds of classifiers for both kinds of networks.
+    replaced = classifier == ("cosine" if stacked else "linear")
+    if replaced and network.classifier is not None:
+        kind = CosineClassifier if stacked else nn.Linear
+        network.add_module("classifier", kind(network.classifier.weight.shape[-1], num_classes))
+    if stacked:
+        # The leading axis of runs; a replaced classifier has none, and no norm counts its batches.
+        weights = {
+            k: a if replaced and k.startswith("classifier.") else a.unsqueeze(0)
+            for k, a in weights.items()
+            if not k.endswith("num_batches_tracked")
+        }
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        rule = f"expected the tensors of {config.architecture} in {location}"
+        raise ValueError(f"{rule}, got: {' '.join(str(error).split())[:300]}") from None
+    return network.eval()
