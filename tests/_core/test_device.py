@@ -1,4 +1,4 @@
-"""Kernels are launched on the device of their tensors, whichever is the current one."""
+"""Kernel launches on the device of their tensors, whatever the current device."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import torch
 from interpreter import run_interpreted
 from resultant._core.device import device_of
 
-# Every launcher once, and no launch outside of the guard.
-CHECK = """
+# Every launcher once, and no launch outside the guard.
+CHECK = f"""
+import runpy
 from contextlib import contextmanager
 
 from triton.runtime.interpreter import GridExecutor
 
-from resultant._core import device as _kernel_device
+from resultant._core import device
 
+FILE = {__file__!r}
 guarding, launched = [], []
 
 @contextmanager
@@ -28,52 +30,49 @@ def device_of(a):
     yield
     guarding.pop()
 
-def launch(self, *given, inner=GridExecutor.__call__, **named):
+def launch(self, *args, inner=GridExecutor.__call__, **named):
     assert guarding, self.fn
     launched.append(self.fn.__name__)
-    return inner(self, *given, **named)
+    return inner(self, *args, **named)
 
-_kernel_device.device_of = device_of
+device.device_of = device_of
 GridExecutor.__call__ = launch
-import test_kernel_device
-test_kernel_device.launch_all("cpu")
+runpy.run_path(FILE)["launch_all"]("cpu")
 assert len(launched) == 12, launched
 """
 
 
 def launch_all(device: str) -> list[torch.Tensor]:
-    """What each launcher makes of a few numbers."""
+    """Return the results of every launcher on a few numbers."""
     from resultant.images.augment import ContrastiveView
     from resultant.images.view_kernel import PatchedViews
-    from resultant.losses import _bank_triton as _bank_kernel
-    from resultant.losses import _entropy_triton as _entropy_kernel
-    from resultant.networks.kernels import inference as _inference_kernel
-    from resultant.networks.kernels import norm as _norm_kernel
+    from resultant.losses import _bank_triton, _entropy_triton
+    from resultant.networks.kernels import inference, norm
     from resultant.networks.norm import channels_last
-    from resultant.score import _triton as _score_kernel
+    from resultant.score import _triton
 
     generator = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator).to(device)
 
-    found = [*_score_kernel.score(normal(2, 3).tanh(), normal(3).exp(), normal(1).exp(), 8, True)]
+    results = [*_triton.score(normal(2, 3).tanh(), normal(3).exp(), normal(1).exp(), 8, True)]
     sums = normal(2, 9).double().abs()
     mu, R = sums.new_empty(2, 8), sums.new_empty(2)
-    _bank_kernel.mean(sums, mu, R)
+    _bank_triton.mean(sums, mu, R)
     labels = torch.tensor([1, 0], device=device)
-    found += [mu, R, *_entropy_kernel.cross_entropy(normal(2, 3), normal(1, 3), labels)]
+    results += [mu, R, *_entropy_triton.cross_entropy(normal(2, 3), normal(1, 3), labels)]
     x, residual, gradient = (channels_last(normal(3, 16, 4, 4)) for _ in range(3))
     moments = normal(16), normal(16).exp()
-    out, saved = _norm_kernel.forward(x, residual, normal(16), normal(16), *moments, 0.1, 1e-5)
-    back = _norm_kernel.backward(x, out, saved, gradient, None, True, 16)
-    found += [out, saved, *moments, *(a for a in back if a is not None)]
+    out, saved = norm.forward(x, residual, normal(16), normal(16), *moments, 0.1, 1e-5)
+    back = norm.backward(x, out, saved, gradient, None, True, 16)
+    results += [out, saved, *moments, *(a for a in back if a is not None)]
     lines = normal(1, 16), normal(1, 16)
-    found.append(_inference_kernel.convolve(x, normal(1, 16, 16, 3, 3), *lines, residual, 1))
+    results.append(inference.convolve(x, normal(1, 16, 16, 3, 3), *lines, residual, 1))
     view, images = ContrastiveView(), (50 * normal(2, 3, 32, 32) + 128).clamp(0, 255)
     drawn = view.draw(2, generator).view(1, 2, -1).to(device)
     make = PatchedViews(view, images.to(torch.uint8), torch.float32)
-    return [*found, make(torch.tensor([[1, 0]], device=device), drawn, None)]
+    return [*results, make(torch.tensor([[1, 0]], device=device), drawn, None)]
 
 
 def test_every_launch_is_guarded() -> None:
@@ -82,42 +81,42 @@ def test_every_launch_is_guarded() -> None:
 
 @pytest.mark.parametrize(("of", "guarded"), [(-1, False), (0, False), (1, True)])
 def test_guard(of: int, guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is done where the device is the current one already, and on the CPU."""
-    asked: list[int] = []
+    """The device is left alone where it is the current one, and on the CPU."""
+    devices: list[int] = []
 
     class Somewhere:
         def get_device(self) -> int:
             return of
 
     def device(index: int) -> Any:
-        asked.append(index)
+        devices.append(index)
         return nullcontext()
 
     def current() -> int:
-        assert of >= 0, "on the CPU CUDA is not asked for anything"
+        assert of >= 0, "CUDA must not be initialised on the CPU"
         return 0
 
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "current_device", current)
     with device_of(Somewhere()):  # type: ignore[arg-type]
         pass
-    assert asked == [of] * guarded
+    assert devices == [of] * guarded
 
 
 def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By threads, each of which begins on the first device."""
+    """Threads compile the kernels, and a thread starts on the first device."""
     pytest.importorskip("triton")
-    from resultant.networks.kernels import conv as _conv_kernel
+    from resultant.networks.kernels import conv
 
-    begun: list[int] = []
-    monkeypatch.setattr(torch.cuda, "set_device", begun.append)
-    monkeypatch.setattr(_conv_kernel.torch, "zeros", lambda *_, device: None)
-    monkeypatch.setattr(_conv_kernel, "_compiled", lambda variant: (variant, 0))
+    devices: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    monkeypatch.setattr(conv.torch, "zeros", lambda *_, device: None)
+    monkeypatch.setattr(conv, "_compiled", lambda variant: (variant, 0))
     try:
-        assert list(_conv_kernel._kernels(3)) == _conv_kernel.VARIANTS
+        assert list(conv._kernels(3)) == conv.VARIANTS
     finally:
-        _conv_kernel._kernels.cache_clear()
-    assert begun and set(begun) == {3}
+        conv._kernels.cache_clear()
+    assert devices and set(devices) == {3}
 
 
 @pytest.mark.gpu
