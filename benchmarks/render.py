@@ -100,7 +100,7 @@ def documents(root: Path) -> dict[Path, str]:
     }
     full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     inserted = {
-        Path("README.md"): {"bench": score, "bars": headline(measured, jobs)},
+        Path("README.md"): {"bars": headline(measured, jobs)},
         here / "training.md": {
             "convolutions": training_tables.convolution_table(training),
             "norms": training_tables.norm_table(training),

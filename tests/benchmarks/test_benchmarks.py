@@ -17,7 +17,7 @@ from benchmarks.markdown import amount, insert, table
 ROOT = Path(__file__).parents[2]
 AGAIN = "run: python -m benchmarks --render"
 PLACES = {
-    Path("README.md"): ("bench", "bars"),
+    Path("README.md"): ("bars",),
     Path("benchmarks/training.md"): ("convolutions", "norms", "steps"),
 }
 # The log of attempts is written by hand.
