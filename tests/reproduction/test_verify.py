@@ -24,7 +24,8 @@ from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score
-from resultant.score.expansion import fixed_expansion, joint_expansion, ratio_approximation
+from resultant.score.expansion import fixed_expansion, joint_expansion
+from resultant.score.ratio_expansion import ratio_approximation
 from resultant.score.softmax import propagate_loss
 from resultant.special.bessel import bessel_ratio
 from resultant_reproduction.theory import (

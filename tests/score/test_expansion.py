@@ -23,20 +23,21 @@ from reference import arb
 from resultant import bessel_ratio, vmf_score
 from resultant.score.expansion import (
     LEAST_DIMENSION,
-    LEAST_ORDER,
     RANGE,
     directional_cumulants,
     fixed_expansion,
     fixed_terms,
-    free_energy_expansion,
-    free_energy_limit,
     in_range,
     joint_expansion,
     joint_terms,
+    small_parameter,
+)
+from resultant.score.free_energy import free_energy_expansion, free_energy_limit
+from resultant.score.ratio_expansion import (
+    LEAST_ORDER,
     ratio_approximation,
     ratio_bound,
     ratio_terms,
-    small_parameter,
 )
 from resultant.score.softmax import propagate_loss, propagate_probabilities
 

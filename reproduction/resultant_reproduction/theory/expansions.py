@@ -10,10 +10,9 @@ from torch import Tensor
 
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
-from resultant.score.expansion import (
+from resultant.score.expansion import fixed_expansion, joint_expansion
+from resultant.score.ratio_expansion import (
     LEAST_ORDER,
-    fixed_expansion,
-    joint_expansion,
     ratio_approximation,
     ratio_bound,
     ratio_terms,

@@ -29,7 +29,7 @@ from resultant.classes.statistics import (
     capped_concentration,
     fit_direction,
 )
-from resultant.score.exact import vmf_score
+from resultant.score.exact import exact_score
 from resultant.score.limits import require_temperature
 
 
@@ -102,7 +102,7 @@ def leave_one_out_scores(
         left_out = statistics.left_out(x, own, w[rows], estimator)
         included = state.mu[own], state.kappa[own]
         for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
-            q[rows] = vmf_score((x * mu).sum(-1), kappa, at, state.dim, validate_args=False)
+            q[rows] = exact_score((x * mu).sum(-1), kappa, at, state.dim)
     return LeaveOneOutScores(*scores)
 
 

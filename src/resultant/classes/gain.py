@@ -38,6 +38,8 @@ def angular_gain(state: ClassState, tau: Number, *, validate_args: bool | None =
         ValueError: If tau is not positive, or neither a number nor [C].
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, angular_gain
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> angular_gain(state, 0.1)
         tensor([3.1304, 5.3731, 7.5067])
@@ -69,6 +71,8 @@ def target_gain(
         ValueError: If an argument is outside these ranges.
 
     Example:
+        >>> import torch
+        >>> from resultant import target_gain
         >>> target_gain(torch.tensor([2.0, 6.0]), 0.5)
         tensor([3., 5.])
     """
@@ -111,9 +115,11 @@ def target_temperature(
         ValueError: If an argument is outside its range, or a class has no temperature.
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, target_temperature
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> target_temperature(state, 0.1)
-        tensor([0.0587, 0.1007, 0.1407], dtype=torch.float64)
+        tensor([0.0587, 0.1007, 0.1407])
     """
     beta = require_target(beta, family)
     A = state.resultant

@@ -25,7 +25,7 @@ from resultant.classes.gain import (
 )
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.score.exact import vmf_score, vmf_score_slope
+from resultant.score.exact import exact_score, exact_slope
 from resultant.score.limits import require_temperature
 from resultant.vmf.distribution import mean_resultant
 
@@ -78,7 +78,7 @@ def terms(
         return Terms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
     wide = kappa.double()
-    h0, h1 = (vmf_score(zero, wide, t.double(), p, validate_args=False) for t in (tau, star))
+    h0, h1 = (exact_score(zero, wide, t.double(), p) for t in (tau, star))
     return Terms(star, None, h0 - h1)
 
 
@@ -97,9 +97,11 @@ class Realization:
         shift: Intercepts [C], or None.
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "cosine")).gain()
-        tensor([5.3368, 5.3368, 5.3368], dtype=torch.float64)
+        tensor([5.3367, 5.3367, 5.3367], dtype=torch.float64)
     """
 
     mu: Tensor
@@ -129,7 +131,7 @@ class Realization:
             return chosen.of(None, rho)
         # z and mu are unit vectors up to rounding, beyond which the score clamps rho.
         kappa = self.kappa if classes is None else self.kappa[classes]
-        q = vmf_score(rho, kappa, chosen.tau, self.mu.shape[1], validate_args=False)
+        q = exact_score(rho, kappa, chosen.tau, self.mu.shape[1])
         return chosen.of(q, rho)
 
     def slope_at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
@@ -139,7 +141,7 @@ class Realization:
         if tau is None:
             total = torch.zeros_like(rho * kappa)
         else:
-            total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
+            total = exact_slope(rho, kappa, tau, self.mu.shape[1])
         return total if slope is None else total + slope
 
     def gain(self) -> Tensor:
@@ -180,9 +182,11 @@ def realize(
             reaches its target gain.
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, realize
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> realize(state, Rule(0.1, "angular")).slope
-        tensor([ 2.2063, -0.0364, -2.1699], dtype=torch.float64)
+        tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
     tau = require_temperature(
         rule.tau, state.num_classes, state.mu.device, validate_args, dtype=dtype
@@ -260,8 +264,10 @@ def class_scores(
             reaches its target gain.
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, class_scores
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-        >>> class_scores(torch.eye(3), state, tau=0.1, realization="angular").argmax(1)
+        >>> class_scores(torch.eye(3), state, tau=0.5, realization="angular").argmax(1)
         tensor([0, 1, 2])
     """
     if chunk is not None:

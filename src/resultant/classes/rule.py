@@ -41,6 +41,7 @@ class Rule:
         ValueError: If realization, beta or family is not one of these.
 
     Example:
+        >>> from resultant import Rule
         >>> Rule(0.1, "angular", 0.5) == Rule(0.1, "angular", beta=0.5)
         True
     """

@@ -29,7 +29,7 @@ from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import require_pairs
-from resultant.score.exact import vmf_score_and_slope
+from resultant.score.exact import exact_score_and_slope
 from resultant.score.limits import require_temperature
 
 # Roundings of a score and its arguments, beside those of the product behind rho: the score itself
@@ -320,7 +320,7 @@ class _Rules:
         rho = cosines(z, self.native.mu)
         p, (kappa, tau) = z.shape[1], (self.native.kappa, self.tau)
         # With the slope the score costs little more, and far less than the slope by itself.
-        q, slope = vmf_score_and_slope(rho, kappa, tau, p, validate_args=False)
+        q, slope = exact_score_and_slope(rho, kappa, tau, p)
         delta = torch.addcmul(q, self.g, rho, value=-1)
         return torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
 

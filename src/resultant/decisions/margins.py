@@ -21,7 +21,8 @@ from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.score.expansion import joint_order, ratio_terms
+from resultant.score.expansion import joint_order
+from resultant.score.ratio_expansion import ratio_coefficients
 
 
 @torch.no_grad()
@@ -47,15 +48,17 @@ def joint_leading(
         ValueError: If p < 3, or the rule does not fit the classes.
 
     Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, joint_leading
         >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
         >>> joint_leading(state, Rule(0.1)).gain()
-        tensor([4.1421, 6.1803, 7.8078], dtype=torch.float64)
+        tensor([6.1803, 7.8078, 8.8278], dtype=torch.float64)
     """
     nu = joint_order(state.dim)
     exact = realize(state, rule, validate_args=validate_args)
     if exact.tau is None:
         return exact
-    g0 = ratio_terms(exact.kappa / nu, validate_args=False).r0 / exact.tau
+    g0 = ratio_coefficients(exact.kappa / nu).r0 / exact.tau
     g0 = g0 if exact.slope is None else g0 + exact.slope
     offset = None if rule.offset is None else rule.offset.detach().double()
     return Realization(exact.mu, exact.kappa, None, g0, offset)

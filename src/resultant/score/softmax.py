@@ -1,4 +1,4 @@
-r"""How the joint expansion of the scores goes through softmax, to probabilities and loss.
+r"""Propagation of the joint expansion of the scores through softmax, to probabilities and loss.
 
 With logits :math:`l_c = \ell_{0,c} + B_{1,c}/\nu + B_{2,c}/\nu^2` (thm:multiclass-propagation) the
 classes couple in second order through the variance :math:`V_1` of the first corrections under the
@@ -23,12 +23,26 @@ def propagate_probabilities(
     *,
     variance: bool = True,
 ) -> Tensor:
-    r"""Class probabilities [..., C] to second order in :math:`1/\nu`
-    (eq:multiclass-prob-expansion).
+    r"""Compute class probabilities to second order in 1/nu (eq:multiclass-prob-expansion).
 
-    ``l0``, ``B1``, ``B2`` [..., C] broadcast; ``l0`` is :math:`\ell^0_j=b_j+B_{0j}`, offset and
-    leading score. ``variance=False`` leaves out :math:`(\Delta_1^2-V_1)/2`, which makes the error
-    second order. The sum over classes is one either way.
+    Args:
+        l0: Leading logits :math:`\ell^0_j=b_j+B_{0j}` [..., C], offset and leading score.
+        B1: First corrections, [..., C] or broadcasting.
+        B2: Second corrections, [..., C] or broadcasting.
+        p: Dimension >= 3.
+        variance: Include :math:`(\Delta_1^2-V_1)/2`; without it the error is of second order.
+
+    Returns:
+        Probabilities [..., C], which sum to one in either case.
+
+    Raises:
+        ValueError: If p < 3, or a shape or dtype does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import propagate_probabilities
+        >>> propagate_probabilities(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128)
+        tensor([0.7342, 0.2658])
     """
     (log_p, d1, d2, V1), nu, dtype = _propagation(l0, B1, B2, p)
     if variance:
@@ -46,10 +60,28 @@ def propagate_loss(
     variance: bool = True,
     validate_args: bool | None = None,
 ) -> Tensor:
-    r"""The loss [...] of class ``y`` [...] to second order in :math:`1/\nu`
-    (eq:multiclass-loss-expansion); the other arguments as in `propagate_probabilities`.
+    r"""Compute the cross-entropy to second order in 1/nu (eq:multiclass-loss-expansion).
 
-    ``variance=False`` leaves out :math:`V_1/2`, the coupling of the classes.
+    Args:
+        l0: Leading logits :math:`\ell^0_j=b_j+B_{0j}` [..., C], offset and leading score.
+        B1: First corrections, [..., C] or broadcasting.
+        B2: Second corrections, [..., C] or broadcasting.
+        p: Dimension >= 3.
+        y: Labels [...] of an integer dtype, in [0, C).
+        variance: Include :math:`V_1/2`, the coupling of the classes.
+        validate_args: Check labels; by default on the CPU only.
+
+    Returns:
+        Losses [...].
+
+    Raises:
+        ValueError: If p < 3, a shape or dtype does not fit, or a label is out of range.
+
+    Example:
+        >>> import torch
+        >>> from resultant import propagate_loss
+        >>> propagate_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.5, -0.5]), 0.0, 128, 0)
+        tensor(0.3090)
     """
     (log_p, d1, d2, V1), nu, dtype = _propagation(l0, B1, B2, p)
     label = _classes(y, log_p, validate_args).unsqueeze(-1)
@@ -63,7 +95,7 @@ def propagate_loss(
 def _propagation(
     l0: Tensor, B1: Number, B2: Number, p: int
 ) -> tuple[tuple[Tensor, ...], float, torch.dtype]:
-    """log P0, Delta_1, Delta_2 [..., C] and V_1 [..., 1]; nu; the dtype of the result."""
+    """Return log P0, Delta_1, Delta_2 [..., C] and V_1 [..., 1]; nu; the dtype of the result."""
     nu = joint_order(p)
     (l0, B1, B2), dtype = validation.tensors(l0=l0, B1=B1, B2=B2)
     l0, B1, B2 = torch.broadcast_tensors(l0, B1, B2)
