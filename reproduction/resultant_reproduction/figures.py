@@ -10,14 +10,18 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.report import style
-from resultant_reproduction.courses import Course
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from resultant_reproduction.courses import Course
+
 # Readable on light and on dark shades of a map; unlike style.BLACK it does not follow the page.
 INK = "#1A1A1B"
+
+
+LOG: dict[str, Any] = {"xscale": "log", "yscale": "log"}
 
 
 class Curve(NamedTuple):
@@ -64,8 +68,6 @@ class Chart(NamedTuple):
 
 def draw_chart(ax: Axes, chart: Chart) -> None:
     """Draw the curves of a chart."""
-    ax.set(xlabel=chart.xlabel, ylabel=chart.ylabel, **chart.more)
-    ax.set_title(chart.title, loc="left")
     for curve in chart.curves:
         look: Any = {"color": curve.color, "label": curve.label, **curve.more}
         if curve.error is None:
@@ -75,6 +77,9 @@ def draw_chart(ax: Axes, chart: Chart) -> None:
             line = ax.errorbar(curve.x, curve.y, curve.error, fmt=curve.look, **look).lines[0]
         if curve.band is not None:
             ax.fill_between(curve.x, *curve.band, color=line.get_color(), alpha=0.2, lw=0)
+    # Last: limits that are set before the curves would hold for all sides.
+    ax.set(xlabel=chart.xlabel, ylabel=chart.ylabel, **chart.more)
+    ax.set_title(chart.title, loc="left")
 
 
 def draw_charts(

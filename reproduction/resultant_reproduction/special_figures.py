@@ -18,7 +18,7 @@ from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import packaged
-from resultant_reproduction.figures import Chart, Curve, course, draw_charts
+from resultant_reproduction.figures import LOG, Chart, Curve, course, draw_charts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,9 +162,8 @@ def draw_scope(analyses: Mapping[str, Analysis]) -> Figure:
             laws.append(Curve(edges, steps, look, color=colour, more={"drawstyle": "steps-post"}))
     laws.append(Curve((), (), "-", "held-out queries", style.GREY))
     laws.append(Curve((), (), "--", "one vMF per class", style.GREY))
-    log: Any = {"xscale": "log", "yscale": "log"}
     charts = [
-        Chart(sizes, "training images of the class", r"concentration $\kappa_c$", more=log),
+        Chart(sizes, "training images of the class", r"concentration $\kappa_c$", more=LOG),
         Chart(laws, "value of the fitted law", "density", more={"ylim": (0, None)}),
     ]
     return draw_charts(charts, legend=2, under=True)
@@ -202,10 +201,9 @@ def draw_support(a: Analysis) -> Figure:
         ),
         Curve(own.count, own.predicted, "o", r"$(1-A^2)/(\tau n)$", style.RED, more=hollow),
     ]
-    log: Any = {"xscale": "log", "yscale": "log"}
     charts = [
         Chart(supports, "support size $n$", "error of $R_n$", more={"xscale": "log"}),
-        Chart(gained, "images of the class", "score gained", more=log),
+        Chart(gained, "images of the class", "score gained", more=LOG),
     ]
     return draw_charts(charts, height=3.1, legend=2, under=True)
 
@@ -268,13 +266,14 @@ def draw_training_gain(
     ]
     figure = draw_charts(charts, width=3.2)
     axes = figure.axes
-    if errors:
-        _key(axes[1], {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors})
-    if plane:
-        _draw_plane(axes[2], plane, {name: colour for name, (_, colour) in looks.items()})
-    for ax, present in zip(axes, (applied, errors, plane), strict=True):
-        if not present:
-            ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
+    with style.style():
+        if errors:
+            _key(axes[1], {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors})
+        if plane:
+            _draw_plane(axes[2], plane, {name: colour for name, (_, colour) in looks.items()})
+        for ax, present in zip(axes, (applied, errors, plane), strict=True):
+            if not present:
+                ax.text(0.5, 0.5, "no record", transform=ax.transAxes, ha="center")
     return figure
 
 

@@ -1,8 +1,7 @@
-"""The claims of the paper's theorems, propositions and numerical figures, checked by number.
+"""Numerical checks of the paper's theorems, propositions and figures.
 
-A check is a function without required arguments that returns a `Check`. The reference of all is
-the exact score of this package, which its tests hold against Arb: at run time nothing but torch,
-numpy and scipy is needed.
+A check is a function without required arguments that returns a `Check`. The reference is the exact
+score of the library, which the library's tests compare with Arb.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ CHECKS: dict[str, Callable[[], Check]] = {
 
 
 def selected(only: Sequence[str] = ()) -> list[str]:
-    """The names of the checks to run, all unless some are given; an unknown one is refused."""
+    """Return the names of the checks to run in the order of the paper, all if ``only`` is empty."""
     for name in only:
         if name not in CHECKS:
             raise ValueError(f"expected names of checks ({', '.join(CHECKS)}), got {name!r}")

@@ -1,4 +1,4 @@
-"""What a check hands back, and the fits that several of them share."""
+"""The result of a check, and the fits that several checks share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Check:
-    """One claim of the paper beside what was computed here.
+    """One claim of the paper, with the printed and the computed values.
 
-    ``label`` is the paper's, ``paper`` and ``ours`` are what the table shows, ``details`` holds
-    every number and grid, of types that JSON has. ``holds`` is None where what is computed decides
-    neither for the claim nor against it. ``draw`` makes the figure, if there is one. ``note`` says
-    under the table what the row leaves out.
+    Attributes:
+        name: Name of the check.
+        label: Label of the claim in the paper.
+        claim: The claim in a few words.
+        paper: Printed values, as text.
+        ours: Computed values, as text.
+        holds: The verdict; None if the computed values do not decide.
+        details: Every number and grid, of JSON types.
+        draw: Function that draws the figure; None without a figure.
+        note: Remark below the table.
     """
 
     name: str
@@ -41,28 +47,28 @@ class Check:
 
 
 def grid(*axes: Numbers) -> tuple[Tensor, ...]:
-    """The points of a product of axes, each [M] float64."""
+    """Return the points of a product of axes, each [M] float64."""
     mesh = torch.meshgrid(*(torch.tensor(a, dtype=torch.float64) for a in axes), indexing="ij")
     return tuple(a.flatten() for a in mesh)
 
 
 def half_orders(p: tuple[int, ...]) -> Tensor:
-    """nu = p/2 - 1 [P] of dimensions."""
+    """Return nu = p/2 - 1 [P] of dimensions."""
     return torch.tensor(p, dtype=torch.float64) / 2 - 1
 
 
 def power_fits(x: Tensor, errors: Tensor) -> Tensor:
-    """The slopes of log errors [P, M] over log x [P], of those columns that fit a power.
+    """Fit the slopes of log errors [P, M] over log x [P], for the columns that follow a power.
 
-    As in sec:numerical-expansion-validation a fit needs three points and a coefficient of
-    determination of at least 0.9. Errors below 1e-13 are rounding and are left out.
+    A fit needs three points and a coefficient of determination of at least 0.9, as in
+    sec:numerical-expansion-validation. Errors below 1e-13 are rounding and are ignored.
     """
     slopes = []
     for column in errors.abs().T:
-        seen = column > 1e-13
-        if int(seen.sum()) < 3:
+        large = column > 1e-13
+        if int(large.sum()) < 3:
             continue
-        a, b = x[seen].log(), column[seen].log()
+        a, b = x[large].log(), column[large].log()
         a, b = a - a.mean(), b - b.mean()
         slope = (a @ b) / (a @ a)
         if 1 - (b - slope * a).square().sum() / b.square().sum() >= 0.9:
@@ -71,5 +77,5 @@ def power_fits(x: Tensor, errors: Tensor) -> Tensor:
 
 
 def quantiles(a: Tensor, levels: Numbers = (0.25, 0.5, 0.75)) -> list[float]:
-    """Quantiles of a tensor, as numbers."""
+    """Return quantiles of a tensor as numbers."""
     return torch.quantile(a.flatten(), torch.tensor(levels, dtype=a.dtype)).tolist()

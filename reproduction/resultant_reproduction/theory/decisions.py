@@ -1,4 +1,4 @@
-"""Decisions: certificates and bounds of the cosine rule, and what moves a boundary."""
+"""Decisions: certificates and bounds of the cosine rule, and the factors that move a boundary."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from resultant.decisions.certificates import Certificate, certificate, gradient_
 from resultant.decisions.margins import joint_leading
 from resultant.report import style
 from resultant.score.expansion import joint_expansion
+from resultant_reproduction.figures import Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import Check, Numbers
 from resultant_reproduction.theory.realizations import (
     random_queries,
@@ -44,22 +45,22 @@ OTHERS = 1.0
 def margin_certificate(
     certify: Callable[..., Certificate] = certificate, queries: int = 2000
 ) -> Check:
-    """prop:cosine-prediction-stability: no certified query is decided otherwise by the two rules,
-    here taken from `class_scores` and from the cosines themselves."""
+    """Check that angular scores and cosines decide every certified query alike
+    (prop:cosine-prediction-stability)."""
     rows = []
     for seed, (p, classes) in enumerate(((16, 5), (64, 100), (128, 20), (512, 50))):
         state = random_state(seed, classes, p, 0.1, 3.0)
         z, _ = random_queries(100 + seed, queries, state)
-        found = certify(z, state, TAU)
+        result = certify(z, state, TAU)
         angular = class_scores(z, state, TAU, "angular", 0.0).argmax(-1)
         differ = angular != (z @ state.mu.T).argmax(-1)
         rows.append(
             {
                 "p": p,
                 "classes": classes,
-                "certified": float(found.certified.double().mean()),
+                "certified": float(result.certified.double().mean()),
                 "differ": int(differ.sum()),
-                "certified_and_differ": int((differ & found.certified).sum()),
+                "certified_and_differ": int((differ & result.certified).sum()),
             }
         )
     wrong = sum(row["certified_and_differ"] for row in rows)
@@ -71,7 +72,7 @@ def margin_certificate(
         claim="certified queries on which angular and cosine rule differ",
         paper="0",
         ours=f"{wrong} ({share:.0%} certified; {differ} of {len(rows) * queries} differ)",
-        # With no disagreement at all, nothing would have been put to the test.
+        # Without any disagreement the certificate would not be tested.
         holds=wrong == 0 and differ > 0 and share > 0.1,
         details={
             "states": rows,
@@ -84,8 +85,8 @@ def margin_certificate(
 
 
 def stability_bounds(factor: float = 1.0, queries: int = 500) -> Check:
-    """prop:cosine-gradient-stability: losses and gradients of the two rules are within 2 eps and
-    2 gbar eps + 2 eta; ``factor`` scales the bounds. The differences are taken by autograd."""
+    """Check that losses and gradients of the two rules differ by at most 2 eps and
+    2 gbar eps + 2 eta (prop:cosine-gradient-stability); ``factor`` scales the bounds."""
     largest = {"loss": 0.0, "gradient": 0.0}
     for seed, (p, classes) in enumerate(((16, 5), (128, 20), (512, 50))):
         state = random_state(seed, classes, p, 0.1, 3.0)
@@ -126,7 +127,7 @@ class Truncated(Realization):
     order: int = 2
 
     def at(self, rho: Tensor, classes: Tensor | None = None) -> Tensor:
-        """The scores at cosines ``rho`` [..., C], or [..., K] of the chosen ``classes`` [K]."""
+        """Return the scores at cosines ``rho`` [..., C], or [..., K] of ``classes`` [K]."""
         kappa, tau, shift = self.kappa, self.tau, self.shift
         assert tau is not None and shift is not None
         tau = tau.expand_as(kappa)
@@ -138,7 +139,7 @@ class Truncated(Realization):
 
 @dataclass(frozen=True)
 class Setting:
-    """Classes a and b at an angle in degrees, and competitors across both."""
+    """Classes a and b at an angle in degrees, and competitors orthogonal to both."""
 
     tau: float = 0.1
     bias: float = 0.3  # b_a - b_b
@@ -148,7 +149,7 @@ class Setting:
     p: int = 130
 
     def rules(self) -> dict[str, Realization]:
-        """The exact rule and its truncations."""
+        """Return the exact rule and its truncations."""
         mu = torch.eye(self.p, dtype=torch.float64)[: self.classes].clone()
         theta = math.radians(self.angle)
         mu[1, :2] = torch.tensor([math.cos(theta), math.sin(theta)])
@@ -193,15 +194,15 @@ def _pairwise(rule: Realization, pairs: Tensor) -> ArcRoots:
 def boundary_factors(
     pairwise: Roots = _pairwise, one_vs_rest: Roots = posterior_thresholds
 ) -> Check:
-    """fig:factor-app: temperature, bias, concentration and angle move both boundaries on the
-    short arc, the class count only that of one against the rest.
+    """Check that temperature, bias, concentration and angle move both boundaries on the short arc,
+    and the class count only the one-vs-rest boundary (fig:factor-app).
 
-    Positions are parts u/theta of the arc. A factor is said to move a boundary by the range of
-    positions over its sweep.
+    Positions are fractions u/theta of the arc. The move by a factor is the range of positions over
+    its sweep.
     """
     pair = torch.tensor([[0, 1]])
     solvers = {"pairwise": pairwise, "one-vs-rest": one_vs_rest}
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    positions: dict[str, dict[str, dict[str, list[float]]]] = {}
     for factor, values in SWEEPS.items():
         curves: dict[str, dict[str, list[float]]] = {name: {} for name in solvers}
         for value in values:
@@ -209,15 +210,15 @@ def boundary_factors(
                 for name, solve in solvers.items():
                     roots = solve(rule, pair)
                     curves[name].setdefault(kind, []).append(float(roots.root / roots.theta))
-        found[factor] = curves
+        positions[factor] = curves
     moves = {
         factor: {name: _range(curves[name]["exact"]) for name in solvers}
-        for factor, curves in found.items()
+        for factor, curves in positions.items()
     }
     errors = {
         kind: max(
             abs(a - b)
-            for curves in found.values()
+            for curves in positions.values()
             for curve in curves.values()
             for a, b in zip(curve[kind], curve["exact"], strict=True)
             if not math.isnan(a - b)
@@ -234,30 +235,18 @@ def boundary_factors(
     )
 
     def draw() -> Figure:
-        dashes = {"exact": "-", "joint B0": "--", "joint B2": ":"}
-        with style.style():
-            figure, axes = style.panels(3, 2, width=2.9, height=2.5)
-            for ax, (factor, curves) in zip(axes, found.items(), strict=False):
-                for name, colour in ROOTS.items():
-                    for kind, dash in dashes.items():
-                        wide = 2.5 if kind == "joint B2" else 1.3
-                        ax.plot(
-                            SWEEPS[factor],
-                            curves[name][kind],
-                            dash,
-                            color=colour,
-                            lw=wide,
-                            label=f"{name}, {kind}",
-                        )
-                ax.set_xlabel(AXES[factor])
-                ax.set_ylim(0, 1)
-            for ax in (axes[0], axes[3]):
-                ax.set_ylabel(r"boundary $u/\theta$")
-            handles, labels = axes[0].get_legend_handles_labels()
-            axes[-1].axis("off")
-            axes[-1].legend(handles, labels, loc="center")
-            style.letter(axes[:-1])
-        return figure
+        looks = {"exact": ("-", 1.3), "joint B0": ("--", 1.3), "joint B2": (":", 2.5)}
+        charts = []
+        for factor, curves in positions.items():
+            lines = [
+                Curve(SWEEPS[factor], curves[name][kind], dash, label, colour, more={"lw": wide})
+                for name, colour in ROOTS.items()
+                for kind, (dash, wide) in looks.items()
+                for label in [f"{name}, {kind}"]
+            ]
+            ylabel = r"boundary $u/\theta$" if len(charts) % 3 == 0 else ""
+            charts.append(Chart(lines, AXES[factor], ylabel, more={"ylim": (0, 1)}))
+        return draw_charts(charts, columns=3, width=2.9, height=2.5)
 
     return Check(
         name="boundary-factors",
@@ -269,28 +258,28 @@ def boundary_factors(
         details={
             "base": vars(Setting()),
             "sweeps": SWEEPS,
-            "others": f"lambda {OTHERS:g}, directions across a and b",
+            "others": f"lambda {OTHERS:g}, directions orthogonal to a and b",
             "rule": "moves above 0.02 of the arc, class count below 1e-12 for the pair; B2 five "
-            "times nearer than B0",
+            "times more accurate than B0",
             "moves": moves,
             "largest_error": errors,
-            "positions": found,
+            "positions": positions,
         },
         draw=draw,
     )
 
 
 def _range(values: list[float]) -> float:
-    seen = [v for v in values if not math.isnan(v)]
-    return max(seen) - min(seen) if seen else 0.0
+    known = [v for v in values if not math.isnan(v)]
+    return max(known) - min(known) if known else 0.0
 
 
 def boundary_motion(
     leading: Callable[..., Realization] = joint_leading, classes: int = 24
 ) -> Check:
-    """sec:softmax-geometry: equal gains put the boundary at theta/2, and equalizing moves it
-    toward the prototype of the larger gain; fig:main-boundaries: the leading scores tell how far.
-    """
+    """Check that equal gains put the boundary at theta/2, that equalizing moves it toward the
+    prototype of the larger gain (sec:softmax-geometry), and that leading scores predict the
+    displacement (fig:main-boundaries)."""
     p, tau = 128, 0.5
     state = random_state(21, classes, p, 0.6, 3.0)
     rules = [
@@ -311,17 +300,15 @@ def boundary_motion(
 
     def draw() -> Figure:
         both = moved.displaced & predicted.displaced
-        with style.style():
-            figure, (ax,) = style.panels(width=3.8, height=3.4)
-            x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
-            reach = 1.05 * float(x.abs().max())
-            ax.plot([-reach, reach], [-reach, reach], "--", color=style.GREY, label="equal")
-            ax.plot(x.numpy(), y.numpy(), ".", color=style.BLUE, label=f"{len(x)} pairs")
-            ax.set_xlabel("exact displacement (degrees)")
-            ax.set_ylabel("leading displacement (degrees)")
-            ax.set_title("Equalizing the gains moves boundaries", loc="left")
-            style.legend_below(figure, ax)
-        return figure
+        x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
+        reach = 1.05 * float(x.abs().max())
+        curves = [
+            Curve((-reach, reach), (-reach, reach), "--", "equal", style.GREY),
+            Curve(x, y, ".", f"{len(x)} pairs", style.BLUE),
+        ]
+        labels = "exact displacement (degrees)", "leading displacement (degrees)"
+        chart = Chart(curves, *labels, "Equalizing the gains moves boundaries")
+        return draw_charts([chart], width=3.8, height=3.4)
 
     return Check(
         name="boundary-motion",

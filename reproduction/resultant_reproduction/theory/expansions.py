@@ -1,4 +1,4 @@
-"""The score expansions: residual orders, sizes and regimes, the centred remainder, the ratio."""
+"""Expansions of the score: residual orders, sizes, regimes, the centred remainder, the ratio."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from resultant.score.ratio_expansion import (
     ratio_terms,
 )
 from resultant.special.bessel import bessel_ratio
+from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import (
     Check,
     Numbers,
@@ -42,12 +43,12 @@ NAMES = ("$B_0$", "$B_0+B_1/\\nu$", "$B_0+B_1/\\nu+B_2/\\nu^2$")
 def joint_errors(
     approximation: Expansion, p: tuple[int, ...], axes: tuple[Numbers, ...], order: int
 ) -> Tensor:
-    """Approximation less exact score [P, M] over rho, lambda and t, kappa = nu lambda."""
+    """Return approximation less exact score [P, M] over rho, lambda and t, kappa = nu lambda."""
     rho, lam, t = grid(*axes)
     rows = []
     for k in p:
         point = (rho, (k / 2 - 1) * lam, 1 / t, k)
-        # Unchecked: the grid is known, and no warning of the range is wanted here.
+        # Unchecked: the grid is valid, and warnings of the range are noise here.
         rows.append(approximation(*point, order, validate_args=False) - vmf_score(*point))
     return torch.stack(rows)
 
@@ -55,7 +56,8 @@ def joint_errors(
 def residual_orders(
     approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
 ) -> Check:
-    """thm:joint-score-expansion: each term of the joint expansion takes one order of 1/nu off."""
+    """Check that each term of the joint expansion gains one order of 1/nu
+    (thm:joint-score-expansion)."""
     axes = (RHO, LAMBDA, T)
     fits = [
         power_fits(half_orders(p), joint_errors(approximation, p, axes, order))
@@ -106,7 +108,7 @@ def residual_orders(
 
 
 def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
-    """prop:fixed-dimensional-score: the same at fixed p, in 1/kappa."""
+    """Check the orders in 1/kappa at fixed p (prop:fixed-dimensional-score)."""
     p, t = (3, 4, 10, 16), (0.7, 1.0, 3.0)
     kappa = 2.0 ** torch.arange(6, 13, dtype=torch.float64)
     medians, counts = [], []
@@ -116,9 +118,9 @@ def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
         for k in p:
             point = (rho, kappa[:, None], 1 / tt, k)
             fits.append(power_fits(kappa, approximation(*point, order) - vmf_score(*point)))
-        every = torch.cat(fits)
-        medians.append(float(every.median()))
-        counts.append(len(every))
+        slopes = torch.cat(fits)
+        medians.append(float(slopes.median()))
+        counts.append(len(slopes))
     return Check(
         name="fixed-orders",
         label="prop:fixed-dimensional-score",
@@ -137,9 +139,11 @@ def fixed_orders(approximation: Expansion = fixed_expansion) -> Check:
 def second_order_error(
     approximation: Expansion = joint_expansion, p: tuple[int, ...] = DIMENSIONS
 ) -> Check:
-    """The size of the second-order error. The paper does not give its grid, and the error falls
-    with the cube of the dimension: some grid has the printed median wherever medians of ours lie on
-    both of its sides, which is not against the claim, nor for it."""
+    """Compare the size of the second-order error (sec:numerical-expansion-validation).
+
+    The paper does not give the grid, and the error falls with the cube of the dimension. Some grid
+    has the printed median if our medians lie on both sides of it; this does not decide the claim.
+    """
     axes = (RHO, LAMBDA, T)
     errors = joint_errors(approximation, p, axes, 2).abs()
     low, first, median, third, high = quantiles(errors, (0.05, 0.25, 0.5, 0.75, 0.95))
@@ -154,8 +158,8 @@ def second_order_error(
         holds=None if least <= printed <= most else False,
         details={
             "grid": {"p": p, "rho": RHO, "lambda": LAMBDA, "t": T},
-            "rule": f"grid not given: medians of ours are {most:.1e} at p = {p[0]} to {least:.1e} "
-            f"at {p[-1]}; one outside of these is against it",
+            "rule": f"grid not given: our medians are {most:.1e} at p = {p[0]} to {least:.1e} "
+            f"at {p[-1]}; a printed median outside this range contradicts the claim",
             "quantiles": {"5%": low, "25%": first, "50%": median, "75%": third, "95%": high},
             "median_by_p": dict(zip(map(str, p), medians, strict=True)),
         },
@@ -170,7 +174,8 @@ REGIMES = {
 
 
 def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion) -> Check:
-    """fig:joint-validation, left: the joint expansion is the nearer one in the joint regime."""
+    """Check that the joint expansion is more accurate in the joint regime (fig:joint-validation,
+    left)."""
     p = (3, *(2**k for k in range(2, 13)))
     kappa = tuple(10 ** (k / 4) for k in range(13))
     dims, kap = torch.tensor(p)[:, None], torch.tensor(kappa, dtype=torch.float64)
@@ -188,9 +193,9 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
                 cells = kap.numpy(), range(len(p)), a.numpy()
                 meshes.append(ax.pcolormesh(*cells, shading="nearest", **shade))
                 nu = dims[:, 0].double() / 2 - 1
-                seen = (nu >= kappa[0]) & (nu <= kappa[-1])
-                at = seen.nonzero()[:, 0].numpy()
-                ax.plot(nu[seen].numpy(), at, "--", color=style.ORANGE, label=r"$\kappa=\nu$")
+                within = (nu >= kappa[0]) & (nu <= kappa[-1])
+                rows = within.nonzero()[:, 0].numpy()
+                ax.plot(nu[within].numpy(), rows, "--", color=style.ORANGE, label=r"$\kappa=\nu$")
                 ax.set_xscale("log")
                 ax.set_yticks(range(len(p)), [str(d) for d in p])
                 ax.grid(False)
@@ -201,7 +206,7 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
                 meshes[0],
                 ax=axes,
                 extend="both",
-                label="median $\\log_{10}$ of joint over fixed error\n(blue: joint is nearer)",
+                label="median $\\log_{10}$ of joint over fixed error\n(blue: joint is better)",
             )
             style.legend_below(figure, axes[0])
         return figure
@@ -224,14 +229,14 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
 
 
 def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expansion) -> Check:
-    """sec:controlled-studies: the fixed-dimension expansion is the nearer one at low dimension and
-    high concentration, which the paper says of a grid that it does not give.
+    """Check that the fixed-dimension expansion is more accurate at low dimension and high
+    concentration (sec:controlled-studies), for which the paper gives no grid.
 
-    As kappa grows at fixed p both errors are of order kappa^-3, for the ratio terms of the joint
-    expansion are right to kappa^-2; it lacks only what has no power of nu in the third order, and
-    the other all of the third order. At p = 3 that is less, for its part linear in t vanishes.
-    Which constant is the smaller one depends on p and t, so that only a sign that all grids share
-    settles it.
+    Both errors are of order kappa^-3 at fixed p, because the ratio terms of the joint expansion
+    are exact to kappa^-2. The joint expansion lacks only the third-order terms without a power of
+    nu; the fixed one lacks the whole third order. At p = 3 the latter is smaller, because its part
+    linear in t vanishes. The smaller constant depends on p and t, so only a sign that all grids
+    share decides the claim.
     """
     p, kappa = (3, 4, 8), (100.0, 300.0, 1000.0)
     medians = {
@@ -258,8 +263,8 @@ def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_ex
         holds=None if 0 < len(nearer) < len(cells) else bool(nearer),
         details={
             "grid": {"p": p, "kappa": kappa, "rho": RHO, "t": REGIMES},
-            "rule": "> 0 on every grid; on none is against it. At fixed p both errors fall as "
-            "kappa^-3, and which constant is smaller depends on p and t, which are not given",
+            "rule": "> 0 on every grid; > 0 on none contradicts it. At fixed p both errors fall as "
+            "kappa^-3, and the smaller constant depends on p and t, which are not given",
             "median_log10_ratio": medians,
         },
         note="at fixed p both second-order errors are of order kappa^-3, and the joint one has the "
@@ -272,7 +277,7 @@ def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_ex
 def _error_ratio(
     joint: Expansion, fixed: Expansion, p: tuple[int, ...], kappa: Numbers, t: Numbers
 ) -> Tensor:
-    """The median over rho and t of log10 of the ratio of second-order errors [P, K]."""
+    """Return the median over rho and t of log10 of the ratio of second-order errors [P, K]."""
     rho, k, tt = grid(RHO, kappa, t)
     rows = []
     for d in p:
@@ -288,7 +293,8 @@ def _error_ratio(
 
 
 def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
-    """thm:centered-gain: remainder with its slope, and intercept, are of order 1/nu."""
+    """Check that the remainder with its slope, and the intercept, are of order 1/nu
+    (thm:centered-gain)."""
     p = tuple(2**k + 2 for k in range(6, 15))
     nu = half_orders(p)
     rho, lam, t = grid(tuple(torch.linspace(-1, 1, 41).tolist()), LAMBDA, T)
@@ -303,21 +309,14 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
     holds = all(abs(s + 1) <= 0.02 for s in slopes.values())
 
     def draw() -> Figure:
-        names = {
-            "remainder": r"$\sup(|r|+|\partial_\rho r|)$",
-            "intercept": r"$\sup|q(0)|$",
-        }
-        with style.style():
-            figure, (ax,) = style.panels(width=4.2, height=3.2)
-            for (key, name), marker in zip(names.items(), "os", strict=True):
-                ax.loglog(nu.numpy(), both[key].numpy(), marker + "-", label=name)
-            guide = float(both["remainder"][-1] * nu[-1]) / nu * 2
-            ax.loglog(nu.numpy(), guide.numpy(), "--", color=style.GREY, label=r"slope $-1$")
-            ax.set_xlabel(r"$\nu=p/2-1$")
-            ax.set_ylabel(r"largest over $\rho,\lambda,t$")
-            ax.set_title("Centred decomposition", loc="left")
-            ax.legend(loc="lower left")
-        return figure
+        remainder = both["remainder"]
+        curves = [
+            Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
+            Curve(nu, both["intercept"], "s-", r"$\sup|q(0)|$"),
+            Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
+        ]
+        labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
+        return draw_charts([Chart(curves, *labels, LOG)], width=4.2, height=3.2)
 
     return Check(
         name="centered-remainder",
@@ -337,7 +336,7 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
 
 
 def leading_gain(ratio: Callable[..., Tensor] = bessel_ratio) -> Check:
-    """eq:main-ratio: A tends to r0(lambda), not to one, and the error is of order 1/nu."""
+    """Check that A tends to r0(lambda), not to one, with an error of order 1/nu (eq:main-ratio)."""
     p = DIMENSIONS
     lam = torch.tensor(LAMBDA, dtype=torch.float64)
     nu = half_orders(p)
@@ -362,7 +361,7 @@ def leading_gain(ratio: Callable[..., Tensor] = bessel_ratio) -> Check:
 
 
 def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) -> Check:
-    """lem:bessel-ratio-remainder: nu^3 |R - A_2| is at most one for nu >= 10/9."""
+    """Check that nu^3 |R - A_2| <= 1 for nu >= 10/9 (lem:bessel-ratio-remainder)."""
     orders = (LEAST_ORDER, 1.5, 2.0, 3.0, 5.0, 10.0, 31.0, 63.0, 127.0, 511.0, 2047.0)
     z = torch.logspace(-4, 5, 901, dtype=torch.float64)
     scaled = torch.stack(
@@ -375,18 +374,14 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
 
     def draw() -> Figure:
         shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
-        with style.style():
-            figure, (ax,) = style.panels(width=4.6, height=3.2)
-            for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
-                name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
-                ax.loglog(z.numpy(), scaled[orders.index(nu)].numpy(), color=colour, label=name)
-            ax.axhline(1, color=style.RED, linestyle="--", label="bound")
-            ax.set(xlim=(1e-3, 1e3), ylim=(1e-6, 3))
-            ax.set_xlabel(r"$x/\nu$")
-            ax.set_ylabel(r"$\nu^3\,|R_\nu(x)-A_{2,\nu}(x)|$")
-            ax.set_title("Remainder of the Bessel ratio", loc="left")
-            style.legend_below(figure, ax)
-        return figure
+        curves = []
+        for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
+            name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
+            curves.append(Curve(z, scaled[orders.index(nu)], "-", name, colour))
+        curves.append(Curve((1e-3, 1e3), (1, 1), "--", "bound", style.RED))
+        labels = r"$x/\nu$", r"$\nu^3\,|R_\nu(x)-A_{2,\nu}(x)|$", "Remainder of the Bessel ratio"
+        limits = {**LOG, "xlim": (1e-3, 1e3), "ylim": (1e-6, 3)}
+        return draw_charts([Chart(curves, *labels, limits)], width=4.6, height=3.2)
 
     return Check(
         name="ratio-remainder",
@@ -396,7 +391,7 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
         ours=f"{largest:.4f}",
         holds=largest <= 1,
         details={
-            "grid": {"nu": orders, "x/nu": "901 from 1e-4 to 1e5, equal in the logarithm"},
+            "grid": {"nu": orders, "x/nu": "901 from 1e-4 to 1e5, equally spaced in the logarithm"},
             "largest_by_nu": scaled.max(1).values.tolist(),
         },
         draw=draw,

@@ -19,17 +19,18 @@ from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
+from resultant_reproduction.figures import Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import Check, Numbers, grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Identities of float64 numbers: what rounding leaves of them, relative to their size.
+# Relative error that rounding leaves in identities of float64 numbers.
 ROUNDING = 1e-11
 
 
 def random_state(seed: int, classes: int, p: int, low: float, high: float) -> ClassState:
-    """Random directions with kappa/nu uniform between low and high."""
+    """Draw random directions with kappa/nu uniform between low and high."""
     generator = torch.Generator().manual_seed(seed)
     mu = torch.randn(classes, p, generator=generator, dtype=torch.float64)
     lam = low + (high - low) * torch.rand(classes, generator=generator, dtype=torch.float64)
@@ -38,7 +39,7 @@ def random_state(seed: int, classes: int, p: int, low: float, high: float) -> Cl
 
 
 def random_queries(seed: int, number: int, state: ClassState) -> tuple[Tensor, Tensor]:
-    """Unit vectors [N, p] from far off to near a class, and that class [N]."""
+    """Draw unit vectors [N, p] at all distances from a class, and the class [N] of each."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(state.num_classes, (number,), generator=generator)
     noise = torch.randn(number, state.dim, generator=generator, dtype=torch.float64)
@@ -48,10 +49,10 @@ def random_queries(seed: int, number: int, state: ClassState) -> tuple[Tensor, T
 
 
 def bregman_identities(score: Callable[..., Tensor] = vmf_score) -> Check:
-    r"""prop:bregman-view, eq:bregman-variance and eq:score-integral: three forms of the score.
+    r"""Check three forms of the score (prop:bregman-view, eq:bregman-variance, eq:score-integral).
 
     :math:`q=t\rho R_\nu(\kappa)+\int_0^t(t-u)\mathrm{Var}_{\eta+uz}(z^\top X)\,du
-    =\int_\kappa^{\tilde\kappa}R_\nu`; the first integral by Gauss and Legendre.
+    =\int_\kappa^{\tilde\kappa}R_\nu`; Gauss-Legendre quadrature computes the first integral.
     """
     dimensions = (3, 16, 128, 1024)
     axes: tuple[Numbers, ...] = ((-0.95, -0.5, 0.0, 0.4, 1.0), (0.3, 1.0, 3.0), (0.5, 2.0, 10.0))
@@ -95,8 +96,8 @@ def bregman_identities(score: Callable[..., Tensor] = vmf_score) -> Check:
 
 
 def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Check:
-    r"""eq:realization-differences: temp - preserve is :math:`h^\star-h^0`, preserve - angular is
-    :math:`r^\star-r^0`, for every beta."""
+    r"""Check that temp - preserve is :math:`h^\star-h^0` and preserve - angular is
+    :math:`r^\star-r^0` for every beta (eq:realization-differences)."""
     tau, betas = 0.1, (0.0, 0.5, 1.0, 1.5)
     state = random_state(1, 20, 128, 0.5, 2.0)
     z, _ = random_queries(2, 200, state)
@@ -132,7 +133,7 @@ def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Che
 
 
 def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tensor]) -> Tensor:
-    """The gradient on the sphere [N, p] of the cross-entropy of scores, by autograd."""
+    """Return the gradient on the sphere [N, p] of the cross-entropy of scores, by autograd."""
     leaf = z.detach().clone().requires_grad_()
     loss = torch.nn.functional.cross_entropy(scores(leaf), y, reduction="sum")
     (G,) = torch.autograd.grad(loss, leaf)
@@ -142,7 +143,8 @@ def tangent_loss_gradient(z: Tensor, y: Tensor, scores: Callable[[Tensor], Tenso
 def intercept_gradients(
     formula: Callable[..., GradientDifference] = intercept_gradient_difference,
 ) -> Check:
-    """eq:intercept-gradient-difference: the gradients differ by the probabilities alone."""
+    """Check that gradients differ by the probabilities only
+    (eq:intercept-gradient-difference)."""
     tau = 0.1
     state = random_state(3, 20, 128, 0.2, 2.0)
     z, y = random_queries(4, 200, state)
@@ -156,7 +158,7 @@ def intercept_gradients(
     return Check(
         name="intercept-gradients",
         label="eq:intercept-gradient-difference",
-        claim="gradient of temp less that of preserve, beside the formula (relative)",
+        claim="gradient of temp less gradient of preserve, less the formula (relative)",
         paper="0",
         ours=f"{gap:.0e}",
         holds=size > 1e-3 and gap < ROUNDING,
@@ -165,7 +167,7 @@ def intercept_gradients(
             "queries": {"number": 200, "seed": 4},
             "tau": tau,
             "beta": 0.0,
-            "rule": f"below {ROUNDING:g}, of gradients that do differ",
+            "rule": f"below {ROUNDING:g}, for gradients that differ",
             "largest_gradient_difference": size,
         },
     )
@@ -183,7 +185,7 @@ FAILURE = {
 
 
 def failure_values(kappa: float, gbar: float, score: Callable[..., Tensor]) -> dict[str, float]:
-    """The six numbers of the collapsed class at p = 128 and tau_0 = 0.1."""
+    """Return the six numbers of the collapsed class at p = 128 and tau_0 = 0.1."""
     p, tau = 128, 0.1
     A = float(bessel_ratio(p / 2 - 1, kappa))
     cooled = A / gbar
@@ -198,10 +200,10 @@ def failure_values(kappa: float, gbar: float, score: Callable[..., Tensor]) -> d
 
 
 def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
-    """sec:same-state-diagnostic: the printed numbers of the class that takes all queries.
+    """Check the printed numbers of the collapsed class (sec:same-state-diagnostic).
 
-    kappa and the mean gain are printed to five digits, so that each number is known to a range:
-    the printed one must lie in it, give or take half of its own last digit.
+    kappa and the mean gain are printed to five digits, so each number is known up to a range. The
+    printed number must lie in this range, extended by half of its own last digit.
     """
     kappa, gbar, half = 5.4415, 7.4057, 5e-5
     ours = failure_values(kappa, gbar, score)
@@ -224,29 +226,21 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
 
     def draw() -> Figure:
         rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
-        p, tau, cooled = 128, 0.1, ours["tau*"]
-        native = score(rho, kappa, tau, p)
-        hot = score(rho, kappa, cooled, p)
-        lines = {
-            "native": (native, style.BLACK, "-"),
-            "temperature": (hot, style.RED, "-"),
-            "preserve": (hot - ours["q(0; tau*)"] + ours["q(0; tau_0)"], style.ORANGE, "-"),
-            "angular": (native + (gbar - ours["A"] / tau) * rho, style.BLUE, "--"),
-        }
-        with style.style():
-            figure, axes = style.panels(2)
-            for name, (q, colour, dash) in lines.items():
-                for ax in axes:
-                    ax.plot(rho.numpy(), q.numpy(), dash, color=colour, label=name)
-            for ax in axes:
-                ax.set_xlabel(r"cosine $\rho$")
-            axes[0].set_ylabel("score")
-            axes[1].set_ylim(-9, 9)
-            axes[0].set_title("intercept of the collapsed class", loc="left")
-            axes[1].set_title("near zero", loc="left")
-            style.letter(axes)
-            style.legend_below(figure, axes[0], columns=4)
-        return figure
+        p, tau = 128, 0.1
+        native, cooled = score(rho, kappa, tau, p), score(rho, kappa, ours["tau*"], p)
+        preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
+        curves = [
+            Curve(rho, native, "-", "native", style.BLACK),
+            Curve(rho, cooled, "-", "temperature", style.RED),
+            Curve(rho, preserve, "-", "preserve", style.ORANGE),
+            Curve(rho, native + (gbar - ours["A"] / tau) * rho, "--", "angular", style.BLUE),
+        ]
+        xlabel = r"cosine $\rho$"
+        charts = [
+            Chart(curves, xlabel, "score", "intercept of the collapsed class"),
+            Chart(curves, xlabel, "", "near zero", {"ylim": (-9, 9)}),
+        ]
+        return draw_charts(charts, legend=4)
 
     return Check(
         name="failure-state",
@@ -257,7 +251,7 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
         holds=agree == len(rows),
         details={
             "inputs": {"kappa": kappa, "gbar": gbar, "p": 128, "tau_0": 0.1, "half digit": half},
-            "rule": "printed values within what inputs of five digits allow",
+            "rule": "printed values within the range that inputs of five digits allow",
             "values": rows,
         },
         draw=draw,

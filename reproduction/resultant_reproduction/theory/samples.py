@@ -19,6 +19,7 @@ from resultant.classes.finite_sample import (
 from resultant.classes.realization import class_scores
 from resultant.report import style
 from resultant.vmf.distribution import VonMisesFisher
+from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import Check
 from resultant_reproduction.theory.realizations import random_state
 
@@ -33,10 +34,11 @@ def finite_sample(
     square: Callable[..., Tensor] = expected_square_resultant,
     inclusion: Callable[..., Tensor] = self_inclusion,
 ) -> Check:
-    """eq:finite-resultant-identity, eq:unbiased-resultant-square and eq:self-inclusion.
+    """Check the identities of finite samples (eq:finite-resultant-identity,
+    eq:unbiased-resultant-square, eq:self-inclusion).
 
-    The identities ask for no vMF law. Here a population of four vectors with unequal weights is
-    gone through whole, sample by sample, so that expectations are sums and not estimates.
+    The identities need no vMF distribution. All samples of a population of four vectors with
+    unequal weights are enumerated, so that expectations are sums and not estimates.
     """
     generator = torch.Generator().manual_seed(5)
     x = torch.randn(4, 3, generator=generator, dtype=torch.float64)
@@ -46,9 +48,9 @@ def finite_sample(
     sizes = (2, 3, 4, 5, 6)
     worst = {"square": 0.0, "unbiased": 0.0, "self-inclusion": 0.0}
     for n in sizes:
-        drawn = torch.tensor(list(itertools.product(range(4), repeat=n)))
-        chance = weight[drawn].prod(-1)
-        sample = x[drawn]  # [4^n, n, 3]
+        indices = torch.tensor(list(itertools.product(range(4), repeat=n)))
+        chance = weight[indices].prod(-1)
+        sample = x[indices]  # [4^n, n, 3]
         mean = sample.mean(1)
         R = mean.norm(dim=-1)
         own = sample[:, 0]
@@ -64,36 +66,34 @@ def finite_sample(
 
     def draw() -> Figure:
         torch.manual_seed(6)
-        p, repeats = 64, 400
-        counts = (2, 5, 10, 20, 50, 100)
+        p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
         many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
-        with style.style():
-            figure, axes = style.panels(2)
-            for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
-                law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
-                A = float(law.mean.norm())
-                found, gains = [], []
-                for n in counts:
-                    sample = law.sample((repeats, n))
-                    mean = sample.mean(1)
-                    found.append(float(mean.square().sum(-1).mean()))
-                    rest = (n * mean.unsqueeze(1) - sample) / (n - 1)
-                    gains.append(float((sample * (mean.unsqueeze(1) - rest)).sum(-1).mean() / TAU))
-                name = f"$A={A:.2f}$"
-                axes[0].semilogx(many, square(A, many), color=colour, label=f"{name}, identity")
-                axes[0].semilogx(counts, found, "o", color=colour, label=f"{name}, vMF draws")
-                axes[0].axhline(A * A, color=colour, ls=":", lw=1)
-                axes[1].loglog(many, inclusion(A, TAU, many), color=colour)
-                axes[1].loglog(counts, gains, "o", color=colour)
-            axes[0].set_ylabel(r"$E\,R_n^2$ (dotted: $A^2$)")
-            axes[1].set_ylabel("score gained")
-            axes[0].set_title("mean length", loc="left")
-            axes[1].set_title(rf"self-inclusion at $\tau={TAU:g}$", loc="left")
-            for ax in axes:
-                ax.set_xlabel("sample size $n$")
-            style.letter(axes)
-            style.legend_below(figure, axes[0])
-        return figure
+        lengths, gains = [], []
+        for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
+            law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
+            A = float(law.mean.norm())
+            squares, gained = [], []
+            for n in counts:
+                sample = law.sample((repeats, n))
+                mean = sample.mean(1, keepdim=True)
+                squares.append(float(mean.square().sum(-1).mean()))
+                rest = (n * mean - sample) / (n - 1)
+                gained.append(float((sample * (mean - rest)).sum(-1).mean() / TAU))
+            name = f"$A={A:.2f}$"
+            lengths += [
+                Curve(many, square(A, many), "-", f"{name}, identity", colour),
+                Curve(counts, squares, "o", f"{name}, vMF draws", colour),
+                Curve(many[[0, -1]], (A * A, A * A), ":", color=colour, more={"lw": 1}),
+            ]
+            gains += [
+                Curve(many, inclusion(A, TAU, many), color=colour),
+                Curve(counts, gained, "o", color=colour),
+            ]
+        xlabel = "sample size $n$"
+        length = xlabel, r"$E\,R_n^2$ (dotted: $A^2$)", "mean length"
+        gain = xlabel, "score gained", rf"self-inclusion at $\tau={TAU:g}$"
+        charts = [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
+        return draw_charts(charts)
 
     return Check(
         name="finite-sample",
@@ -114,8 +114,8 @@ def finite_sample(
 
 
 def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
-    """prop:cross-fit-equalization: held-out gains are equal, and the score is the shared linear
-    one up to a gap that falls with the dimension."""
+    """Check that held-out gains are equal, and that the gap between the score and the shared linear
+    score falls with the dimension (prop:cross-fit-equalization)."""
     dimensions, classes, tau, A_ref = (18, 66, 258), 4, 0.5, 0.5
     gains, gaps = [], []
     for p in dimensions:

@@ -1,4 +1,4 @@
-"""How the corrections couple through softmax, and how far the cosine rule is in loss."""
+"""Corrections coupled through softmax."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_terms
 from resultant.score.softmax import propagate_loss
+from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import Check, half_orders, power_fits, quantiles
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
 def softmax_coupling(
     loss: Callable[..., Tensor] = propagate_loss, states: int = 60, classes: int = 10
 ) -> Check:
-    """thm:multiclass-propagation: the loss is right to nu^-3 with the variance term V1/2, to
-    nu^-2 without it."""
+    """Check that the error of the loss is of order nu^-3 with the variance term V1/2 and nu^-2
+    without it (thm:multiclass-propagation)."""
     generator = torch.Generator().manual_seed(7)
 
     def uniform(low: float, high: float) -> Tensor:
@@ -46,23 +47,18 @@ def softmax_coupling(
     kept, dropped = (float(fits[variance].median()) for variance in (True, False))
 
     def draw() -> Figure:
-        names = {False: "without $V_1/2$", True: "with $V_1/2$"}
-        colours = {False: style.ORANGE, True: style.BLUE}
-        with style.style():
-            figure, (ax,) = style.panels(width=4.4, height=3.2)
-            for variance, a in residuals.items():
-                low, median, high = a.quantile(torch.tensor([0.25, 0.5, 0.75]).double(), dim=1)
-                colour, x = colours[variance], nu.numpy()
-                ax.loglog(x, median.numpy(), "o-", color=colour, label=names[variance])
-                ax.fill_between(x, low.numpy(), high.numpy(), color=colour, alpha=0.2, lw=0)
-                power = 3 if variance else 2
-                guide = 3 * float(median[0]) * (nu / nu[0]) ** -power
-                ax.loglog(x, guide.numpy(), ":", color=colour, label=rf"slope $-{power}$")
-            ax.set_xlabel(r"$\nu=p/2-1$")
-            ax.set_ylabel("|loss residual|, median and quartiles")
-            ax.set_title("Variance coupling in the loss", loc="left")
-            style.legend_below(figure, ax, columns=2)
-        return figure
+        curves = []
+        looks = ((False, 2, "without", style.ORANGE), (True, 3, "with", style.BLUE))
+        for variance, power, word, colour in looks:
+            levels = torch.tensor([0.25, 0.5, 0.75]).double()
+            low, median, high = residuals[variance].quantile(levels, dim=1)
+            name = f"{word} $V_1/2$"
+            curves.append(Curve(nu, median, "o-", name, colour, band=(low, high)))
+            guide = 3 * median[0] * (nu / nu[0]) ** -power
+            curves.append(Curve(nu, guide, ":", rf"slope $-{power}$", colour))
+        labels = r"$\nu=p/2-1$", "|loss residual|, median and quartiles"
+        chart = Chart(curves, *labels, "Variance coupling in the loss", LOG)
+        return draw_charts([chart], width=4.4, height=3.2, legend=2)
 
     return Check(
         name="softmax-coupling",

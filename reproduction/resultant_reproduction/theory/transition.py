@@ -1,4 +1,4 @@
-"""The matched binary model: the error transition, the exponents and what the prior does to them."""
+"""The matched binary model: the error transition, the exponents and the effect of the prior."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from resultant.decisions.binary_model import BinaryModel, Pair, Rule
+from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.report import style
 from resultant.vmf.tails import log_projection_tail
+from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
 from resultant_reproduction.theory.check import Check
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
 ORDERED = BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
-# Close classes: here the offsets decide which exponent is the larger.
+# Close classes, for which the offsets decide the larger exponent.
 CLOSE = BinaryModel(1.2, 1.0, -0.2, tau=1.0, b_h=0.05, b_t=-0.05)
 
 Exponents = Callable[[BinaryModel], Pair]
@@ -32,12 +33,12 @@ Draws = Callable[[int, int, Literal["h", "t"]], tuple[Tensor, Tensor]]
 
 
 def of_model(model: BinaryModel) -> Pair:
-    """The exponents of eq:error-exponent."""
+    """Return the exponents of eq:error-exponent."""
     return model.exponents
 
 
 def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
-    """The model with its offsets moved so that the tail class has this typical margin."""
+    """Shift the offsets of a model so that the tail class has this typical margin."""
     flat = replace(model, b_h=0.0, b_t=0.0)
     return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
 
@@ -46,22 +47,22 @@ AT_ZERO = at_margin(0.0)
 
 
 def tail_errors(margins: Tensor, p: int, at: Callable[[float], BinaryModel]) -> np.ndarray:
-    """The tail errors of the leading rule at typical margins R_t, by one quadrature."""
+    """Return the tail errors of the leading rule at typical margins R_t, by one quadrature."""
     models = [at(R) for R in margins.tolist()]
     xi = torch.tensor([model.xi_0 for model in models], dtype=torch.float64)
-    # The offsets move the threshold only.
+    # The offsets change only the threshold.
     beta, kappa = models[0].beta.t, models[0].concentrations(p).t
     return log_projection_tail(xi, beta, kappa, p, upper=True).exp().numpy()
 
 
 def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
-    r"""thm:conditional-error-transition: the tail error steps from 1 to 0 at R_t = 0, over a width
-    that falls as nu^-1/2."""
+    """Check that the tail error steps from 1 to 0 at R_t = 0 over a width that falls as nu^-1/2
+    (thm:conditional-error-transition)."""
     dimensions = (34, 130, 514, 2050, 8194)
     deviation = math.sqrt(CRITICAL.variances.t)
     x = torch.linspace(-4, 4, 41, dtype=torch.float64)
     scaled = {p: tail_errors(x * deviation / math.sqrt(p / 2 - 1), p, at) for p in dimensions}
-    # Between errors of 0.9 and 0.1, over what it is in the limit; the quantiles of the error are
+    # The distance between errors of 0.9 and 0.1, over its limit; the quantiles of the error are
     # nearly linear in R_t.
     ends = [float(stats.norm.isf(level)) for level in (0.9, 0.1)]
     widths = []
@@ -77,21 +78,16 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     def draw() -> Figure:
         # Dense near zero, where the step becomes steep.
         R = 0.15 * torch.linspace(-1, 1, 81, dtype=torch.float64) ** 3
-        with style.style():
-            figure, axes = style.panels(2)
-            for p, colour in zip(dimensions, style.shades(len(dimensions)), strict=True):
-                axes[0].plot(R, tail_errors(R, p, at), color=colour, label=f"$p={p}$")
-                axes[1].plot(x, scaled[p], color=colour)
-            axes[1].plot(x, stats.norm.sf(x), "--", color=style.RED, zorder=5)
-            axes[0].plot([], [], "--", color=style.RED, label="limit in (b)")
-            axes[0].set_xlabel("typical tail margin $R_t$")
-            axes[0].set_ylabel("tail error")
-            axes[1].set_xlabel(r"$\sqrt{\nu}\,R_t/\sigma$")
-            axes[0].set_title("narrowing at $R_t=0$", loc="left")
-            axes[1].set_title("on its own scale", loc="left")
-            style.letter(axes)
-            style.legend_below(figure, axes[0])
-        return figure
+        colours = dict(zip(dimensions, style.shades(len(dimensions)), strict=True))
+        steps = [Curve(R, tail_errors(R, p, at), "-", f"$p={p}$", c) for p, c in colours.items()]
+        steps.append(Curve(look="--", label="limit in (b)", color=style.RED))
+        limit = Curve(x, stats.norm.sf(x), "--", color=style.RED, more={"zorder": 5})
+        own = [*(Curve(x, scaled[p], color=c) for p, c in colours.items()), limit]
+        charts = [
+            Chart(steps, "typical tail margin $R_t$", "tail error", "narrowing at $R_t=0$"),
+            Chart(own, r"$\sqrt{\nu}\,R_t/\sigma$", "", "on its own scale"),
+        ]
+        return draw_charts(charts)
 
     return Check(
         name="error-transition",
@@ -113,9 +109,9 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
 
 
 def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins) -> Check:
-    """fig:synthetic-transition (d): exact scores and the leading rule decide alike.
+    """Check that exact scores and the leading rule agree (fig:synthetic-transition, d).
 
-    Compared on the same draws of the tail class at R_t = 0, where most of them lie near the
+    Both rules see the same draws of the tail class at R_t = 0, where most draws lie near the
     boundary.
     """
     dimensions = (10, 34, 130, 514, 2050)
@@ -130,38 +126,27 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
         torch.manual_seed(3)
         shown = (10, 18, 34, 66, 130, 258, 514)
         counted = [ORDERED.monte_carlo(p, samples) for p in shown]
-        # The exact rule as a broad band: the leading one lies on it.
-        looks: dict[Rule, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
-        errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in looks}
-        with style.style():
-            figure, axes = style.panels(2)
-            for name, colour, key in (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t")):
-                dots = [getattr(e, key) for e in counted]
-                for rule, look in looks.items():
-                    line = [getattr(e, key) for e in errors[rule]]
-                    axes[0].loglog(shown, line, color=colour, label=f"{name}, {rule} rule", **look)
-                axes[0].errorbar(
-                    shown,
-                    [e.displayed for e in dots],
-                    yerr=[2 * e.standard_error if e.value else 0 for e in dots],
-                    fmt="o",
-                    color=colour,
-                    capsize=2,
-                    label=f"{name}, counted",
-                )
-            axes[0].axhline(0.5 / samples, color=style.GREY, ls=":", label="half a count")
-            axes[0].set_ylim(0.2 / samples, 1)
-            axes[0].set_ylabel("class error")
-            axes[0].set_title("errors", loc="left")
-            axes[1].loglog(dimensions, shares, "o-", color=style.GREEN)
-            axes[1].set_ylabel("share of draws")
-            axes[1].set_title("decided differently at $R_t=0$", loc="left")
-            for ax in axes:
-                ax.set_xlabel("dimension $p$")
-            # Both belong to panel (d) of fig:synthetic-transition.
-            style.letter(axes, "dd")
-            style.legend_below(figure, axes[0], columns=4)
-        return figure
+        # The exact rule is a broad band, because the leading one lies on it.
+        looks: dict[Any, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
+        curves = []
+        for name, colour, key in (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t")):
+            for rule, look in looks.items():
+                errors = [getattr(ORDERED.errors(p, rule), key) for p in shown]
+                curves.append(Curve(shown, errors, "-", f"{name}, {rule} rule", colour, more=look))
+            dots = [getattr(e, key) for e in counted]
+            shares_of = [e.displayed for e in dots]
+            bars = [2 * e.standard_error if e.value else 0 for e in dots]
+            curves.append(Curve(shown, shares_of, "o", f"{name}, counted", colour, bars))
+        least = Curve((10, 514), (0.5 / samples,) * 2, ":", "half a count", style.GREY)
+        xlabel, limits = "dimension $p$", {**LOG, "ylim": (0.2 / samples, 1)}
+        differ = Curve(dimensions, shares, "o-", color=style.GREEN)
+        title = "decided differently at $R_t=0$"
+        charts = [
+            Chart([*curves, least], xlabel, "class error", "errors", limits),
+            Chart([differ], xlabel, "share of draws", title, LOG),
+        ]
+        # Both belong to panel (d) of fig:synthetic-transition.
+        return draw_charts(charts, legend=4, letters="dd")
 
     return Check(
         name="rule-agreement",
@@ -183,9 +168,9 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
 
 
 def error_exponents(exponents: Exponents = of_model) -> Check:
-    r"""eq:error-exponent: -log(error)/nu tends to the rate at the threshold.
+    """Check that -log(error)/nu tends to the rate at the threshold (eq:error-exponent).
 
-    The rest after Laplace's prefactor, -log(error) - nu I - log(nu)/2, has to settle.
+    The remainder after Laplace's prefactor, -log(error) - nu I - log(nu)/2, must converge.
     """
     dimensions = (64, 256, 1024, 4096, 16384, 65536)
     nu = [p / 2 - 1 for p in dimensions]
@@ -202,38 +187,34 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
         for key, values in reached.items()
     }
     steps = {key: [abs(b - a) for a, b in itertools.pairwise(r)] for key, r in rests.items()}
-    # Strict falls: a wrong rate would add a term that grows as nu.
+    # A wrong rate would add a term that grows as nu.
     holds = all(
         s[-1] < 0.01 and all(b < 0.7 * a for a, b in itertools.pairwise(s)) for s in steps.values()
     )
 
     def draw() -> Figure:
-        with style.style():
-            figure, (ax,) = style.panels(width=4.4, height=3.2)
-            for key, name, colour in (("h", "head", style.BLUE), ("t", "tail", style.ORANGE)):
-                ax.semilogx(nu, reached[key], "o-", color=colour, label=name)
-                ax.axhline(getattr(limit, key), color=colour, ls="--", label=f"{name}, limit")
-            ax.set_ylim(bottom=0)
-            ax.set_xlabel(r"$\nu=p/2-1$")
-            ax.set_ylabel(r"$-\nu^{-1}\log\,$error")
-            ax.set_title("errors reach the exponents", loc="left")
-            # As fig:synthetic-transition has it.
-            style.letter([ax], "c")
-            style.legend_below(figure, ax, columns=4)
-        return figure
+        curves = []
+        for key, name, colour in (("h", "head", style.BLUE), ("t", "tail", style.ORANGE)):
+            rate = getattr(limit, key)
+            curves.append(Curve(nu, reached[key], "o-", name, colour))
+            curves.append(Curve((nu[0], nu[-1]), (rate, rate), "--", f"{name}, limit", colour))
+        labels = r"$\nu=p/2-1$", r"$-\nu^{-1}\log\,$error", "errors reach the exponents"
+        chart = Chart(curves, *labels, {"xscale": "log", "ylim": (0, None)})
+        # Panel (c) of fig:synthetic-transition.
+        return draw_charts([chart], width=4.4, height=3.2, legend=4, letters="c")
 
     return Check(
         name="error-exponents",
         label="eq:error-exponent",
-        claim="-log(error)/nu of head, tail, beside the rates I_h, I_t",
+        claim="-log(error)/nu of head and tail, and the rates I_h, I_t",
         paper=f"I = {limit.h:.5f}, {limit.t:.5f} by formula",
         ours=f"{reached['h'][-1]:.5f}, {reached['t'][-1]:.5f} at p = {dimensions[-1]}",
         holds=holds,
         details={
             "model": vars(ORDERED),
             "p": dimensions,
-            "rule": "-log(error) - nu I - log(nu)/2 settles: each step is below 0.7 of the one "
-            "before, the last below 0.01",
+            "rule": "-log(error) - nu I - log(nu)/2 converges: each step is below 0.7 of the "
+            "previous one, the last below 0.01",
             "exponents": limit._asdict(),
             "reached": reached,
             "steps_of_rest": steps,
@@ -243,7 +224,7 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
 
 
 def prior_reversal(exponents: Exponents = of_model) -> Check:
-    """fig:prior-control-app: with the offsets exchanged the tail has the larger exponent."""
+    """Check that exchanged offsets give the tail the larger exponent (fig:prior-control-app)."""
     stated, exchanged = exponents(CLOSE), exponents(CLOSE.reversed_prior())
     p = 4096
     errors = [model.log_errors(p) for model in (CLOSE, CLOSE.reversed_prior())]
@@ -259,21 +240,16 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
         offsets = torch.linspace(-0.16, 0.16, 81).tolist()
         models = [replace(CLOSE, b_h=b / 2, b_t=-b / 2) for b in offsets]
         rates = [exponents(model) for model in models]
-        with style.style():
-            figure, (ax,) = style.panels(width=4.4, height=3.2)
-            ax.plot(offsets, [r.h for r in rates], color=style.BLUE, label="head")
-            ax.plot(offsets, [r.t for r in rates], color=style.ORANGE, label="tail")
-            for b, name in ((0.1, "stated"), (-0.1, "exchanged")):
-                ax.axvline(b, color=style.GREY, ls=":")
-                ax.annotate(
-                    name, (b, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom"
-                )
-            ax.set_ylim(bottom=0)
-            ax.set_xlabel("offset difference $b_h-b_t$")
-            ax.set_ylabel("error exponent")
-            ax.set_title("The prior orders the exponents", loc="left", pad=16)
-            style.legend_below(figure, ax)
-        return figure
+        top = max(max(r) for r in rates)
+        curves = [
+            Curve(offsets, [r.h for r in rates], "-", "head", style.BLUE),
+            Curve(offsets, [r.t for r in rates], "-", "tail", style.ORANGE),
+            Curve((0.1, 0.1), (0, top), ":", "stated prior", style.GREY),
+            Curve((-0.1, -0.1), (0, top), "--", "exchanged prior", style.GREY),
+        ]
+        labels = "offset difference $b_h-b_t$", "error exponent", "The prior orders the exponents"
+        chart = Chart(curves, *labels, {"ylim": (0, None)})
+        return draw_charts([chart], width=4.4, height=3.2, legend=4)
 
     return Check(
         name="prior-reversal",
@@ -294,25 +270,26 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
 
 
 def exponent_order(exponents: Exponents = of_model, models: int = 400) -> Check:
-    """sec:large-deviation-exponent: I_h >= I_t where lambda_h >= lambda_t, b_h >= b_t, R_t > 0."""
+    """Check I_h >= I_t for lambda_h >= lambda_t, b_h >= b_t, R_t > 0
+    (sec:large-deviation-exponent)."""
     generator = torch.Generator().manual_seed(11)
     draws = torch.rand(models, 5, generator=generator, dtype=torch.float64)
     low = torch.tensor([0.05, 0.05, -1.0, 0.05, 0.0], dtype=torch.float64)
     high = torch.tensor([10.0, 10.0, 0.95, 2.0, 0.2], dtype=torch.float64)
-    found = []
+    gaps = []
     for a, b, c, tau, offset in (low + (high - low) * draws).tolist():
         model = BinaryModel(max(a, b), min(a, b), c, tau, b_h=offset)
         if model.typical_margins.t > 0:
             rates = exponents(model)
-            found.append(rates.h - rates.t)
-    wrong = sum(gap < 0 for gap in found)
+            gaps.append(rates.h - rates.t)
+    wrong = sum(gap < 0 for gap in gaps)
     return Check(
         name="exponent-order",
         label="sec:large-deviation-exponent",
-        claim="random models with the exponent of the tail the larger",
+        claim="random models in which the tail has the larger exponent",
         paper="0",
-        ours=f"{wrong} of {len(found)}",
-        holds=bool(found) and wrong == 0,
+        ours=f"{wrong} of {len(gaps)}",
+        holds=bool(gaps) and wrong == 0,
         details={
             "grid": {
                 "lambda": "uniform in [0.05, 10]",
@@ -322,6 +299,6 @@ def exponent_order(exponents: Exponents = of_model, models: int = 400) -> Check:
                 "kept": "R_t > 0",
                 "seed": 11,
             },
-            "smallest_gap": min(found, default=math.nan),
+            "smallest_gap": min(gaps, default=math.nan),
         },
     )
