@@ -27,7 +27,9 @@ from benchmarks import parser
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.loss_tables import REPLAYED
 from resultant._core.files import write_text
+from resultant.classes.rule import Rule
 from resultant.losses.proco import ProCoLoss
+from resultant.training.stacked_loss import StackedProCoLoss
 
 # N, C, p
 SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]
@@ -112,8 +114,13 @@ def step(loss: Callable[..., Tensor], z: Tensor, y: Tensor) -> Callable[[], Tens
     return run
 
 
-def exact(C: int, p: int, realization: str | Sequence[str] = "native", **options: Any) -> ProCoLoss:
+def exact(C: int, p: int, realization: str = "native", **options: Any) -> ProCoLoss:
     return ProCoLoss(C, p, TAU, realization, **options).cuda()
+
+
+def stacked(C: int, p: int, names: Sequence[str]) -> StackedProCoLoss:
+    rules = [Rule(TAU, name) for name in names]
+    return StackedProCoLoss(C, p, rules, seeds=range(len(names))).cuda()
 
 
 def direct(C: int, p: int) -> Direct:
@@ -230,8 +237,7 @@ def main() -> None:
     mixed = ("native", "temperature", "preserve", "angular") * (RUNS // 4)
     for names in (("native",) * RUNS, ("angular",) * RUNS, mixed):
         what = f"{RUNS} runs of 2 x 256 x 10, p = 128, {', '.join(dict.fromkeys(names))}"
-        stack = partial(exact, runs=(RUNS,))
-        rows.append(measured(what, z, y, stack, 10, 128, names))
+        rows.append(measured(what, z, y, stacked, 10, 128, names))
     result = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,

@@ -46,7 +46,7 @@ def launch_all(device: str) -> list[torch.Tensor]:
     """Return the results of every launcher on a few numbers."""
     from resultant.images.augment import ContrastiveView
     from resultant.images.view_kernel import PatchedViews
-    from resultant.losses import _bank_triton, _entropy_triton
+    from resultant.losses import _triton as _loss_kernels
     from resultant.networks.kernels import inference, norm
     from resultant.networks.norm import channels_last
     from resultant.score import _triton
@@ -59,9 +59,9 @@ def launch_all(device: str) -> list[torch.Tensor]:
     results = [*_triton.score(normal(2, 3).tanh(), normal(3).exp(), normal(1).exp(), 8, True)]
     sums = normal(2, 9).double().abs()
     mu, R = sums.new_empty(2, 8), sums.new_empty(2)
-    _bank_triton.mean(sums, mu, R)
+    _loss_kernels.mean(sums, mu, R)
     labels = torch.tensor([1, 0], device=device)
-    results += [mu, R, *_entropy_triton.cross_entropy(normal(2, 3), normal(1, 3), labels)]
+    results += [mu, R, *_loss_kernels.cross_entropy(normal(2, 3), normal(3), labels)]
     x, residual, gradient = (channels_last(normal(3, 16, 4, 4)) for _ in range(3))
     moments = normal(16), normal(16).exp()
     out, saved = norm.forward(x, residual, normal(16), normal(16), *moments, 0.1, 1e-5)

@@ -1,4 +1,4 @@
-"""The banks of the contrastive loss: starts, estimators, checkpoints, and two processes."""
+"""Banks of the ProCo loss: starts, estimators, checkpoints, and two processes."""
 
 from __future__ import annotations
 
@@ -39,27 +39,23 @@ def test_single_samples_are_capped_and_absent_classes_stay_at_their_start() -> N
 
 
 def test_samples_that_cancel() -> None:
+    """Neither the start of a class nor roundings are a direction."""
     loss = ProCoLoss(C, P)
     z, _ = batch(n=1)
     total = loss(torch.cat([z, -z]), torch.tensor([1, 1]))
     assert total.isfinite() and loss.state().kappa[1] == 0
-
-
-def test_samples_that_cancel_leave_no_start() -> None:
-    """Where sums are zero the start of a class is all that is left, and where they are roundings;
-    neither is a direction."""
     one = ProCoBank(C, P)
     z = torch.eye(P, dtype=torch.float64)[[0, 0, 1, 2]]
     z[1] *= -(1 + 1e-15)
     one.update(z, torch.tensor([0, 0, 1, 2]))
-    found = one.snapshot(torch.float64)
-    assert (found.mu[0, 0] == 0).all() and found.R[0, 0] == 0
-    torch.testing.assert_close(found.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
-    torch.testing.assert_close(found.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
-    torch.testing.assert_close(found.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
-    one.old[1, 3] = math.nan  # nothing is known, which is not nothing
-    found = one.snapshot()
-    assert found.R[0, 1].isnan() and found.mu[0, 1].isnan().any()
+    snapshot = one.snapshot(torch.float64)
+    assert (snapshot.mu[0, 0] == 0).all() and snapshot.R[0, 0] == 0
+    torch.testing.assert_close(snapshot.mu[0, 1:3], z[2:], rtol=0, atol=1e-15)
+    torch.testing.assert_close(snapshot.mu[0, 3:].norm(dim=-1), torch.ones(C - 3).double())
+    torch.testing.assert_close(snapshot.R[0, 3:], torch.full((C - 3,), START_LENGTH).double())
+    one.old[1, 3] = math.nan  # NaN stays NaN and does not count as zero
+    snapshot = one.snapshot()
+    assert snapshot.R[0, 1].isnan() and snapshot.mu[0, 1].isnan().any()
 
 
 @pytest.mark.parametrize("estimator", ["proco", "mle", "banerjee"])
@@ -77,23 +73,21 @@ def test_estimators_are_those_of_class_statistics(estimator: str) -> None:
     assert torch.equal(got.count, expected.count)
 
 
-def test_statistics_are_the_sums_of_a_bank() -> None:
-    bank = ProCoBank(C, P, runs=(2,))
+def test_statistics_are_a_copy_of_the_sums() -> None:
+    bank = ProCoBank(C, P)
     z, y = batch()
-    bank.update(torch.stack([z, -z]), y)
-    for run in (0, 1):
-        for name in ("old", "new"):
-            found, state = bank.statistics(run, bank=name), bank.state(run, bank=name)
-            again = found.state("proco")
-            torch.testing.assert_close(again.mu, state.mu)
-            torch.testing.assert_close(again.kappa, state.kappa)
-            assert torch.equal(again.count, torch.bincount(y, minlength=C))
-    # A copy: more samples of theirs are not the bank's.
+    bank.update(z, y)
+    for name in ("old", "new"):
+        statistics, state = bank.statistics(bank=name), bank.state(bank=name)
+        again = statistics.state("proco")
+        torch.testing.assert_close(again.mu, state.mu)
+        torch.testing.assert_close(again.kappa, state.kappa)
+        assert torch.equal(again.count, torch.bincount(y, minlength=C))
     before = bank.old.clone()
-    bank.statistics(0).update(z, y)
+    bank.statistics().update(z, y)
     assert torch.equal(bank.old, before)
-    with pytest.raises(ValueError, match="expected the index of one run"):
-        bank.statistics()
+    with pytest.raises(ValueError, match=r"expected bank to be 'old' or 'new', got 'mean'"):
+        bank.state(bank="mean")
 
 
 def test_state_dict_in_the_middle_of_an_epoch() -> None:
@@ -118,37 +112,49 @@ def test_state_dict_in_the_middle_of_an_epoch() -> None:
 WORKER = """
 import sys, torch, torch.distributed as dist
 from safetensors.torch import save_file
-from resultant.losses.proco import ProCoLoss
+from resultant.classes.rule import Rule
+from resultant.losses import ProCoLoss
+from resultant.training.stacked_loss import StackedProCoLoss
 rank, port, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+def both():
+    rules = [Rule(0.1, "native"), Rule(0.1, "preserve")]
+    stack = StackedProCoLoss(5, 8, rules, seeds=(0, 1), leave_out=True)
+    return ProCoLoss(5, 8, realization="preserve", leave_out=True, seed=1), stack
+
+def batches():
+    torch.manual_seed(0)
+    for _ in range(3):
+        z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
+        yield z, torch.randint(0, 5, (12,))
+
 address = f"tcp://127.0.0.1:{port}"
 dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-torch.manual_seed(0)
-loss = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
-losses = []
-for step in range(3):
-    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-    y = torch.randint(0, 5, (12,))
-    # In the last step one rank has all samples.
-    first = (7, 4, 12)[step]
+losses, totals = both(), []
+# One rank has all samples of the last step.
+for (z, y), first in zip(batches(), (7, 4, 12)):
     mine = slice(first) if rank == 0 else slice(first, 12)
-    total = (loss(z[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
-    dist.all_reduce(total)
-    losses.append(total)
-    loss.start_epoch()
+    for loss, views in zip(losses, (z[:, 1], z)):
+        total = (loss(views[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
+        dist.all_reduce(total)
+        totals.append(total)
+        loss.start_epoch()
 dist.destroy_process_group()
-again = ProCoLoss(5, 8, realization=("native", "preserve"), runs=(2,), leave_out=True)
-torch.manual_seed(0)
-for step in range(3):
-    z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-    y = torch.randint(0, 5, (12,))
-    torch.testing.assert_close(losses[step], again(z, y), rtol=1e-6, atol=0)
-    again.start_epoch()
-for a, b in zip(loss.bank.buffers(), again.bank.buffers()):
-    torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
-save_file({"old": loss.bank.old}, f"{out}/{rank}.safetensors")
+again, expected = both(), []
+for z, y in batches():
+    for loss, views in zip(again, (z[:, 1], z)):
+        expected.append(loss(views, y))
+        loss.start_epoch()
+for a, b in zip(totals, expected, strict=True):
+    torch.testing.assert_close(a, b, rtol=1e-6, atol=0)
+for loss, other in zip(losses, again):
+    for a, b in zip(loss.bank.buffers(), other.bank.buffers()):
+        torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
+save_file({"old": losses[1].bank.old}, f"{out}/{rank}.safetensors")
 """
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(tmp_path: Path) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -27,7 +27,7 @@ from resultant.images.loader import (
     evaluation_view,
     loader,
 )
-from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.models import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (

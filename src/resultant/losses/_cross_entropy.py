@@ -1,4 +1,4 @@
-"""Cross-entropies of scores with an offset to each class; on a GPU with their gradient, at once."""
+"""Cross-entropy of scores with an offset per class; on a GPU together with its gradient."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from torch.nn import functional
 
 
 def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropies [..., *runs] of ``scores`` [..., *runs, C] + ``offset`` [*runs, C] at
-    ``labels`` [..., *runs]. Differentiable in the scores, to any order."""
+    """Return the cross-entropies [...] of ``scores`` [..., C] + ``offset`` [C] at ``labels`` [...].
+
+    Differentiable in the scores, to any order.
+    """
     offset = offset.to(scores.dtype)
     if scores.is_cuda and scores.requires_grad and not torch.compiler.is_compiling() and _fused():
-        rows, offsets = scores.flatten(0, -2), offset.reshape(-1, offset.shape[-1])
-        each = _CrossEntropy.apply(rows, offsets, labels.reshape(-1))[0]  # type: ignore[index]
+        rows = scores.flatten(0, -2)
+        entropies = _CrossEntropy.apply(rows, offset, labels.reshape(-1))[0]  # type: ignore[index]
     else:
         logits = (scores + offset).flatten(0, -2)
-        each = functional.cross_entropy(logits, labels.reshape(-1), reduction="none")
-    return each.view(labels.shape)
+        entropies = functional.cross_entropy(logits, labels.reshape(-1), reduction="none")
+    return entropies.view(labels.shape)
 
 
 @cache
 def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """The fused kernel, where Triton is at hand."""
+    """Return the fused kernel, or None without Triton."""
     try:
-        from resultant.losses import _entropy_triton as _entropy_kernel
+        from resultant.losses import _triton
     except ImportError:
         return None
-    return _entropy_kernel.cross_entropy
+    return _triton.cross_entropy
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Cross-entropies [rows] of scores [rows, C], and their gradient: the shares of the classes,
-    less one at the label."""
+    """Cross-entropies [rows] of scores [rows, C] and their gradient: the softmax, less one at the
+    label."""
 
     @staticmethod
     def forward(scores: Tensor, offset: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,10 +53,10 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(  # type: ignore[override]
-        ctx: Any, grad_each: Tensor | None, grad_slope: Tensor | None
+        ctx: Any, grad_entropy: Tensor | None, grad_slope: Tensor | None
     ) -> tuple[Tensor | None, None, None]:
         labels, slope = ctx.saved_tensors
-        grad = None if grad_each is None else grad_each.unsqueeze(-1) * slope
+        grad = None if grad_entropy is None else grad_entropy.unsqueeze(-1) * slope
         if grad_slope is not None:
             one = torch.ones_like(slope[:, :1])
             share = slope.scatter_add(-1, labels.unsqueeze(-1), one)

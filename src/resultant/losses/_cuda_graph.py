@@ -1,7 +1,7 @@
 """A loss and its gradient as a CUDA graph, recorded at the first call of each shape.
 
-A step of the loss is some thirty kernels, and to launch them one by one takes the host longer than
-the device takes for all of them.
+A step of the loss is some thirty kernels. Launching them one by one takes the host longer than the
+device needs for all of them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch.autograd.function import once_differentiable
 
 from resultant._core import distributed
 
-# A loss [*runs] of features and labels.
+# A loss [] of features and labels.
 Step = Callable[[Tensor, Tensor], Tensor]
 
-# Calls before recording, in which libraries and kernels set themselves up.
+# Calls before recording, in which libraries and kernels initialise themselves.
 CALLS = 3
-# Graphs that are kept, as a batch may be shorter at the end of an epoch; others are not recorded.
+# Graphs kept at most, as the last batch of an epoch may be shorter; other shapes are not recorded.
 MOST = 4
 
 
 def replays(z: Tensor, y: Tensor) -> bool:
-    """Whether a step can be recorded here."""
+    """Return whether a step can be recorded on this device and in this context."""
     return (
         not torch.compiler.is_compiling()
         and not torch.is_inference_mode_enabled()
@@ -46,11 +46,11 @@ class Recorded:
         before = [a.to("cpu", copy=True) for a in state]
         self.graph = torch.cuda.CUDAGraph()
         try:
-            # The gradient is computed here, where autocast may be on; of the loss it never is.
+            # The gradient is computed here, where autocast may be on; the loss disables autocast.
             with torch.enable_grad(), torch.autocast(z.device.type, enabled=False):
                 self.record(step)
         finally:
-            # None of these calls counts.
+            # None of these calls counts as a step.
             for a, b in zip(state, before, strict=True):
                 a.copy_(b)
 
@@ -61,13 +61,13 @@ class Recorded:
             for _ in range(CALLS):
                 self.run(step)
         torch.cuda.current_stream().wait_stream(side)
-        # Threads that pin memory go on meanwhile.
+        # Threads that pin memory continue during the capture.
         with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
             self.loss, self.gradient = self.run(step)
 
     def run(self, step: Step) -> tuple[Tensor, Tensor]:
         loss = step(self.z, self.y)
-        return loss.detach(), torch.autograd.grad(loss.sum(), self.z)[0]
+        return loss.detach(), torch.autograd.grad(loss, self.z)[0]
 
 
 class _Replayed(torch.autograd.Function):
@@ -83,11 +83,11 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        return ctx.saved_tensors[0] * grad[..., None, None], None, None
+        return ctx.saved_tensors[0] * grad, None, None
 
 
 class Replay:
-    """The graphs of a step by what they were recorded for. Copies begin without any."""
+    """The graphs of a step by shapes and settings. Copies begin without graphs."""
 
     def __init__(self) -> None:
         self.recorded: dict[Hashable, Recorded] = {}
@@ -100,8 +100,11 @@ class Replay:
         state: Sequence[Tensor],
         settings: Sequence[Tensor | Hashable],
     ) -> Tensor:
-        """``step(z, y)``, which changes the tensors ``state`` in place and nothing else; it depends
-        on ``settings`` and, of tensors among them, on their values as they are."""
+        """Return ``step(z, y)``, replayed if a graph of these shapes and settings exists.
+
+        The step changes the tensors ``state`` in place and nothing else. It depends on ``settings``
+        and, for tensors among them, on the values at the time of the call.
+        """
         key = (
             *(z.shape, z.dtype, z.device, y.shape, y.dtype),
             *(a.data_ptr() if isinstance(a, Tensor) else a for a in (*state, *settings)),

@@ -1,11 +1,10 @@
-"""The class prior of a loss."""
+"""Class prior of a loss."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,27 +14,17 @@ from resultant._core import validation
 from resultant._core.arrays import shape_of
 
 
-def numbers(name: str, values: float | Sequence[float], number: int) -> list[float]:
-    """A finite number for each of ``number`` runs; a tensor or array [] is a number."""
-    given: Any = values.tolist() if isinstance(values, Tensor | np.ndarray) else values
-    rule = f"expected {name} to be a number, or one a run ({number})"
-    if isinstance(given, str) or not isinstance(given, Real | Iterable):
-        raise ValueError(f"{rule}, got {values!r}")
-    each: list[Any] = [given] * number if isinstance(given, Real) else list(given)
-    if len(each) != number:
-        raise ValueError(f"{rule}, got {len(each)} numbers")
-    for i, value in enumerate(each):
-        if isinstance(value, Tensor) and value.dim() == 0:
-            each[i] = value = value.item()
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"expected {name} to be finite, got {value!r}")
-    return [float(value) for value in each]
+def number(name: str, value: object) -> float:
+    """Return ``value`` as a float: a finite number, or a tensor or array without dimensions."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"expected {name} to be a finite number, got {value!r}")
+    return float(value)
 
 
-def log_prior_of(
-    counts: Tensor | Sequence[float], prior: float | Sequence[float], runs: tuple[int, ...]
-) -> Tensor:
-    r""":math:`\gamma\log\pi_c` [*runs, C] in float64; zero where gamma is, whatever the counts."""
+def log_prior_of(counts: Tensor | Sequence[float], prior: float) -> Tensor:
+    r"""Return :math:`\gamma\log\pi_c` [C] in float64; zero for gamma = 0, whatever the counts."""
     n = torch.as_tensor(counts, dtype=torch.float64).detach().cpu()
     if n.dim() != 1 or not len(n):
         raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
@@ -43,15 +32,14 @@ def log_prior_of(
     validation.require_in_range(
         "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
     )
-    gamma = torch.tensor(numbers("prior", prior, math.prod(runs)), dtype=torch.float64)
-    gamma = gamma.view(*runs, 1)
-    return torch.where(gamma == 0, 0.0, gamma * (n / n.sum()).log())
+    gamma = number("prior", prior)
+    return gamma * (n / n.sum()).log() if gamma else torch.zeros_like(n)
 
 
 def require_counted(y: Tensor, log_prior: Tensor) -> None:
-    """Raise if a label is of a class whose count is zero, and its log prior infinite."""
+    """Raise if a label has a class of count zero, whose log prior is infinite."""
     if validation.should_validate(None, y):
-        bad = log_prior.isinf().view(-1, log_prior.shape[-1]).any(0)[y]
+        bad = log_prior.isinf()[y]
         if bad.any():
             got = f"class {int(y[bad][0])}, whose count is zero"
             raise ValueError(f"expected labels of classes that class_counts has, got {got}")

@@ -16,10 +16,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from resultant._core import distributed, validation
 from resultant._core.device import timed_convolutions
-from resultant.losses.proco import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.classes.rule import Rule
 from resultant.networks.models import ImageNetwork, Outputs, StackedResNet32
 from resultant.training.batches import Batches
 from resultant.training.config import Run, TrainConfig
+from resultant.training.stacked_loss import StackedLogitAdjustedCrossEntropy, StackedProCoLoss
 
 LOWER = "a lower learning_rate may help"
 
@@ -43,25 +44,22 @@ class Stack:
         if config.architecture != "resnet32" and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
-        shape = (len(runs),)
-        self.proco = ProCoLoss(
+        self.proco = StackedProCoLoss(
             len(counts),
             config.dim,
-            config.temperature,
-            [run.realization for run in runs],
-            [run.beta for run in runs],
+            [Rule(config.temperature, run.realization, run.beta, config.family) for run in runs],
             counts,
             config.prior,
-            family=config.family,
             estimator=config.estimator,
             leave_out=config.leave_out,
-            runs=shape,
-            seed=[run.seed for run in runs],
+            seeds=[run.seed for run in runs],
         ).to(device)
-        self.classification: LogitAdjustedCrossEntropy | None = None
+        self.classification: StackedLogitAdjustedCrossEntropy | None = None
         if joint:
             prior = config.prior if config.classifier_prior is None else config.classifier_prior
-            self.classification = LogitAdjustedCrossEntropy(counts, prior, runs=shape).to(device)
+            self.classification = StackedLogitAdjustedCrossEntropy(
+                counts, prior, runs=len(runs)
+            ).to(device)
         parameters = list(self.network.parameters())
         self.optimizer = torch.optim.SGD(
             parameters,

@@ -1,0 +1,66 @@
+"""Logit-adjusted cross-entropy, for the classifier of joint training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation
+from resultant._core.arrays import shape_of
+from resultant.losses._cross_entropy import cross_entropy
+from resultant.losses._prior import log_prior_of, require_counted
+from resultant.losses._views import by_view, compute_dtype, labels_by_view, require_view_labels
+from resultant.losses.bank import WideModule
+
+
+class LogitAdjustedCrossEntropy(WideModule):
+    r"""Cross-entropy of ``logits`` + :math:`\gamma\log\pi_c`, in at least float32.
+
+    ``loss(logits, y)`` takes logits [N, C] or, for V views, [V, N, C], and labels ``y`` [N] of
+    every view. The loss is the mean over views and samples.
+
+    Args:
+        class_counts: Number of training samples per class [C]; their shares are :math:`\pi_c`.
+        prior: Strength :math:`\gamma` of the prior.
+
+    Raises:
+        ValueError: For counts or a prior out of range, for logits or labels of other shapes and, on
+            the CPU, for labels of classes without a count.
+
+    Example:
+        >>> import torch
+        >>> from resultant import LogitAdjustedCrossEntropy
+        >>> loss = LogitAdjustedCrossEntropy([3, 1])
+        >>> round(float(loss(torch.zeros(2, 2), torch.tensor([0, 1]))), 4)
+        0.837
+    """
+
+    log_prior: Tensor
+
+    # Leading shape of the logits; a stack of R runs has (R,).
+    lead: tuple[int, ...] = ()
+
+    def __init__(self, class_counts: Tensor | Sequence[float], prior: float = 1.0) -> None:
+        super().__init__()
+        self.register_buffer("log_prior", log_prior_of(class_counts, prior), persistent=False)
+
+    def forward(self, logits: Tensor, y: Tensor) -> Tensor:
+        rank, C = len(self.lead) + 2, self.log_prior.shape[-1]
+        if (
+            not isinstance(logits, Tensor)
+            or logits.dim() not in (rank, rank + 1)
+            or logits.shape[-rank:-2] != self.lead
+            or logits.shape[-1] != C
+        ):
+            shape = "".join(f"{n}, " for n in self.lead) + f"N, {C}"
+            raise ValueError(f"expected logits [{shape}] or [V, {shape}], got {shape_of(logits)}")
+        if logits.dtype not in validation.COMPUTE_DTYPE:
+            raise ValueError(f"expected logits of a floating dtype, got {logits.dtype}")
+        require_view_labels(y, logits.shape[-2], C, self.lead, logits.device)
+        require_counted(y, self.log_prior)
+        with torch.autocast(logits.device.type, enabled=False):
+            views = by_view(compute_dtype(logits), self.lead).movedim(-2, 0)
+            labels = labels_by_view(y, views.shape[1], self.lead)
+            return cross_entropy(views, self.log_prior, labels).mean((0, 1))

@@ -1,0 +1,250 @@
+"""Losses of stacked runs against separate losses, compiled, and on a GPU."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from loss_batches import COUNTS, TAU, C, P, batch, cancelling
+from loss_batches import seeded as seeded
+from resultant._core import validation
+from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.training.stacked_loss import (
+    StackedLogitAdjustedCrossEntropy,
+    StackedProCoBank,
+    StackedProCoLoss,
+)
+
+BETAS, SEEDS = (0.0, 0.2, 0.5, 1.5, 0.0), (3, 1, 4, 1, 5)
+
+
+def stacked(
+    names: Sequence[str] = REALIZATIONS, dim: int = P, beta: float = 0.0, **options: Any
+) -> StackedProCoLoss:
+    rules = [Rule(TAU, name, beta) for name in names]
+    return StackedProCoLoss(C, dim, rules, seeds=range(len(names)), **options)
+
+
+@pytest.mark.parametrize(
+    ("names", "own_labels", "leave_out"),
+    [
+        (REALIZATIONS, False, False),
+        (REALIZATIONS, True, True),
+        (("native",) * 2, False, True),
+        (("cosine",) * 2, False, False),
+        (("temperature", "native"), True, False),
+        (("preserve", "preserve"), False, True),
+        (("angular", "cosine"), False, False),
+    ],
+)
+def test_runs_are_separate_losses(
+    names: tuple[str, ...], own_labels: bool, leave_out: bool
+) -> None:
+    runs = len(names)
+    betas, seeds = BETAS[:runs], SEEDS[:runs]
+    rules = [Rule(TAU, name, beta) for name, beta in zip(names, betas, strict=True)]
+    stack = StackedProCoLoss(C, P, rules, COUNTS, 0.5, seeds=seeds, leave_out=leave_out)
+    separate = [
+        ProCoLoss(C, P, TAU, name, beta, COUNTS, 0.5, seed=seed, leave_out=leave_out)
+        for name, beta, seed in zip(names, betas, seeds, strict=True)
+    ]
+    for _ in range(2):
+        z, y = batch(2, runs)
+        if own_labels:
+            y = torch.stack([y.roll(i) for i in range(runs)])
+        z.requires_grad_()
+        losses = stack(z, y)
+        assert losses.shape == (runs,)
+        (grad,) = torch.autograd.grad(losses.sum(), z)
+        scores = stack.scores(z[0])
+        for i, one in enumerate(separate):
+            part = z[:, i].detach().requires_grad_()
+            expected = one(part, y[i] if own_labels else y)
+            torch.testing.assert_close(losses[i], expected, rtol=1e-12, atol=0)
+            (expected_grad,) = torch.autograd.grad(expected, part)
+            torch.testing.assert_close(grad[:, i], expected_grad, rtol=1e-10, atol=1e-13)
+            torch.testing.assert_close(scores[i], one.scores(z[0, i]))
+            torch.testing.assert_close(stack.state(i).kappa, one.state().kappa)
+            total = stack.bank.statistics(i, bank="new").total
+            torch.testing.assert_close(total, one.bank.statistics(bank="new").total)
+            one.start_epoch()
+        stack.start_epoch()
+    assert f"betas={list(betas)}" in repr(stack)
+
+
+def test_logit_adjusted_runs_are_separate_losses() -> None:
+    logits, y = torch.randn(2, 3, 12, C), torch.randint(0, C, (12,))
+    stack = StackedLogitAdjustedCrossEntropy(COUNTS, 0.5, runs=3)
+    one = LogitAdjustedCrossEntropy(COUNTS, 0.5)
+    for views in (logits, logits[0]):
+        losses = stack(views, y)
+        assert losses.shape == (3,)
+        for i in range(3):
+            torch.testing.assert_close(losses[i], one(views[..., i, :, :], y))
+    with pytest.raises(ValueError, match=r"expected logits \[3, N, 6\] or \[V, 3, N, 6\], got"):
+        stack(logits[0, 0], y)
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_no_queries(leave_out: bool) -> None:
+    loss = stacked(("native", "angular"), leave_out=leave_out)
+    before = loss.bank.old.clone()
+    y = torch.zeros(0, dtype=torch.int64)
+    for views in ((), (2,)):
+        z = torch.zeros(*views, 2, 0, P, requires_grad=True)
+        mean = loss(z, y)
+        assert mean.shape == (2,) and mean.isnan().all()
+        (gradient,) = torch.autograd.grad(mean.sum(), z)
+        assert gradient.shape == z.shape
+        assert loss.scores(z).shape == (*views, 2, 0, C)
+    assert torch.equal(loss.bank.old, before)
+
+
+def test_bad_arguments() -> None:
+    z, y = batch()
+    stack = stacked(("native", "angular"))
+    with pytest.raises(ValueError, match=r"expected z \[2, N, 16\] or \[V, 2, N, 16\], got shape"):
+        stack(z, y)
+    with pytest.raises(ValueError, match=r"expected y \[24\] or \[2, 24\], one per row of z"):
+        stack(torch.stack([z, z]), y[:-1])
+    message = "expected a rule and a seed per run, of one run or more, got"
+    with pytest.raises(ValueError, match=f"{message} 1 rules and 2 seeds"):
+        StackedProCoLoss(C, P, [Rule(TAU)], seeds=[0, 1])
+    with pytest.raises(ValueError, match=f"{message} 0 rules and 0 seeds"):
+        stacked(())
+    with pytest.raises(ValueError, match="expected one temperature and family of all runs, got"):
+        StackedProCoLoss(C, P, [Rule(0.1), Rule(0.2)], seeds=[0, 1])
+    with pytest.raises(ValueError, match=r"expected seed to be an integer >= 0, got 1.5"):
+        StackedProCoBank(C, P, [1, 1.5])  # type: ignore[list-item]
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are not read."""
+    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_check_names_runs_and_classes_without_a_gain(leave_out: bool, as_on_a_gpu: None) -> None:
+    loss = stacked(leave_out=leave_out)
+    z, y = cancelling(2, 5)
+    if leave_out:
+        # Only the class without its third sample has no gain.
+        y[2] = 2
+        z[1] = z[0]
+    assert loss(z, y).isnan().tolist() == [name in TEMPERED for name in REALIZATIONS]
+    with pytest.raises(ValueError, match=r"got 2 of 30 not: run 1 class 2 \(0\), run 2 class 2 "):
+        loss.check()
+    loss.check()
+    z, y = batch(2, 5)
+    loss.bank.reset()
+    assert loss(z, y).isfinite().all()
+    loss.check()
+
+
+def test_negative_targets_name_run_and_class() -> None:
+    """On the CPU a step raises; runs without class temperatures are not named."""
+    z, y = batch(2)
+    loss = stacked(("angular", "temperature"), beta=60.0)
+    with pytest.raises(ValueError, match=r"expected target gains > 0 .*: run 1 class \d \(-"):
+        loss(z, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "leave_out"), [(REALIZATIONS, False), (("native", "angular"), True)]
+)
+def test_compile(names: tuple[str, ...], leave_out: bool) -> None:
+    # Expansions are short in this dimension, and quickly traced.
+    eager = stacked(names, 512, leave_out=leave_out)
+    other = copy.deepcopy(eager)
+    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        z, y = batch(2, len(names), p=512, dtype=torch.float32)
+        z.requires_grad_()
+        expected, got = eager(z, y), compiled(z, y)
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(other.bank.old, eager.bank.old)
+        torch.testing.assert_close(other.bank.new, eager.bank.new)
+
+
+def step_of(loss: StackedProCoLoss, z: Tensor, y: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
+    def step() -> tuple[Tensor, Tensor]:
+        total = loss(z, y)
+        return total, torch.autograd.grad(total.sum(), z)[0]
+
+    return step
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_devices_agree(leave_out: bool) -> None:
+    here = stacked(dim=128, beta=0.3, leave_out=leave_out)
+    there = copy.deepcopy(here).cuda()
+    for _ in range(3):
+        z, y = batch(2, 5, p=128, dtype=torch.float32)
+        a, grad_a = step_of(here, z.requires_grad_(), y)()
+        b, grad_b = step_of(there, z.detach().cuda().requires_grad_(), y.cuda())()
+        torch.testing.assert_close(b.cpu(), a, rtol=2e-5, atol=0)
+        torch.testing.assert_close(grad_b.cpu(), grad_a, rtol=1e-3, atol=1e-5)
+        here.start_epoch()
+        there.start_epoch()
+    for a, b in zip(here.bank.buffers(), there.bank.buffers(), strict=True):
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("estimator", "leave_out"), [("proco", False), ("proco", True), ("mle", False), ("mle", True)]
+)
+def test_graph_and_no_synchronisation(estimator: str, leave_out: bool) -> None:
+    eager = stacked(dim=128, estimator=estimator, leave_out=leave_out).cuda()
+    captured = copy.deepcopy(eager)
+    z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
+    step = step_of(captured, z.requires_grad_(), y)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        total, grad = step()
+    captured.load_state_dict(eager.state_dict())
+    for _ in range(3):
+        other, labels = batch(2, 5, p=128, dtype=torch.float32)
+        with torch.no_grad():
+            z.copy_(other)
+            y.copy_(labels)
+        graph.replay()
+        expected, expected_grad = step_of(eager, z, y)()
+        torch.testing.assert_close(total, expected, rtol=1e-6, atol=0)
+        torch.testing.assert_close(grad, expected_grad, rtol=1e-4, atol=1e-7)
+        eager.start_epoch()
+        captured.start_epoch()
+    torch.testing.assert_close(captured.bank.old, eager.bank.old)
+
+
+@pytest.mark.gpu
+def test_compile_on_device() -> None:
+    eager = stacked(dim=128, beta=0.5).cuda()
+    compiled = torch.compile(copy.deepcopy(eager), fullgraph=True)
+    for _ in range(2):
+        z, y = (a.cuda() for a in batch(2, 5, p=128, dtype=torch.float32))
+        z.requires_grad_()
+        expected, got = eager(z, y), compiled(z, y)
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+        grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-5)
