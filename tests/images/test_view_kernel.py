@@ -10,7 +10,7 @@ from interpreter import run_interpreted
 from resultant.images.augment import ContrastiveView, normalize
 from resultant.networks.models import patches
 
-CHECK = "import test_view_kernel; test_view_kernel.check('cpu', 2, 1)"
+CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1)"
 
 
 def images(n: int) -> Tensor:

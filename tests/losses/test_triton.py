@@ -17,7 +17,7 @@ import resultant.losses
 from interpreter import run_interpreted
 from resultant.losses import _cross_entropy, bank
 
-CHECK = "import test_triton; test_triton.check('cpu')"
+CHECK = "from losses import test_triton; test_triton.check('cpu')"
 
 
 def check(device: str) -> None:
