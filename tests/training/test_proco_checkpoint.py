@@ -19,7 +19,7 @@ from plain_resnet import PlainResNet32
 from proco_alike import C, Model, P, checkpoint, large, loss_modules, refused, small
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
-from resultant.training import proco_checkpoint
+from resultant.training import _proco_layout, proco_checkpoint
 from resultant.training.proco_checkpoint import convert, imbalance_of, read_proco_checkpoint, recipe
 
 
@@ -114,7 +114,7 @@ def test_cosine_classifier(path: Path) -> None:
 def test_shapes_of_the_large_ones(name: str, arch: str) -> None:
     """Against torchvision's own networks."""
     shapes = {n: tuple(a.shape) for n, a in large(name).state_dict().items()}
-    assert proco_checkpoint._recognize(shapes) == (arch, C, P, "cosine")
+    assert _proco_layout.recognize(shapes) == (arch, C, P, "cosine")
 
 
 def test_half_precision_and_views(path: Path, model: Model) -> None:

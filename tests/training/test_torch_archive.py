@@ -95,24 +95,24 @@ HOSTILE = {
     "inst": (b"(" + text("touch {}") + b"ios\nsystem\n", "got INST"),
     "obj": (b"(cbuiltins\nset\n" + text("touch {}") + b"o", "got OBJ"),
     "extension": (b"\x82\x01", "ValueError|got EXT1"),
-    "reduce of a stand-in": (call("loss.proco ProCoLoss"), "no REDUCE of loss.proco ProCoLoss"),
+    "reduce of a stand-in": (call("loss.proco ProCoLoss"), "got REDUCE of loss.proco ProCoLoss"),
     "stand-in with arguments": (
         call("loss.proco ProCoLoss", text("touch {}"), operation=b"\x81"),
-        "no NEWOBJ of loss.proco ProCoLoss with 1 arguments",
+        "got NEWOBJ of loss.proco ProCoLoss with 1 arguments",
     ),
-    "new of a function": (call("torch._utils _rebuild_tensor_v2", operation=b"\x81"), "no NEWOBJ"),
+    "new of a function": (call("torch._utils _rebuild_tensor_v2", operation=b"\x81"), "got NEWOBJ"),
     "reduce of text": (text("os.system") + b"(" + text("touch {}") + b"tR", "a name to be called"),
     "attributes of a function": (
         b"ccollections\nOrderedDict\n}" + text("__call__") + b"Nsb",
-        "no attributes for Name",
+        "got those of Global",
     ),
     "attributes of a class": (
         b"closs.proco\nProCoLoss\n}" + text("__setstate__") + b"Nsb",
-        "no attributes for Name",
+        "got those of Global",
     ),
     "slots of a stand-in": (
         call("loss.proco ProCoLoss", operation=b"\x81") + b"N}" + text("a") + b"Ns\x86b",
-        "no attributes for StandIn",
+        "got those of StandIn",
     ),
     "append to a stand-in": (call("loss.proco ProCoLoss", operation=b"\x81") + b"Na", "a list"),
     "keys that take for ever": (b"})" + b"2\x86" * 3, "got DUP"),
@@ -174,7 +174,7 @@ def test_older_format_is_refused(path: Path, tmp_path: Path, model: Model) -> No
     import os
 
     torch.save(checkpoint(model), path, _use_new_zipfile_serialization=False)
-    refused(path, "older format is a bare pickle, and not read")
+    refused(path, "older format of torch.save, a bare pickle, is not read")
     proof = tmp_path / "proof"
     path.write_bytes(pickle.dumps(Calls(os.system, (f"touch {proof}",))))
     refused(path, "older format")

@@ -1,8 +1,12 @@
-"""What ``torch.save`` writes, read without running anything that it holds.
+"""Files of ``torch.save``, read without executing anything in them.
 
-The file is a zip archive of one pickle and of storages. That pickle is data: a small machine goes
-through its instructions, knows the few that ``torch.save`` writes, and never imports or calls a
-name that the file gives. Names outside `HANDLERS`, `DTYPES` and `STAND_INS` are refused.
+The file is a zip archive of a pickle and of storages. `PickleInterpreter` carries out the few
+instructions that ``torch.save`` writes on inert data, and never imports or calls a name from the
+file. Names outside `HANDLERS`, `DTYPES` and `STAND_INS` are refused.
+
+``torch.load(weights_only=True)`` reads such files too, but does not protect from a hostile one: it
+inflates compressed entries, ignores checksums, calls ``bytearray(n)`` for any n, and hashes tuples
+of tuples for ever.
 """
 
 from __future__ import annotations
@@ -32,12 +36,12 @@ DTYPES = {
     "torch BoolStorage": torch.bool,
 }
 
-# The classes of ProCo's loss, whose attributes are kept.
+# Classes of ProCo's loss; only their attributes are kept.
 STAND_INS = ("loss.proco ProCoLoss", "loss.proco EstimatorCV")
 
 
 class RefusedError(ValueError):
-    """What is wrong with a file, to be told with its name."""
+    """A reason why a file is refused; the caller adds the name of the file."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class _Storage:
 
 @dataclass(frozen=True)
 class TensorRecord:
-    """A tensor as the pickle describes it, before any of its bytes are read."""
+    """A tensor as the pickle describes it, before its bytes are read."""
 
     storage: _Storage
     offset: int
@@ -62,7 +66,7 @@ class TensorRecord:
 
 
 class Archive:
-    """The zip file: one pickle, and a stored (not compressed) entry for each storage."""
+    """The zip file: one pickle, and an uncompressed entry for each storage."""
 
     def __init__(self, archive: zipfile.ZipFile, length: int) -> None:
         self.archive, self.budget = archive, length
@@ -94,9 +98,9 @@ class Archive:
         return self.bytes("data.pkl")
 
     def tensor(self, record: TensorRecord) -> Tensor:
-        """Its values: floating ones in float32, others in int64."""
+        """Read the values of a tensor: floating ones as float32, others as int64."""
         storage = record.storage
-        # Many tensors may share a storage, and so be longer together than the file.
+        # Tensors that share a storage may be longer together than the file.
         self.budget -= record.numel * storage.dtype.itemsize
         if self.budget < 0:
             raise RefusedError("expected tensors that fit in the file, got more")
@@ -110,15 +114,15 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class _Name:
-    """A global of the pickle, never looked up."""
+class _Global:
+    """A global of the pickle, which is never imported."""
 
     name: str
 
 
 @dataclass(eq=False)
 class StandIn:
-    """An object of the authors' loss: its attributes, and nothing that acts."""
+    """An object of the authors' loss: its attributes, without methods."""
 
     state: dict[Any, Any]
 
@@ -129,12 +133,13 @@ class _NumpyType:
 
 
 def kind_of(value: object) -> str:
+    """Return the name of the type of a value."""
     return type(value).__name__.lstrip("_")
 
 
-def _require(condition: bool, what: str) -> None:
+def _require(condition: bool, rule: str) -> None:
     if not condition:
-        raise RefusedError(f"expected {what}, got something else")
+        raise RefusedError(f"expected {rule}, got something else")
 
 
 def _whole(values: object) -> bool:
@@ -184,7 +189,7 @@ def _numpy_scalar(kind: Any, data: Any, *_: Any) -> float:
     return struct.unpack(layout, data)[0]
 
 
-# What stands for each function that a file may ask for.
+# Substitutes for the functions that a file may name.
 HANDLERS: dict[str, Callable[..., object]] = {
     "torch._utils _rebuild_tensor_v2": _tensor_record,
     "torch._utils _rebuild_parameter": _parameter,
@@ -199,18 +204,18 @@ HANDLERS: dict[str, Callable[..., object]] = {
 
 
 def _storage(identity: object) -> _Storage:
-    """The storage of a persistent identity ("storage", type, key, location, numel)."""
+    """Return the storage of a persistent identity ("storage", type, key, location, numel)."""
     whole = isinstance(identity, tuple) and len(identity) == 5 and identity[0] == "storage"
     _require(whole, "a storage as torch.save names it")
     _, kind, key, _, numel = identity  # pyright: ignore[reportGeneralTypeIssues]
-    _require(isinstance(kind, _Name) and kind.name in DTYPES, "a known type of storage")
+    _require(isinstance(kind, _Global) and kind.name in DTYPES, "a known type of storage")
     _require(isinstance(key, str) and key.isdecimal() and key.isascii(), "a storage key of digits")
     _require(_whole((numel,)), "a storage length >= 0")
     return _Storage(key, DTYPES[kind.name], numel)
 
 
 class PickleInterpreter:
-    """The pickle instructions that torch.save writes (protocol 2), carried out on inert data."""
+    """The pickle instructions that torch.save writes (protocol 2), on inert data."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -272,9 +277,9 @@ class PickleInterpreter:
                 if argument not in (*HANDLERS, *DTYPES, *STAND_INS):
                     rule = "expected names that a checkpoint of ProCo needs"
                     raise RefusedError(f"{rule}, got the global {argument!r:.80}")
-                self.stack.append(_Name(argument))
+                self.stack.append(_Global(argument))
             case "NEWOBJ" | "REDUCE":
-                self.make(opcode, arguments=self.stack.pop(), maker=self.stack.pop())
+                self.call(opcode, arguments=self.stack.pop(), function=self.stack.pop())
             case "BUILD":
                 self.build(self.stack.pop())
             case _:
@@ -291,30 +296,33 @@ class PickleInterpreter:
     def fill(self, items: list[Any]) -> None:
         _require(isinstance(self.stack[-1], dict), "a dict to fill")
         keys = items[::2]
-        # Of tuples in tuples a hash could take for ever.
+        # The hash of tuples in tuples could take for ever.
         _require(all(isinstance(key, str | int) for key in keys), "keys of text or integers")
         self.stack[-1].update(zip(keys, items[1::2], strict=True))
 
-    def make(self, opcode: str, arguments: Any, maker: Any) -> None:
-        _require(isinstance(maker, _Name) and isinstance(arguments, tuple), "a name to be called")
-        if opcode == "REDUCE" and maker.name in HANDLERS:
-            self.stack.append(HANDLERS[maker.name](*arguments))
-        elif opcode == "NEWOBJ" and maker.name in STAND_INS and not arguments:
+    def call(self, opcode: str, arguments: Any, function: Any) -> None:
+        named = isinstance(function, _Global) and isinstance(arguments, tuple)
+        _require(named, "a name to be called")
+        if opcode == "REDUCE" and function.name in HANDLERS:
+            self.stack.append(HANDLERS[function.name](*arguments))
+        elif opcode == "NEWOBJ" and function.name in STAND_INS and not arguments:
             self.stack.append(StandIn({}))
         else:
-            raise RefusedError(
-                f"expected no {opcode} of {maker.name} with {len(arguments)} arguments"
-            )
+            got = f"{opcode} of {function.name} with {len(arguments)} arguments"
+            raise RefusedError(f"expected a call that torch.save writes, got {got}")
 
     def build(self, state: Any) -> None:
-        """Attributes of the object on top, which only stand-ins keep."""
+        """Set the attributes of the object on top; only stand-ins keep them."""
         match self.stack[-1]:
             case StandIn() as owner if isinstance(state, dict):
                 owner.state.update(state)
             case dict() if isinstance(state, dict):
-                pass  # the _metadata of a state_dict
+                # The _metadata of a state_dict.
+                pass
             case _NumpyType():
                 little = isinstance(state, tuple) and len(state) > 1 and state[1] == "<"
                 _require(little, "little-endian NumPy scalars")
             case other:
-                raise RefusedError(f"expected no attributes for {kind_of(other)}")
+                raise RefusedError(
+                    f"expected attributes of a stand-in, got those of {kind_of(other)}"
+                )

@@ -1,8 +1,8 @@
-"""Training settings: a small typed configuration and the recipes that have a name.
+"""Training settings, and presets by name.
 
-The fields are those of tab:training-hyperparameters. Where the paper is silent the value is that
-of ProCo's public recipe: what its scripts pass, else the default of its programs, or what these do
-whatever their options. `precision` and `fuse` are this library's own.
+The fields are those of tab:training-hyperparameters. A value that the paper does not give is that
+of ProCo's public recipe: the argument of its scripts, else the default of its programs. `precision`
+and `fuse` are this library's own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from resultant.classes.rule import Rule
 
 Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
 Objective = Literal["contrastive", "joint"]
@@ -33,41 +38,41 @@ CHOICES = {
 
 CIFAR = ("cifar10", "cifar100")
 
-# Realizations that beta has no part in.
+# Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
 
-# Runs in one stack on a GPU; more go side by side on streams of their own.
+# Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
-# Where the data sets are, unless one says.
+# Environment variable with the folder of the datasets.
 VARIABLE = "RESULTANT_DATA"
-# Where records of one's own trainings are, unless another folder is named.
+# Default folder of the records of trainings.
 RESULTS = Path("results")
 # Processes that read image files.
 WORKERS = 8
-# Scores in float32 can be compared at temperatures from here on (`resultant.class_scores`).
+# Smallest temperature at which float32 scores can be compared (`resultant.class_scores`).
 LEAST_TEMPERATURE = 2.0**-17
-# Seeds stay below: a generator takes 64 bits, and an epoch is mixed in.
+# Bound of seeds: a generator takes 64 bits, and the epoch is mixed in.
 SEEDS = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """What defines a training run, its realization, strength and seed aside."""
+    """Settings of a training run, except its realization, beta and seed."""
 
     dataset: Dataset = "cifar10"
-    """What is learned."""
+    """Dataset of the training images."""
     imbalance: float = 100.0
-    """n_max / n_min of the CIFAR subsets; listed data sets bring their own."""
+    """n_max / n_min of the CIFAR subset; listed datasets have their own counts."""
     subset: int = 0
-    """Which of the images such a subset keeps: a seed, 0 for the usual ones."""
+    """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
     architecture: str = "resnet32"
-    """resnet32 for CIFAR; for other data sets any name of timm, such as resnext50_32x4d."""
+    """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
     dim: int = 128
     """Dimension p of the projection."""
     size: int = 32
     """Height and width of a view."""
     objective: Objective = "contrastive"
-    """The contrastive loss alone, or together with that of a classifier."""
+    """The contrastive loss alone, or joint with the loss of a classifier."""
     alpha: float = 1.0
     """Weight of the classification loss in joint training."""
     contrastive_weight: float = 1.0
@@ -75,43 +80,43 @@ class TrainConfig:
     temperature: float = 0.1
     """tau of the contrastive scores."""
     prior: float = 1.0
-    """gamma: the coefficient of log pi_c in the contrastive logits."""
+    """gamma, the coefficient of log pi_c in the contrastive logits."""
     classifier_prior: float | None = None
-    """The same for the classifier of joint training; that of the contrastive logits if None."""
+    """gamma of the classifier in joint training; as in the contrastive logits if None."""
     family: Family = "linear"
-    """How beta goes from equal gains to native ones: along a line, or by powers."""
+    """Path of beta from equal gains to native gains: linear, or by powers."""
     estimator: Estimator = "proco"
-    """How concentrations are estimated from the lengths of class means."""
+    """Estimator of the concentrations from the lengths of the class means."""
     leave_out: bool = False
-    """Score a query against its own class without the query."""
+    """Leave a query out of its own class when it is scored."""
     contrastive_view: ContrastiveKind = "simclr"
-    """Both contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
+    """Contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
     classification_view: bool = False
-    """A third view, which the classifier reads; without it the classifier reads the others."""
+    """Add a third view for the classifier; otherwise the classifier reads the other views."""
     classifier_views: int = 2
-    """How many of the two contrastive views the classifier reads where there is no third one."""
+    """Number of contrastive views that the classifier reads without a third view."""
     epochs: int = 200
     """Passes over the training images."""
     batch_size: int = 256
-    """Images of a step, over all processes; each has two or three views."""
+    """Images per step, over all processes; each has two or three views."""
     learning_rate: float = 0.3
-    """The largest of the schedule."""
+    """Largest learning rate of the schedule."""
     momentum: float = 0.9
-    """Of SGD."""
+    """Momentum of SGD."""
     weight_decay: float = 2e-4
-    """Of SGD."""
+    """Weight decay of SGD."""
     schedule: Schedule = "cosine"
-    """How the learning rate falls: along a cosine, or by steps."""
+    """Decay of the learning rate: along a cosine, or by steps."""
     warmup: int = 0
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
-    """Where the step schedule divides by ten, as shares of the epochs."""
+    """Shares of the epochs at which the step schedule divides by ten."""
     clip: float | None = None
-    """The longest gradient, over all parameters; not for CIFAR, whose runs share a step."""
+    """Largest norm of the gradient; not for CIFAR, whose runs share a step."""
     precision: Precision = "bfloat16"
-    """Of the network on a GPU; scores and statistics are never below float32."""
+    """Precision of the network on a GPU; scores and statistics use float32 or more."""
     fuse: bool = True
-    """Residual blocks of ResNet-32 as fused CUDA kernels, on a GPU of compute capability 9.0."""
+    """Fused CUDA kernels for the blocks of ResNet-32, on a GPU of compute capability 9.0."""
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -130,7 +135,7 @@ class TrainConfig:
         if not isinstance(self.architecture, str):
             raise ValueError(f"expected architecture to be a name, got {self.architecture!r}")
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
-            rule = "expected resnet32 for CIFAR and a larger architecture for the other data sets"
+            rule = "expected resnet32 for CIFAR and a larger architecture for the other datasets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
         _require_whole(self, ("epochs", "batch_size", "size"), 1)
         _require_whole(self, ("dim",), 2)
@@ -175,7 +180,7 @@ class TrainConfig:
         return 3 if self.classification_view else 2
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch."""
+        """Return the learning rate of an epoch."""
         if epoch < self.warmup:
             return self.learning_rate * (epoch + 1) / self.warmup
         if self.schedule == "step":
@@ -183,21 +188,21 @@ class TrainConfig:
             return self.learning_rate * 0.1**passed
         done, of = epoch, self.epochs
         if self.warmup or self.dataset not in CIFAR:
-            # ProCo's own form; the controlled runs begin at the full rate.
+            # ProCo's form; the controlled runs begin at the full rate.
             done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
         return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
 
 
 @dataclass(frozen=True)
 class Run:
-    """One of the runs that are trained side by side."""
+    """Realization, beta and seed of a training run."""
 
     realization: str = "native"
     beta: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        # Here, since it loads torch, which the settings alone do not need.
+        # Imported here: it loads torch, which the settings do not need.
         from resultant.classes.rule import REALIZATIONS
 
         if self.realization not in REALIZATIONS:
@@ -205,6 +210,12 @@ class Run:
             raise ValueError(f"{rule}, got {self.realization!r}")
         _require_number(self, ("beta",))
         _require_seed(self)
+
+    def rule(self, config: TrainConfig, offset: Tensor | None = None) -> Rule:
+        """Return the rule of the run's scores, with an offset [C] of the logits."""
+        from resultant.classes.rule import Rule
+
+        return Rule(config.temperature, self.realization, self.beta, config.family, offset)
 
     @property
     def name(self) -> str:
@@ -214,20 +225,20 @@ class Run:
 
 @dataclass(frozen=True)
 class ProbeConfig:
-    """How probes are trained; the values of tab:frozen-hyperparameters."""
+    """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
 
     epochs: int = 100
     """Passes over the training features."""
     batch_size: int = 256
-    """Features of a step."""
+    """Features per step."""
     learning_rate: float = 0.1
-    """Of the first epoch; it falls along a cosine."""
+    """Learning rate of the first epoch; it decays along a cosine."""
     momentum: float = 0.9
-    """Of SGD."""
+    """Momentum of SGD."""
     weight_decay: float = 0.0
-    """Of SGD."""
+    """Weight decay of SGD."""
     seed: int = 0
-    """Of the order of the features."""
+    """Seed of the order of the features."""
 
     def __post_init__(self) -> None:
         _require_whole(self, ("epochs", "batch_size"), 1)
@@ -237,7 +248,7 @@ class ProbeConfig:
         _require_number(self, ("weight_decay",), ">= 0", lambda a: a >= 0)
 
     def rate(self, epoch: int) -> float:
-        r"""The cosine schedule :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`, constant over an epoch."""
+        r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
         return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
@@ -271,10 +282,10 @@ def _require_number(
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a finite number, which True is not."""
+    """Return True for a finite int or float, False for a bool."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    # Not math.isfinite, which knows no integers beyond floats.
+    # math.isfinite fails for integers beyond all floats.
     return abs(value) < math.inf
 
 
@@ -286,7 +297,7 @@ _IMAGES: dict[str, Any] = {
     "temperature": 0.07,
     "objective": "joint",
     "epochs": 90,
-    # ProCo's program for these does so at every step; the one for CIFAR does not.
+    # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
     "clip": 1.0,
 }
 
@@ -307,7 +318,23 @@ PRESETS = {
 
 
 def preset(name: str, **changes: Any) -> TrainConfig:
-    """A preset with some fields changed."""
+    """Return a preset with some fields changed.
+
+    Args:
+        name: Name of the preset, a key of `PRESETS`.
+        **changes: Fields of `TrainConfig` with their new values.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ValueError: If the preset or a field is unknown, or a value is out of range.
+
+    Example:
+        >>> from resultant.training.config import preset
+        >>> preset("cifar-official", dataset="cifar100", epochs=400).schedule
+        'step'
+    """
     if name not in PRESETS:
         raise ValueError(f"expected a preset, one of {', '.join(PRESETS)}, got {name!r}")
     unknown = changes.keys() - {field.name for field in fields(TrainConfig)}

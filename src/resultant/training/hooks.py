@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from resultant.classes.realization import realize
-from resultant.classes.rule import Rule
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.networks.models import StackedResNet32
 from resultant.training.inference import outputs
@@ -89,17 +88,8 @@ class GradientErrors:
             for index, run in enumerate(stack.runs):
                 values = next(remaining)
                 values |= more[index]
-                rule = realize(
-                    values["state"],
-                    Rule(
-                        stack.config.temperature,
-                        run.realization,
-                        run.beta,
-                        family=stack.config.family,
-                        offset=offsets[index],
-                    ),
-                )
-                exact, leading = (loss_gradient(z[index], y, r) for r in (rule, rule.linear()))
+                scores = realize(values["state"], run.rule(stack.config, offsets[index]))
+                exact, leading = (loss_gradient(z[index], y, s) for s in (scores, scores.linear()))
                 values["gradient_error"] = stacked_relative_error(exact, leading)
                 values["mean_gradient_error"] = mean_relative_error(exact, leading)
 

@@ -32,9 +32,8 @@ def gain_metrics(config: TrainConfig, run: Run, state: ClassState) -> dict[str, 
         ``kappa_min``, ``kappa_max``, and ``intercept_drift``, the mean absolute change of the
         scores at cosine zero.
     """
-    tau = config.temperature
-    native = realize(state, Rule(tau))
-    realized = realize(state, Rule(tau, run.realization, run.beta, family=config.family))
+    native = realize(state, Rule(config.temperature))
+    realized = realize(state, run.rule(config))
     g, applied, zero = native.gain(), realized.gain(), torch.zeros_like(state.kappa)
     drift = (realized.at(zero) - native.at(zero)).abs().mean()
     return {

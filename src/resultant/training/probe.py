@@ -1,9 +1,9 @@
 r"""Linear evaluation of frozen features, many probes at once.
 
 A probe is an affine classifier trained on features by cross-entropy, without prior offset and
-without vMF score (sec:linear-evaluation-algorithm, Algorithm 2A), with the settings of
-tab:frozen-hyperparameters. Probes on the same samples see the same batches, so M of them are one
-batched matrix product; on CUDA an epoch is one graph.
+without vMF score (Algorithm 2A, sec:linear-evaluation-algorithm), with the settings of
+tab:frozen-hyperparameters. Probes on the same samples see the same batches, so M probes are one
+batched matrix product. On CUDA an epoch is one graph.
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ from resultant.training.config import ProbeConfig
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """What M probes reach on the test samples, as fractions, and their parameters.
+    """Accuracies of M probes on the test samples as fractions, and their parameters.
 
-    ``accuracy`` [M]; ``per_class`` [M, C], NaN for a class without test sample; ``groups``, for
-    head, medium and tail the mean [M] of their classes' accuracies, NaN for a group without such
-    classes, or None without counts or where these are all the same; ``weight`` [M, d, C] and
-    ``bias`` [M, C]; ``predictions`` [M, n_test] if asked for. Accuracies are float64 on the CPU.
+    Accuracies are float64 on the CPU.
+
+    Attributes:
+        accuracy: Accuracy [M].
+        per_class: Accuracy per class [M, C], NaN for a class without test samples.
+        groups: Mean accuracy [M] of the head, medium and tail classes, NaN for a group without test
+            samples; None without counts, or with equal counts.
+        weight: Weights [M, d, C].
+        bias: Biases [M, C].
+        predictions: Predicted classes [M, n_test], if requested.
     """
 
     accuracy: Tensor
@@ -43,7 +49,7 @@ class ProbeResult:
     predictions: Tensor | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The accuracies as lists for JSON, None where undefined."""
+        """Return the accuracies as lists for JSON, with None for NaN."""
         groups = self.groups and {name: _listed(a) for name, a in self.groups.items()}
         per_class = [_listed(row) for row in self.per_class]
         return {"accuracy": _listed(self.accuracy), "per_class": per_class, "groups": groups}
@@ -54,9 +60,11 @@ def _listed(a: Tensor) -> list[float | None]:
 
 
 def main_encoder(dataset: object) -> Literal["raw", "unit"]:
-    """How Encoder features of a data set are probed in the paper's main comparison
-    (tab:frozen-hyperparameters): as they are for CIFAR, of unit length for listed images; features
-    of other data are left as they are. Projection features have unit length already."""
+    """Return the form of encoder features in the paper's main comparison.
+
+    Listed datasets are probed at unit length, CIFAR and any other data as they are
+    (tab:frozen-hyperparameters). Projection features always have unit length.
+    """
     return "unit" if dataset in tuple(DATASETS) else "raw"
 
 
@@ -73,15 +81,38 @@ def linear_probes(
     names: Sequence[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ProbeResult:
-    """Train M probes on ``train`` [M, n, d] and evaluate them on ``test`` [M, n_test, d].
+    """Train M linear probes and evaluate them.
 
-    Features may also be lists of M tensors [n, d_i], which are padded with zeros to the widest:
-    the weights of padding stay exactly zero. Labels [n] and [n_test] int64 are those of all
-    probes. ``counts`` [C] are the training counts behind `group_masks`; ``progress`` is called
-    with the epochs done and their number. A probe that diverges is an error, which calls it by its
-    place or by the ``names`` [M]. Weights start at zero, shuffles depend on
-    ``config.seed`` alone, the last batch of an epoch is the mean over what it holds. All is
-    computed in float32 without TF32 (in float64, if the features are), where the features lie.
+    Weights start at zero, the order of the samples depends on ``config.seed`` alone, and the last
+    batch of an epoch may be shorter. Computed in float32 without TF32, or in float64 for float64
+    features, on the device of the features.
+
+    Args:
+        train: Training features [M, n, d], or a list of M tensors [n, d_i]; lists are padded with
+            zeros to the widest, whose weights stay exactly zero.
+        train_labels: Labels [n] int64, the same for all probes.
+        test: Test features [M, n_test, d], or a list of M tensors [n_test, d_i].
+        test_labels: Labels [n_test] int64.
+        num_classes: Number of classes C.
+        config: Settings; None for those of the paper.
+        counts: Training counts [C] that define the groups of `group_masks`.
+        predictions: Return the predicted classes too.
+        names: Names [M] of the probes, for errors.
+        progress: Called with the finished epochs and their number.
+
+    Returns:
+        Accuracies and parameters of the probes.
+
+    Raises:
+        DivergedError: If a probe has diverged.
+        ValueError: If features, labels or counts do not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant.training.probe import linear_probes
+        >>> x, y = torch.eye(3).repeat(4, 1), torch.arange(3).repeat(4)
+        >>> linear_probes([x], y, [x], y, 3).accuracy
+        tensor([1.], dtype=torch.float64)
     """
     config = config or ProbeConfig()
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
@@ -110,7 +141,7 @@ def linear_probes(
 
 
 class _Probes:
-    """M affine classifiers in training: features ``x`` [M, n, d], labels ``y`` [n]."""
+    """M affine classifiers in training, on features ``x`` [M, n, d] with labels ``y`` [n]."""
 
     def __init__(self, x: Tensor, y: Tensor, num_classes: int, config: ProbeConfig) -> None:
         self.x, self.y, self.config = x, y, config
@@ -122,11 +153,11 @@ class _Probes:
         self.rate, self.minus_one = x.new_zeros(()), x.new_full((1, 1, 1), -1.0)
 
     def logits(self, x: Tensor) -> Tensor:
-        """[M, N, C] of x [M, N, d]."""
+        """Return the logits [M, N, C] of features [M, N, d]."""
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
 
     def step(self, rows: Tensor) -> None:
-        """One step of SGD with momentum on the mean cross-entropy of these samples [B]."""
+        """Take a step of SGD with momentum on the mean cross-entropy of samples ``rows`` [B]."""
         x = self.x.index_select(1, rows)
         residual = self.logits(x).softmax(-1)
         y = self.y[rows].view(1, -1, 1).expand(len(x), -1, 1)
@@ -143,7 +174,7 @@ class _Probes:
             value.addcmul_(velocity, self.rate, value=-1)
 
     def epoch(self) -> None:
-        """All batches of the order in place."""
+        """Train on all batches of the current order."""
         for rows in self.order.split(self.config.batch_size):
             self.step(rows)
 
@@ -158,8 +189,8 @@ class _Probes:
                 progress(epoch + 1, self.config.epochs)
 
     def captured_epoch(self) -> Callable[[], None]:
-        """The epoch as one CUDA graph; every tensor that outlives a step is an attribute."""
-        # A step of each batch size first, at rate zero: libraries set themselves up outside.
+        """Record the epoch as one CUDA graph; every tensor that outlives a step is an attribute."""
+        # One step of each batch size first, at rate zero: libraries initialize outside the graph.
         stream = torch.cuda.Stream(self.x.device)
         stream.wait_stream(torch.cuda.current_stream(self.x.device))
         with torch.cuda.stream(stream):
@@ -175,28 +206,28 @@ class _Probes:
         return graph.replay
 
 
-def _require_features(name: str, given: Tensor | Sequence[Tensor]) -> list[Tensor]:
-    """M tensors [n, d_i] of finite values, one number of rows and one device."""
-    if isinstance(given, Tensor) and given.dim() != 3:
-        raise ValueError(f"expected {name} [M, n, d] or a list of [n, d_i], got {shape_of(given)}")
-    features = list(given)
+def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    """Return M tensors [n, d_i]; raise unless they are finite, of equal length, on one device."""
+    if isinstance(values, Tensor) and values.dim() != 3:
+        raise ValueError(f"expected {name} [M, n, d] or a list of [n, d_i], got {shape_of(values)}")
+    features = list(values)
     if not features:
         raise ValueError(f"expected {name} of one probe or more, got none")
     for i, a in enumerate(features):
-        place = f"{name}[{i}]"
+        part = f"{name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
-            raise ValueError(f"expected {place} [n, d] of one row or more, got {shape_of(a)}")
+            raise ValueError(f"expected {part} [n, d] of one row or more, got {shape_of(a)}")
         if a.dtype not in COMPUTE_DTYPE:
-            raise ValueError(f"expected {place} of a floating dtype, got {a.dtype}")
+            raise ValueError(f"expected {part} of a floating dtype, got {a.dtype}")
         if len(a) != len(features[0]):
-            raise ValueError(f"expected {place} of {len(features[0])} rows, got {len(a)}")
+            raise ValueError(f"expected {part} of {len(features[0])} rows, got {len(a)}")
         if a.device != features[0].device:
-            raise ValueError(f"expected {place} on {features[0].device}, got it on {a.device}")
-        # NaN goes through the extremes, which take no memory.
+            raise ValueError(f"expected {part} on {features[0].device}, got it on {a.device}")
+        # The extremes take no memory, and NaN propagates to them.
         if not torch.stack(torch.aminmax(a.detach())).isfinite().all():
             row, column = (int(k) for k in (~a.isfinite()).nonzero()[0])
             got = f"{float(a[row, column])} at row {row}, column {column}"
-            raise ValueError(f"expected {place} finite, got {got}")
+            raise ValueError(f"expected {part} finite, got {got}")
     return features
 
 
@@ -208,11 +239,11 @@ def _common_dtype(features: list[Tensor]) -> torch.dtype:
 
 
 def _stacked(
-    given: Tensor | Sequence[Tensor], features: list[Tensor], dtype: torch.dtype
+    values: Tensor | Sequence[Tensor], features: list[Tensor], dtype: torch.dtype
 ) -> Tensor:
-    """[M, n, d], without a copy where the features came so."""
-    if isinstance(given, Tensor):
-        return given.detach().to(dtype)
+    """Return the features as [M, n, d], without a copy of a tensor."""
+    if isinstance(values, Tensor):
+        return values.detach().to(dtype)
     width = max(a.shape[1] for a in features)
     out = features[0].new_zeros(len(features), len(features[0]), width, dtype=dtype)
     for row, a in zip(out, features, strict=True):
@@ -221,22 +252,24 @@ def _stacked(
 
 
 def _predict(x: Tensor, probes: _Probes) -> tuple[Tensor, Tensor]:
-    """The classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
+    """Return the classes [M, N] of largest logit, and the largest magnitude [M] of the logits."""
     across = x.shape[0] * (x.shape[2] + probes.bias.shape[1]) * x.element_size()
     height = chunks.rows_per_chunk(across, chunks.DEVICE_BYTES)
     guesses, largest = [], x.new_zeros(len(x))
     for rows in x.split(height, 1):
         logits = probes.logits(rows)
         guesses.append(logits.argmax(-1))
-        # NaN goes through.
+        # NaN propagates.
         least, most = logits.flatten(1).aminmax(dim=1)
         largest = torch.maximum(largest, torch.maximum(-least, most))
     return torch.cat(guesses, 1), largest
 
 
 def _require_converged(probes: _Probes, largest: Tensor, names: Sequence[str] | None) -> None:
-    """Raise if weights are not finite, or logits so large that their last digit is one or more:
-    the loss, and which of them is the largest, is then but rounding."""
+    """Raise if weights are not finite, or if the last digit of a logit is one or more.
+
+    The loss and the largest logit of such a probe are rounding errors.
+    """
     finite = probes.weight.isfinite().flatten(1).all(1) & probes.bias.isfinite().all(1)
     limit = 1 / torch.finfo(largest.dtype).eps
     lost = (~(finite.cpu() & (largest < limit))).nonzero()[:, 0].tolist()

@@ -1,8 +1,8 @@
-"""Several runs trained as one: the network, the loss, the optimizer and the step they share.
+"""Several runs trained as one: their network, loss, optimizer and training step.
 
-The runs differ in realization, strength and seed. Their networks stand side by side in one
-(`StackedResNet32`), their losses add up, and no gradient passes from one to another. On a GPU the
-whole step, views included, is one CUDA graph.
+The runs differ in realization, beta and seed. Their networks are stacked in one
+(`StackedResNet32`), their losses are added, and no gradient passes between runs. On a GPU the
+whole step, including the views, is one CUDA graph.
 """
 
 from __future__ import annotations
@@ -26,8 +26,18 @@ LOWER = "a lower learning_rate may help"
 
 
 class Stack:
-    """``step()`` trains every run by one batch; ``tensors()`` is all that a later step depends on
-    beside the epoch."""
+    """Runs that share a network and a training step.
+
+    `step` trains every run by one batch. `tensors` is the state: with the epoch it determines all
+    later steps.
+
+    Args:
+        config: Settings of the runs.
+        runs: Realization, beta and seed of each run.
+        batches: Batches of the runs.
+        counts: Training images per class, [C].
+        device: Device of the network.
+    """
 
     def __init__(
         self,
@@ -68,7 +78,7 @@ class Stack:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        # There from the start, so that the first step is like any other.
+        # Created now, so that the first step equals the others.
         for p in parameters:
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
         self.total = torch.zeros(len(runs), device=device)
@@ -77,7 +87,7 @@ class Stack:
         self.stream: torch.cuda.Stream | None = None
 
     def objective(self, outputs: Outputs, labels: Tensor) -> Tensor:
-        """The loss [runs] of the views of a batch (alg:controlled-training)."""
+        """Return the loss [runs] of the views of a batch (alg:controlled-training)."""
         n = labels.shape[-1]
         views = outputs.projection.unflatten(1, (-1, n)).transpose(0, 1)  # [V, runs, N, p]
         loss = self.config.contrastive_weight * self.proco(views[:2], labels)
@@ -90,7 +100,7 @@ class Stack:
         return loss
 
     def step(self) -> None:
-        """One batch: views, loss, gradients, statistics, optimizer."""
+        """Train by one batch: views, loss, gradients, statistics, optimizer."""
         views, labels = self.batches.batch()
         with self.autocast():
             outputs = self.model(views)
@@ -104,13 +114,13 @@ class Stack:
         self.total += loss.detach()
 
     def _require_finite(self, z: Tensor) -> None:
-        """Raise if runs have diverged, where looking costs nothing; see also `train`."""
+        """Raise if a run has diverged, where the check costs nothing; see also `loop.measure`."""
         if validation.should_validate(None, z):
             for run, features in zip(self.runs, z, strict=True):
                 require_finite(features, run, f"in epoch {self.epoch}")
 
     def autocast(self) -> AbstractContextManager:
-        """The precision of the network; the stacked one is fed in that which it works in."""
+        """Return the autocast of the network; the stacked one gets its inputs in its precision."""
         wide = self.config.precision == "float32" or self.device.type != "cuda"
         if wide or self.config.architecture == "resnet32":
             return nullcontext()
@@ -124,28 +134,28 @@ class Stack:
         self.model.train()
 
     def replay(self) -> None:
-        """A step, through the graph where there is one, on the current stream."""
+        """Take a step on the current stream, through the CUDA graph if it is captured."""
         if self.graph is None:
             self.step()
         else:
             self.graph.replay()
 
     def capture(self) -> None:
-        """Record the step as a CUDA graph, which is to be replayed on ``stream``.
+        """Record the step as a CUDA graph, to be replayed on ``stream``.
 
-        The runs are left as they were; the batches are not, and are to be loaded anew.
+        The state of the runs is restored; the batches must be loaded again.
         """
         before = {name: a.clone() for name, a in self.tensors().items()}
-        # Not part of the state, as every epoch begins and ends without them.
-        passing = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
+        # Not part of the state: every epoch begins and ends without them.
+        transient = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
         self.model.train()
-        # Of its own: cuBLAS has a workspace for every stream, and graphs of several stacks, which
-        # keep that of their capture, run at once.
+        # One stream per stack: cuBLAS has a workspace for every stream, a graph keeps that of its
+        # capture, and the graphs of several stacks run at once.
         self.stream = torch.cuda.Stream(self.device)
         self.stream.wait_stream(torch.cuda.current_stream())
         with timed_convolutions():
             with torch.cuda.stream(self.stream):
-                # No more than an epoch has batches.
+                # At most as many steps as an epoch has batches.
                 for _ in range(min(3, self.batches.steps)):
                     self.step()
             torch.cuda.current_stream().wait_stream(self.stream)
@@ -154,12 +164,12 @@ class Stack:
             with torch.cuda.graph(graph, stream=self.stream):
                 self.step()
         self.load(before)
-        for a, value in passing:
+        for a, value in transient:
             a.copy_(value)
         self.graph = graph
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state by name: weights, running moments, momenta, both banks."""
+        """Return the state by name: weights, running moments, momenta, both banks."""
         named = {f"network.{name}": a for name, a in self.network.state_dict().items()}
         for name, p in self.network.named_parameters():
             named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
@@ -168,12 +178,12 @@ class Stack:
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from what `tensors` gave."""
-        mine = self.tensors()
-        if mine.keys() != tensors.keys():
-            odd = sorted(mine.keys() ^ tensors.keys())
-            raise ValueError(f"expected the tensors of this stack, got a difference in {odd[:3]}")
-        for name, a in mine.items():
+        """Set the state to that of `tensors`."""
+        own = self.tensors()
+        if own.keys() != tensors.keys():
+            names = sorted(own.keys() ^ tensors.keys())
+            raise ValueError(f"expected the tensors of this stack, got a difference in {names[:3]}")
+        for name, a in own.items():
             if a.shape != tensors[name].shape:
                 got = tuple(tensors[name].shape)
                 raise ValueError(f"expected {name} of shape {tuple(a.shape)}, got {got}")
@@ -181,8 +191,10 @@ class Stack:
 
 
 def require_finite(features: Tensor, run: Run, when: str) -> None:
-    """Raise if a run has diverged: if features [N, d] have no direction, as also those that a
-    length beyond all numbers divided to zero."""
+    """Raise a DivergedError if features [N, d] of a run are zero or not finite.
+
+    Normalizing by an infinite length gives zero.
+    """
     length = torch.linalg.vector_norm(features.detach(), dim=-1)
     if not ((length > 0) & length.isfinite()).all():
         rule = f"expected features of finite length above zero ({LOWER})"
@@ -192,12 +204,12 @@ def require_finite(features: Tensor, run: Run, when: str) -> None:
 def build(
     config: TrainConfig, runs: Sequence[Run], num_classes: int | None
 ) -> StackedResNet32 | ImageNetwork:
-    """The network of a configuration, with a classifier where the number of classes is given."""
+    """Build the network of a configuration, with a classifier if ``num_classes`` is not None."""
     seeds = [run.seed for run in runs]
     if config.architecture == "resnet32":
         return StackedResNet32(seeds, config.dim, num_classes, fuse=config.fuse)
     if len(runs) != 1:
         raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
     network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])
-    # As the images are laid out, so that no convolution turns its weights around.
+    # The layout of the images, so that no convolution transposes its weights.
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
