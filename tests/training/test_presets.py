@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from resultant.classes import rule
 from resultant.classes.rule import FAMILIES
+from resultant.training import config
 from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
 from resultant.vmf.distribution import ESTIMATORS
 
@@ -243,3 +245,7 @@ def test_probes() -> None:
     for bad, message in refused:
         with pytest.raises(ValueError, match=message):
             ProbeConfig(**bad)
+
+
+def test_realizations_are_those_of_the_rules() -> None:
+    assert config.REALIZATIONS == rule.REALIZATIONS

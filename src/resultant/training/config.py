@@ -40,6 +40,8 @@ CIFAR = ("cifar10", "cifar100")
 
 # Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
+# As in `resultant.classes.rule`, which loads torch; settings and records do not need it.
+REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
@@ -202,9 +204,6 @@ class Run:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        # Imported here: it loads torch, which the settings do not need.
-        from resultant.classes.rule import REALIZATIONS
-
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
