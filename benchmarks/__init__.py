@@ -1,4 +1,4 @@
-"""Accuracy and speed beside the peers: ``python -m benchmarks``."""
+"""Accuracy and speed compared with other libraries: ``python -m benchmarks``."""
 
 import argparse
 import sys
@@ -12,13 +12,13 @@ sys.path.append(str(ROOT / "tests"))
 
 
 def parser(name: str, text: str | None) -> argparse.ArgumentParser:
-    """The options of ``python -m benchmarks.NAME``, of which the document says what it does."""
-    found = argparse.ArgumentParser(
+    """Return the options of ``python -m benchmarks.NAME``; ``text`` is its description."""
+    options = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{name}",
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.add_argument(
-        "--out", type=Path, default=HERE / f"{name}.json", help="what is measured goes here"
+    options.add_argument(
+        "--out", type=Path, default=HERE / f"{name}.json", help="where to write the measurements"
     )
-    return found
+    return options

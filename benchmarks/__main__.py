@@ -1,5 +1,5 @@
-"""Measure accuracy and CPU speed into results.json; then make all tables from what was measured,
-here and by the other benchmarks: results.md, and their places in training.md and the README."""
+"""Measure accuracy and CPU speed into results.json, then render all tables: results.md, and the
+marked places in training.md and the README."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def measure() -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--render", action="store_true", help="only redo the tables from the files")
+    parser.add_argument(
+        "--render", action="store_true", help="render the tables from the files without measuring"
+    )
     if not parser.parse_args().render:
         write_text(HERE / "results.json", json.dumps(measure(), indent=1) + "\n")
     for path, text in render.documents(ROOT).items():

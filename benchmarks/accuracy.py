@@ -1,4 +1,4 @@
-"""Errors against Arb on random points, float32-representable so that one truth serves both."""
+"""Errors against Arb on random points; float32-representable, so that one reference serves both."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from reference import arb
 DIMENSIONS = (3, 17, 128, 1024, 2048, 65536)
 SEED = 20
 
-# The share of the points at either end, rho = -1 and rho = 1.
+# Share of the points at each end, rho = -1 and rho = 1.
 AT_AN_END = 0.125
 
 
 def points(p: int) -> int:
-    """Fewer at the largest dimension, where one value of Arb takes up to seconds."""
+    """Return the number of points: fewer at the largest dimension, where Arb is slow."""
     return 300 if p < 10000 else 30
 
 
@@ -37,14 +37,15 @@ def cosines(p: int, rng: np.random.Generator) -> Array:
 
 
 def wide_grid(p: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """rho in [-1, 1], kappa from 1e-6 to 1e6, 1/tau from .01 to 1000."""
+    """Arguments over wide ranges: rho in [-1, 1], kappa from 1e-6 to 1e6, 1/tau from .01 to
+    1000."""
     kappa = single(10 ** rng.uniform(-6, 6, points(p)))
     tau = single(10 ** -rng.uniform(-2, 3, points(p)))
     return cosines(p, rng), kappa, tau
 
 
 def training_grid(p: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """What training meets: kappa from p/10 to 10 p, tau = 0.1."""
+    """Arguments as in training: kappa from p/10 to 10 p, tau = 0.1."""
     kappa = single(p * 10 ** rng.uniform(-1, 1, points(p)))
     return cosines(p, rng), kappa, single(np.full(points(p), 0.1))
 
@@ -53,13 +54,15 @@ GRIDS = {"wide": (wide_grid, DIMENSIONS), "training": (training_grid, (128, 1024
 
 
 def summary(error: Array, finite: Array) -> dict[str, float | None]:
-    """The largest error among the finite values, and the share that is not finite."""
+    """Return the largest error of the finite values, and the share of values that are not
+    finite."""
     largest = float(error[finite].max()) if finite.any() else None
     return {"error": largest, "non_finite": float(1 - finite.mean())}
 
 
 def score_errors(grid: str) -> Iterator[dict[str, Any]]:
-    """Largest error of q relative to max(|q|, |rho dq/drho|): one row a method and dimension."""
+    """Measure the largest error of q relative to max(|q|, |rho dq/drho|), per method and
+    dimension."""
     methods = peers.scores()
     draw, dimensions = GRIDS[grid]
     for p in dimensions:
@@ -75,7 +78,7 @@ def score_errors(grid: str) -> Iterator[dict[str, Any]]:
 
 
 def ratio_errors() -> Iterator[dict[str, Any]]:
-    """Largest relative error of the ratio R over kappa from 1e-6 to 1e6."""
+    """Measure the largest relative error of the ratio R over kappa from 1e-6 to 1e6."""
     methods = peers.ratios()
     for p in DIMENSIONS:
         progress(f"ratio, p = {p}")
@@ -89,7 +92,7 @@ def ratio_errors() -> Iterator[dict[str, Any]]:
 
 
 def inverse_errors() -> Iterator[dict[str, Any]]:
-    """Largest relative error of kappa from R over kappa from 1e-4 to 1e6."""
+    """Measure the largest relative error of kappa from R over kappa from 1e-4 to 1e6."""
     methods = peers.inverses()
     for p in DIMENSIONS:
         progress(f"kappa from R, p = {p}")
@@ -105,7 +108,7 @@ def inverse_errors() -> Iterator[dict[str, Any]]:
 
 
 def exact_inverse(p: int, kappa: float) -> tuple[float, float]:
-    """A float R near R_nu(kappa) and the kappa that belongs to that float.
+    """Return a float R near R_nu(kappa), and the kappa of that float.
 
     One Newton step from kappa, which is off by the rounding of R only, is exact to twice the
     precision of a float.

@@ -4,13 +4,11 @@ and memory of every question; writes benchmarks/frozen.json.
 python -m benchmarks.frozen [SIZE ...] [--device cuda] [--threads 2]
 
 The features are synthetic, float32 and mapped from a file: directions of classes in a long tail,
-and noise. Each size runs in a process of its own, whose largest resident memory is told. ``large``
-is ten million float16 rows in shards, fitted and scored as they stream by, on the CPU.
+and noise. Each size runs in its own process, whose peak resident memory is recorded. ``large`` is
+ten million float16 rows in shards, fitted and scored as a stream, on the CPU.
 
-On a device everything is asked twice: the first time counts, with all that starts then (libraries,
-the device, kernels that are compiled unless an earlier process left them), and ``again`` is what
-it takes without. Both read the features from the host.
-"""
+On a device every question is asked twice. The first time counts, with the start of libraries,
+device and kernels; ``again`` is the second time. Both read the features from the host."""
 
 from __future__ import annotations
 
@@ -42,7 +40,8 @@ LATENT = 24
 
 
 class Size(NamedTuple):
-    """Rows to fit, rows to score, dimension, classes, and the bars: seconds and bytes."""
+    """Size of a problem: rows to fit, rows to score, dimension, classes; targets in seconds and
+    bytes."""
 
     train: int
     test: int
@@ -57,16 +56,17 @@ SIZES = {
     "inaturalist18": Size(353_237, 24_426, 1024, 8142, 300, 4e9),
 }
 
-# Seconds on a device, for each size.
+# Target seconds on a device, per size.
 DEVICE_SECONDS = 10
 
-# Ten million rows, of which each shard is the same file.
+# Ten million rows; every shard is the same file.
 LARGE = Size(10_000_000, 1_000_000, 1024, 100, 3600, 4e9)
 SHARDS = 100
 
 
 def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
-    """Labels of classes whose counts fall geometrically, the last ``tail`` times the first."""
+    """Draw labels of classes whose counts fall geometrically; the last is ``tail`` times the
+    first."""
     share = torch.logspace(0, np.log10(tail), classes, dtype=torch.float64)
     counts = (share / share.sum() * (rows - 3 * classes)).floor().long() + 3
     counts[0] += rows - counts.sum()
@@ -76,7 +76,8 @@ def labels(rows: int, classes: int, tail: float) -> torch.Tensor:
 def pieces(
     y: torch.Tensor, dim: int, classes: int, seed: int
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Features of labels: classes that overlap in a few directions, and noise in all."""
+    """Draw features of labels: classes overlap in a few directions, and all directions have
+    noise."""
     generator = torch.Generator().manual_seed(0)
     basis = torch.randn(LATENT, dim, generator=generator) / dim**0.5
     centres = torch.randn(classes, LATENT, generator=generator)
@@ -100,7 +101,7 @@ def write(folder: Path, size: Size) -> None:
 
 
 def analyze(folder: Path, device: str) -> dict[str, object]:
-    """Every question to the features of a folder."""
+    """Ask every question of the features of a folder."""
     start = time.perf_counter()
     store = FeatureStore.open(folder)
 
@@ -180,7 +181,7 @@ def measure(name: str, threads: int, device: str) -> dict[str, object]:
             capture_output=True,
             text=True,
             check=False,
-            # Threads that spin while they wait are a hundred times slower beside other work.
+            # Spinning threads slow down everything else on the machine.
             env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "OMP_NUM_THREADS": str(threads)},
         )
     if done.returncode:
@@ -198,7 +199,7 @@ def measure(name: str, threads: int, device: str) -> dict[str, object]:
 
 
 def updated(known: dict[str, Any], rows: list[dict[str, Any]], threads: int, device: str) -> Any:
-    """What is known with the rows of a device in place of those of the same size."""
+    """Replace the rows of the same size in the known measurements by the rows of a device."""
     block = known if device == "cpu" else known.setdefault("devices", {}).setdefault(device, {})
     new = {row["size"]: row for row in rows}
     kept = {row["size"]: row for row in block.get("rows", ())}

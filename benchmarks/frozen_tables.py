@@ -1,4 +1,4 @@
-"""Tables of the questions to frozen features, from frozen.json."""
+"""Tables of the analysis of frozen features, from frozen.json."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Row = dict[str, Any]
 
 NOTE = """\
 Statistics and every question of `resultant analyze`, on synthetic float32 features in a file.
-Memory is the largest resident one on the CPU, against which the bar stands, and the device's own on
-a GPU. There the first time counts, with the start of the device and of its libraries; asked again,
-these are there."""
+Memory is the peak resident memory on the CPU, which the bar limits, and device memory on a GPU.
+The GPU time is that of a first call, with the start of the device and its libraries; "again" is a
+second call."""
 
 
 def places(frozen: Row) -> Iterator[tuple[str, str, Row]]:
-    """Where it was measured, which memory is told, and the rows; the CPU first."""
+    """Iterate over the devices: name, key of the memory, and rows; the CPU first."""
     yield f"CPU, {frozen['threads']} threads", "peak_mb", frozen
     for block in frozen.get("devices", {}).values():
         yield block["name"], "device_mb", block
@@ -47,7 +47,7 @@ def frozen_table(frozen: Row) -> str:
 
 
 def step_table(frozen: Row) -> str:
-    """Seconds of every question."""
+    """Render the seconds of every question."""
     columns: dict[str, dict[str, float]] = {}
     for place, _, block in places(frozen):
         for row in block["rows"]:

@@ -1,4 +1,4 @@
-"""The fused score on a GPU beside a copy of the same bytes; writes benchmarks/gpu.json.
+"""The fused score on a GPU compared with a copy of the same bytes; writes benchmarks/gpu.json.
 
 python -m benchmarks.gpu
 """
@@ -20,7 +20,7 @@ ROWS, CLASSES, P = 4096, 8142, 1024
 
 
 def milliseconds(run: Callable[[], object], calls: int = 20, repeats: int = 15) -> float:
-    """The time of a call among calls issued back to back, median over repeats."""
+    """Return the milliseconds per call of calls issued back to back, median over repeats."""
     for _ in range(3):
         run()
     torch.cuda.synchronize()
@@ -37,7 +37,7 @@ def milliseconds(run: Callable[[], object], calls: int = 20, repeats: int = 15) 
 
 
 def captured(run: Callable[[], object]) -> Callable[[], object]:
-    """The call as a CUDA graph: what the device does, without the host."""
+    """Record the call as a CUDA graph: device time without the host."""
     run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -10,8 +10,7 @@ from benchmarks.markdown import amount, number, table
 Row = dict[str, Any]
 
 # The loss of ProCo's authors in their own code, forward, backward and statistics, on an H200:
-# milliseconds and, where known, GB. Timed once and by hand, for a batch of 256; it is not part of
-# this benchmark.
+# milliseconds and, where known, GB. Timed once by hand for a batch of 256, not by this benchmark.
 AUTHORS = {
     "256 x 100, p = 128": (31.0, None),
     "256 x 1000, p = 1024": (207.0, 3.2),
@@ -23,17 +22,17 @@ REPLAYED = "replayed"
 LEAST = 0.01
 
 NOTE = """\
-One view or two of 256 queries, or as many of each of 12 runs: statistics, loss and gradient. The
-direct way is that of ProCo's authors, written here without their host synchronisations and timed
-in the same run; the last two columns are its times over ours. On a small problem the two agree to
-{agreement}. Replayed means cuda_graph=True: its peak has cuBLAS workspaces for one more stream. The
-products are the cosines and the gradient's way back through them, in float32. The authors' own code
-was timed apart, on the same kind of GPU, as called, for a batch of 256.
-{device}, torch {torch}."""
+A step of one or two views of 256 queries, also for 12 runs together: statistics, loss and
+gradient. The direct way is the method of the ProCo authors, implemented without their host
+synchronisations and timed in the same run; the last two columns are the ratio of its time to
+ours. On a small problem the two agree to {agreement}. Replayed means cuda_graph=True; its peak
+includes cuBLAS workspaces for one more stream. The products are the cosines and their gradient,
+in float32. The authors' own code was timed separately, on the same kind of GPU, as called, for a
+batch of 256. {device}, torch {torch}."""
 
 
 def by_size(losses: Row) -> dict[str, dict[str, Row]]:
-    """Rows by size and then by what was done."""
+    """Group the rows by size, then by method."""
     sizes: dict[str, dict[str, Row]] = {}
     for row in losses["rows"]:
         found = re.fullmatch(r"(.*p = \d+), (.*)", row["what"])
@@ -71,10 +70,11 @@ def loss_table(losses: Row) -> str:
 
 
 def kernel_table(losses: Row) -> str:
-    """Kernels by the beginnings of their names, slowest first, and the small ones as one row."""
+    """Render the kernels by the start of their names, slowest first; small kernels share one
+    row."""
     totals: dict[str, list[float]] = {}
     for row in losses["kernels"]["rows"]:
-        # What follows are template arguments, or the tuning of a matrix product.
+        # The rest are template arguments, or the tuning of a matrix product.
         name = re.split("<|_stage", row["kernel"].removeprefix("void "))[0]
         if row["share"] < LEAST:
             name = "others"

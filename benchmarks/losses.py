@@ -1,14 +1,13 @@
-"""A step of the contrastive loss, statistics included, beside the same work done the direct way;
-writes benchmarks/losses.json.
+"""A step of the contrastive loss with its statistics, compared with the direct way; writes
+benchmarks/losses.json.
 
 python -m benchmarks.losses
 
-The direct way is that of ProCo's authors, written here for two views and without their host
-synchronisations: N x C x p differences for the norms, and a Bessel function by backward recurrence
-from twice the order, one kernel a step. The matrix products that the loss cannot do without are
-timed by themselves, and for the largest size the time of each kernel is listed. Without a CUDA
-device only a small agreement is checked.
-"""
+The direct way is the method of the ProCo authors for two views, without their host
+synchronisations: N x C x p differences for the norms, and a Bessel function by backward
+recurrence from twice the order, one kernel per step. The matrix products of the loss are also
+timed by themselves, and the time of each kernel is listed for the largest size. Without a CUDA
+device only the agreement of both ways is checked on a small problem."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from resultant.training.stacked_loss import StackedProCoLoss
 SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]
 TAU = 0.1
 RUNS = 12
-RESCALE_EVERY = 8  # float32 holds the growth of so many steps
+RESCALE_EVERY = 8  # float32 holds the growth of this many steps
 
 
 class _LogBessel(torch.autograd.Function):
@@ -62,7 +61,7 @@ class _LogBessel(torch.autograd.Function):
 
 
 class Direct:
-    """The baseline's loss over views: running means of two banks, and the scores above."""
+    """Loss of the baseline over views: running means of two banks, and the scores above."""
 
     def __init__(self, old: Tensor, new: Tensor) -> None:
         self.banks = [(start, torch.zeros(len(start), device=start.device)) for start in (old, new)]
@@ -99,7 +98,7 @@ class Direct:
 def problem(
     N: int, C: int, p: int, device: str, runs: tuple[int, ...] = (), views: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """Views that lean on their classes, and labels."""
+    """Draw views near their class directions, and labels."""
     y = torch.randint(0, C, (N,), device=device)
     centres = functional.normalize(torch.randn(C, p, device=device), dim=-1)
     z = centres[y] + 0.7 * torch.randn(views, *runs, N, p, device=device) / p**0.5
@@ -128,13 +127,13 @@ def direct(C: int, p: int) -> Direct:
 
 
 def direct_twin(loss: ProCoLoss) -> Direct:
-    """The direct way from the same random start, float32."""
+    """Return the direct way from the same random start, in float32."""
     old, new = (0.9 * loss.bank.state(bank=bank).mu.float() for bank in ("old", "new"))
     return Direct(old, new)
 
 
 def agreement(device: str) -> float:
-    """The largest relative difference between the two ways over some steps of a small problem."""
+    """Return the largest relative difference of the two ways over some steps of a small problem."""
     loss = ProCoLoss(10, 64, TAU).to(device)
     twin, worst = direct_twin(loss), 0.0
     z, y = problem(32, 10, 64, device)
@@ -145,7 +144,7 @@ def agreement(device: str) -> float:
 
 
 def kernels(run: Callable[[], object], calls: int = 10) -> list[dict[str, Any]]:
-    """The kernels that a call launches: how often, and their time and its share of the whole."""
+    """Profile the kernels of a call: launches, time, and share of the total time."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(calls):
@@ -177,7 +176,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def products(N: int, C: int, p: int) -> list[dict[str, object]]:
-    """The cosines of two views of queries, and the gradient's way back through them."""
+    """Time the matrix products: the cosines of two views of queries, and their gradient."""
     z, mu = torch.randn(2, N, p, device="cuda"), torch.randn(2, C, p, device="cuda")
     slopes = torch.randn(N, 2, C, device="cuda").movedim(1, 0)
     timed = {"z mu^T": lambda: z @ mu.mT, "its gradient": lambda: slopes @ mu}
@@ -193,7 +192,7 @@ def products(N: int, C: int, p: int) -> list[dict[str, object]]:
 def measured(
     what: str, z: Tensor, y: Tensor, make: Callable[..., Callable[..., Tensor]], *settings: Any
 ) -> dict[str, object]:
-    """Times as called and as a CUDA graph, kernels, and the most memory taken, banks included."""
+    """Measure times as called and as a CUDA graph, the kernels, and the peak memory with banks."""
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     run = step(make(*settings), z, y)
@@ -217,7 +216,8 @@ def main() -> None:
     if not torch.cuda.is_available():
         print(f"no CUDA device; the two ways agree to {agreement('cpu'):.1e}")
         return
-    step(exact(10, 64), *problem(32, 10, 64, "cuda"))()  # the libraries take the memory they keep
+    # Once, so that libraries allocate the memory that they keep.
+    step(exact(10, 64), *problem(32, 10, 64, "cuda"))()
     rows: list[dict[str, object]] = []
     for (N, C, p), views in product(SIZES, (1, 2)):
         size = f"{'2 x ' if views == 2 else ''}{N} x {C}, p = {p}"

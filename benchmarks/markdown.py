@@ -1,4 +1,4 @@
-"""Tables as Markdown, and their places in a text."""
+"""Markdown tables, and their marked places in a text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def number(x: float) -> str:
 
 
 def amount(x: float) -> str:
-    """A time, a size or a ratio: three digits, and never a power of ten."""
+    """Format a time, a size or a ratio with three digits, never as a power of ten."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def insert(text: str, name: str, tables: str) -> str:
-    """``text`` with what stands between the two markers of a name replaced."""
+    """Replace the part of ``text`` between the two markers of a name."""
     start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
     counts = text.count(start), text.count(end)
     if counts != (1, 1) or text.index(start) > text.index(end):

@@ -1,4 +1,4 @@
-"""The ways in which the vMF score, the Bessel ratio and kappa are computed elsewhere.
+"""The vMF score, the Bessel ratio and kappa as other libraries compute them.
 
 A score takes NumPy arrays rho, kappa and tau and an int p, and returns q in float64. Except for
 `resultant` each is phi(kt) - phi(kappa) with phi(x) = log I_nu(x) - nu log x, two values
@@ -38,7 +38,7 @@ def ours_ratio(dtype: torch.dtype) -> Ratio:
 
 
 def tilted(rho: Array, kappa: Array, tau: Array) -> Array:
-    """kt, the length of kappa mu + z / tau."""
+    """Return kt, the length of kappa mu + z / tau."""
     t = 1 / tau
     return np.sqrt(np.maximum(kappa * kappa + 2 * kappa * t * rho + t * t, 0.0))
 
@@ -61,7 +61,8 @@ def scipy_ratio(p: int, x: Array) -> Array:
 
 
 def debye_phi(nu: float, x: Array) -> Array:
-    """The Debye expansion with its first four terms (DLMF 10.41.3), in double precision."""
+    """Evaluate the Debye expansion with its first four terms (DLMF 10.41.3), in double
+    precision."""
     s = np.hypot(nu, x)
     u = nu / s
     v = u * u
@@ -85,11 +86,11 @@ def debye_ratio(p: int, x: Array) -> Array:
 
 
 def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
-    """log I_order(x) - x and log I_{order+1}(x) - x by recurrence from 2 order down to 0, where
-    I_0 is known.
+    """Evaluate log I_order(x) - x and log I_{order+1}(x) - x by recurrence from 2 order down to 0,
+    where I_0 is known.
 
-    The start at twice the order is what ProCo does; for x far above the order it is too low.
-    There is no start for order 0 (p = 2 and 3): nan.
+    ProCo starts at twice the order, which is too low for x far above the order. Order 0 (p = 2
+    and 3) has no start: NaN.
     """
     if order == 0:
         return torch.full_like(x, math.nan), torch.full_like(x, math.nan)
@@ -110,14 +111,14 @@ def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def proco_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
-    """kt and nu log x in float32, the recurrence in float64, the order of an odd p truncated."""
+    """Score as in ProCo: kt and nu log x in float32, recurrence in float64, order truncated."""
     kt = torch.from_numpy(tilted(rho, kappa, tau)).float()
     return (proco_phi(p, kt) - proco_phi(p, torch.from_numpy(kappa).float())).numpy()
 
 
 def proco_phi(p: int, x: Tensor) -> Tensor:
     value, _ = miller(int(p / 2 - 1), x.double())
-    # float32, as x is; only what the recurrence returns is float64.
+    # float32 as x; only the result of the recurrence is float64.
     return value + x - (p / 2 - 1) * torch.log(x + 1e-20)
 
 
@@ -127,20 +128,20 @@ def proco_ratio(p: int, x: Array) -> Array:
 
 
 def tensorflow_probability() -> Any:
-    """TensorFlow Probability on JAX in double precision, or None."""
+    """Return TensorFlow Probability on JAX in double precision, or None."""
     try:
         import jax  # type: ignore[import-not-found]
         from tensorflow_probability.substrates import (  # type: ignore[import-not-found]
             jax as tfp,
         )
-    except Exception:  # its import fails in more ways than ImportError under a newer JAX
+    except Exception:  # under a newer JAX the import raises other errors than ImportError
         return None
     jax.config.update("jax_enable_x64", True)
     return jax.jit(tfp.math.log_bessel_ive)
 
 
 def scores() -> dict[str, Score]:
-    """Every score there is here, ours first."""
+    """List the available scores, ours first."""
     found: dict[str, Score] = {name: ours_score(dtype) for name, dtype in OURS.items()}
     found["scipy ive"] = subtracted(scipy_phi)
     found["Debye, 4 terms"] = subtracted(debye_phi)
@@ -167,7 +168,7 @@ def ratios() -> dict[str, Ratio]:
 
 
 def inverses() -> dict[str, Ratio]:
-    """kappa from the dimension and a mean resultant length."""
+    """List the estimators of kappa from the dimension and a mean resultant length."""
     return {
         "resultant, float64": lambda p, r: bessel_ratio_inverse(
             p / 2 - 1, torch.from_numpy(r)
@@ -179,7 +180,7 @@ def inverses() -> dict[str, Ratio]:
 
 
 def scipy_fit(p: int, r: Array) -> Array:
-    """The fit to two unit vectors whose mean has length r; nan where it raises."""
+    """Fit two unit vectors whose mean has length r; NaN where the fit raises."""
     fitted = []
     for length in r:
         x = np.zeros((2, p))

@@ -7,9 +7,10 @@ from typing import Any
 from benchmarks.markdown import table
 
 NOTE = """\
-Linear probes of the packaged features ({features}; ours {ours}), in points: what the paper leaves
-unsaid of their steps, each choice beside ours in the same order of features, least and largest of
-{orders} orders; other orders beside the first."""
+Choices of a linear probe that the paper leaves open, on the packaged features ({features}; ours
+{ours}). Each row is the change in points when one choice differs from ours, at the same order of
+features: the smallest and largest of {orders} orders. The row of orders compares orders with the
+first."""
 
 
 def report(probes: dict[str, Any]) -> str:
@@ -20,5 +21,5 @@ def report(probes: dict[str, Any]) -> str:
     ]
     ours = ", ".join(f"{space} {value:.2f} %" for space, value in probes["ours"].items())
     orders = max(len(v) for own in probes["changes"].values() for v in own.values())
-    told = NOTE.format(features=probes["features"], ours=ours, orders=orders)
-    return f"{table(['another', *spaces], body)}\n\n{told}"
+    note = NOTE.format(features=probes["features"], ours=ours, orders=orders)
+    return f"{table(['another', *spaces], body)}\n\n{note}"

@@ -1,12 +1,11 @@
-"""What the paper leaves unsaid of the steps of a linear probe, and how much it moves: probes of the
-packaged features by plain torch; writes benchmarks/probes.json.
+"""Choices of a linear probe that the paper leaves open, and their effect: probes of the packaged
+features in plain torch; writes benchmarks/probes.json.
 
 python -m benchmarks.probes
 
 Each choice is compared with ours in the same order of features (`training.probe.linear_probes`):
-random first weights for zero ones, a last batch that is left out where it is not full, a rate that
-falls by steps and not by epochs. Orders by themselves are compared with the first.
-"""
+random initial weights instead of zeros, an incomplete last batch left out, a learning rate that
+falls per step and not per epoch. Other orders are compared with the first."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from resultant_reproduction.evidence import PACKAGED, packaged
 from resultant_reproduction.summary import SPACES
 
 ORDERS = 5
-# What differs from ours, by its name.
+# Choices that differ from ours, by name.
 CHOICES: dict[str, dict[str, bool]] = {
     "order": {},
     "first weights": {"random": True},
@@ -44,7 +43,7 @@ def accuracy(
     drop: bool = False,
     by_steps: bool = False,
 ) -> float:
-    """What one probe reaches on the test features (%)."""
+    """Return the test accuracy of one probe (%)."""
     x, y, test, wanted = split
     torch.manual_seed(config.seed)
     layer = nn.Linear(x.shape[1], int(y.max()) + 1)
@@ -69,7 +68,7 @@ def accuracy(
 
 
 def measure(splits: dict[str, Split], orders: int = ORDERS) -> dict[str, Any]:
-    """Ours in the first order, and the changes from it that the choices make (points)."""
+    """Measure our probe in the first order, and the change by each choice (points)."""
     found: dict[str, Any] = {"ours": {}, "changes": {name: {} for name in CHOICES}}
     for space, split in splits.items():
         x, y, test, wanted = split

@@ -1,4 +1,4 @@
-"""Every file with tables as it should read, from what the benchmarks and the trainings wrote."""
+"""Every file with generated tables, from the measurements and the training records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.markdown import amount, insert, table
 Row = dict[str, Any]
 
 MEASURED = ("results", "gpu", "losses", "frozen", "training", "probes")
-# Us a view of a whole job of many small networks, evaluation included.
+# Us per view of a whole job of many small networks, evaluation included.
 JOB_BAR = 4.5
 
 
 def headline(measured: Row, jobs: Sequence[Row]) -> str:
-    """The bars, and where we stand."""
+    """Render the targets and our measurements."""
     body = [*loss_bar(measured["losses"]), *job_bar(jobs), *frozen_bars(measured["frozen"])]
     training = measured["training"]
     for row in training["photographs"]:
@@ -26,11 +26,11 @@ def headline(measured: Row, jobs: Sequence[Row]) -> str:
             what = f"ResNet-50, {row['preset']}, {row['views']} views of 224 x 224"
             rate = f"{amount(row['images/s'])} images/s"
             body.append([f"{what}, {training['device']}", rate, ""])
-    return table(["what counts", "measured", "beside"], body)
+    return table(["what", "measured", "compared with"], body)
 
 
 def loss_bar(losses: Row) -> Iterator[list[str]]:
-    """The two large sizes, both as called: what a training loop waits for."""
+    """Rows of the two large sizes, as called: the time that a training loop waits."""
     sizes = loss_tables.by_size(losses)
     for size in list(loss_tables.AUTHORS)[1:]:
         ms, gb = loss_tables.AUTHORS[size]
@@ -49,21 +49,21 @@ def loss_bar(losses: Row) -> Iterator[list[str]]:
 
 
 def job_bar(jobs: Sequence[Row]) -> Iterator[list[str]]:
-    """The last job of the main kind that had its device alone, of those with most runs."""
+    """Row of the latest job of the main kind without concurrent jobs, of those with most runs."""
     kind = ("cifar10", 100, "contrastive")
     timed = [
         (us, job)
         for job in reversed(jobs)
         if (job["dataset"], job["imbalance"], job["objective"]) == kind
         and not job["beside"]
-        and (us := training_tables.us_a_view(job, "whole")) is not None
+        and (us := training_tables.us_per_view(job, "whole")) is not None
     ]
     if timed:
-        us, job = max(timed, key=lambda found: found[1]["runs"])
+        us, job = max(timed, key=lambda pair: pair[1]["runs"])
         what = f"{job['runs']} runs of {training_tables.job_name(job)}, {job['epochs']} epochs"
         yield [
-            f"{what}, evaluated, from images at hand to records, {job['device']}",
-            f"{us:.2f} us a view, {amount(job['whole'])} s",
+            f"{what}, with evaluation, from loaded images to records, {job['device']}",
+            f"{us:.2f} us per view, {amount(job['whole'])} s",
             f"target {JOB_BAR} us, start of the process included",
         ]
 
@@ -80,7 +80,7 @@ def frozen_bars(frozen: Row) -> Iterator[list[str]]:
 
 
 def documents(root: Path) -> dict[Path, str]:
-    """The whole text of each file with tables, by its path below ``root``."""
+    """Render each file with tables, by its path below ``root``."""
     here = Path("benchmarks")
     measured = {name: json.loads((root / here / f"{name}.json").read_text()) for name in MEASURED}
     records = (
@@ -107,10 +107,10 @@ def documents(root: Path) -> dict[Path, str]:
             "steps": training_tables.step_table(training),
         },
     }
-    made = {here / "results.md": f"# Benchmarks\n\n{full}\n"}
+    texts = {here / "results.md": f"# Benchmarks\n\n{full}\n"}
     for path, parts in inserted.items():
         text = (root / path).read_text()
         for name, tables in parts.items():
             text = insert(text, name, tables)
-        made[path] = text
-    return made
+        texts[path] = text
+    return texts

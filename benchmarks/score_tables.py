@@ -1,4 +1,4 @@
-"""Tables of the exact score: errors and speed beside the peers, on a CPU and a GPU."""
+"""Tables of the exact score: errors and speed compared with other libraries, on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def cell(rows: Sequence[Row]) -> str:
-    """The largest error of the rows, and the share that is not finite if there is one."""
+    """Format the largest error of rows, and the share of results that are not finite."""
     if not rows:
         return ""
     errors = [row["error"] for row in rows if row["error"] is not None]
@@ -75,7 +75,7 @@ def speed_table(rows: Sequence[Row]) -> str:
         ]
         for r in rows
     )
-    head = ["speed", "computes", "million a second", "beside scipy", "error of q"]
+    head = ["speed", "computes", "million per second", "ratio to scipy", "error of q"]
     return table(head, body)
 
 
@@ -92,23 +92,23 @@ def gpu_table(gpu: Row) -> str:
 ACCURACY_NOTE = """\
 Errors of q are relative to max(|q|, |rho dq/drho|), against Arb, on random points: any input is
 kappa = 1e-6 to 1e6, 1/tau = .01 to 1000, rho in [-1, 1] with both ends; in training is kappa = p/10
-to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The scores that are not ours
-subtract two values of log I. The ProCo recurrence is our own writing of it.
+to 10 p, tau = 0.1. Errors of R are relative, over kappa = 1e-6 to 1e6. The other
+scores subtract two values of log I. The ProCo recurrence is our implementation of it.
 At p = 65536, where Arb is slow, there are 30 points, elsewhere 300."""
 
 KAPPA_NOTE = (
-    "kappa = 1e-4 to 1e6; R is the nearest float64, and the truth is the kappa of that float."
+    "kappa = 1e-4 to 1e6; R is the nearest float64; the reference is the kappa of that float64."
 )
 
 SPEED_NOTE = """\
 p = 1024, {queries:,} queries x {classes:,} classes, kappa around p, tau = 0.1, one thread. Medians
 of rates and of ratios, by processor time. Ours computes the score and its slope; the others compute
-one Bessel value, of which a score takes two. Error is that of the values timed, on 200 of them.
+one Bessel value, and a score needs two. The error is measured on 200 of the timed values.
 {environment}"""
 
 
 def summary(results: Row, gpu: Row) -> str:
-    """Errors over ranges of dimensions, and speed."""
+    """Render the errors over ranges of dimensions, and the speed."""
     rows = results["accuracy"]
     parts = [accuracy_table(rows), ACCURACY_NOTE, kappa_table(rows), KAPPA_NOTE]
     parts += [speed_table(results["speed"]), SPEED_NOTE.format(**results["setting"])]
@@ -116,6 +116,6 @@ def summary(results: Row, gpu: Row) -> str:
 
 
 def dimensions(results: Row) -> str:
-    """Errors of every dimension."""
+    """Render the errors of every dimension."""
     whats = ("score, wide", "score, training", "ratio")
     return "\n\n".join(by_dimension(results["accuracy"], what) for what in whats)

@@ -1,4 +1,4 @@
-"""Evaluations a second of processor time: p = 1024, 2,000 queries x 1,000 classes, tau = 0.1.
+"""Evaluations per second of processor time: p = 1024, 2,000 queries x 1,000 classes, tau = 0.1.
 
 Processor time, not the clock on the wall: on one thread they agree on an idle machine, and on a
 busy one the first still says what the work takes.
@@ -39,7 +39,7 @@ def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def ours() -> dict[str, tuple[str, int, Work]]:
-    """name -> what it computes, how many evaluations, and the work itself."""
+    """Map a name to what is computed, the number of evaluations, and the work itself."""
     work: dict[str, tuple[str, int, Work]] = {}
     for dtype in (torch.float64, torch.float32):
         rho, kappa = inputs(dtype)
@@ -59,7 +59,7 @@ def ours() -> dict[str, tuple[str, int, Work]]:
 
 
 def compiled_score(rho: Tensor, kappa: Tensor, tau: Tensor) -> Work | None:
-    """The compiled score, or None where there is no compiler."""
+    """Return the compiled score, or None without a compiler."""
     function = torch.compile(vmf_score_and_slope, fullgraph=True)
     try:
         function(rho, kappa, tau, P)
@@ -72,7 +72,7 @@ def compiled_score(rho: Tensor, kappa: Tensor, tau: Tensor) -> Work | None:
 def others() -> dict[str, tuple[str, int, Work]]:
     rho, kappa = inputs(torch.float64)
     kt = peers.tilted(rho.numpy(), kappa.numpy(), np.array(TAU))
-    # The rate does not depend on the size; the slow ones get a part.
+    # The rate does not depend on the size; slow methods get a part.
     some, few = kt[:100].copy(), torch.from_numpy(kt[:20].copy())
     work: dict[str, tuple[str, int, Work]] = {
         "scipy.special.ive": ("I, one value", some.size, lambda: special.ive(P / 2 - 1, some)),
@@ -94,7 +94,7 @@ def others() -> dict[str, tuple[str, int, Work]]:
 
 
 def sampled_error(work: Work, size: int = 200) -> float:
-    """The largest error of the q that was timed, relative to max(|q|, |rho dq/drho|)."""
+    """Return the largest error of the timed q, relative to max(|q|, |rho dq/drho|)."""
     q, _ = work()
     rho, kappa = inputs(q.dtype)
     tau = float(torch.tensor(TAU, dtype=q.dtype))
@@ -115,8 +115,7 @@ def run() -> list[dict[str, Any]]:
     times: dict[str, list[float]] = {name: [] for name in work}
     for _, _, run_once in work.values():
         run_once()
-    # In turns, so that a busy moment of the machine meets all of them; ratios are taken turn by
-    # turn.
+    # In turns, so that a busy moment of the machine affects all methods; ratios are taken per turn.
     for turn in range(REPEATS):
         progress(f"speed: turn {turn + 1} of {REPEATS}")
         for name, (_, _, run_once) in work.items():

@@ -30,7 +30,7 @@ DTYPE = torch.bfloat16
 
 
 def graphed(run: Callable[[], object]) -> float:
-    """Microseconds of a call, replayed as a CUDA graph."""
+    """Return the microseconds of a call, replayed as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -49,7 +49,7 @@ def images(channels: int, size: int) -> torch.Tensor:
 
 
 def convolutions() -> list[dict[str, object]]:
-    """One 3 x 3 convolution, us a run: forward, data gradient, weight gradient."""
+    """Time one 3 x 3 convolution, us per run: forward, data gradient, weight gradient."""
     rows: list[dict[str, object]] = []
     for c, size in STAGES:
         for runs, block in ((1, 1), (4, 1), (4, 2), (4, 4), (8, 1), (12, 1), (12, 4)):
@@ -75,7 +75,7 @@ def convolutions() -> list[dict[str, object]]:
 
 
 def norms() -> list[dict[str, object]]:
-    """Norm, residual and ReLU, us a run, beside a copy of the activation."""
+    """Time norm, residual and ReLU, us per run, and a copy of the activation."""
     rows: list[dict[str, object]] = []
     for c, size in STAGES:
         runs = 4
@@ -107,7 +107,7 @@ def norms() -> list[dict[str, object]]:
 
 
 def networks() -> list[dict[str, object]]:
-    """Forward and backward of the network alone, us a view."""
+    """Time forward and backward of the network alone, us per view."""
     rows: list[dict[str, object]] = []
     for runs in (1, 2, 4, 8, 12):
         for fuse in (False, True):
@@ -127,7 +127,7 @@ def networks() -> list[dict[str, object]]:
 
 
 def steps() -> list[dict[str, object]]:
-    """A whole step of 12 runs: views, network, loss, statistics, optimizer."""
+    """Time a whole step: views, network, loss, statistics, optimizer."""
     rows: list[dict[str, object]] = []
     generator = torch.Generator().manual_seed(0)
     data = torch.randint(256, (12406, 3, 32, 32), generator=generator, dtype=torch.uint8).cuda()
@@ -160,7 +160,7 @@ def steps() -> list[dict[str, object]]:
 
 
 class Synthetic:
-    """One batch of random photographs on the device, again and again."""
+    """One batch of random photographs on the device, repeated."""
 
     steps = 1
 
@@ -185,7 +185,7 @@ class Synthetic:
 
 
 def photographs(device: torch.device, **changes: Any) -> list[dict[str, object]]:
-    """A whole step on synthetic 224 x 224 images, all of their views included."""
+    """Time a whole step on synthetic 224 x 224 images, with all of their views."""
     rows: list[dict[str, object]] = []
     for name, architecture in (
         ("imagenet-lt", "resnet50"),

@@ -1,4 +1,4 @@
-"""Tables of training: its parts and steps from training.json, whole jobs from results/*.jsonl."""
+"""Tables of training: parts and steps from training.json, whole jobs from the records."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from benchmarks.markdown import amount, table
 
 Row = dict[str, Any]
 
-# How often a norm reads or writes an activation; a copy does so twice.
+# Reads and writes of an activation by a norm; a copy has two.
 TRANSFERS = {"forward": 3, "forward, residual": 4, "backward": 5, "backward, residual": 8}
-# What a part is called that training.json has for separate and for fused blocks.
+# Titles of the parts that training.json has for separate and for fused blocks.
 PARTS = {"networks": "network alone", "steps": "whole step"}
 
 STEP_NOTE = """\
-ResNet-32, 512 views a run and step. The network alone is its forward and backward; the whole step
-adds views, loss, statistics and optimizer. Both as a CUDA graph. {device}, torch {torch}."""
+ResNet-32, 512 views per run and step. The network alone is its forward and backward pass; the whole
+step adds views, loss, statistics and optimizer. Both run as a CUDA graph. {device}, torch
+{torch}."""
 
 PHOTOGRAPH_NOTE = """\
-A whole step on synthetic 224 x 224 images that are on the device; an image counts once, with all of
-its views. {device}, torch {torch}."""
+A whole step on synthetic 224 x 224 images on the device. An image counts once, with all of its
+views. {device}, torch {torch}."""
 
 JOB_NOTE = """\
-Every job whose records are in results/, its runs side by side: the training loop, and all of it
-where the records tell, with compilation, features, probes and frozen summaries."""
+Every job with records in reproduction/results/, its runs trained together. The loop is training
+alone; "all" adds compilation, features, probes and frozen summaries, where the records have it."""
 
 
 def runs_of(n: int) -> str:
@@ -32,7 +33,7 @@ def runs_of(n: int) -> str:
 
 
 def convolution_table(training: Row) -> str:
-    """Us a run of one 3 x 3 convolution, all three passes; the best layout in bold."""
+    """Render the us per run of one 3 x 3 convolution, all three passes; the best layout in bold."""
     rows = training["convolutions"]
     channels = list(dict.fromkeys(row["channels"] for row in rows))
     sums = {(r["runs"], r["block"], r["channels"]): sum(r["us"]) for r in rows}
@@ -47,22 +48,22 @@ def convolution_table(training: Row) -> str:
             bold = "**" if others and us < min(others) else ""
             cells.append(f"{bold}{us:.1f}{bold}")
         body.append([runs_of(runs) + (layout if runs > 1 else ""), *cells])
-    return table(["us a run", *(f"{c} channels" for c in channels)], body)
+    return table(["us per run", *(f"{c} channels" for c in channels)], body)
 
 
 def norm_table(training: Row) -> str:
-    """Us a run of norm, residual and ReLU, and the share of the copy rate that this is."""
+    """Render the us per run of norm, residual and ReLU, and their share of the copy rate."""
     rows = training["norms"]
     body = [["a copy", *(f"{row['copy']:.1f}" for row in rows)]]
     for name, transfers in TRANSFERS.items():
         shares = (transfers / 2 * row["copy"] / row[name] for row in rows)
         pairs = zip(rows, shares, strict=True)
         body.append([name, *(f"{row[name]:.1f} ({100 * share:.0f} %)" for row, share in pairs)])
-    return table(["us a run", *(f"{row['channels']} channels" for row in rows)], body)
+    return table(["us per run", *(f"{row['channels']} channels" for row in rows)], body)
 
 
 def step_table(training: Row) -> str:
-    """Us a view by the number of runs, with and without fused blocks."""
+    """Render the us per view by the number of runs, with and without fused blocks."""
     times = {
         (part, row["fuse"], row["runs"]): row["us a view"]
         for part in PARTS
@@ -75,7 +76,7 @@ def step_table(training: Row) -> str:
             found = (times.get((part, fuse, runs)) for runs in numbers)
             cells = ("" if us is None else f"{us:.2f}" for us in found)
             body.append([f"{label}, {'fused' if fuse else 'separate'} kernels", *cells])
-    return table(["us a view", *map(runs_of, numbers)], body)
+    return table(["us per view", *map(runs_of, numbers)], body)
 
 
 def photograph_table(training: Row) -> str:
@@ -88,9 +89,9 @@ def photograph_table(training: Row) -> str:
 
 
 def jobs(records: Iterable[Row]) -> list[Row]:
-    """The jobs that records belong to, with their times.
+    """Collect the jobs of records, with their times.
 
-    Runs that were trained together have the seconds of their loop in common.
+    Runs that were trained together share the seconds of their loop.
     """
     together: dict[tuple[Any, ...], list[Row]] = {}
     for record in records:
@@ -125,8 +126,8 @@ def jobs(records: Iterable[Row]) -> list[Row]:
     return found
 
 
-def us_a_view(job: Row, what: str) -> float | None:
-    """Of the loop (``seconds``) or of all (``whole``), if it is known and anything was trained."""
+def us_per_view(job: Row, what: str) -> float | None:
+    """Return the us per view of the loop (``seconds``) or the whole job (``whole``), if known."""
     if job[what] is None or not job["all views"]:
         return None
     return 1e6 * job[what] / job["all views"]
@@ -141,17 +142,17 @@ def job_table(found: Sequence[Row]) -> str:
     for job in found:
         times: list[str] = []
         for what in ("seconds", "whole"):
-            us = us_a_view(job, what)
+            us = us_per_view(job, what)
             times += [
                 "" if job[what] is None else f"{job[what]:.1f}",
                 "" if us is None else f"{us:.2f}",
             ]
         kernels = "fused" if job["fuse"] else "separate"
         numbers = [str(job[key]) for key in ("views", "runs", "epochs")]
-        place = job["device"] + (f", {job['beside']} jobs beside" if job["beside"] else "")
+        place = job["device"] + (f", {job['beside']} concurrent jobs" if job["beside"] else "")
         body.append([job_name(job), job["objective"], *numbers, place, kernels, *times])
     head = ["job", "objective", "views", "runs", "epochs", "on", "kernels"]
-    return table([*head, "loop, s", "us a view", "all, s", "us a view"], body)
+    return table([*head, "loop, s", "us per view", "all, s", "us per view"], body)
 
 
 def report(training: Row, found: Sequence[Row]) -> str:

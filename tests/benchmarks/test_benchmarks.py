@@ -192,7 +192,7 @@ def test_jobs_are_those_of_the_records() -> None:
     told = {r["job_seconds"]: r["us_a_view"] for r in known if "job_epochs" in r}
     assert told
     for job in jobs:
-        us = training_tables.us_a_view(job, "seconds")
+        us = training_tables.us_per_view(job, "seconds")
         if job["seconds"] in told:
             assert us == pytest.approx(told[job["seconds"]], rel=1e-12)
 
@@ -209,13 +209,13 @@ def test_times_of_a_job() -> None:
     both = [record(whole_seconds=5.0), record(whole_seconds=6.0)]
     (job,) = training_tables.jobs(both)
     assert job["all views"] == 8000
-    assert training_tables.us_a_view(job, "seconds") == pytest.approx(500.0)
-    assert training_tables.us_a_view(job, "whole") == pytest.approx(750.0)
+    assert training_tables.us_per_view(job, "seconds") == pytest.approx(500.0)
+    assert training_tables.us_per_view(job, "whole") == pytest.approx(750.0)
     (resumed,) = training_tables.jobs([record(job_epochs=5)])
-    assert training_tables.us_a_view(resumed, "seconds") == pytest.approx(1000.0)
-    assert training_tables.us_a_view(resumed, "whole") is None
+    assert training_tables.us_per_view(resumed, "seconds") == pytest.approx(1000.0)
+    assert training_tables.us_per_view(resumed, "whole") is None
     (done,) = training_tables.jobs([record(job_epochs=0, whole_seconds=3.0)])
-    assert training_tables.us_a_view(done, "whole") is None
+    assert training_tables.us_per_view(done, "whole") is None
     row = cells(training_tables.job_table([done]), "CIFAR-10, IF 100")
     assert row[5:] == ["CPU", "separate", "4.0", "", "3.0", ""]
 
