@@ -1,5 +1,5 @@
-"""Where two classes meet: scores of a loose and a tight class along the arc between their
-directions, native and at a shared gain, and the boundary that moves with it."""
+"""Draw the scores of a spread-out and a compact class along the arc between their directions, native
+and with equal gains, and the boundary that moves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 
 import torch
 
-from resultant import ClassState, displacement, realize, short_arc_roots
-from resultant.classes.rule import Rule
+from resultant import ClassState, Rule, displacement, realize, short_arc_roots
 from resultant.report.style import BLUE, ORANGE, legend_below, panels, save, style
 
 P, TAU, ANGLE = 128, 0.1, math.radians(80)

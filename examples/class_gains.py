@@ -1,5 +1,5 @@
-"""One temperature, a hundred angular scales: the gain of every class of real features, beside its
-number of training rows, plain and without what few rows add to it."""
+"""One temperature, a hundred angular scales: draw the gain of every class of real features against
+its number of training rows, as fitted and without the bias of few rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The exact score beside other ways to compute it, held against mpmath: the errors of q at a few
-telling points and along kappa at p = 1024, and the angular gain g = A/tau along kappa/p."""
+"""Compare the exact score with other methods, against mpmath: errors of q at a few points and along
+kappa at p = 1024, and the angular gain g = A/tau along kappa/p."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A training loop: the contrastive loss on a toy problem of three classes in a long tail, native
-and Pure Angular, and the gain that every class comes to have."""
+"""Train with the contrastive loss on three long-tailed classes, native and Pure Angular, and draw the
+gain of every class over the epochs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS, DIM, TAU, EPOCHS = (300, 60, 12), 16, 0.1, 20
 
 
 def gains(realization: str) -> torch.Tensor:
-    """The gain of every class, epoch by epoch, [epochs, C]."""
+    """Return the gain of every class after every epoch, [epochs, C]."""
     torch.manual_seed(0)
     y = torch.cat([torch.full((n,), c) for c, n in enumerate(COUNTS)])
     # Classes of different width.
