@@ -1,4 +1,5 @@
-"""Draw the scores of a spread-out and a compact class along the arc between their directions, native
+"""Draw the scores of a spread-out and a compact class along the arc between their directions,
+native
 and with equal gains, and the boundary that moves."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Train with the contrastive loss on three long-tailed classes, native and Pure Angular, and draw the
+"""Train with the contrastive loss on three long-tailed classes, native and Pure Angular, and draw
+the
 gain of every class over the epochs."""
 
 from __future__ import annotations

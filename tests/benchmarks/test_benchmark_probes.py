@@ -42,4 +42,4 @@ def test_choices_and_their_table() -> None:
     text = probe_tables.report({"features": "these", **found})
     own = found["changes"]["rate by steps"]["encoder"]
     assert f"| rate by steps | {min(own):+z.2f} to {max(own):+z.2f} |" in text
-    assert f"ours encoder {found['ours']['encoder']:.2f} %" in text and "3 orders" in text
+    assert f"encoder {found['ours']['encoder']:.2f} %" in text and "3 orders" in text

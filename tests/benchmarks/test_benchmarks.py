@@ -177,7 +177,7 @@ def test_best_layout_is_bold() -> None:
 
 def test_steps_by_runs() -> None:
     text = training_tables.step_table(read("training"))
-    head = cells(text, "us a view")
+    head = cells(text, "us per view")
     for row in read("training")["steps"]:
         line = cells(text, f"whole step, {'fused' if row['fuse'] else 'separate'} kernels")
         runs = "1 run" if row["runs"] == 1 else f"{row['runs']} runs"
@@ -230,7 +230,7 @@ def test_headline_takes_the_last_of_most_runs() -> None:
     assert what.startswith("4 runs of CIFAR-10, IF 100") and measured.endswith(", 3 s")
     assert not list(render.job_bar(training_tables.jobs([record()])))
     table = training_tables.job_table(training_tables.jobs(given))
-    assert table.count("| CPU, 2 jobs beside |") == 1
+    assert table.count("| CPU, 2 concurrent jobs |") == 1
 
 
 @pytest.mark.parametrize(
