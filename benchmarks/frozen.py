@@ -30,7 +30,7 @@ from torch.nn import functional
 
 from benchmarks import parser
 from resultant._core.files import write_text
-from resultant.analysis import FrozenSpace, analyze_space
+from resultant.analysis import analyze_space, load_space
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.features.store import FeatureStore
@@ -108,7 +108,7 @@ def analyze(folder: Path, device: str) -> dict[str, object]:
     def progress(step: str, share: float) -> None:
         store.release()
 
-    space = FrozenSpace.from_store(store, "features", device=device, progress=progress)
+    space = load_space(store, "features", device=device, progress=progress)
     if device != "cpu":
         torch.cuda.synchronize()
     steps = {"statistics": time.perf_counter() - start}

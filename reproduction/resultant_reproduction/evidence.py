@@ -8,7 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from resultant.analysis import Analysis, Decisions, FrozenSpace, Policy, analyze_space, decide
+from resultant.analysis import (
+    Analysis,
+    Decisions,
+    FrozenSpace,
+    Policy,
+    analyze_space,
+    decide,
+    load_space,
+)
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
@@ -183,6 +191,6 @@ def _fitted(store: FeatureStore, space: str, estimator: str, name: str) -> Froze
     if space not in SPACES or f"train/{space}" not in store:
         raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
     share = FITTING_SHARE.get(name)
-    return FrozenSpace.from_store(
+    return load_space(
         store, space, tau=FROZEN_TEMPERATURE, estimator=estimator, fitting_share=share
     )

@@ -32,6 +32,7 @@ from resultant.analysis import (
     analyze_space,
     decide,
     gain_distribution,
+    load_space,
     realization_grid,
     recommend,
 )
@@ -86,7 +87,7 @@ def test_chunks_and_dtypes_do_not_matter(
         "test/labels": small.test_labels,
     }
     write_store(tmp_path / "f.safetensors", arrays)
-    stored = FrozenSpace.from_store(FeatureStore.open(tmp_path / "f.safetensors"), "x")
+    stored = load_space(FeatureStore.open(tmp_path / "f.safetensors"), "x")
     assert stored.name == "x" and stored.train[:].dtype == torch.float16
     torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
     policies = grid_policies()

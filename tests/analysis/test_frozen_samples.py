@@ -22,7 +22,7 @@ from frozen_data import (
 )
 from resultant.analysis import FrozenSpace, goodness_of_fit, self_inclusion, support_curve
 from resultant.analysis import finite_sample as samples
-from resultant.analysis.goodness_of_fit import _law, _simulated_law
+from resultant.analysis.goodness import _law, _simulated_law
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail

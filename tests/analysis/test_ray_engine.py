@@ -16,7 +16,7 @@ import torch
 
 from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant._core import chunks
-from resultant.analysis import FrozenSpace, analyze_space
+from resultant.analysis import FrozenSpace, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.decisions import decide, grid_policies
 from resultant.cli import main as cli
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def local(folder: Path) -> FrozenSpace:
-    return FrozenSpace.from_store(FeatureStore.open(folder), "features")
+    return load_space(FeatureStore.open(folder), "features")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_all_questions_as_locally(
     assert torch.equal(space.statistics.count, local.statistics.count)
     torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
     torch.testing.assert_close(space.state.kappa, local.state.kappa, rtol=1e-11, atol=0)
-    found = ray_engine.answer(space, progress=steps.__setitem__)
+    found = ray_engine.analyze_on_cluster(space, progress=steps.__setitem__)
     expected = analyze_space(local)
     assert not found.notes and not expected.notes
     alike(plain(found), plain(expected))
@@ -186,7 +186,7 @@ def test_a_killed_worker_is_survived(
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    for name in ("_sums", "_answered"):
+    for name in ("_sums", "_apply"):
         monkeypatch.setattr(ray_engine, name, dies_once(tmp_path / name, getattr(ray_engine, name)))
     space = ray_engine.fit_space(open_store(folder), "features")
     assert torch.equal(space.statistics.count, local.statistics.count)
@@ -198,7 +198,7 @@ def test_a_killed_worker_is_survived(
         assert torch.equal(found.prediction[policy], expected.prediction[policy])
         torch.testing.assert_close(found.nll[policy], expected.nll[policy])
         torch.testing.assert_close(found.confidence[policy], expected.confidence[policy])
-    assert victim(tmp_path / "_sums") != victim(tmp_path / "_answered")
+    assert victim(tmp_path / "_sums") != victim(tmp_path / "_apply")
 
 
 def test_samples_that_do_not_fit_are_left_out(
@@ -208,7 +208,7 @@ def test_samples_that_do_not_fit_are_left_out(
     space = ray_engine.fit_space(open_store(folder), "features")
     held = 5 * len(COUNTS)
     monkeypatch.setattr(chunks, "SAMPLE_BYTES", 4 * P * held)
-    found = ray_engine.answer(space, questions)
+    found = ray_engine.analyze_on_cluster(space, questions)
     assert set(found.notes or {}) == {"gradients", "typical"}
     assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["typical"]
     alike(plain(found)["same_state"], plain(analyze_space(local, questions))["same_state"])

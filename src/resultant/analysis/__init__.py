@@ -1,7 +1,8 @@
-"""Every question to a frozen representation.
+"""Questions about frozen features, each a function that returns a plain result.
 
-`FrozenSpace` fits the classes of a feature space; each question is a function of it that returns a
-plain result with ``to_dict``; `analyze_space` asks them all.
+`FrozenSpace.fit` fits the classes of a feature space, `load_space` the features of a store. Each
+question is a function of a space; `analyze_space` asks all of them. The module `ray` does the same
+on a cluster.
 """
 
 from resultant.analysis.cosine import (
@@ -26,7 +27,7 @@ from resultant.analysis.finite_sample import (
     support_curve,
 )
 from resultant.analysis.gains import GainDistribution, gain_distribution
-from resultant.analysis.goodness_of_fit import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.intercepts import (
     FocusClass,
     InterceptDrift,
@@ -35,6 +36,7 @@ from resultant.analysis.intercepts import (
     intercept_drift,
     same_state,
 )
+from resultant.analysis.loading import load_space
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
@@ -84,6 +86,7 @@ __all__ = [
     "gain_distribution",
     "goodness_of_fit",
     "intercept_drift",
+    "load_space",
     "margin_directions",
     "realization_grid",
     "recommend",

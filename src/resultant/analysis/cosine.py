@@ -1,4 +1,4 @@
-r"""How near complete equalization is to cosine prototypes (app:cosine-equivalence)."""
+r"""The distance of complete equalization from cosine prototypes (app:cosine-equivalence)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
 from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.decisions.margins import joint_leading
 
-# Rounding that a bound may be exceeded by, in proportion.
+# Relative rounding that a bound allows for.
 ROUNDING = 1e-9
 
 
@@ -26,11 +27,16 @@ class CosineAgreement(Result):
     r"""Pure Angular at beta = 0 against the cosine rule on every held-out query, in float64
     (tab:cosine-diagnostics).
 
-    ``decile_disagreements`` [10] counts disagreements by decile of the cosine gap
-    :math:`m_{\cos}`, smallest first, between ``decile_edges`` [11]; ``low_margin`` is the first.
-    ``certified`` queries have :math:`\bar gm_{\cos}>D`; ``certified_disagreements`` is zero if the
-    theory holds. ``margin_quantiles`` and ``residual_quantiles`` [101] are those of
-    :math:`\bar gm_{\cos}` and :math:`D`.
+    Attributes:
+        decile_disagreements: Disagreements [10] per decile of the cosine gap :math:`m_{\cos}`,
+            smallest first.
+        decile_edges: Edges [11] of the deciles.
+        low_margin: Disagreements in the first decile.
+        certified: Queries with :math:`\bar gm_{\cos}>D`.
+        coverage: Fraction of certified queries.
+        certified_disagreements: Zero if the theory holds.
+        margin_quantiles: Quantiles [101] of :math:`\bar gm_{\cos}`.
+        residual_quantiles: Quantiles [101] of :math:`D`.
     """
 
     queries: int
@@ -54,13 +60,18 @@ class GradientComparison(Result):
     r"""Losses and tangent gradients of Pure Angular and cosine on the same queries
     (tab:cosine-gradients, sec:gradient-protocol), both at beta = 0.
 
-    ``source`` is ``held-out`` or ``calibration``, ``rows`` [n] which of its rows. ``loss_mean`` and
-    ``loss_largest`` are of :math:`|\Delta L|`, ``loss_bound_mean`` that of :math:`2\epsilon`.
-    ``gradient_error`` is :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent,
-    ``cosines`` [n] the gradients' cosines (NaN where one vanishes), ``gradient_bound_mean`` that
-    of :math:`2\bar g\epsilon+2\eta`, ``bounds_held`` whether every query keeps both bounds.
-    ``linear_error`` and ``joint_error`` compare, in percent, the native gradient with those of its
-    linear mean and of the joint leading score; ``joint_error`` is None for p = 2.
+    Attributes:
+        source: ``held-out`` or ``calibration``.
+        rows: Indices [n] of the queries in the source.
+        loss_mean: Mean of :math:`|\Delta L|`.
+        loss_largest: Maximum of :math:`|\Delta L|`.
+        loss_bound_mean: Mean of :math:`2\epsilon`.
+        gradient_error: :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F` in percent.
+        cosines: Cosines [n] of the gradients, NaN if one of them vanishes.
+        gradient_bound_mean: Mean of :math:`2\bar g\epsilon+2\eta`.
+        bounds_held: True if every query keeps both bounds.
+        linear_error: Error in percent of the gradient of the linear mean of the native score.
+        joint_error: Error in percent of the joint leading score; None for p = 2.
     """
 
     queries: int
@@ -83,26 +94,42 @@ class GradientComparison(Result):
 def cosine_agreement(
     space: FrozenSpace, *, chunk: int | None = None, progress: Progress | None = None
 ) -> CosineAgreement:
-    """Where Pure Angular at beta = 0 and the cosine rule disagree, and where they cannot, at zero
-    prior."""
-    columns = []
+    """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
+
+    Args:
+        space: The classes and the queries.
+        chunk: Queries per chunk.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        Disagreements, and the queries for which the certificate excludes a disagreement.
+    """
+    columns, state = [], space.state.to(space.device)
     for at, z, _ in space.queries(chunk=chunk):
-        columns.append(compared(space, z))
+        columns.append(compare_queries(z, state, space.tau))
         if progress is not None:
             progress("cosine", at.stop / len(space.test))
-    return agreement(space, *(torch.cat(column).cpu() for column in zip(*columns, strict=True)))
+    return collect_agreement(
+        space, *(torch.cat(column).cpu() for column in zip(*columns, strict=True))
+    )
 
 
 @torch.no_grad()
-def compared(space: FrozenSpace, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    r"""Of unit queries ``z`` [n, p]: :math:`\bar gm_{\cos}`, :math:`D`, whether certified, and the
-    predictions of cosine and Pure Angular, [n] each."""
-    height = chunks.rows_per_chunk(8 * space.num_classes, chunks.ROW_BYTES, space.device)
-    found = certificate(z, space.state, space.tau, chunk=height, validate_args=False)
-    return found.margin, found.residual_range, found.certified, found.prediction, found.angular
+def compare_queries(
+    z: Tensor, state: ClassState, tau: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    r"""Compare both rules on unit queries ``z`` [n, p].
+
+    Returns:
+        :math:`\bar gm_{\cos}`, :math:`D`, certified queries, and the predictions of cosine and of
+        Pure Angular, [n] each.
+    """
+    height = chunks.rows_per_chunk(8 * state.num_classes, chunks.ROW_BYTES, state.mu.device)
+    c = certificate(z, state, tau, chunk=height, validate_args=False)
+    return c.margin, c.residual_range, c.certified, c.prediction, c.angular
 
 
-def agreement(
+def collect_agreement(
     space: FrozenSpace,
     margin: Tensor,
     residual: Tensor,
@@ -110,10 +137,10 @@ def agreement(
     cosine: Tensor,
     angular: Tensor,
 ) -> CosineAgreement:
-    """What `compared` says of all held-out queries, [N] each on the CPU, together."""
+    """The agreement from the columns [N] of `compare_queries` for all queries, on the CPU."""
     differ, N, gbar = cosine != angular, len(margin), float(space.gain.mean())
     gap = margin / gbar
-    # By rank, so that the deciles are even whatever the ties.
+    # By rank, so that ties leave the deciles even.
     decile = torch.empty(N, dtype=torch.int64)
     decile[gap.argsort(stable=True)] = torch.arange(N) * 10 // N
     by_decile = torch.bincount(decile[differ], minlength=10)
@@ -136,42 +163,56 @@ def agreement(
 
 
 def _quantiles(values: Tensor, number: int) -> Tensor:
-    """Evenly spaced quantiles [number], the extremes among them; nearest values, not means."""
-    places = torch.linspace(0, len(values) - 1, number, dtype=torch.float64).round().long()
-    return values.sort().values[places]
+    """Evenly spaced quantiles [number] with both extremes; nearest values, no interpolation."""
+    index = torch.linspace(0, len(values) - 1, number, dtype=torch.float64).round().long()
+    return values.sort().values[index]
 
 
 @torch.no_grad()
 def compare_gradients(
     space: FrozenSpace, queries: int = 1024, *, gamma: float = 0.0, seed: int = 0
 ) -> GradientComparison:
-    """Losses and gradients of Pure Angular and cosine on random calibration queries, or held-out
-    ones where there is no split; all in float64. Both rules get the offset of ``gamma``."""
-    pool, state, tau, offset = space.calibration, space.state, space.tau, space.offset(gamma)
+    """Compare losses and gradients of Pure Angular and cosine on random queries, in float64.
+
+    Args:
+        space: The classes and the queries.
+        queries: The number of queries, of the calibration rows if any, or else held-out.
+        gamma: Multiple of the log prior that both rules add.
+        seed: Seed of the draw.
+
+    Returns:
+        Differences and their bounds.
+
+    Raises:
+        UnansweredError: All gradients vanish.
+    """
+    pool, tau = space.calibration, space.tau
+    state, offset = space.state.to(space.device), space.offset(gamma)
     if pool is None or not len(pool):
         source, rows = "held-out", sample_rows(len(space.test), queries, seed)
         z, y = space.units("test", rows), space.test_labels[rows]
     else:
         source, rows = "calibration", pool[sample_rows(len(pool), queries, seed)]
         z, y = space.units("train", rows), space.labels[rows]
-    y = y.to(z.device)
+    y = y.to(space.device)
+    there = None if offset is None else offset.to(space.device)
 
     def gradient(realization: str) -> Tensor:
-        rule = realize(state, Rule(tau, realization, 0.0, offset=offset))
+        rule = realize(state, Rule(tau, realization, offset=there))
         return loss_gradient(z, y, rule, validate_args=False)
 
     loss, step = (
-        bound(z, y, state, tau, offset=offset, validate_args=False)
+        bound(z, y, state, tau, offset=there, validate_args=False)
         for bound in (loss_bound, gradient_bound)
     )
     angular, cosine, native = (gradient(name) for name in ("angular", "cosine", "native"))
     if not native.any():
         raise UnansweredError("expected gradients that are not all zero, got zeros")
     cosines = gradient_cosines(angular, cosine)
-    host, offset = space.host.state, space.host.offset(gamma)
-    leading = [realize(host, Rule(tau, offset=offset)).linear()]
+    rule = Rule(tau, offset=offset)
+    leading = [realize(space.state, rule).linear()]
     if space.dim >= 3:
-        leading.append(joint_leading(host, Rule(tau, offset=offset)))
+        leading.append(joint_leading(space.state, rule))
     errors = [
         stacked_relative_error(
             native, loss_gradient(z, y, rule.to(space.device), validate_args=False)

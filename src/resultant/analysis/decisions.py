@@ -1,4 +1,4 @@
-r"""Decisions of every realization on the same held-out queries, and how good they are
+r"""Decisions of every realization on the same held-out queries, and their quality
 (tab:frozen-vmf-realizations, sec:prior-dependent-frozen, tab:cross-backbone)."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from resultant._core import chunks
 from resultant.analysis.metrics import calibration_error, class_means, confidence_bins
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace, Progress
+from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.score.exact import vmf_score
@@ -21,12 +22,20 @@ from resultant.score.exact import vmf_score
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
 
-# What beta the realizations have that know none.
+# The beta of the realizations that ignore beta.
 FIXED = {"native": 1.0, "cosine": 0.0}
+
+# The names of the columns of `Decisions`.
+COLUMNS = ("prediction", "nll", "confidence")
 
 
 class Policy(NamedTuple):
-    r"""A decision rule: a realization at beta, with :math:`\gamma\log\pi_c` added."""
+    r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
+
+    Example:
+        >>> Policy("native").canonical
+        Policy(realization='native', beta=1.0, gamma=0.0)
+    """
 
     realization: str
     beta: float = 0.0
@@ -34,15 +43,25 @@ class Policy(NamedTuple):
 
     @property
     def canonical(self) -> Policy:
-        """Native at beta = 1 and cosine at beta = 0, whatever theirs."""
+        """The same policy with beta = 1 for native and beta = 0 for cosine."""
         return self._replace(beta=float(FIXED.get(self.realization, self.beta)))
+
+    def rule(self, space: FrozenSpace) -> Rule:
+        """The rule of the policy at the temperature and the prior of a space."""
+        return Rule(space.tau, self.realization, self.beta, offset=space.offset(self.gamma))
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What policies say of the same queries, [N] each, on the CPU: ``prediction`` int64, ``nll``
-    and ``confidence`` (the largest probability) in the dtype of the space. ``undefined`` policies
-    have only the classes without a temperature."""
+    """Decisions of policies on the same queries, on the CPU.
+
+    Attributes:
+        labels: Classes [N].
+        prediction: Predicted classes [N] int64 by policy.
+        nll: Cross-entropies [N] by policy, in the dtype of the space.
+        confidence: Largest probabilities [N] by policy.
+        undefined: Classes without a temperature, for policies that cannot decide.
+    """
 
     labels: Tensor
     prediction: dict[Policy, Tensor] = field(default_factory=dict)
@@ -51,29 +70,29 @@ class Decisions:
     undefined: dict[Policy, tuple[int, ...]] = field(default_factory=dict)
 
     def right(self, policy: Policy) -> Tensor:
-        """Which predictions are right, [N] bool."""
+        """Correct predictions, [N] bool."""
         return self.prediction[policy.canonical] == self.labels
 
     def holds(self, policies: Iterable[Policy]) -> bool:
-        """Whether all of them were decided, or found to be undefined."""
+        """Return True if all policies are decided or undefined."""
         return all(p in self.prediction or p in self.undefined for p in policies)
 
     def at(self, policies: Iterable[Policy], rows: Tensor) -> Decisions:
         """The decisions of some policies on some queries ``rows`` [n]."""
-        found = Decisions(self.labels[rows])
+        part = Decisions(self.labels[rows])
         for policy in policies:
             if policy in self.undefined:
-                found.undefined[policy] = self.undefined[policy]
+                part.undefined[policy] = self.undefined[policy]
                 continue
-            for name in ("prediction", "nll", "confidence"):
-                getattr(found, name)[policy] = getattr(self, name)[policy][rows]
-        return found
+            for name in COLUMNS:
+                getattr(part, name)[policy] = getattr(self, name)[policy][rows]
+        return part
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Result):
-    """How often predictions of a confidence are right: ``count``, mean ``confidence`` and
-    ``accuracy`` [15] of equal bins of the largest probability, NaN where a bin is empty."""
+    """``count``, mean ``confidence`` and ``accuracy`` [15] in equal bins of the largest
+    probability; NaN in an empty bin."""
 
     count: Tensor
     confidence: Tensor
@@ -82,13 +101,19 @@ class Reliability(Result):
 
 @dataclass(frozen=True, eq=False)
 class GridPoint(Result):
-    """What one policy does on all held-out queries.
+    """One policy on all held-out queries.
 
-    ``undefined`` names the classes without a temperature (target gain or resultant not positive);
-    all else is None then. ``balanced`` is the mean of ``per_class`` [C] (NaN for a class without
-    query) and ``groups`` that by shot group. ``nll`` is the mean cross-entropy in nats, ``ece`` the
-    expected calibration error of 15 bins. ``change`` is accuracy beyond native at the same gamma,
-    ``agreement`` the share of predictions that the cosine rule makes too, at the same gamma.
+    Attributes:
+        undefined: Classes without a temperature (target gain or resultant not positive); all
+            values are None then.
+        accuracy: Fraction of correct predictions.
+        balanced: Mean of ``per_class``.
+        groups: Mean of ``per_class`` per shot group.
+        per_class: Accuracy per class [C], NaN for a class without queries.
+        nll: Mean cross-entropy in nats.
+        ece: Expected calibration error of 15 bins.
+        change: Accuracy minus that of native at the same gamma.
+        agreement: Fraction of predictions equal to those of cosine at the same gamma.
     """
 
     realization: str
@@ -108,8 +133,11 @@ class GridPoint(Result):
 
 @dataclass(frozen=True, eq=False)
 class RealizationGrid(Result):
-    """The realizations at every beta and gamma; native (beta = 1) and cosine (beta = 0) once for
-    each gamma. ``queries`` [C] held-out queries a class."""
+    """The realizations at every beta and gamma.
+
+    Native (beta = 1) and cosine (beta = 0) appear once per gamma. ``queries`` [C] are the held-out
+    queries per class.
+    """
 
     betas: tuple[float, ...]
     gammas: tuple[float, ...]
@@ -118,9 +146,9 @@ class RealizationGrid(Result):
 
     def point(self, realization: str, beta: float = 0.0, gamma: float = 0.0) -> GridPoint:
         """The point of a policy; native and cosine take any beta."""
-        wanted = Policy(realization, beta, gamma).canonical
+        policy = Policy(realization, beta, gamma).canonical
         for point in self.points:
-            if (point.realization, point.beta, point.gamma) == wanted:
+            if (point.realization, point.beta, point.gamma) == policy:
                 return point
         rule = f"expected a point of betas {self.betas} and gammas {self.gammas}"
         raise KeyError(f"{rule}, got {realization!r} at beta = {beta:g}, gamma = {gamma:g}")
@@ -135,6 +163,85 @@ def grid_policies(
     return tuple(dict.fromkeys(policies))
 
 
+class Scorer:
+    """The scores of policies for the classes of a space, without the rows of the space.
+
+    The cosines of queries are computed once, and so is the score at each temperature: slopes,
+    intercepts and priors are added to that score.
+    """
+
+    def __init__(self, space: FrozenSpace, policies: Sequence[Policy]) -> None:
+        self.undefined: dict[Policy, tuple[int, ...]] = {}
+        # The policy whose scores a policy shares: at beta = 1 all are native up to rounding.
+        self.computed: dict[Policy, Policy] = {}
+        for policy in dict.fromkeys(policy.canonical for policy in policies):
+            tempered = policy.realization in TEMPERED
+            if tempered and (classes := space.untempered(policy.beta)):
+                self.undefined[policy] = classes
+            else:
+                native = policy._replace(realization="native")
+                self.computed[policy] = native if policy.beta == 1 else policy
+        self.policies = tuple(dict.fromkeys(self.computed.values()))
+        self.dtype, self.device, self.dim = space.dtype, space.device, space.dim
+        state = space.state.to(self.device, self.dtype)
+        self.mu, self.kappa = state.mu, state.kappa
+        self.families = self._families(space)
+
+    def _families(self, space: FrozenSpace) -> list[list[tuple[int, Realization]]]:
+        """The numbers of the policies with their realizations, grouped by temperature."""
+        families: dict[object, list[tuple[int, Realization]]] = {}
+        for number, policy in enumerate(self.policies):
+            rule = realize(space.state, policy.rule(space), dtype=self.dtype)
+            # The directions are the largest part and the same in all realizations.
+            rule = replace(rule, mu=rule.mu.new_empty(0, self.dim)).to(self.device)
+            name = policy.realization
+            tau = policy.beta if name in TEMPERED else name == "cosine"
+            families.setdefault((type(tau), tau), []).append((number, rule))
+        return list(families.values())
+
+    @torch.no_grad()
+    def __call__(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Score unit queries ``z`` [n, p] with classes ``y`` [n].
+
+        Returns:
+            Predictions, cross-entropies and confidences [P, n] of P policies.
+        """
+        dtypes = (torch.int64, self.dtype, self.dtype)
+        columns = [z.new_empty(len(self.policies), len(z), dtype=dtype) for dtype in dtypes]
+        width = self.dtype.itemsize * len(self.mu)
+        whole = cosines(z, self.mu)
+        for part in chunks.row_slices(len(z), width, chunks.DECISION_BYTES, self.device):
+            rho, own = whole[part], y[part]
+            for family in self.families:
+                tau, q = family[0][1].tau, None
+                if tau is not None:
+                    q = vmf_score(rho, self.kappa, tau, self.dim, validate_args=False)
+                for number, rule in family:
+                    s = rule.terms.of(q, rho)
+                    decided = _decide(s.clone() if s is q else s, own)
+                    for column, values in zip(columns, decided, strict=True):
+                        column[number, part] = values
+        return columns[0], columns[1], columns[2]
+
+    def decisions(self, labels: Tensor, columns: Iterable[Tensor]) -> Decisions:
+        """The decisions from columns [P, N] of all queries."""
+        decisions = Decisions(labels, undefined=self.undefined)
+        for name, values in zip(COLUMNS, columns, strict=True):
+            by_policy, column = dict(zip(self.policies, values.cpu(), strict=True)), {}
+            column.update(by_policy)
+            column.update((policy, by_policy[own]) for policy, own in self.computed.items())
+            getattr(decisions, name).update(column)
+        return decisions
+
+
+def _decide(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Predictions, cross-entropies and confidences [n] of scores [n, C], which are overwritten."""
+    best = s.max(1)
+    own = s.gather(1, y.unsqueeze(1)).squeeze(1)
+    total = s.sub_(best.values.unsqueeze(1)).exp_().sum(1)
+    return best.indices, (best.values - own) + total.log(), 1 / total
+
+
 @torch.no_grad()
 def decide(
     space: FrozenSpace,
@@ -144,81 +251,36 @@ def decide(
     chunk: int | None = None,
     progress: Progress | None = None,
 ) -> Decisions:
-    """The decisions of policies on all held-out queries or the chosen ``rows`` [n].
+    """Decide held-out queries by policies.
 
-    The cosines of a chunk of queries are taken once, and so is the score at each temperature: what
-    differs by a slope, an intercept or a prior is added to it.
+    Args:
+        space: The classes and the queries.
+        policies: The policies.
+        rows: Indices [n] of the queries, by default all.
+        chunk: Queries per chunk.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        Predictions, cross-entropies and confidences.
+
+    Example:
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> space = FrozenSpace.fit(z, y, z[:4], y[:4])
+        >>> decide(space, [Policy("angular")]).right(Policy("angular"))
+        tensor([True, True, True, True])
     """
-    wanted = tuple(dict.fromkeys(policy.canonical for policy in policies))
     labels = space.test_labels if rows is None else space.test_labels[rows]
-    found, live = Decisions(labels), {}
-    for policy in wanted:
-        lost = ()
-        if policy.realization in TEMPERED:
-            lost = space.host.untempered(policy.beta)
-        if lost:
-            found.undefined[policy] = lost
-        else:
-            live[policy] = policy
-            # At beta = 1 all are native but for rounding.
-            if policy.beta == 1:
-                live[policy] = policy._replace(realization="native")
-    computed = tuple(dict.fromkeys(live.values()))
+    scorer = Scorer(space, policies)
     columns = [
-        torch.empty(len(computed), len(labels), dtype=dtype, device=space.device)
+        torch.empty(len(scorer.policies), len(labels), dtype=dtype, device=space.device)
         for dtype in (torch.int64, space.dtype, space.dtype)
     ]
-    families = _families(space, computed)
-    mu, kappa = (a.to(space.dtype) for a in (space.state.mu, space.state.kappa))
-    width = space.dtype.itemsize * space.num_classes
-    height = chunks.rows_per_chunk(width, chunks.DECISION_BYTES, space.device)
     for at, z, y in space.queries(rows, chunk=chunk):
-        whole = z @ mu.T
-        for top in range(0, len(z), height):
-            rho, own = whole[top : top + height], y[top : top + height]
-            to = slice(at.start + top, at.start + top + len(own))
-            for rules in families:
-                tau, q = rules[0][1].tau, None
-                if tau is not None:
-                    q = vmf_score(rho, kappa, tau, space.dim, validate_args=False)
-                for place, rule in rules:
-                    s = rule.terms.of(q, rho)
-                    settled = _settle(s.clone() if s is q else s, own)
-                    for column, values in zip(columns, settled, strict=True):
-                        column[place, to] = values
+        for column, values in zip(columns, scorer(z, y), strict=True):
+            column[:, at] = values
         if progress is not None:
             progress("decisions", at.stop / len(labels))
-    for column, values in zip(
-        (found.prediction, found.nll, found.confidence), columns, strict=True
-    ):
-        decided = dict(zip(computed, values.cpu(), strict=True))
-        column.update(decided)
-        column.update((policy, decided[by]) for policy, by in live.items())
-    return found
-
-
-def _families(
-    space: FrozenSpace, policies: Iterable[Policy]
-) -> list[list[tuple[int, Realization]]]:
-    """The places of the policies with their rules, those of one temperature together."""
-    families: dict[object, list[tuple[int, Realization]]] = {}
-    host = space.host
-    for place, (name, beta, gamma) in enumerate(policies):
-        offset = host.offset(gamma)
-        rule = realize(host.state, Rule(space.tau, name, beta, offset=offset), dtype=space.dtype)
-        # The directions are the same in all of them, and the largest part: they are not kept.
-        rule = replace(rule, mu=rule.mu.new_empty(0, space.dim)).to(space.device)
-        own = beta if name in TEMPERED else name == "cosine"
-        families.setdefault((type(own), own), []).append((place, rule))
-    return list(families.values())
-
-
-def _settle(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The winners [n], cross-entropies and confidences of scores [n, C], which are used up."""
-    best = s.max(1)
-    own = s.gather(1, y.unsqueeze(1)).squeeze(1)
-    total = s.sub_(best.values.unsqueeze(1)).exp_().sum(1)
-    return best.indices, (best.values - own) + total.log(), 1 / total
+    return scorer.decisions(labels, columns)
 
 
 def realization_grid(
@@ -228,9 +290,16 @@ def realization_grid(
     *,
     decisions: Decisions | None = None,
 ) -> RealizationGrid:
-    """Accuracy, calibration and agreement of all realizations over a grid of beta and gamma.
+    """Measure all realizations over a grid of beta and gamma.
 
-    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`.
+    Args:
+        space: The classes and the queries.
+        betas: Strengths of the target gain.
+        gammas: Multiples of the log prior.
+        decisions: Decisions of `grid_policies` on all queries, if already computed.
+
+    Returns:
+        Accuracy, calibration and agreement of every policy.
     """
     policies = grid_policies(betas, gammas)
     if decisions is None:

@@ -1,4 +1,4 @@
-r"""How different the gains of the classes are at a shared temperature (fig:gain-discovery)."""
+r"""The distribution of the gains of the classes at a shared temperature (fig:gain-discovery)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from resultant.vmf.distribution import mean_resultant
 class GainDistribution(Result):
     r"""The gains :math:`g_c=A_c/\tau_0` ``gain`` [C] of all classes, equally weighted.
 
-    ``resultant``, ``kappa`` and ``count`` [C] beside them, ``group`` [C] an index of head, medium
-    and tail (None where all classes are of about one size). ``spread`` is the standard deviation
-    over the mean, ``ratio`` the largest over the smallest gain (None where that is zero),
-    ``rank_correlation`` Spearman's with the counts (None where either is constant). ``groups`` are
-    means by shot group, None for an empty one. ``capped`` are the classes at the largest
-    concentration: of one sample, or of equal ones.
+    The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes. The
+    corrected gain is :math:`\sqrt{\max(U_c,0)}/\tau_0` with the unbiased square :math:`U_c`
+    (eq:unbiased-resultant-square), by the estimator of the space.
 
-    The mean of n rows is too long (eq:finite-resultant-identity), most so in small classes.
-    ``corrected_gain`` [C] is :math:`\sqrt{\max(U_c,0)}/\tau_0` instead, :math:`U_c` the unbiased
-    square (eq:unbiased-resultant-square), by the estimator of the space where that is not the
-    MLE; with its own ``corrected_spread`` and ``corrected_rank_correlation``. The classes of one
-    fitting row, ``uncorrected``, have none: NaN, and left out of both.
+    Attributes:
+        resultant: Mean resultants [C].
+        kappa: Concentrations [C].
+        count: Training rows [C].
+        group: Shot groups [C]; None if all classes are of about one size.
+        spread: Standard deviation over mean.
+        ratio: Largest over smallest gain; None if the smallest is zero.
+        rank_correlation: Spearman's correlation with the counts; None if either is constant.
+        groups: Mean gains per shot group, None for an empty group.
+        capped: Classes at the largest concentration: of one row, or of equal rows.
+        corrected_gain: Corrected gains [C], NaN for classes of one fitted row.
+        uncorrected: Classes of one fitted row, which the corrected values leave out.
     """
 
     gain: Tensor
@@ -54,8 +58,13 @@ class GainDistribution(Result):
 
 
 def gain_distribution(space: FrozenSpace) -> GainDistribution:
-    """The gains of all classes at the temperature of the space."""
-    space = space.host
+    """Return the gains of all classes at the temperature of the space.
+
+    Example:
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> gain_distribution(FrozenSpace.fit(z, y, z, y, tau=0.5)).spread
+        0.0
+    """
     g, state, corrected = space.gain, space.state, _corrected(space)
     low, high = float(g.min()), float(g.max())
     return GainDistribution(
@@ -81,7 +90,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
 
 
 def _corrected(space: FrozenSpace) -> Tensor:
-    """The gains [C] that the unbiased squares give, NaN for a class of one row."""
+    """The gains [C] of the unbiased squares, NaN for a class of one row."""
     count = space.statistics.count
     several = count >= 2
     U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
@@ -92,6 +101,6 @@ def _corrected(space: FrozenSpace) -> Tensor:
 
 
 def _spread(g: Tensor) -> float | None:
-    """The standard deviation over the mean; None of nothing, or of zeros."""
+    """The standard deviation over the mean; None for no gains or zero gains."""
     mean = float(g.mean()) if len(g) else 0.0
     return float(g.std(correction=0)) / mean if mean > 0 else None

@@ -1,4 +1,4 @@
-r"""What direct temperature does to the score at cosine zero (fig:realization,
+r"""The effect of direct temperature on the score at cosine zero (fig:realization,
 sec:same-state-diagnostic)."""
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ class InterceptDrift(Result):
     :math:`h_c^\star=q_c(0;\tau_c^\star)` ``temperature`` [C], and the ``temperatures``
     :math:`\tau_c^\star` [C].
 
-    ``largest`` and ``mean`` of :math:`|h_c-h_c^0|` by realization; ``worst_class`` drifts most
-    under temperature. Where ``undefined`` classes have none, its entries are missing or NaN.
+    Attributes:
+        largest: Maximum of :math:`|h_c-h_c^0|` by realization.
+        mean: Mean of :math:`|h_c-h_c^0|` by realization.
+        worst_class: The class with the largest drift under temperature.
+        undefined: Classes without a temperature; entries of temperature are missing or NaN then.
     """
 
     beta: float
@@ -41,8 +44,8 @@ class InterceptDrift(Result):
 
 @dataclass(frozen=True, eq=False)
 class SameStateRow(Result):
-    """One realization on the fixed queries: mean cross-entropy, accuracy, how many distinct
-    classes are predicted, and the class predicted most with its share."""
+    """One realization on the fixed queries: mean cross-entropy, accuracy, the number of distinct
+    predicted classes, and the class predicted most with its share."""
 
     realization: str
     cross_entropy: float
@@ -54,8 +57,8 @@ class SameStateRow(Result):
 
 @dataclass(frozen=True, eq=False)
 class FocusClass(Result):
-    r"""One class under all realizations: ``intercepts`` at cosine zero and ``slopes`` there, by
-    realization, beside :math:`\kappa_c`, :math:`A_c`, :math:`\tau_c^\star`, :math:`g_c` and
+    r"""One class under all realizations: ``intercepts`` and ``slopes`` at cosine zero by
+    realization, with :math:`\kappa_c`, :math:`A_c`, :math:`\tau_c^\star`, :math:`g_c` and
     :math:`g_c^\star`."""
 
     index: int
@@ -71,9 +74,10 @@ class FocusClass(Result):
 
 @dataclass(frozen=True, eq=False)
 class SameState(Result):
-    """The failure state's table: the first queries of each class, only the realization changes.
+    """The realizations on the same classes and the first queries of each class.
 
-    ``focus`` is the class whose intercept drifts most, None where temperatures are undefined.
+    ``focus`` is the class with the largest drift of the intercept, None if temperatures are
+    undefined.
     """
 
     beta: float
@@ -92,8 +96,15 @@ def _rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
 
 @torch.no_grad()
 def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
-    """How far each realization moves the scores at cosine zero from the native ones."""
-    space = space.host
+    """Measure the change of the scores at cosine zero from the native scores.
+
+    Args:
+        space: The classes.
+        beta: Strength of the target gain.
+
+    Returns:
+        Intercepts, temperatures and drifts.
+    """
     rules = _rules(space, beta)
     zero = torch.zeros_like(space.state.kappa)
     intercepts = {name: rule.at(zero) for name, rule in rules.items()}
@@ -122,9 +133,17 @@ def same_state(
     per_class: int = 5,
     decisions: Decisions | None = None,
 ) -> SameState:
-    """The realizations on the first ``per_class`` held-out queries of each class.
+    """Compare the realizations on the first held-out queries of each class.
 
-    ``decisions`` on all held-out queries spare the scores of the policies that they hold.
+    Args:
+        space: The classes and the queries.
+        beta: Strength of the target gain.
+        gamma: Multiple of the log prior.
+        per_class: Queries per class.
+        decisions: Decisions on all queries, which are used if they have these policies.
+
+    Returns:
+        One row per realization, and the class with the largest drift.
     """
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
@@ -132,14 +151,14 @@ def same_state(
         decisions = decide(space, policies, rows)
     else:
         decisions = decisions.at(policies, rows)
-    lost = space.untempered(beta)
+    undefined = space.untempered(beta)
     return SameState(
         beta=float(beta),
         gamma=float(gamma),
         queries=len(rows),
         rows=tuple(_row(decisions, p) for p in policies if p not in decisions.undefined),
-        focus=None if lost else _focus(space.host, beta),
-        undefined=lost,
+        focus=None if undefined else _focus(space, beta),
+        undefined=undefined,
     )
 
 
@@ -161,7 +180,7 @@ def _focus(space: FrozenSpace, beta: float) -> FocusClass:
     assert c is not None
     rules, state, g = _rules(space, beta), space.state, space.gain
     target = target_gain(g, beta)
-    at, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
+    index, zero = torch.tensor([c]), torch.zeros(1, dtype=torch.float64)
     return FocusClass(
         index=c,
         count=int(space.counts[c]),
@@ -170,6 +189,6 @@ def _focus(space: FrozenSpace, beta: float) -> FocusClass:
         target_temperature=float(state.resultant[c] / target[c]),
         gain=float(g[c]),
         target_gain=float(target[c]),
-        intercepts={name: float(rule.at(zero, at)) for name, rule in rules.items()},
-        slopes={name: float(rule.slope_at(zero, at)) for name, rule in rules.items()},
+        intercepts={name: float(rule.at(zero, index)) for name, rule in rules.items()},
+        slopes={name: float(rule.slope_at(zero, index)) for name, rule in rules.items()},
     )

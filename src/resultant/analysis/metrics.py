@@ -1,4 +1,4 @@
-"""What decisions are measured by: accuracy by class, calibration, paired differences, ranks."""
+"""Measures of decisions: accuracy per class, calibration, paired differences, ranks."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from resultant.classifiers.calibration import inner_edges
 # Equal bins of confidence.
 BINS = 15
 
-# The normal quantile of a two-sided 95 % interval.
+# The significance level of the library, and the normal quantile of a two-sided 95 % interval.
+SIGNIFICANCE = 0.05
 NORMAL = 1.959963984540054
 
 
 def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """The means [C] in float64 of ``values`` [N] by class, NaN for a class without any."""
+    """Means [C] of ``values`` [N] per class in float64, NaN for a class without values."""
     values = values.double()
     total = values.new_zeros(num_classes).index_add_(0, labels, values)
     return total / torch.bincount(labels, minlength=num_classes)
 
 
 def confidence_bins(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How many predictions fall in each bin of confidence, their mean confidence and the share of
-    right ones, [15] each."""
+    """Counts, mean confidences and accuracies [15] of predictions in equal bins of confidence."""
     edges = torch.from_numpy(inner_edges(BINS)).to(confidence.device)
-    place = torch.bucketize(confidence.double(), edges)
-    count = torch.bincount(place, minlength=BINS)
-    return count, class_means(confidence, place, BINS), class_means(right, place, BINS)
+    bins = torch.bucketize(confidence.double(), edges)
+    count = torch.bincount(bins, minlength=BINS)
+    return count, class_means(confidence, bins, BINS), class_means(right, bins, BINS)
 
 
 def calibration_error(count: Tensor, confidence: Tensor, accuracy: Tensor) -> float:
@@ -51,11 +51,16 @@ class PairedGain(NamedTuple):
 
 
 def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
-    """What ``after`` [N] bool, right or wrong, gains over ``before`` [N].
+    """Compare correct predictions ``after`` [N] bool with those ``before`` [N] bool.
 
-    The interval is normal, from the variance of the paired differences, as far as differences go,
-    in [-1, 1]; the p-value is of the exact two-sided McNemar test on the queries that only one of
-    them gets right.
+    The interval is normal, from the variance of the paired differences, cut to [-1, 1]. The p-value
+    is that of the exact two-sided McNemar test on the queries that only one of the two predicts
+    correctly.
+
+    Example:
+        >>> before, after = torch.tensor([True, False, False]), torch.tensor([True, True, False])
+        >>> round(paired_gain(before, after).gain, 4)
+        0.3333
     """
     from scipy.stats import binomtest
 
@@ -69,7 +74,7 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Spearman's correlation of values that are defined in both; None where there is none."""
+    """Spearman's correlation without NaN; None for fewer than two values or constant ones."""
     from scipy.stats import spearmanr
 
     a, b = a.double().flatten(), b.double().flatten()

@@ -1,7 +1,7 @@
-r"""Pairs of classes chosen from training geometry: boundaries, margins and errors
+r"""Boundaries, margins and errors of pairs of classes, chosen from training geometry
 (sec:boundary-selection, sec:root-solving, sec:margin-change-protocol, fig:real-margin-app).
 
-The pairs are some dozens and their queries few: all but the choice is done on the CPU."""
+There are some dozens of pairs with few queries: only the choice of pairs uses the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.result import Result
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.space import CPU, FrozenSpace, Progress
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions.binary_model import BinaryModel
@@ -28,15 +28,20 @@ from resultant.decisions.margins import centre_margins, joint_leading, pairwise_
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.vmf.tails import log_projection_tail
 
-# How many margin changes are kept to draw, about.
+# About the number of margin changes that are kept for figures.
 DRAWN = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class PredictedDisplacement(Result):
-    """Displacements by an approximate score: ``shift_degrees`` [P] (NaN unless displaced),
-    ``change`` a pair, ``tally`` of them, and the error over ``comparable`` pairs, those displaced
-    in both. ``same_direction`` is a share; NaN where none is comparable."""
+    """Displacements by an approximate score.
+
+    Attributes:
+        shift_degrees: Shifts [P], NaN unless displaced.
+        change: The kind of change per pair, counted in ``tally``.
+        comparable: Pairs that are displaced in both scores; the errors are over these pairs.
+        same_direction: Fraction of comparable pairs that move the same way; NaN for none.
+    """
 
     shift_degrees: Tensor
     change: tuple[str, ...]
@@ -52,11 +57,19 @@ class BoundaryDisplacement(Result):
     r"""Boundaries on the short arc before (native) and after direct temperature equalization
     (fig:main-boundaries).
 
-    ``pairs`` [P, 2] with their ``kind`` (HH to TT), ``closest`` [P] or random, prototype ``cosine``
-    and arc ``theta_degrees`` [P]. ``before_degrees``, ``after_degrees`` and ``shift_degrees`` [P]
-    from the first class, NaN unless unique; ``change`` is displaced, created, vanished, absent or
-    multiple, ``tally`` counts them. ``predicted`` has ``linear_mean`` (:math:`g_c\rho_c`),
-    ``linear_intercept`` (with the intercept :math:`q_c(0)`) and, for p >= 3, ``joint_leading``.
+    Attributes:
+        pairs: Pairs [P, 2].
+        kind: Types of the pairs, HH to TT.
+        closest: True [P] for the closest pairs, False for random ones.
+        cosine: Cosines [P] of the prototypes.
+        theta_degrees: Lengths [P] of the arcs.
+        before_degrees: Native boundaries [P] from the first class, NaN unless unique.
+        after_degrees: Boundaries [P] after equalization, NaN unless unique.
+        shift_degrees: Shifts [P], NaN unless displaced.
+        change: displaced, created, vanished, absent or multiple; ``tally`` counts them.
+        predicted: The same by ``linear_mean`` (:math:`g_c\rho_c`), ``linear_intercept`` (with the
+            intercept :math:`q_c(0)`) and, for p >= 3, ``joint_leading``.
+        undefined: Classes without a temperature; there is no displacement then.
     """
 
     pairs: Tensor
@@ -75,13 +88,17 @@ class BoundaryDisplacement(Result):
 
 @dataclass(frozen=True, eq=False)
 class MarginDirections(Result):
-    r"""Whether :math:`\Delta m_{lin}` predicts the sign of exact margin changes, over the queries
-    of both classes of every pair (sec:margin-change-protocol).
+    r"""Signs of exact margin changes against their prediction :math:`\Delta m_{lin}`, over the
+    queries of both classes of every pair (sec:margin-change-protocol).
 
-    ``agreement`` and ``coverage`` (of the certificate :math:`|\Delta m_{lin}|>|r|`) are shares of
-    ``incidences``; ``certified_wrong`` is zero if the theory holds. ``by_kind`` has the same by
-    pair type. ``linear`` and ``exact`` [S] are a sample of the changes, to draw. None without
-    queries.
+    Attributes:
+        incidences: Number of pairs and queries.
+        agreement: Fraction of incidences with the predicted sign; None without queries.
+        coverage: Fraction with the certificate :math:`|\Delta m_{lin}|>|r|`; None without queries.
+        certified_wrong: Certified incidences with another sign; zero if the theory holds.
+        by_kind: The same per type of pair.
+        linear: A sample [S] of predicted changes, for figures.
+        exact: The exact changes [S] of the sample.
     """
 
     pairs: Tensor
@@ -99,10 +116,16 @@ class MarginDirections(Result):
 class TypicalMargins(Result):
     r"""Margins of pairs against their errors under the native score (sec:conditional-margin).
 
-    All [P, 2], for the first class against the second and back: ``centre`` margins at prototypes,
-    ``typical`` margins :math:`R_h, R_t`, ``observed`` errors among ``queries`` held-out ones (NaN
-    without), ``gaussian`` and ``model`` errors of the matched binary model at this dimension (NaN
-    where it is degenerate). Rank correlations with the observed error are Spearman's.
+    Arrays are [P, 2], for the first class against the second and back. Correlations are Spearman's
+    rank correlations with the observed error.
+
+    Attributes:
+        centre: Margins at the prototypes.
+        typical: Typical margins :math:`R_h, R_t`.
+        observed: Errors on held-out queries, NaN without queries.
+        queries: Number of these queries.
+        gaussian: Gaussian errors of the matched binary model, NaN for a degenerate model.
+        model: Exact errors of the matched binary model at this dimension.
     """
 
     pairs: Tensor
@@ -118,29 +141,54 @@ class TypicalMargins(Result):
     model_correlation: float | None
 
 
-def selected(space: FrozenSpace, per_type: int, seed: int) -> SelectedPairs:
-    """The pairs of sec:boundary-selection on the CPU; all of them where C <= 20."""
-    if (per_type, seed) not in space.pairs:
-        found = select_pairs(space.state, space.groups, per_type, seed)
-        space.pairs[per_type, seed] = SelectedPairs(*(a.cpu() for a in found))
-    return space.pairs[per_type, seed]
+def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> SelectedPairs:
+    """Choose the pairs of sec:boundary-selection; all pairs for C <= 20.
+
+    The closest pairs are found among all pairs of classes, on the device of the space.
+
+    Args:
+        space: The classes.
+        per_type: The number of closest and of random pairs per type.
+        seed: Seed of the random pairs.
+
+    Returns:
+        The pairs on the CPU.
+    """
+    state = space.state.to(space.device)
+    return SelectedPairs(*(a.cpu() for a in select_pairs(state, space.groups, per_type, seed)))
 
 
 @torch.no_grad()
 def boundary_displacement(
-    space: FrozenSpace, per_type: int = 5, *, beta: float = 0.0, seed: int = 0
+    space: FrozenSpace,
+    per_type: int = 5,
+    *,
+    beta: float = 0.0,
+    seed: int = 0,
+    chosen: SelectedPairs | None = None,
 ) -> BoundaryDisplacement:
-    """How direct temperature moves the boundaries of the selected pairs, and how well leading
-    scores at the same temperatures predict it, at zero prior."""
-    chosen, space = selected(space, per_type, seed), space.host
+    """Move the boundaries of pairs by direct temperature, and predict the move by leading scores.
+
+    Args:
+        space: The classes; the prior is zero.
+        per_type: Argument of `choose_pairs`.
+        beta: Strength of the target gain.
+        seed: Argument of `choose_pairs`.
+        chosen: The pairs, if already chosen.
+
+    Returns:
+        The exact and the predicted displacements.
+    """
+    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
     pairs, state, tau = chosen.pairs, space.state, space.tau
     native = realize(state, Rule(tau))
     before = short_arc_roots(native, pairs)
-    lost = space.untempered(beta)
+    undefined = space.untempered(beta)
     after = before
-    if not lost:
+    if not undefined:
         after = short_arc_roots(realize(state, Rule(tau, "temperature", beta)), pairs)
     exact = displacement(before, after)
+    unknown = torch.full_like(before.root, torch.nan)
     a, b = pairs.T
     return BoundaryDisplacement(
         pairs=pairs,
@@ -149,12 +197,12 @@ def boundary_displacement(
         cosine=(state.mu[a] * state.mu[b]).sum(1),
         theta_degrees=before.theta.rad2deg(),
         before_degrees=before.root.rad2deg(),
-        after_degrees=after.root.rad2deg() if not lost else torch.full_like(after.root, torch.nan),
-        shift_degrees=exact.shift.rad2deg() if not lost else torch.full_like(after.root, torch.nan),
-        change=_changes(exact) if not lost else (),
-        tally=exact.tally() if not lost else {},
-        predicted={} if lost else _predictions(space, beta, pairs, exact),
-        undefined=lost,
+        after_degrees=unknown if undefined else after.root.rad2deg(),
+        shift_degrees=unknown if undefined else exact.shift.rad2deg(),
+        change=() if undefined else _changes(exact),
+        tally={} if undefined else exact.tally(),
+        predicted={} if undefined else _predictions(space, beta, pairs, exact),
+        undefined=undefined,
     )
 
 
@@ -162,16 +210,17 @@ def _predictions(
     space: FrozenSpace, beta: float, pairs: Tensor, exact: Displacement
 ) -> dict[str, PredictedDisplacement]:
     state, tau = space.state, space.tau
-    policies = (("native", 1.0), ("temperature", beta))
-    rules = [realize(state, Rule(tau, *policy)) for policy in policies]
-    found = {
-        "linear_mean": [Realization(r.mu, r.kappa, None, r.gain(), None) for r in rules],
-        "linear_intercept": [r.linear() for r in rules],
+    rules = [Rule(tau, "native", 1.0), Rule(tau, "temperature", beta)]
+    exact_scores = [realize(state, rule) for rule in rules]
+    approximations = {
+        "linear_mean": [Realization(r.mu, r.kappa, None, r.gain(), None) for r in exact_scores],
+        "linear_intercept": [r.linear() for r in exact_scores],
     }
     if space.dim >= 3:
-        found["joint_leading"] = [joint_leading(state, Rule(tau, *policy)) for policy in policies]
+        approximations["joint_leading"] = [joint_leading(state, rule) for rule in rules]
     return {
-        name: _predicted(before, after, pairs, exact) for name, (before, after) in found.items()
+        name: _predicted(before, after, pairs, exact)
+        for name, (before, after) in approximations.items()
     }
 
 
@@ -192,7 +241,7 @@ def _predicted(
 
 
 def _members(space: FrozenSpace, pairs: Tensor) -> Tensor:
-    """The held-out rows of the classes of pairs."""
+    """The held-out queries of the classes of pairs."""
     return torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
 
 
@@ -212,29 +261,43 @@ def margin_directions(
     realization: str = "temperature",
     beta: float = 0.0,
     seed: int = 0,
+    chosen: SelectedPairs | None = None,
     chunk: int | None = None,
     progress: Progress | None = None,
 ) -> MarginDirections:
-    """Signs of margin changes from native to a realization, over the held-out queries of both
-    classes of every selected pair."""
-    chosen, space = selected(space, per_type, seed), space.host
-    lost = space.untempered(beta) if realization in TEMPERED else ()
-    # Incidences, correct, certified, and certified but wrong.
+    """Predict the signs of margin changes from native to a realization.
+
+    Args:
+        space: The classes and the queries.
+        per_type: Argument of `choose_pairs`.
+        realization: The realization after the change.
+        beta: Strength of the target gain.
+        seed: Argument of `choose_pairs`.
+        chosen: The pairs, if already chosen.
+        chunk: Queries per chunk.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        Agreement of the signs, and the coverage of the certificate.
+    """
+    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
+    undefined = space.untempered(beta) if realization in TEMPERED else ()
+    # Rows: incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []
     rule = Rule(space.tau, realization, beta)
-    rows = _members(space, chosen.pairs) if not lost else torch.empty(0, dtype=torch.int64)
-    for at, z, y in space.queries(rows, dtype=torch.float64, chunk=chunk):
-        found = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
-        kind = chosen.kind[found.pair]
-        certified, correct = found.certified, found.correct
-        for row, which in enumerate(
+    rows = torch.empty(0, dtype=torch.int64) if undefined else _members(space, chosen.pairs)
+    for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
+        change = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
+        kind = chosen.kind[change.pair]
+        certified, correct = change.certified, change.correct
+        for row, members in enumerate(
             (torch.ones_like(correct), correct, certified, certified & ~correct)
         ):
-            tally[row] += torch.bincount(kind[which], minlength=len(PAIR_TYPES))
+            tally[row] += torch.bincount(kind[members], minlength=len(PAIR_TYPES))
         share = DRAWN * len(y) // len(rows) + 1
         some = torch.linspace(0, len(kind) - 1, min(share, len(kind))).round().long()
-        drawn.append(torch.stack([found.linear[some], found.exact[some]]))
+        drawn.append(torch.stack([change.linear[some], change.exact[some]]))
         if progress is not None:
             progress("margins", at.stop / len(rows))
     linear, exact = torch.cat([torch.empty(2, 0, dtype=torch.float64), *drawn], 1)
@@ -250,33 +313,48 @@ def margin_directions(
         by_kind=by_kind,
         linear=linear,
         exact=exact,
-        undefined=lost,
+        undefined=undefined,
     )
 
 
 def _shares(incidences: int, correct: int, certified: int) -> dict[str, float | None]:
-    known = incidences > 0
     return {
         "incidences": incidences,
-        "agreement": correct / incidences if known else None,
-        "coverage": certified / incidences if known else None,
+        "agreement": correct / incidences if incidences else None,
+        "coverage": certified / incidences if incidences else None,
     }
 
 
 @torch.no_grad()
 def typical_margins(
-    space: FrozenSpace, per_type: int = 5, *, seed: int = 0, chunk: int | None = None
+    space: FrozenSpace,
+    per_type: int = 5,
+    *,
+    seed: int = 0,
+    chosen: SelectedPairs | None = None,
+    chunk: int | None = None,
 ) -> TypicalMargins:
-    """Centre and typical margins of the selected pairs, and the errors between the two classes
-    under the native score at zero prior: on held-out queries, and of the matched binary model."""
-    chosen, space = selected(space, per_type, seed), space.host
+    """Compare margins of pairs with the errors between both classes, by the native score.
+
+    Args:
+        space: The classes and the queries; the prior is zero.
+        per_type: Argument of `choose_pairs`.
+        seed: Argument of `choose_pairs`.
+        chosen: The pairs, if already chosen.
+        chunk: Queries per chunk.
+
+    Returns:
+        Margins, and errors on held-out queries and of the matched binary model.
+    """
+    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
-    for _, z, y in space.queries(_members(space, pairs), dtype=torch.float64, chunk=chunk):
+    rows = _members(space, pairs)
+    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
         margins = pairwise_margins(z, native, pairs, validate_args=False)
-        for side, lost in enumerate((margins < 0, margins >= 0)):
+        for side, errors in enumerate((margins < 0, margins >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]
-            wrong[:, side] += (own & lost).sum(0)
+            wrong[:, side] += (own & errors).sum(0)
             number[:, side] += own.sum(0)
     observed = wrong / number
     centre = torch.stack(centre_margins(native, pairs), 1)
@@ -300,7 +378,7 @@ def _binary(space: FrozenSpace, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Typical margins, Gaussian and quadrature errors [P, 2] of the matched binary models."""
     typical, gaussian, model = torch.full((3, len(pairs), 2), torch.nan, dtype=torch.float64)
     p, (mu, kappa) = space.dim, (space.state.mu, space.state.kappa)
-    known, laws = [], []
+    regular, laws = [], []
     for i, (a, b) in enumerate(pairs.tolist()):
         cosine = float((mu[a] @ mu[b]).clamp(-1, 1))
         if p < 3 or not (kappa[a] > 0 and kappa[b] > 0) or cosine == 1:
@@ -309,13 +387,13 @@ def _binary(space: FrozenSpace, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         binary = BinaryModel(float(kappa[a]) / nu, float(kappa[b]) / nu, cosine, space.tau)
         typical[i] = torch.tensor(binary.typical_margins)
         gaussian[i] = torch.tensor(binary.gaussian_errors(p))
-        known.append(i)
+        regular.append(i)
         laws.append((binary.xi_0, *binary.beta))
-    if not known:
+    if not regular:
         return typical, gaussian, model
-    # BinaryModel.errors of all pairs in two integrals.
+    # The same as BinaryModel.errors, for all pairs in two integrals.
     xi, *betas = torch.tensor(laws, dtype=torch.float64).T
     for side, beta in enumerate(betas):
-        own = kappa[pairs[known, side]]
-        model[known, side] = log_projection_tail(xi, beta, own, p, upper=side == 1).exp()
+        own = kappa[pairs[regular, side]]
+        model[regular, side] = log_projection_tail(xi, beta, own, p, upper=side == 1).exp()
     return typical, gaussian, model

@@ -1,17 +1,16 @@
-"""Frozen features that are more than one machine's: fitted and scored on Ray Data.
+"""Frozen features larger than one machine: fitted and scored on Ray Data.
 
-Statistics merge, and a decision needs its own row only. The driver reads footers and labels, cuts
-the files into pieces of whole row groups, and sends these out: sums of classes come back and are
-merged on the way, decisions of queries come back row by row. A piece of a worker that dies is done
-again. Questions that look at some rows (`SAMPLED`) get them on the driver, in one reading, as long
-as they fit in `SAMPLE_BYTES`; what does not fit is left out with a note.
+Statistics merge, and a decision needs only its own row. The driver reads footers and labels,
+divides the files into pieces of whole row groups, and sends the pieces to workers. Sums per class
+come back and are merged on the way; decisions come back row by row. The piece of a dead worker is
+done again. Questions about some rows (`SAMPLED`) get these rows on the driver in one reading, up to
+`resultant._core.chunks.SAMPLE_BYTES`; questions whose rows do not fit are left out with a note.
 
-The driver holds tens of bytes a row, and 16 for each held-out row and policy.
+The driver holds tens of bytes per row, and 16 per held-out row and policy.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,41 +24,34 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.cosine import CosineAgreement, agreement, compared
-from resultant.analysis.decisions import (
-    Decisions,
-    Policy,
-    decide,
-    grid_policies,
-    realization_grid,
-)
-from resultant.analysis.recommendation import recommend
+from resultant.analysis.cosine import CosineAgreement, collect_agreement, compare_queries
+from resultant.analysis.decisions import COLUMNS, Decisions, Policy, Scorer
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
-from resultant.analysis.space import FrozenSpace, Progress, unit
-from resultant.classes.statistics import ClassStatistics
+from resultant.analysis.space import CPU, FrozenSpace, Progress, unit, unit_chunks
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.features.partition import Piece, divide
 from resultant.features.rows import Rows
 from resultant.features.store import FeatureStore
 from resultant.score.limits import require_temperature
 
-# Sums that are merged into one before the driver sees them.
+# Sums that are merged into one before they reach the driver.
 FAN = 8
 
-# Questions that look at rows, those first that need few.
+# Questions about some rows, in the order of the number of rows.
 SAMPLED = ("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit")
-DECIDED = ("grid", "recommendation")
-WHOLE = (*DECIDED, "cosine")
-COLUMNS = ("prediction", "nll", "confidence")
 
-# Of places [k], rows [k, p] and labels [k]: columns [k, ...] by name.
-Question = Callable[[Tensor, Tensor, Tensor], dict[str, Tensor]]
+# A function of row numbers [k], rows [k, p] and labels [k] that returns columns [k, ...] by name.
+RowFunction = Callable[[Tensor, Tensor, Tensor], dict[str, Tensor]]
 
 
 @contextmanager
 def cluster() -> Iterator[None]:
-    """A Ray cluster: that of ``RAY_ADDRESS``, or one of this machine's CPUs that ends with the
-    context. One that the process is connected to already is used as it is."""
+    """Connect to a Ray cluster within a context.
+
+    The cluster is the one that the process is connected to, or that of ``RAY_ADDRESS``, or one of
+    the CPUs of this machine that ends with the context.
+    """
     ray = _ray()
     started = not ray.is_initialized()
     if started:
@@ -94,19 +86,19 @@ def _ray() -> Any:
     return ray
 
 
-def _sent(pieces: Sequence[Piece]) -> Any:
-    """A Ray dataset of the pieces, each a block: a task, and done again alone."""
+def _send(pieces: Sequence[Piece]) -> Any:
+    """A Ray dataset with one block, and so one task, per piece."""
     ray = _ray()
     items = [{"piece": ray.cloudpickle.dumps(piece)} for piece in pieces]
     return ray.data.from_items(items, override_num_blocks=len(items))
 
 
-def _received(batch: dict[str, np.ndarray]) -> Piece:
+def _receive(batch: dict[str, np.ndarray]) -> Piece:
     return _ray().cloudpickle.loads(batch["piece"][0])
 
 
-def _require(errors: Iterable[str]) -> None:
-    """Errors come back as text: raised on a worker, they would be a page of it."""
+def _raise_first(errors: Iterable[str]) -> None:
+    """Raise an error of a worker; sent as text, as Ray would add pages of traceback."""
     for error in errors:
         if error:
             raise ValueError(error)
@@ -122,13 +114,25 @@ def fit_space(
     dtype: torch.dtype = torch.float32,
     progress: Progress | None = None,
 ) -> FrozenSpace:
-    """`FrozenSpace.from_store` of a store of Parquet files, fitted on the cluster.
+    """Fit the space of one feature of Parquet files on the cluster; see `load_space`.
 
-    Every class has a training row (`FeatureStore.without_gaps`). The rows stay where they are:
-    ``train`` and ``test`` of the space know those that `answer` has fetched.
+    Every class has a training row (`FeatureStore.without_gaps`). The rows stay in the files:
+    ``train`` and ``test`` of the space hold only the rows that `analyze_on_cluster` fetches.
+
+    Args:
+        store: A store from `resultant.features.partition.open_store`.
+        feature: The name of the feature.
+        test: The split of the queries.
+        tau: Temperature.
+        estimator: Estimator of kappa.
+        dtype: Dtype of scores.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        The space.
     """
-    require_temperature(tau, 1, torch.device("cpu"), True, dtype=dtype)
-    (train, labels), (held, asked) = (
+    require_temperature(tau, 1, CPU, True, dtype=dtype)
+    (train, labels), (held, queries) = (
         (store._rows(f"{split}/{feature}"), store[f"{split}/labels"]) for split in ("train", test)
     )
     if train.shape[1] != held.shape[1]:
@@ -136,7 +140,7 @@ def fit_space(
         raise ValueError(f"expected train and {test} of one dimension, got {got}")
     statistics = fit_statistics(train, labels, store.num_classes, progress=progress)
     return FrozenSpace(
-        *(feature, FetchedRows(train, labels), labels, FetchedRows(held, asked), asked),
+        *(feature, FetchedRows(train, labels), labels, FetchedRows(held, queries), queries),
         *(None, None, statistics, float(tau), estimator, dtype),
     )
 
@@ -144,13 +148,12 @@ def fit_space(
 def fit_statistics(
     rows: Rows, labels: Tensor, num_classes: int, *, progress: Progress | None = None
 ) -> ClassStatistics:
-    """The sums over ``rows`` [N, p] by ``labels`` [N], of any length but zero."""
-    pieces = divide(rows, labels)
+    """Sum ``rows`` [N, p] of any length but zero per class of ``labels`` [N]."""
     whole, done = ClassStatistics(num_classes, rows.shape[1]), 0
     size = {"num_classes": num_classes, "dim": rows.shape[1]}
-    found = _sent(pieces).map_batches(_sums, batch_size=1, fn_kwargs=size)
-    for batch in found.map_batches(_merged, batch_size=FAN).iter_batches(batch_size=None):
-        _require(batch["error"])
+    sums = _send(divide(rows, labels)).map_batches(_sums, batch_size=1, fn_kwargs=size)
+    for batch in sums.map_batches(_merge, batch_size=FAN).iter_batches(batch_size=None):
+        _raise_first(batch["error"])
         part = ClassStatistics(num_classes, rows.shape[1])
         part.count = torch.tensor(batch["count"]).sum(0)
         part.weight, part.total = part.count.double(), torch.tensor(batch["total"]).sum(0)
@@ -166,16 +169,16 @@ def _sums(batch: dict[str, np.ndarray], num_classes: int, dim: int) -> dict[str,
     statistics, error = ClassStatistics(num_classes, dim), ""
     height = chunks.rows_per_chunk(8 * dim, chunks.ROW_BYTES)
     try:
-        for at, z, y in _received(batch).read():
-            for places, x, own in zip(*(a.split(height) for a in (at, z, y)), strict=True):
-                statistics.update(unit(x, "train", places), own, validate_args=False)
+        for at, z, y in _receive(batch).read():
+            for rows, x, own in zip(*(a.split(height) for a in (at, z, y)), strict=True):
+                statistics.update(unit(x, "train", rows), own, validate_args=False)
     except ValueError as bad:
         error = str(bad)
     count, total = statistics.count.numpy(), statistics.total.numpy()
     return {"error": np.array([error]), "count": count[None], "total": total[None]}
 
 
-def _merged(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _merge(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     sums = {name: batch[name].sum(0, keepdims=True) for name in ("count", "total")}
     return {"error": np.array([max(map(str, batch["error"]))]), **sums}
 
@@ -183,96 +186,85 @@ def _merged(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def decide_all(
     space: FrozenSpace, policies: Sequence[Policy], *, progress: Progress | None = None
 ) -> Decisions:
-    """`decide` on all held-out queries of a space of `fit_space`, on the cluster."""
-    held, labels = space.test, space.test_labels
-    assert isinstance(held, FetchedRows)
-    # What there is to decide, from no query.
-    found = decide(space, policies, torch.empty(0, dtype=torch.int64))
-    rule = _without_rows(space)
-    wholes = _collected(held, partial(_decided, rule, tuple(policies)), "decisions", progress)
-    for name in COLUMNS:
-        column: dict[Policy, Tensor] = getattr(found, name)
-        column.update(zip(column, wholes[name], strict=True))
-    return replace(found, labels=labels)
+    """Decide all held-out queries on the cluster; see `resultant.analysis.decide`."""
+    scorer = Scorer(space, policies)
+    columns = _collect(space.test, partial(_decisions, scorer), "decisions", progress)
+    return scorer.decisions(space.test_labels, (columns[name] for name in COLUMNS))
 
 
-def _decided(
-    rule: FrozenSpace, policies: Sequence[Policy], at: Tensor, z: Tensor, y: Tensor
+def _decisions(scorer: Scorer, at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """The decisions [k, P] of a piece."""
+    height = chunks.rows_per_chunk(4 * max(scorer.mu.shape), chunks.MATRIX_BYTES)
+    parts = unit_chunks(z, y, height, scorer.dtype, scorer.device)
+    columns = zip(*(scorer(x, own) for _, x, own in parts), strict=True)
+    return {n: torch.cat(c, 1).T for n, c in zip(COLUMNS, columns, strict=True)}
+
+
+def cosine_agreement(space: FrozenSpace, *, progress: Progress | None = None) -> CosineAgreement:
+    """Compare all held-out queries on the cluster; see `resultant.analysis.cosine_agreement`."""
+    compare = partial(_compare, space.state, space.tau, space.dtype)
+    return collect_agreement(space, *_collect(space.test, compare, "cosine", progress).values())
+
+
+def _compare(
+    state: ClassState, tau: float, dtype: torch.dtype, at: Tensor, z: Tensor, y: Tensor
 ) -> dict[str, Tensor]:
-    """The decisions [k, P] of policies on rows that stand ``at`` [k]."""
-    rule.test, rule.test_labels = z, y
-    found = decide(rule, policies)
-    return {name: torch.stack(list(getattr(found, name).values()), 1) for name in COLUMNS}
+    columns = compare_queries(unit(z, "test", at).to(dtype), state, tau)
+    return {str(i): column for i, column in enumerate(columns)}
 
 
-def compare_all(space: FrozenSpace, *, progress: Progress | None = None) -> CosineAgreement:
-    """`cosine_agreement` of a space of `fit_space`, on the cluster."""
-    assert isinstance(space.test, FetchedRows)
-    question = partial(_compared, _without_rows(space))
-    return agreement(space, *_collected(space.test, question, "cosine", progress).values())
-
-
-def _compared(rule: FrozenSpace, at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
-    found = compared(rule, unit(z, "test", at).to(rule.dtype))
-    return {str(i): column for i, column in enumerate(found)}
-
-
-def _without_rows(space: FrozenSpace) -> FrozenSpace:
-    """A space that can be sent: the classes, and no rows."""
-    rule = copy.copy(space)
-    rule.train = rule.test = torch.empty(0, space.dim)
-    rule.labels = rule.test_labels = space.labels[:0]
-    rule.statistics = ClassStatistics(1, 2)
-    return rule
-
-
-def _collected(
-    held: FetchedRows, question: Question, step: str, progress: Progress | None
+def _collect(
+    rows: object, function: RowFunction, step: str, progress: Progress | None
 ) -> dict[str, Tensor]:
-    """The columns [..., N] of a row-wise question on all rows, by name."""
+    """The columns [..., N] of a function of all rows, by name."""
+    assert isinstance(rows, FetchedRows)
     wholes: dict[str, Tensor] = {}
     done = 0
-    for answers in _asked(held.rows, held.labels, question):
-        at = answers.pop("at")
-        for name, values in answers.items():
+    for columns in _map_rows(rows, function):
+        at = columns.pop("at")
+        for name, values in columns.items():
             if name not in wholes:
-                wholes[name] = values.new_empty(*values.shape[1:], len(held))
+                wholes[name] = values.new_empty(*values.shape[1:], len(rows))
             wholes[name][..., at] = values.movedim(0, -1)
         done += len(at)
         if progress is not None:
-            progress(step, done / len(held))
+            progress(step, done / len(rows))
     return wholes
 
 
-def _asked(
-    rows: Rows, labels: Tensor, question: Question, index: Tensor | None = None
+def _map_rows(
+    rows: FetchedRows, function: RowFunction, index: Tensor | None = None
 ) -> Iterator[dict[str, Tensor]]:
-    """What a row-wise question says of all rows, or those at ``index`` [n], some at a time in any
-    order: columns [k, ...], and where they stand, ``at`` [k]."""
-    # In a list it stays a reference until a worker asks for it.
-    shared = {"shared": [_ray().put(question)]}
-    found = _sent(divide(rows, labels, index)).map_batches(
-        _answered, batch_size=1, fn_kwargs=shared
-    )
-    for batch in found.iter_batches(batch_size=None):
-        _require(batch.get("error", ()))
-        # A copy: Ray's memory is not to be written to.
+    """Apply a function to all rows, or those at ``index`` [n], on the cluster.
+
+    Yields:
+        Columns [k, ...] of some rows in any order, and the numbers ``at`` [k] of the rows.
+    """
+    # A reference in a list is resolved by the worker, not by Ray.
+    shared = {"shared": [_ray().put(function)]}
+    pieces = _send(divide(rows.rows, rows.labels, index))
+    results = pieces.map_batches(_apply, batch_size=1, fn_kwargs=shared)
+    for batch in results.iter_batches(batch_size=None):
+        _raise_first(batch.get("error", ()))
+        # A copy: the memory of Ray is read-only.
         yield {name: torch.tensor(column) for name, column in batch.items()}
 
 
-def _answered(batch: dict[str, np.ndarray], shared: list[Any]) -> dict[str, np.ndarray]:
-    """What a question says of a piece."""
-    question: Question = _ray().get(shared[0])
+def _apply(batch: dict[str, np.ndarray], shared: list[Any]) -> dict[str, np.ndarray]:
+    """Apply a function to a piece."""
+    function: RowFunction = _ray().get(shared[0])
     try:
-        parts = [{"at": at, **question(at, z, y)} for at, z, y in _received(batch).read()]
+        parts = [{"at": at, **function(at, z, y)} for at, z, y in _receive(batch).read()]
     except ValueError as bad:
         return {"error": np.array([str(bad)])}
     return {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
 
 
 class FetchedRows:
-    """Rows [N, p] on the cluster, some of which are here: what a space of `fit_space` has as
-    ``train`` and ``test``. Others are a ValueError."""
+    """Rows [N, p] in files of the cluster, some of which are on the driver.
+
+    These are ``train`` and ``test`` of a space of `fit_space`. Access to other rows is an error.
+    """
 
     def __init__(self, rows: Rows, labels: Tensor) -> None:
         self.rows, self.labels, self.shape = rows, labels, rows.shape
@@ -284,87 +276,71 @@ class FetchedRows:
     def __getitem__(self, rows: Tensor | slice) -> Tensor:
         if isinstance(rows, slice):
             rows = torch.arange(*rows.indices(len(self)))
-        place = torch.searchsorted(self.index, rows)
         if not torch.isin(rows, self.index).all():
             size = f"{chunks.SAMPLE_BYTES:,} bytes of rows on the driver"
             raise UnansweredError(f"expected rows that fit in {size}, got more")
-        return self.values[place]
+        return self.values[torch.searchsorted(self.index, rows)]
 
     def fetch(self, index: Tensor) -> None:
-        """Have the rows at ascending places [n] here, and no others."""
+        """Bring the rows at ascending indices [n] to the driver, and drop all others."""
         values = torch.empty(len(index), self.shape[1], dtype=self.rows.dtype)
         if len(index):
-            for found in _asked(self.rows, self.labels, _as_they_are, index):
-                values[found["at"]] = found["z"]
+            for columns in _map_rows(self, _identity, index):
+                values[columns["at"]] = columns["z"]
         self.index, self.values = index, values
 
 
-def _as_they_are(at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+def _identity(at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
     return {"z": z}
 
 
-class NotedRows:
-    """Rows that are asked for and noted, while a question is asked of vectors e_1."""
+class RecordedRows:
+    """Stand-ins for rows [N, p], all e_1, that record the indices of every access."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape, self.asked = shape, torch.empty(0, dtype=torch.int64)
+        self.shape, self.index = shape, torch.empty(0, dtype=torch.int64)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        self.asked = torch.cat([self.asked, rows]).unique()
+        self.index = torch.cat([self.index, rows]).unique()
         return torch.eye(1, self.shape[1]).expand(len(rows), -1)
 
 
 def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0) -> None:
-    """Fetch the rows that questions will look at, the smaller samples first, up to
-    `SAMPLE_BYTES` in all.
+    """Fetch the rows of the sampled questions, the smaller samples first, as far as they fit.
 
-    Which rows these are does not depend on what is in them: each question is asked once of
-    stand-ins that note it.
+    The choice of rows does not depend on their values: every question is asked once about
+    stand-ins that record the rows.
     """
     train, test = space.train, space.test
     assert isinstance(train, FetchedRows) and isinstance(test, FetchedRows)
-    wanted = [torch.empty(0, dtype=torch.int64)] * 2
+    indices = [torch.empty(0, dtype=torch.int64)] * 2
     width = train.shape[1] * max(train.rows.dtype.itemsize, test.rows.dtype.itemsize)
     asked = tuple(questions)
     for name in (q for q in SAMPLED if q in asked):
-        noting = copy.copy(space)
-        noting.train, noting.test = stand_ins = NotedRows(train.shape), NotedRows(test.shape)
-        analyze_space(noting, [name], seed=seed)
-        more = [torch.cat([w, n.asked]).unique() for w, n in zip(wanted, stand_ins, strict=True)]
+        recorded = RecordedRows(train.shape), RecordedRows(test.shape)
+        analyze_space(replace(space, train=recorded[0], test=recorded[1]), [name], seed=seed)
+        more = [torch.cat([i, r.index]).unique() for i, r in zip(indices, recorded, strict=True)]
         if sum(map(len, more)) * width <= chunks.SAMPLE_BYTES:
-            wanted = more
-    for rows, index in zip((train, test), wanted, strict=True):
+            indices = more
+    for rows, index in zip((train, test), indices, strict=True):
         rows.fetch(index)
 
 
-def answer(
+def analyze_on_cluster(
     space: FrozenSpace,
     questions: Iterable[str] = QUESTIONS,
     *,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Analysis:
-    """`analyze_space` of a space of `fit_space`: decisions are made on the cluster, other
-    questions get their rows from there."""
+    """Ask questions about a space of `fit_space`; see `analyze_space`.
+
+    The cluster decides all queries; other questions fetch their rows from the cluster.
+    """
     questions = tuple(questions)
-    answers: dict[str, Any] = {}
-    notes: dict[str, str] = {}
-    asked: dict[str, Callable[[], Any]] = {"cosine": lambda: compare_all(space, progress=progress)}
-    if set(questions) & set(DECIDED):
-        decisions = decide_all(space, grid_policies(), progress=progress)
-        asked["grid"] = lambda: realization_grid(space, decisions=decisions)
-        asked["recommendation"] = lambda: recommend(space, decisions=decisions, seed=seed)
-    for name in (q for q in WHOLE if q in questions):
-        try:
-            answers[name] = asked[name]()
-        except UnansweredError as error:
-            notes[name] = str(error)
-        if progress is not None:
-            progress(name, 1.0)
     fetch_samples(space, questions, seed=seed)
-    rest = [q for q in questions if q not in WHOLE]
-    found = analyze_space(space, rest, seed=seed, progress=progress)
-    return replace(found, **answers, notes={**notes, **(found.notes or {})})
+    functions = {"decide": decide_all, "cosine_agreement": cosine_agreement}
+    return analyze_space(space, questions, seed=seed, progress=progress, **functions)

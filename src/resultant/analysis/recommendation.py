@@ -1,4 +1,4 @@
-"""Which realization and beta to use, what it gains and what it costs."""
+"""The recommended realization and beta, with gains and losses per class."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from resultant.analysis.decisions import BETAS, FIXED, Decisions, Policy, decide, grid_policies
 from resultant.analysis.metrics import (
+    SIGNIFICANCE,
     PairedGain,
     calibration_error,
     class_means,
@@ -19,16 +20,16 @@ from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.groups import GROUPS
 
-SIGNIFICANCE = 0.05
-
-# Where accuracies tie the first is taken: native keeps what is, angular changes least.
+# Among equal accuracies the first is taken: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
 
 @dataclass(frozen=True, eq=False)
 class ClassEffect(Result):
-    """The accuracy of one class before (native) and after (the best candidate); no ``group`` where
-    all classes have one size."""
+    """The accuracy of one class before (native) and after (the best candidate).
+
+    ``group`` is None if all classes are of about one size.
+    """
 
     index: int
     count: int
@@ -41,15 +42,24 @@ class ClassEffect(Result):
 
 @dataclass(frozen=True, eq=False)
 class Recommendation(Result):
-    """The candidate of highest accuracy, and whether it is worth leaving native.
+    """The most accurate candidate, and the decision to leave native or not.
 
-    ``candidate`` (a realization at ``beta``) is the best on one random half of the held-out
-    queries; ``gain`` over native, its 95 % interval (``low``, ``high``, paired normal) and the
-    exact McNemar ``p_value`` are of the other half, with ``better`` and ``worse`` queries there, so
-    the choice does not flatter them. ``realization`` is the candidate where p < 0.05 and the gain
-    is positive, else native. The rest is over all queries: accuracies, mean NLL and calibration
-    error before and after, ``groups`` the changes of accuracy by shot group, and the classes that
-    ``gained`` and ``lost`` most. ``reason`` says it in a sentence.
+    The candidate is the best on one random half of the held-out queries. The gain is measured on
+    the other half, so that the choice does not flatter it. All other values are over all queries.
+
+    Attributes:
+        realization: The candidate if p < 0.05 and the gain is positive, else native.
+        beta: The beta of that realization.
+        candidate: The best realization, at ``candidate_beta``.
+        gain: Accuracy of the candidate minus that of native, with a paired normal 95 % interval
+            (``low``, ``high``) and the exact McNemar ``p_value``.
+        better: Queries that only the candidate predicts correctly.
+        worse: Queries that only native predicts correctly.
+        queries: Queries of the half that measures.
+        groups: Changes of accuracy per shot group.
+        gained: Classes that gain most.
+        lost: Classes that lose most.
+        reason: The decision in one sentence.
     """
 
     realization: str
@@ -86,11 +96,24 @@ def recommend(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """The realization and beta to use at the prior of ``gamma``, with up to ``classes`` of the
-    classes that gain and lose most.
+    """Recommend a realization and beta.
 
-    ``decisions`` on all held-out queries, if there are any yet, must hold the `grid_policies`. A
-    policy of which a cross-entropy is not finite is no candidate; of native it leaves no answer.
+    A policy with a cross-entropy that is not finite is no candidate.
+
+    Args:
+        space: The classes and the queries.
+        betas: Strengths of the target gain to choose from.
+        gamma: Multiple of the log prior.
+        decisions: Decisions of `grid_policies` on all queries, if already computed.
+        classes: The most classes to list that gain, and that lose.
+        seed: Seed of the halves.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        The recommendation.
+
+    Raises:
+        UnansweredError: There are fewer than two queries, or native is not finite.
     """
     policies = grid_policies(betas, (gamma,))
     if decisions is None:
@@ -101,14 +124,14 @@ def recommend(
     order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
     choose, judge = order[: N // 2], order[N // 2 :]
     native = Policy("native", gamma=gamma).canonical
-    lost = int((~decisions.nll[native].isfinite()).sum())
-    if lost:
-        got = f"{lost} of {N} that are not"
+    infinite = int((~decisions.nll[native].isfinite()).sum())
+    if infinite:
+        got = f"{infinite} of {N} that are not"
         raise UnansweredError(f"expected finite cross-entropies of native scores, got {got}")
     best = _best(decisions, policies, choose)
     before, after = decisions.right(native), decisions.right(best)
-    found = paired_gain(before[judge], after[judge])
-    taken = best if found.gain > 0 and found.p_value < SIGNIFICANCE else native
+    gain = paired_gain(before[judge], after[judge])
+    taken = best if gain.gain > 0 and gain.p_value < SIGNIFICANCE else native
     was, now = (class_means(a, decisions.labels, space.num_classes) for a in (before, after))
     gained, lost = _effects(space, decisions, was, now, classes)
     return Recommendation(
@@ -117,7 +140,7 @@ def recommend(
         gamma=float(gamma),
         candidate=best.realization,
         candidate_beta=best.beta,
-        **found._asdict(),
+        **gain._asdict(),
         queries=len(judge),
         accuracy_before=float(before.double().mean()),
         accuracy_after=float(after.double().mean()),
@@ -128,17 +151,17 @@ def recommend(
         groups=space.group_means(now - was),
         gained=gained,
         lost=lost,
-        reason=_reason(best, taken, found, len(judge)),
+        reason=_reason(best, taken, gain, len(judge)),
     )
 
 
 def _best(decisions: Decisions, policies: tuple[Policy, ...], rows: Tensor) -> Policy:
-    able = [policy for policy in policies if policy in decisions.prediction]
+    candidates = [policy for policy in policies if policy in decisions.prediction]
     # At beta = 1 all are native.
-    able = [p for p in able if p.realization in FIXED or p.beta != 1]
-    able = [p for p in able if decisions.nll[p].isfinite().all()]
-    able.sort(key=lambda p: PREFERENCE.index(p.realization))
-    return max(able, key=lambda p: int(decisions.right(p)[rows].sum()))
+    candidates = [p for p in candidates if p.realization in FIXED or p.beta != 1]
+    candidates = [p for p in candidates if decisions.nll[p].isfinite().all()]
+    candidates.sort(key=lambda p: PREFERENCE.index(p.realization))
+    return max(candidates, key=lambda p: int(decisions.right(p)[rows].sum()))
 
 
 def _calibration(decisions: Decisions, policy: Policy) -> float:
@@ -150,9 +173,9 @@ def _calibration(decisions: Decisions, policy: Policy) -> float:
 def _effects(
     space: FrozenSpace, decisions: Decisions, before: Tensor, after: Tensor, number: int
 ) -> tuple[tuple[ClassEffect, ...], tuple[ClassEffect, ...]]:
-    """The classes whose accuracy rises and falls most."""
+    """The classes with the largest rise and fall of accuracy."""
     queries = torch.bincount(decisions.labels, minlength=space.num_classes)
-    change, g = (after - before).nan_to_num(), space.host.gain
+    change, g = (after - before).nan_to_num(), space.gain
 
     def effect(c: int) -> ClassEffect:
         return ClassEffect(
@@ -171,15 +194,15 @@ def _effects(
     return tuple(gained), tuple(lost)
 
 
-def _reason(best: Policy, taken: Policy, found: PairedGain, queries: int) -> str:
+def _reason(best: Policy, taken: Policy, gain: PairedGain, queries: int) -> str:
     if best.realization == "native":
         return "Keep native: nothing else was more accurate on the half of the queries that chose."
     name = f"{best.realization} at beta = {best.beta:g}"
     if best.realization == "cosine":
         name = "cosine prototypes"
-    gain = f"{100 * found.gain:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
-    measured = f"{gain} over native on the other {queries:,} (McNemar p = {found.p_value:.2g})"
-    if not found.better + found.worse:
+    interval = f"{100 * gain.gain:+.2f} points [{100 * gain.low:+.2f}, {100 * gain.high:+.2f}]"
+    measured = f"{interval} over native on the other {queries:,} (McNemar p = {gain.p_value:.2g})"
+    if not gain.better + gain.worse:
         measured = f"the same accuracy as native on the other {queries:,}, row by row"
     if taken == best:
         return f"Use {name}: best on one half of the queries, and {measured}."

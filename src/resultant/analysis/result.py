@@ -1,4 +1,4 @@
-"""Results as plain dataclasses that JSON can say."""
+"""Results as plain dataclasses that JSON can represent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from torch import Tensor
 class Result:
     """A dataclass of numbers, names, tensors and other results.
 
-    Shares and accuracies are between 0 and 1, angles in degrees where the name says so. What is
-    undefined is None or NaN here, and None in JSON. Tensors are on the CPU, wherever they were
-    computed.
+    Fractions and accuracies are between 0 and 1; names of angles in degrees end in _degrees.
+    Undefined values are None or NaN, and None in JSON. Tensors are on the CPU.
     """
 
     def __post_init__(self) -> None:
@@ -24,16 +23,16 @@ class Result:
                 object.__setattr__(self, f.name, value.cpu())
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, as JSON types: tensors are lists, NaN and infinities are None."""
+        """Return the fields as JSON types: tensors as lists, NaN and infinities as None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
 
 
 class UnansweredError(ValueError):
-    """A question that these features cannot answer, for want of rows or dimensions."""
+    """The features have too few rows or dimensions for a question."""
 
 
 def plain(value: object) -> Any:
-    """A value as JSON types."""
+    """Convert a value to JSON types."""
     if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, Tensor):

@@ -1,10 +1,11 @@
-"""Every question to one feature space."""
+"""All questions about one frozen space."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import cache
 
 from resultant.analysis.cosine import (
     CosineAgreement,
@@ -15,6 +16,7 @@ from resultant.analysis.cosine import (
 from resultant.analysis.decisions import (
     BETAS,
     GAMMAS,
+    Decisions,
     RealizationGrid,
     decide,
     grid_policies,
@@ -27,13 +29,14 @@ from resultant.analysis.finite_sample import (
     support_curve,
 )
 from resultant.analysis.gains import GainDistribution, gain_distribution
-from resultant.analysis.goodness_of_fit import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.intercepts import InterceptDrift, SameState, intercept_drift, same_state
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
     TypicalMargins,
     boundary_displacement,
+    choose_pairs,
     margin_directions,
     typical_margins,
 )
@@ -44,8 +47,11 @@ from resultant.analysis.space import FrozenSpace, Progress, SpaceSummary
 
 @dataclass(frozen=True, eq=False)
 class Analysis(Result):
-    """The answers for one feature space, None for questions not asked; ``seconds`` of each, and
-    ``notes`` on those that could not be answered, by name."""
+    """The answers for one feature space, None for questions that were not asked.
+
+    ``seconds`` is the time per question. ``notes`` has the reasons by name for questions that the
+    space cannot answer.
+    """
 
     space: SpaceSummary
     gains: GainDistribution | None = None
@@ -76,36 +82,60 @@ def analyze_space(
     gammas: tuple[float, ...] = GAMMAS,
     seed: int = 0,
     progress: Progress | None = None,
+    decide: Callable[..., Decisions] = decide,
+    cosine_agreement: Callable[..., CosineAgreement] = cosine_agreement,
 ) -> Analysis:
-    """Ask ``questions``, any of `QUESTIONS`, of one space.
+    """Ask questions about one space.
 
-    The recommendation is at zero prior. ``progress`` is called with the name of a question and the
-    share of it that is done. A question that this space cannot answer (p = 2, no class with enough
-    rows) leaves None and a note.
+    The recommendation is at zero prior. A question that the space cannot answer (p = 2, no class
+    with enough rows) leaves None and a note.
+
+    Args:
+        space: The classes and the queries.
+        questions: Names among `QUESTIONS`.
+        betas: Strengths of the target gain.
+        gammas: Multiples of the log prior.
+        seed: Seed of all draws.
+        progress: Called with the name of a question and the fraction that is done.
+        decide: The function that scores all queries, such as that of a cluster.
+        cosine_agreement: The function that compares all queries.
+
+    Returns:
+        The answers.
+
+    Raises:
+        ValueError: A question is not in `QUESTIONS`.
+
+    Example:
+        >>> import torch
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> analysis = analyze_space(FrozenSpace.fit(z, y, z, y), ["recommendation"])
+        >>> analysis.recommendation.realization
+        'native'
     """
     questions = tuple(questions)
     unknown = [name for name in questions if name not in QUESTIONS]
     if unknown:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    shared = None
+    # Computed once for all questions that need them.
+    decisions, seconds = None, {}
     if "grid" in questions or "recommendation" in questions:
         needed = grid_policies(betas, gammas if "grid" in questions else (0.0,))
         started = time.perf_counter()
-        shared = decide(space, (*needed, *grid_policies(betas, (0.0,))), progress=progress)
-        seconds = {"decisions": time.perf_counter() - started}
-    else:
-        seconds = {}
-    asked: dict[str, Callable[[], Result]] = {
+        decisions = decide(space, (*needed, *grid_policies(betas, (0.0,))), progress=progress)
+        seconds["decisions"] = time.perf_counter() - started
+    pairs = cache(lambda: choose_pairs(space, seed=seed))
+    functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: gain_distribution(space),
-        "grid": lambda: realization_grid(space, betas, gammas, decisions=shared),
-        "recommendation": lambda: recommend(space, betas, decisions=shared, seed=seed),
+        "grid": lambda: realization_grid(space, betas, gammas, decisions=decisions),
+        "recommendation": lambda: recommend(space, betas, decisions=decisions, seed=seed),
         "cosine": lambda: cosine_agreement(space, progress=progress),
         "gradients": lambda: compare_gradients(space, seed=seed),
-        "boundaries": lambda: boundary_displacement(space, seed=seed),
-        "margins": lambda: margin_directions(space, seed=seed, progress=progress),
-        "typical": lambda: typical_margins(space, seed=seed),
+        "boundaries": lambda: boundary_displacement(space, chosen=pairs()),
+        "margins": lambda: margin_directions(space, chosen=pairs(), progress=progress),
+        "typical": lambda: typical_margins(space, chosen=pairs()),
         "intercepts": lambda: intercept_drift(space),
-        "same_state": lambda: same_state(space, decisions=shared),
+        "same_state": lambda: same_state(space, decisions=decisions),
         "support": lambda: support_curve(space, seed=seed, progress=progress),
         "self_inclusion": lambda: self_inclusion(space, seed=seed, progress=progress),
         "fit": lambda: goodness_of_fit(space, seed=seed, progress=progress),
@@ -114,7 +144,7 @@ def analyze_space(
     for name in (q for q in QUESTIONS if q in questions):
         started = time.perf_counter()
         try:
-            answers[name] = asked[name]()
+            answers[name] = functions[name]()
         except UnansweredError as error:
             notes[name] = str(error)
         seconds[name] = time.perf_counter() - started

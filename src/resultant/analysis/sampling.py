@@ -1,4 +1,4 @@
-"""Which rows: of a class, of a sample, of the part that is fitted."""
+"""Rows of a class, of a random sample, and of the fitted part."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch import Tensor
 from resultant._core.arrays import shape_of
 
 
-def sample_rows(number: int, wanted: int, seed: int) -> Tensor:
-    """``wanted`` of ``number`` rows, or all, drawn without a look at them, in order."""
+def sample_rows(number: int, size: int, seed: int) -> Tensor:
+    """Draw ``size`` of ``number`` rows, or all, in ascending order."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(number, generator=generator)[:wanted].sort().values
+    return torch.randperm(number, generator=generator)[:size].sort().values
 
 
 def class_rows(labels: Tensor, num_classes: int) -> tuple[Tensor, ...]:
@@ -21,7 +21,7 @@ def class_rows(labels: Tensor, num_classes: int) -> tuple[Tensor, ...]:
 
 
 def rank_in_class(labels: Tensor) -> Tensor:
-    """How many rows of the same class stand before each, [N] int64."""
+    """The number of earlier rows of the same class, [N] int64."""
     order, size = labels.argsort(stable=True), torch.bincount(labels)
     rank = torch.empty_like(labels)
     rank[order] = torch.arange(len(labels)) - (size.cumsum(0) - size)[labels[order]]
@@ -29,27 +29,27 @@ def rank_in_class(labels: Tensor) -> Tensor:
 
 
 def owners(labels: Tensor, identities: Tensor) -> Tensor:
-    """A number from zero on for each pair of label and identity, [N] int64."""
+    """Number the pairs of label and identity from zero, [N] int64."""
     _, dense = identities.cpu().unique(return_inverse=True)
     return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
 
 
 def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
-    """Which rows are fitted, [N] bool: a share of the identities of each class, two or more."""
+    """The fitted rows, [N] bool: a share of the identities of each class, at least two."""
     if not 0 < share < 1:
         raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
     if identities is not None and identities.shape != labels.shape:
         raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
     if identities is None:
-        owner, place = labels, torch.arange(len(labels))
+        owner, number = labels, torch.arange(len(labels))
     else:
-        place = owners(labels, identities)
-        owner = torch.empty(int(place.max()) + 1, dtype=torch.int64)
-        owner[place] = labels
+        number = owners(labels, identities)
+        owner = torch.empty(int(number.max()) + 1, dtype=torch.int64)
+        owner[number] = labels
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(owner), generator=generator)
-    # One would have a resultant of one.
-    wanted = (share * torch.bincount(owner)).ceil().clamp_min(2)[owner[order]]
+    # A single row would have a resultant of one.
+    fitted = (share * torch.bincount(owner)).ceil().clamp_min(2)[owner[order]]
     chosen = torch.empty(len(owner), dtype=torch.bool)
-    chosen[order] = rank_in_class(owner[order]) < wanted
-    return chosen[place]
+    chosen[order] = rank_in_class(owner[order]) < fitted
+    return chosen[number]

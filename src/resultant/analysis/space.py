@@ -1,13 +1,12 @@
-"""A frozen feature space: statistics of training rows and held-out queries (sec:frozen-states).
+"""A frozen feature space: the classes of training rows, and held-out queries (sec:frozen-states).
 
-Features may be mapped from a file: they are read some rows at a time, taken to unit length on the
-device of the space, and never held there as a whole. What is drawn at random is drawn on the CPU,
-so that it is the same on every device.
+Features may be mapped from a file. They are read in chunks, scaled to unit length on the device of
+the space, and never held there as a whole. Random draws are made on the CPU, so that they are the
+same on every device.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,11 +17,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant._core.arrays import (
-    directions,
-    require_labels,
-    shape_of,
-)
+from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.result import Result
@@ -30,18 +25,19 @@ from resultant.analysis.sampling import split
 from resultant.classes.gain import angular_gain, target_temperature
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.decisions.pairs import SelectedPairs
-from resultant.features.store import FeatureStore
 from resultant.score.limits import require_temperature
 
-# How many classes an error names.
+# The most classes that an error names.
 NAMED = 8
 
+CPU = torch.device("cpu")
+
+# A function of the name of a step and the fraction that is done.
 Progress = Callable[[str, float], object]
 
 
 class Vectors(Protocol):
-    """Rows [N, p] of which some are asked for: a tensor, or rows that are elsewhere."""
+    """Rows [N, p] with access by slice or by indices [n]: a tensor, or rows in a file."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -53,9 +49,15 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SpaceSummary(Result):
-    """What a space is made of: rows for fitting, for calibration and held out, classes by shot
-    group (none if all are of about one size), classes of one training row, whose kappa is
-    the cap."""
+    """The size of a space.
+
+    Attributes:
+        fitting: Number of fitted rows.
+        calibration: Number of training rows that are not fitted.
+        held_out: Number of queries.
+        groups: Number of classes per shot group, empty if all classes are of about one size.
+        single: The classes with one fitted row, whose kappa is the cap.
+    """
 
     name: str
     num_classes: int
@@ -69,42 +71,39 @@ class SpaceSummary(Result):
     single: tuple[int, ...]
 
 
+@dataclass(frozen=True, eq=False)
 class FrozenSpace:
-    r"""Training rows, the classes fitted to them, and held-out queries. Made by `FrozenSpace.fit`.
+    r"""Training rows, the classes fitted to them, and held-out queries; made by `FrozenSpace.fit`.
 
-    ``train`` [N, p] and ``test`` [M, p] as they came, ``labels`` [N] and ``test_labels`` [M];
-    ``fitting`` [N] bool says which rows the ``statistics`` and the ``state`` come from, the others
-    are for calibration. ``counts`` [C] are of all training rows: they make the shot ``groups`` [C]
-    and the prior :math:`\pi_c`. Scores are in ``dtype``, ``state`` is in float64. ``identities``
-    are [N] or None. ``pairs`` are those chosen so far.
+    Everything is on the CPU but the queries of `queries` and `units`, which are on ``device``.
 
-    The ``statistics`` and the ``state`` are on the ``device``, and so are queries and scores. All
-    that goes by row of ``train`` or ``test`` or is a count is on the CPU, and so are results.
+    Attributes:
+        name: The name of the features.
+        train: Training rows [N, p] of any length and dtype.
+        labels: Their classes [N].
+        test: Held-out queries [M, p].
+        test_labels: Their classes [M].
+        fitting: The fitted rows [N] bool; the others are for calibration. None if all are fitted.
+        identities: Identities [N] of the training rows, or None.
+        statistics: Sums of the fitted rows.
+        tau: Temperature :math:`\tau_0`.
+        estimator: Estimator of kappa.
+        dtype: Dtype of the scores; the classes are in float64.
+        device: Device that scores queries.
     """
 
-    def __init__(
-        self,
-        name: str,
-        train: Vectors,
-        labels: Tensor,
-        test: Vectors,
-        test_labels: Tensor,
-        fitting: Tensor | None,
-        identities: Tensor | None,
-        statistics: ClassStatistics,
-        tau: float,
-        estimator: str,
-        dtype: torch.dtype,
-    ) -> None:
-        self.name, self.train, self.labels = name, train, labels
-        self.test, self.test_labels = test, test_labels
-        self.fitting, self.identities, self.statistics = fitting, identities, statistics
-        self.tau, self.estimator, self.dtype = tau, estimator, dtype
-        self.state: ClassState = statistics.state(estimator)
-        self.counts = torch.bincount(labels, minlength=statistics.num_classes)
-        self.groups = shot_groups(self.counts)
-        # By number and seed: the closest take a look at all pairs of classes.
-        self.pairs: dict[tuple[int, int], SelectedPairs] = {}
+    name: str
+    train: Vectors
+    labels: Tensor
+    test: Vectors
+    test_labels: Tensor
+    fitting: Tensor | None
+    identities: Tensor | None
+    statistics: ClassStatistics
+    tau: float
+    estimator: str
+    dtype: torch.dtype
+    device: torch.device = CPU
 
     @staticmethod
     def fit(
@@ -124,36 +123,42 @@ class FrozenSpace:
         device: torch.device | str = "cpu",
         progress: Progress | None = None,
     ) -> FrozenSpace:
-        """Fit the classes of training rows ``train`` [N, p], ``labels`` [N], to be asked about
-        queries ``test`` [M, p], ``test_labels`` [M]. Rows need no unit length.
+        """Fit the classes of training rows.
 
-        ``fitting_share`` (0.8 in sec:inat-realization-protocol) of the ``identities`` [N], or rows,
-        of each class, and two at the least, are fitted; the others are calibration queries. Every
-        class in [0, C) must have a training row. One row only gives the capped concentration.
-        The work is done on ``device``; the rows may be anywhere. ``progress`` is called with a name
-        and a share.
+        Args:
+            train: Training rows [N, p] of any length but zero.
+            labels: Classes [N]; every class in [0, C) has a training row. A class of one row gets
+                the capped concentration.
+            test: Held-out queries [M, p].
+            test_labels: Classes [M].
+            num_classes: C, by default one more than the largest label.
+            name: The name of the features.
+            tau: Temperature.
+            estimator: Estimator of kappa: "mle", "proco" or "banerjee".
+            fitting_share: Fraction of the identities, or else rows, of each class that are fitted,
+                at least two (0.8 in sec:inat-realization-protocol); the others are for calibration.
+            identities: Identities [N]; rows of one identity stay on one side of the division.
+            seed: Seed of the division.
+            dtype: Dtype of scores, torch.float32 or torch.float64.
+            device: Device of the computation; the rows may be anywhere.
+            progress: Called with the name of the step and the fraction that is done.
+
+        Returns:
+            The space.
+
+        Raises:
+            ValueError: Shapes, labels or values do not fit; the message has the row.
+
+        Example:
+            >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+            >>> FrozenSpace.fit(z, y, z[:4], y[:4]).num_classes
+            4
         """
-        for what, z in (("train", train), ("test", test)):
-            known = getattr(z, "dtype", None) in COMPUTE_DTYPE
-            if not known or len(z.shape) != 2:
-                raise ValueError(f"expected {what} [N, p] of a floating dtype, got {shape_of(z)}")
-            if not len(z):
-                raise ValueError(f"expected a row or more in {what}, got none")
-        for what, y in (("labels", labels), ("test_labels", test_labels)):
-            if not isinstance(y, Tensor) or y.dim() != 1 or not len(y):
-                raise ValueError(f"expected {what} [N], one a row, got {shape_of(y)}")
-        labels, test_labels = labels.cpu(), test_labels.cpu()
-        if train.shape[1] != test.shape[1]:
-            got = f"{train.shape[1]} and {test.shape[1]}"
-            raise ValueError(f"expected train and test of one dimension, got {got}")
+        device = require_device(device)
+        labels, test_labels, C = _checked(train, labels, test, test_labels, num_classes)
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
         require_temperature(tau, 1, labels.device, True, dtype=dtype)
-        device = require_device(device)
-        C = num_classes if num_classes is not None else int(labels.max()) + 1
-        require_labels(labels, len(train), C, labels.device, True, name="labels")
-        _require_known(test_labels, C)
-        require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
         fitting = None
         if fitting_share is not None:
             fitting = split(labels, identities, fitting_share, seed)
@@ -162,7 +167,7 @@ class FrozenSpace:
         height = chunks.rows_per_chunk(8 * train.shape[1], chunks.ROW_BYTES, device)
         for top in range(0, len(test), height):
             z = test[top : top + height]
-            # The largest entry is a length that costs nothing more than the reading.
+            # The largest entry costs one reading and is positive and finite as the length is.
             _require_directions(_largest(z), z, "test", torch.arange(top, top + len(z)))
         for top in range(0, len(train), height):
             rows = slice(top, min(top + height, len(train)))
@@ -174,106 +179,67 @@ class FrozenSpace:
             statistics.update(x, y.to(device), validate_args=False)
             if progress is not None:
                 progress("statistics", rows.stop / len(train))
+        if device.type != "cpu":
+            statistics = statistics.to("cpu")
         return FrozenSpace(
             *(name, train, labels, test, test_labels, fitting, identities, statistics),
-            *(float(tau), estimator, dtype),
+            *(float(tau), estimator, dtype, device),
         )
-
-    @staticmethod
-    def from_store(
-        store: FeatureStore,
-        feature: str,
-        *,
-        train: str = "train",
-        test: str = "test",
-        tau: float = 0.1,
-        estimator: str = "mle",
-        fitting_share: float | None = None,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-        progress: Progress | None = None,
-    ) -> FrozenSpace:
-        """The space of one feature (``encoder``, ``projection``) of a store; arguments as in
-        `fit`. The store's identities, if any, keep views of one image on one side of a split."""
-        names = f"{train}/identities"
-        identities = None
-        if names in store:
-            identities = store[names]
-        return FrozenSpace.fit(
-            store.vectors(f"{train}/{feature}"),
-            store[f"{train}/labels"],
-            store.vectors(f"{test}/{feature}"),
-            store[f"{test}/labels"],
-            num_classes=store.num_classes,
-            name=feature,
-            tau=tau,
-            estimator=estimator,
-            fitting_share=fitting_share,
-            identities=identities,
-            seed=seed,
-            dtype=dtype,
-            device=device,
-            progress=progress,
-        )
-
-    @property
-    def device(self) -> torch.device:
-        return self.state.mu.device
-
-    @property
-    def host(self) -> FrozenSpace:
-        """The same space on the CPU: for questions so small that they would only wait elsewhere."""
-        if self.device.type == "cpu":
-            return self
-        host = copy.copy(self)
-        host.statistics, host.state = self._on_host
-        return host
 
     @cached_property
-    def _on_host(self) -> tuple[ClassStatistics, ClassState]:
-        return self.statistics.to("cpu"), self.state.to("cpu")
+    def state(self) -> ClassState:
+        """The fitted classes in float64."""
+        return self.statistics.state(self.estimator)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Training rows per class [C], fitted or not."""
+        return torch.bincount(self.labels, minlength=self.num_classes)
+
+    @cached_property
+    def groups(self) -> Tensor:
+        """Shot groups [C] of the counts, as indices of head, medium and tail."""
+        return shot_groups(self.counts)
 
     @property
     def num_classes(self) -> int:
-        return self.state.num_classes
+        return self.statistics.num_classes
 
     @property
     def dim(self) -> int:
-        return self.state.dim
+        return self.train.shape[1]
 
-    @property
+    @cached_property
     def gain(self) -> Tensor:
-        r"""The gains :math:`g_c=A_c/\tau_0` [C] in float64."""
+        r"""Gains :math:`g_c=A_c/\tau_0` [C] in float64."""
         return angular_gain(self.state, self.tau)
 
     @property
     def log_prior(self) -> Tensor:
         r""":math:`\log\pi_c` [C] of the training counts, in float64."""
-        return (self.counts.double() / self.counts.sum()).log().to(self.device)
+        return (self.counts.double() / self.counts.sum()).log()
 
     @property
     def calibration(self) -> Tensor | None:
-        """The calibration rows of ``train``, [K] int64, or None without a split."""
+        """Indices [K] of the calibration rows of ``train``, or None if all rows are fitted."""
         return None if self.fitting is None else (~self.fitting).nonzero().squeeze(1)
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Those of the ``groups``; none where all classes are of about one size."""
+        """Names of the shot groups; none if all classes are of about one size."""
         return () if one_size(self.counts) else GROUPS
 
     def group_means(self, values: Tensor) -> dict[str, float | None]:
-        """The means of ``values`` [C] by shot group, NaN left out, None where nothing is left; none
-        where all classes are of about one size."""
-        found: dict[str, float | None] = {}
+        """Means of ``values`` [C] per shot group without NaN; None for an empty group."""
+        means: dict[str, float | None] = {}
         values = values.cpu().double()
         for g, name in enumerate(self.group_names):
             mean = float(values[self.groups == g].nanmean())
-            found[name] = None if math.isnan(mean) else mean
-        return found
+            means[name] = None if math.isnan(mean) else mean
+        return means
 
     def units(self, split: str, rows: Tensor) -> Tensor:
-        """The chosen ``rows`` [n] of ``train`` or ``test`` as float64 unit vectors [n, p]."""
+        """Rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""
         return unit(getattr(self, split)[rows], split, rows, self.device)
 
     def queries(
@@ -281,23 +247,26 @@ class FrozenSpace:
         rows: Tensor | None = None,
         *,
         dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
         chunk: int | None = None,
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """All held-out queries, or the chosen ``rows`` [n]: where they stand, unit vectors [k, p]
-        and labels [k], ``chunk`` at a time, by default 32 MiB of float32 cosines, on a device
-        256 MiB."""
+        """Yield held-out queries in chunks; arguments as in `unit_chunks`.
+
+        Args:
+            rows: Indices [n] of the queries, by default all.
+            dtype: Dtype of the vectors, by default that of the space.
+            device: Device of the vectors, by default that of the space.
+            chunk: Queries per chunk.
+        """
+        device = self.device if device is None else device
         if chunk is None:
             width = 4 * max(self.num_classes, self.dim)
-            chunk = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES, self.device)
-        number = len(self.test) if rows is None else len(rows)
-        for top in range(0, number, chunk):
-            at = slice(top, min(top + chunk, number))
-            of = torch.arange(top, at.stop) if rows is None else rows[at]
-            # A slice of what may be mapped is not a copy.
-            x = unit(self.test[at if rows is None else of], "test", of, self.device)
-            yield at, x.to(dtype or self.dtype), self.test_labels[of].to(self.device)
+            chunk = chunks.rows_per_chunk(width, chunks.MATRIX_BYTES, device)
+        place = dtype or self.dtype, device
+        return unit_chunks(self.test, self.test_labels, chunk, *place, rows=rows)
 
     def summary(self) -> SpaceSummary:
+        """Return the size of the space."""
         held = 0 if self.fitting is None else int((~self.fitting).sum())
         return SpaceSummary(
             *(self.name, self.num_classes, self.dim, len(self.train) - held, held, len(self.test)),
@@ -312,45 +281,81 @@ class FrozenSpace:
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:
-        r""":math:`\gamma\log\pi_c` [C], None for zero."""
+        r""":math:`\gamma\log\pi_c` [C], None for gamma = 0."""
         return None if gamma == 0 else gamma * self.log_prior
 
 
 def unit(z: Tensor, name: str, rows: Tensor, device: torch.device | str = "cpu") -> Tensor:
-    """Rows ``z`` [n, p] as float64 unit vectors on the device; without direction they are an error
-    that says which of ``rows`` [n]."""
+    """Scale ``z`` [n, p] to float64 unit vectors on a device; errors number them by ``rows``."""
     x, length = directions(z.to(device))
     _require_directions(length, z, name, rows)
     return x
 
 
+def unit_chunks(
+    vectors: Vectors,
+    labels: Tensor,
+    chunk: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    rows: Tensor | None = None,
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield the positions of a chunk, unit vectors [k, p] and labels [k] on the device."""
+    number = len(vectors) if rows is None else len(rows)
+    for top in range(0, number, chunk):
+        at = slice(top, min(top + chunk, number))
+        index = torch.arange(top, at.stop) if rows is None else rows[at]
+        # A slice of mapped rows is not a copy.
+        x = unit(vectors[at if rows is None else index], "test", index, device)
+        yield at, x.to(dtype), labels[index].to(device)
+
+
+def _checked(
+    train: Vectors, labels: Tensor, test: Vectors, test_labels: Tensor, num_classes: int | None
+) -> tuple[Tensor, Tensor, int]:
+    """Check shapes and labels; return the labels on the CPU and C."""
+    for name, z in (("train", train), ("test", test)):
+        if getattr(z, "dtype", None) not in COMPUTE_DTYPE or len(z.shape) != 2:
+            raise ValueError(f"expected {name} [N, p] of a floating dtype, got {shape_of(z)}")
+        if not len(z):
+            raise ValueError(f"expected a row or more in {name}, got none")
+    for name, y in (("labels", labels), ("test_labels", test_labels)):
+        if not isinstance(y, Tensor) or y.dim() != 1 or not len(y):
+            raise ValueError(f"expected {name} [N], one per row, got {shape_of(y)}")
+    labels, test_labels = labels.cpu(), test_labels.cpu()
+    if train.shape[1] != test.shape[1]:
+        got = f"{train.shape[1]} and {test.shape[1]}"
+        raise ValueError(f"expected train and test of one dimension, got {got}")
+    C = num_classes if num_classes is not None else int(labels.max()) + 1
+    require_labels(labels, len(train), C, labels.device, True, name="labels")
+    beyond = test_labels[test_labels >= C].unique().tolist()
+    if beyond:
+        got = f"classes {_named(beyond)} of {C}"
+        raise ValueError(f"expected queries of classes seen in training, got {got}")
+    require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
+    return labels, test_labels, C
+
+
 def _require_directions(length: Tensor, z: Tensor, name: str, rows: Tensor) -> None:
-    """Raise unless the rows ``z`` [n, p] are finite and not zero, as a ``length`` [n] tells."""
+    """Raise unless the ``length`` [n] of rows ``z`` [n, p] is positive and finite."""
     bad = ~((length > 0) & length.isfinite())
     if bad.any():
         i = int(bad.nonzero()[0])
-        strange = z[i][~z[i].isfinite()]
-        what = f"{float(strange[0])}" if len(strange) else "a zero vector"
-        raise ValueError(f"expected {name} finite and not zero, got {what} in row {int(rows[i])}")
+        infinite = z[i][~z[i].isfinite()]
+        got = f"{float(infinite[0])}" if len(infinite) else "a zero vector"
+        raise ValueError(f"expected {name} finite and not zero, got {got} in row {int(rows[i])}")
 
 
 def _largest(z: Tensor) -> Tensor:
-    """The largest magnitudes [n] of rows [n, p], NaN where one is."""
+    """The largest magnitudes [n] of rows [n, p], NaN for a row with NaN."""
     least, most = z.aminmax(dim=1)
     return torch.maximum(-least, most)
 
 
-def named(classes: list[int]) -> str:
+def _named(classes: list[int]) -> str:
     rest = ", ..." if len(classes) > NAMED else ""
     return ", ".join(map(str, classes[:NAMED])) + rest
-
-
-def _require_known(test_labels: Tensor, C: int) -> None:
-    """Raise where a query is of a class beyond those of training, naming the classes."""
-    beyond = test_labels[test_labels >= C].unique().tolist()
-    if beyond:
-        what = f"classes {named(beyond)} of {C}"
-        raise ValueError(f"expected queries of classes seen in training, got {what}")
 
 
 def _require_trained(labels: Tensor, test_labels: Tensor, C: int) -> None:
@@ -359,6 +364,6 @@ def _require_trained(labels: Tensor, test_labels: Tensor, C: int) -> None:
         return
     asked = torch.bincount(test_labels, minlength=C) > 0
     missing, both = (a.nonzero().squeeze(1).tolist() for a in (empty, empty & asked))
-    got = f"none of {len(missing)}: {named(missing)}"
-    got += f" (queries ask for {named(both)})" if both else ""
+    got = f"none of {len(missing)}: {_named(missing)}"
+    got += f" (queries ask for {_named(both)})" if both else ""
     raise ValueError(f"expected a training row of each of {C} classes, got {got}")

@@ -17,7 +17,7 @@ from rich.text import Text
 from resultant._core.files import replacing_folder
 from resultant._core.text import printable
 from resultant._core.versions import versions
-from resultant.analysis import QUESTIONS, Analysis, FrozenSpace, analyze_space
+from resultant.analysis import QUESTIONS, Analysis, FrozenSpace, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.cli.arguments import find_device, refuse_network
 from resultant.cli.options import Analyze, Engine
@@ -101,10 +101,10 @@ def analyzed(
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """The space of each feature of a store, and the analysis of it."""
     store, found = prepared.store, {}
-    fit = partial(FrozenSpace.from_store, device=device, fitting_share=fitting_share)
+    fit = partial(load_space, device=device, fitting_share=fitting_share)
     ask = analyze_space
     if engine == "ray":
-        fit, ask = ray_engine.fit_space, ray_engine.answer
+        fit, ask = ray_engine.fit_space, ray_engine.analyze_on_cluster
     for name in prepared.features:
 
         def progress(step: str, share: float, name: str = name) -> None:

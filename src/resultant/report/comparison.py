@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from resultant.analysis import Analysis, Policy, Result
-from resultant.analysis.metrics import NORMAL, paired_gain
+from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
 from resultant.report import style
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
 SIDES = ("A", "B")
 COLOURS = {"A": style.BLUE, "B": style.ORANGE}
-
-# What the p-value of a difference that counts is below.
-SIGNIFICANCE = 0.05
 
 Pair = tuple[Analysis, Analysis]
 

@@ -1,4 +1,4 @@
-r"""Whether held-out features look like one vMF a class (sec:support-fit-protocol)."""
+r"""Goodness of fit of one vMF per class to held-out features (sec:support-fit-protocol)."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
-from resultant.analysis.metrics import class_means
+from resultant.analysis.metrics import SIGNIFICANCE, class_means
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import class_rows
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.space import CPU, FrozenSpace, Progress
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.angle import sample_angle
 
-# Bins of the values of the law.
+# Bins of the values of the distribution function.
 BINS = 20
-SIGNIFICANCE = 0.05
 
-# The grid of angles on which a law is summed.
+# The grid of angles for the integral of a density.
 NODES = 2049
 REACH = 12.0
 TINY = 1e-300
 
-# Held-out queries of a class that are looked at.
+# The most held-out queries per class.
 MOST_QUERIES = 500
 
-# Simulated classes, and the most rows that one is fitted to: with more, the error of the fit is
-# not what MOST_QUERIES would notice.
+# Simulated classes, and the most rows of one: the error of a fit to more rows is too small for
+# MOST_QUERIES to notice.
 SIMULATED = 1000
 MOST_ROWS = 5000
 
 
 @dataclass(frozen=True, eq=False)
 class GoodnessOfFit(Result):
-    r"""Held-out queries under the fitted vMF of their own class; the fit of the score's geometry is
-    another matter.
+    r"""Held-out queries under the fitted vMF of their own class.
 
-    By class with queries, all [M]: ``classes``, ``queries``, ``kolmogorov`` the distance of
-    Kolmogorov and Smirnov between the law of :math:`\mu_c^\top Z` and the queries, its exact
-    ``p_value``, ``fitted`` :math:`A_c` and ``mean_cosine`` on the queries, and ``anisotropy``,
-    :math:`(p-1)` times the mean squared cosine between directions across :math:`\mu_c` of two
-    queries: one for a vMF, NaN for one query. ``histogram`` [20] counts the values of the law at
-    all queries in equal bins of [0, 1]; ``rejected`` is the share of classes with p < 0.05.
+    The p-value takes the fitted vMF as known. The error of a fit to few rows alone rejects classes
+    and bends the histogram, which is flat only if all classes have many rows. Compare both with
+    their expectation for true vMF classes: 1000 simulated classes have the numbers of rows and
+    queries of observed classes, chosen evenly over the class sizes, and are fitted and tested the
+    same way, with independent rows.
 
-    The p-value takes the fitted vMF for known. The error of a fit to few rows is reason enough to
-    reject, and bends the histogram, which is flat only where all classes have many rows. Both are
-    to be read against what they are if every class is a vMF: ``expected`` is the share rejected
-    by the same rule, and ``expected_histogram`` [20] the histogram, with the same sum, of 1000
-    simulated classes. They have the numbers of rows and queries of observed ones, evenly chosen
-    over the class sizes (each several times where these are fewer), and are fitted and tested like
-    them; rows are taken for independent. The standard error of ``expected`` is 0.016 at most.
+    Attributes:
+        classes: Classes [M] with queries.
+        queries: Queries [M] of these classes.
+        kolmogorov: Kolmogorov-Smirnov distances [M] between the distribution of
+            :math:`\mu_c^\top Z` and the queries.
+        p_value: Exact p-values [M].
+        fitted: :math:`A_c` [M].
+        mean_cosine: Mean cosines [M] of the queries.
+        anisotropy: :math:`(p-1)` times the mean squared cosine [M] between the directions of two
+            queries across :math:`\mu_c`: one for a vMF, NaN for one query.
+        histogram: Counts [20] of the values of the distribution function in equal bins of [0, 1].
+        rejected: Fraction of classes with p < 0.05.
+        expected: The same fraction of simulated vMF classes; its standard error is at most 0.016.
+        expected_histogram: The histogram [20] of simulated vMF classes, with the same sum.
     """
 
     classes: Tensor
@@ -74,19 +78,30 @@ class GoodnessOfFit(Result):
 def goodness_of_fit(
     space: FrozenSpace, *, seed: int = 0, progress: Progress | None = None
 ) -> GoodnessOfFit:
-    """Compare up to 500 held-out queries of each class, the first ones, with its fitted vMF, and
-    the same of simulated classes that are vMFs, drawn with the ``seed``."""
+    """Compare the first 500 held-out queries of each class with the fitted vMF of the class.
+
+    Args:
+        space: The classes and the queries.
+        seed: Seed of the simulated classes.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        Tests per class, and the expectation for true vMF classes.
+
+    Raises:
+        UnansweredError: p < 3.
+    """
     from scipy.stats import kstwo
 
     if space.dim < 3:
         raise UnansweredError(f"expected p >= 3 for the law of a projection, got {space.dim}")
-    state, rows_of = space.state, class_rows(space.test_labels, space.num_classes)
+    state, rows_of = space.state.to(space.device), class_rows(space.test_labels, space.num_classes)
     number = torch.tensor([min(len(rows), MOST_QUERIES) for rows in rows_of])
     classes = number.nonzero().squeeze(1)
     number = number[classes]
-    found = torch.empty(3, len(classes), dtype=torch.float64)
+    values = torch.empty(3, len(classes), dtype=torch.float64)
     histogram, done = torch.zeros(BINS, dtype=torch.int64), 0
-    for some in _alike(number, space.dim, space.device):
+    for some in _by_size(number, space.dim, space.device):
         rows = torch.cat([rows_of[c][:MOST_QUERIES] for c in classes[some].tolist()])
         size, chosen = (a.to(space.device) for a in (number[some], classes[some]))
         own = torch.arange(len(some), device=space.device).repeat_interleave(
@@ -97,20 +112,20 @@ def goodness_of_fit(
         law = _law(rho.clamp(-1, 1), own, state.kappa[chosen], space.dim)
         across = x - rho.unsqueeze(1) * mu
         columns = (_kolmogorov(law, own, size), class_means(rho, own, len(size)))
-        found[:, some] = torch.stack([*columns, _anisotropy(across, own, size)]).cpu()
+        values[:, some] = torch.stack([*columns, _anisotropy(across, own, size)]).cpu()
         histogram += _histogram(law)
         done += len(some)
         if progress is not None:
             progress("fit", done / len(classes))
-    distance, mean, anisotropy = found
+    distance, mean, anisotropy = values
     p_value = torch.as_tensor(kstwo.sf(distance.numpy(), number.numpy()))
-    expected, density = _simulated(space.host, classes, number, seed)
+    expected, density = _simulated(space, classes, number, seed)
     return GoodnessOfFit(
         classes=classes,
         queries=number,
         kolmogorov=distance,
         p_value=p_value,
-        fitted=state.resultant.cpu()[classes],
+        fitted=space.state.resultant[classes],
         mean_cosine=mean,
         anisotropy=anisotropy,
         histogram=histogram,
@@ -120,8 +135,8 @@ def goodness_of_fit(
     )
 
 
-def _alike(number: Tensor, width: int, device: torch.device) -> Iterator[Tensor]:
-    """The places of classes with about as many rows of a ``width``, as many as are a piece."""
+def _by_size(number: Tensor, width: int, device: torch.device) -> Iterator[Tensor]:
+    """Yield the indices of classes with similar numbers of rows of a ``width``, in chunks."""
     order, top = number.argsort(descending=True, stable=True), 0
     while top < len(order):
         room = 8 * max(width * int(number[order[top]]), NODES)
@@ -138,8 +153,11 @@ def _histogram(law: Tensor) -> Tensor:
 def _simulated(
     space: FrozenSpace, classes: Tensor, number: Tensor, seed: int
 ) -> tuple[float, Tensor]:
-    """The share of simulated classes that are rejected, and the shares [20] of the bins, for
-    ``classes`` [M] with a ``number`` [M] of queries, on the CPU."""
+    """Simulate classes as large as ``classes`` [M] with a ``number`` [M] of queries, on the CPU.
+
+    Returns:
+        The rejected fraction of the simulated classes, and the fractions [20] of the bins.
+    """
     from scipy.stats import ksone
 
     by_rows = space.state.count[classes].argsort(stable=True)
@@ -150,24 +168,24 @@ def _simulated(
     distance = torch.empty(SIMULATED, dtype=torch.float64)
     histogram = torch.zeros(BINS, dtype=torch.int64)
     with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which seeds all devices.
+        # torch.manual_seed would seed all devices.
         torch.default_generator.manual_seed(seed)
-        for some in _alike(torch.maximum(n, number), 1, space.device):
+        for some in _by_size(torch.maximum(n, number), 1, CPU):
             size = number[some]
             own = torch.arange(len(some)).repeat_interleave(size)
             law = _simulated_law(n[some], kappa[some], own, space.dim, space.estimator)
             distance[some] = _kolmogorov(law, own, size)
             histogram += _histogram(law)
-    # Twice the p-value of one side, which takes no time, is that of both to 1e-6 at this level.
+    # Twice the one-sided p-value is fast, and equals the two-sided one to 1e-6 at this level.
     rejected = 2 * ksone.sf(distance.numpy(), number.numpy()) < SIGNIFICANCE
     return float(rejected.mean()), histogram.double() / histogram.sum()
 
 
 def _unbiased_kappa(space: FrozenSpace) -> Tensor:
-    r"""The concentrations [C] of the vMFs that are simulated: those of :math:`\sqrt{\max(U,0)}`.
+    r"""Concentrations [C] of the simulated vMFs, from :math:`\sqrt{\max(U,0)}`.
 
-    The fitted ones are of :math:`R_n`, which few rows make too long; rows that were drawn with
-    them would be longer once more. A class of one row has the fitted one.
+    The fitted ones come from :math:`R_n`, which is too long for few rows; the mean of rows drawn
+    from these would be even longer. A class of one row has the fitted concentration.
     """
     R, n = space.statistics.mean_length, space.state.count
     A = unbiased_square_resultant(R, n.clamp_min(2)).clamp_min(0).sqrt()
@@ -175,13 +193,13 @@ def _unbiased_kappa(space: FrozenSpace) -> Tensor:
 
 
 def _simulated_law(n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str) -> Tensor:
-    r"""The values of the fitted laws [N] at new queries of classes ``own`` [N], when the classes
-    are vMFs of ``kappa`` [B] and are fitted to ``n`` [B] rows.
+    r"""Values [N] of the fitted distribution functions at new queries of classes ``own`` [N].
 
-    No vector is drawn, so the work does not grow with p. Rows are :math:`\cos\theta\,\mu+
+    The classes are vMFs of ``kappa`` [B], fitted to ``n`` [B] rows. No vector is drawn, so the cost
+    does not grow with p. Rows are :math:`\cos\theta\,\mu+
     \sin\theta\,v` with v uniform across :math:`\mu`. Two sums of lengths a and b in uniform
     directions add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a coordinate of a uniform
-    direction: so the rows are added in pairs. In the plane of mu and the sum, the query has the
+    direction, so the rows are added in pairs. In the plane of mu and the sum, the query has the
     cosine :math:`\cos\theta` to mu and :math:`w\sin\theta` across it.
     """
     row = torch.arange(len(n)).repeat_interleave(n)
@@ -206,12 +224,12 @@ def _coordinate(number: int, p: int) -> Tensor:
 
 
 def _law(rho: Tensor, own: Tensor, kappa: Tensor, p: int) -> Tensor:
-    r""":math:`\Pr(\mu^\top Z\le\rho)` [n] for the vMFs of classes ``own`` [n], which have the
-    concentrations ``kappa`` [B], to about 1e-5.
+    r""":math:`\Pr(\mu^\top Z\le\rho)` [n] for classes ``own`` [n] with concentrations ``kappa``
+    [B], to about 1e-5.
 
-    The angle psi of Z with mu has the density :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}` but for a
-    factor; it is summed over a grid that reaches REACH standard deviations to both sides of its
-    peak, where :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
+    The angle psi of Z with mu has a density proportional to
+    :math:`\sin^{p-2}\psi\,e^{\kappa\cos\psi}`. The density is integrated over a grid of REACH
+    standard deviations on both sides of the peak, where :math:`\kappa\sin^2\psi=(p-2)\cos\psi`.
     """
     m, kappa = p - 2.0, kappa.unsqueeze(1)
     peak = (2 * kappa / (m + torch.hypot(torch.full_like(kappa, m), 2 * kappa))).acos()
@@ -223,28 +241,32 @@ def _law(rho: Tensor, own: Tensor, kappa: Tensor, p: int) -> Tensor:
     density = (log_density - log_density.amax(1, keepdim=True)).exp()
     above = torch.cumulative_trapezoid(density)
     above = torch.cat([torch.zeros_like(kappa), above / above[:, -1:]], 1)
-    # Between the two nodes about the angle of rho.
-    place = (rho.acos() - low[own, 0]) / (high - low)[own, 0] * (NODES - 1)
-    place = place.clamp(0, NODES - 1)
-    node = place.long().clamp_max(NODES - 2)
+    # Interpolate between the two nodes around the angle of rho.
+    position = (rho.acos() - low[own, 0]) / (high - low)[own, 0] * (NODES - 1)
+    position = position.clamp(0, NODES - 1)
+    node = position.long().clamp_max(NODES - 2)
     left, right = above[own, node], above[own, node + 1]
-    return 1 - (left + (place - node) * (right - left))
+    return 1 - (left + (position - node) * (right - left))
 
 
 def _kolmogorov(u: Tensor, own: Tensor, size: Tensor) -> Tensor:
-    """The largest distances [B] of the empirical laws of values ``u`` [n] from the uniform one,
-    for classes ``own`` [n], in order, of ``size`` [B]."""
+    """Kolmogorov-Smirnov distances [B] of values ``u`` [n] from the uniform distribution.
+
+    The classes ``own`` [n] are in order and have ``size`` [B] values.
+    """
     order = u.argsort()
     u = u[order[own[order].argsort(stable=True)]]
-    # In the dtype of u: a quotient of integers would be float32.
+    # In the dtype of u: the quotient of integers would be float32.
     rank, n = _ranks(own, size).to(u.dtype), size[own]
     gap = torch.maximum((rank + 1) / n - u, u - rank / n)
     return gap.new_zeros(len(size)).scatter_reduce(0, own, gap, "amax")
 
 
 def _anisotropy(across: Tensor, own: Tensor, size: Tensor) -> Tensor:
-    """(p - 1) times the mean squared cosine [B] between two of the vectors [n, p] across mu, for
-    classes as in `_kolmogorov`, the largest first."""
+    """(p - 1) times the mean squared cosine [B] between two vectors [n, p] across mu.
+
+    The classes are given as in `_kolmogorov`, the largest first.
+    """
     p, most = across.shape[1], int(size[0])
     u = across / across.square().sum(1, keepdim=True).sqrt()
     whole = u.new_zeros(len(size) * most, p).index_copy_(0, own * most + _ranks(own, size), u)
@@ -255,5 +277,5 @@ def _anisotropy(across: Tensor, own: Tensor, size: Tensor) -> Tensor:
 
 
 def _ranks(own: Tensor, size: Tensor) -> Tensor:
-    """How many rows of the same class stand before each, [n]."""
+    """The number of earlier rows of the same class, [n]."""
     return torch.arange(len(own), device=own.device) - (size.cumsum(0) - size)[own]
