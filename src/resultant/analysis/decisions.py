@@ -17,7 +17,7 @@ from resultant.analysis.space import FrozenSpace, Progress
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
-from resultant.score.exact import vmf_score
+from resultant.score.exact import exact_score
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 GAMMAS = (-1.0, 0.0, 1.0)
@@ -215,7 +215,7 @@ class Scorer:
             for family in self.families:
                 tau, q = family[0][1].tau, None
                 if tau is not None:
-                    q = vmf_score(rho, self.kappa, tau, self.dim, validate_args=False)
+                    q = exact_score(rho, self.kappa, tau, self.dim)
                 for number, rule in family:
                     s = rule.terms.of(q, rho)
                     decided = _decide(s.clone() if s is q else s, own)
