@@ -89,6 +89,15 @@ def order(nu: Number, dtype: torch.dtype = torch.float64) -> Number:
     return float(nu)
 
 
+def finite_number(name: str, value: object) -> float:
+    """Return ``value`` as a float: a finite number, or a tensor or array without dimensions."""
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # type: ignore[attr-defined]
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"expected {name} to be a finite number, got {value!r}")
+    return float(value)
+
+
 def tensors(**arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     """Return the arguments as tensors of one computing dtype and device, and the result's dtype.
 

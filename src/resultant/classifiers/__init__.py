@@ -1,4 +1,7 @@
-"""Classifiers with the interface of scikit-learn, and calibration."""
+"""scikit-learn classifiers on the unit sphere, their cross-validation, and calibration.
+
+Fitting is one pass of sums (`resultant.classes.statistics`); cross-validation subtracts sums.
+"""
 
 from resultant.classifiers.calibration import expected_calibration_error
 from resultant.classifiers.cross_validated import VMFClassifierCV

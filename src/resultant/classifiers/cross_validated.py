@@ -1,4 +1,4 @@
-"""The choice of realization, beta, temperature and prior by cross-validation from statistics."""
+"""Choice of realization, beta, temperature and prior by cross-validation on sums."""
 
 from __future__ import annotations
 
@@ -11,53 +11,78 @@ import torch
 from scipy.stats import bootstrap, rankdata
 from sklearn.model_selection import check_cv
 
+from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.base import add_rows
 from resultant.classifiers.left_out import fold_parts, left_out_parts, measure
-from resultant.classifiers.vmf import VMFScores, add_rows, finite_number
+from resultant.classifiers.vmf import VMFScores
 
 SCORINGS = ("neg_log_loss", "accuracy")
 
-# Realizations that beta has no part in.
+# Realizations that ignore beta.
 WITHOUT_BETA = ("native", "cosine")
 
 RESAMPLES = 1000
 
-# Folds go into so many groups, of which each has the choice of the others. Many small ones would
-# be at odds with theirs: a row left out tips a choice between equals against itself.
+# Groups of folds at most; each group is judged by the choice of the others. With many small groups
+# a choice between equals would turn against the group: a row left out tips it against itself.
 GROUPS = 10
 
-# Of scores, beyond which a sum of them is rounding.
+# Decimals of scores; further ones are rounding of their sums.
 DIGITS = 12
 
 
 class VMFClassifierCV(VMFScores):
     r"""`VMFClassifier` with realization, beta, temperature and prior chosen by cross-validation.
 
-    The first four parameters list the values of the grid; the first of each is the reference that
-    a choice is compared with, by default the native score at tau = 0.1 without prior. ``native``
-    and ``cosine`` do not depend on beta and are counted once. ``cv`` is ``"loo"`` (each row
-    before the classes without it, exactly), a number of stratified folds, or a splitter or splits
-    of scikit-learn. ``scoring`` is ``neg_log_loss`` or ``accuracy``. ``balanced`` gives every
-    class the same weight in it: what counts where queries are not distributed as the sample is.
+    The first four parameters list the values of the grid. The first value of each is the reference
+    of a comparison, by default the native score at tau = 0.1 without prior. ``native`` and
+    ``cosine`` ignore beta and are counted once.
 
-    The rows of a network's own training set are no queries that it has not seen: folds of them
-    promise more accuracy, and choose sharper probabilities, than new rows get.
+    The training rows of a network are not unseen queries: folds of them promise more accuracy, and
+    choose sharper probabilities, than new rows get.
 
-    Sample weights count in fits and scores. A row whose class is in no training row is an error
-    in accuracy; it has no likelihood under any parameters, and is left out of neg_log_loss
-    (``unscored_`` such rows). A point that a fold cannot realize has score NaN and the last rank.
+    A row whose class is in no training row is an error in accuracy. It has no likelihood under any
+    parameters, and is left out of neg_log_loss. A point that a fold cannot realize has score NaN
+    and the last rank.
 
-    Fitted, beside what `VMFClassifier` has: ``best_params_``, ``best_index_``, ``best_score_``;
-    ``cv_results_``, for each point ``params``, ``param_*``, and ``mean_test_*``, ``std_test_*``,
-    ``rank_test_*`` (and ``split*_test_*``) of both scorings, ``*_test_score`` being the chosen
-    one; ``matters_``, by how much it matters. This compares the best point with the best of those
-    that have one parameter at its reference (``realization``, ``beta``, ``temperature``,
-    ``prior``), and with the point that has all (``all``): ``gain`` in the score with its
-    ``standard_error`` over folds (over rows for ``loo``) and the 95 % ``interval`` of a bootstrap
-    of paired rows, which take the choice as given; ``held_out_gain``, where each fold has the
-    choice of the others (in at most ten groups), is free of the choice's own optimism;
-    ``reference``, the parameters compared with.
+    Args:
+        realization: Realizations of the grid.
+        beta: Strengths of the target gains.
+        temperature: Temperatures.
+        prior: Strengths of the class prior.
+        estimator: Estimator of kappa, ``mle``, ``proco`` or ``banerjee``.
+        cv: ``"loo"`` (each row against the classes without this row, exactly), a number of
+            stratified folds, or a splitter or splits of scikit-learn.
+        scoring: ``neg_log_loss`` or ``accuracy``.
+        balanced: Give every class the same weight in the score, for queries that are not
+            distributed as the sample.
+        device: Device of sums and scores, by default that of X (the CPU for NumPy).
+
+    Attributes:
+        best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``.
+        cv_results_: For each point ``params``, ``param_*``, and ``mean_test_*``, ``std_test_*``,
+            ``rank_test_*`` and ``split*_test_*`` of both scorings; ``*_test_score`` is the chosen
+            scoring.
+        matters_: Comparisons of the best point with the best point that has one parameter at its
+            reference (``realization``, ``beta``, ``temperature``, ``prior``), and with the point
+            that has all parameters there (``all``). Each has the ``gain`` in the score with its
+            ``standard_error`` over folds (over rows for ``loo``) and the 95 % ``interval`` of a
+            bootstrap of paired rows, both for the given choice; ``held_out_gain``, in which each
+            fold is judged by the choice of the others (in at most ten groups), which is free of
+            the optimism of the choice; and ``reference``, the parameters compared with.
+        unscored_: Number of rows left out of neg_log_loss.
+
+    Raises:
+        ValueError: In `fit`, for parameters out of range, and for a grid that cannot be realized.
+
+    Example:
+        >>> from resultant import VMFClassifierCV
+        >>> X = [[1.0, 0.1], [2.0, 0.0], [1.0, -0.3], [0.1, 1.0], [0.0, 3.0], [0.5, 1.0]]
+        >>> chosen = VMFClassifierCV(temperature=(0.1, 1.0), cv="loo").fit(X, [0, 0, 0, 1, 1, 1])
+        >>> chosen.best_params_["temperature"]
+        0.1
     """
 
     def __init__(
@@ -86,7 +111,16 @@ class VMFClassifierCV(VMFScores):
         return self.best_params_
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose on, and fit to, rows ``X`` [N, p], labels ``y`` [N] and weights [N] >= 0."""
+        """Choose the parameters by cross-validation and fit the classes.
+
+        Args:
+            X: Rows [N, p] of any length.
+            y: Labels [N].
+            sample_weight: Weights [N] >= 0, which count in fits and scores.
+
+        Returns:
+            This classifier.
+        """
         taus, rules, priors = self._grid()
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
@@ -105,10 +139,10 @@ class VMFClassifierCV(VMFScores):
         if loo:
             tests, parts = [np.arange(len(rows))], [left_out_parts(*sample, self.estimator)]
         else:
-            labels, every = index.cpu().numpy(), np.arange(len(rows))
+            labels, indices = index.cpu().numpy(), np.arange(len(rows))
             splitter: Any = check_cv(self.cv, labels, classifier=True)
-            # Indices, whether a splitter gives those, lists or masks.
-            splits = [tuple(every[at] for at in s) for s in splitter.split(every, labels)]
+            # Indices; a splitter may yield lists or masks.
+            splits = [tuple(indices[at] for at in s) for s in splitter.split(indices, labels)]
             tests = [test for _, test in splits]
             parts = [fold_parts(*sample, train, test, self.estimator) for train, test in splits]
         weight = w / statistics.weight[index] if self.balanced else w
@@ -119,10 +153,10 @@ class VMFClassifierCV(VMFScores):
         ]
         self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
         self._choose(params, folds, loo)
-        return self._settle(statistics, classes)
+        return self._finish(statistics, classes)
 
     def _grid(self) -> tuple[list[float], list[tuple[str, float]], list[float]]:
-        """Temperatures, realizations with beta, and priors."""
+        """Return temperatures, realizations with beta, and priors."""
         listed = {}
         for name in ("realization", "beta", "temperature", "prior"):
             values = getattr(self, name)
@@ -179,7 +213,7 @@ class VMFClassifierCV(VMFScores):
 
 @dataclass(frozen=True)
 class Fold:
-    """The scores [G, M] of M rows at G points, rows [M] without a class, and weights [M]."""
+    """Scores [G, M] of M rows at G points, rows [M] without a class, and weights [M]."""
 
     neg_log_loss: np.ndarray
     accuracy: np.ndarray
@@ -189,8 +223,14 @@ class Fold:
 
 @dataclass(frozen=True)
 class Table:
-    """Scores [G, U] of G points in U units that a mean goes over, folds or rows, with weights [U];
-    and behind them the rows: scores [G, M] and weights [M], with the same means."""
+    """Scores of G points.
+
+    Attributes:
+        units: Scores [G, U] in the U units of the mean, folds or rows.
+        weight: Weights [U] of the units.
+        rows: Scores [G, M] of the rows, with the same means.
+        row_weight: Weights [M] of the rows.
+    """
 
     units: np.ndarray
     weight: np.ndarray
@@ -201,7 +241,7 @@ class Table:
     def of(folds: list[Fold], scoring: str, loo: bool) -> Table:
         units, weights, rows, row_weights = [], [], [], []
         for fold in folds:
-            # No likelihood to speak of; a miss in accuracy.
+            # A row without a class has no likelihood, and is an error in accuracy.
             out = fold.absent if scoring == "neg_log_loss" else np.zeros_like(fold.absent)
             values = np.where(out, 0.0, getattr(fold, scoring))
             weight = np.where(out, 0.0, fold.weight)
@@ -218,7 +258,7 @@ class Table:
 
     @property
     def mean(self) -> np.ndarray:
-        """Of the units [G], rounded so that equal means are equal: the first of equals is best."""
+        """Means [G] over the units, rounded so that equal means are equal: the first is best."""
         return np.round(self.units @ self.weight / self.weight.sum(), DIGITS)
 
     def results(self, name: str, *, splits: bool) -> dict[str, np.ndarray]:
@@ -233,7 +273,7 @@ class Table:
         }
 
     def compare(self, best: int, pool: list[int]) -> dict[str, Any]:
-        """The point ``best`` with the best of the points in ``pool``, its ``index`` returned."""
+        """Compare the point ``best`` with the best point of ``pool``, returned as ``index``."""
         mean, weight = self.mean, self.weight
         index = pool[int(np.nanargmax(mean[pool]))]
         difference = self.units[best] - self.units[index]
@@ -252,7 +292,7 @@ class Table:
         difference = self.rows[best] - self.rows[index]
         if not difference.any():
             return 0.0, 0.0
-        found = bootstrap(
+        interval = bootstrap(
             (difference, self.row_weight),
             lambda d, v, axis: (d * v).sum(axis) / v.sum(axis),
             paired=True,
@@ -262,10 +302,10 @@ class Table:
             batch=max(1, (1 << 22) // len(difference)),
             rng=0,
         ).confidence_interval
-        return float(found.low), float(found.high)
+        return float(interval.low), float(interval.high)
 
     def _held_out_gain(self, index: int) -> float:
-        """The gain over a point in each group of units, of what is best in the other groups."""
+        """Return the mean gain over a point, each group of units taking the best of the others."""
         share = self.units * self.weight
         group = np.arange(share.shape[1]) % GROUPS
         groups = np.stack([share[:, group == k].sum(1) for k in np.unique(group)], 1)

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of
-
-
-def number(name: str, value: object) -> float:
-    """Return ``value`` as a float: a finite number, or a tensor or array without dimensions."""
-    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"expected {name} to be a finite number, got {value!r}")
-    return float(value)
 
 
 def log_prior_of(counts: Tensor | Sequence[float], prior: float) -> Tensor:
@@ -32,7 +20,7 @@ def log_prior_of(counts: Tensor | Sequence[float], prior: float) -> Tensor:
     validation.require_in_range(
         "the sum of class_counts", n.sum(), 0.0, rule="> 0 and finite", open_low=True
     )
-    gamma = number("prior", prior)
+    gamma = validation.finite_number("prior", prior)
     return gamma * (n / n.sum()).log() if gamma else torch.zeros_like(n)
 
 

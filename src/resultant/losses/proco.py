@@ -23,10 +23,10 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses._cross_entropy import cross_entropy
 from resultant.losses._cuda_graph import Replay, replays
-from resultant.losses._prior import log_prior_of, number, require_counted
+from resultant.losses._prior import log_prior_of, require_counted
 from resultant.losses._views import by_view, compute_dtype, labels_by_view
 from resultant.losses.bank import Banks, ProCoBank, Snapshot, WideModule
-from resultant.score.exact import vmf_score, vmf_score_and_slope
+from resultant.score.exact import exact_score, exact_score_and_slope
 from resultant.score.limits import require_comparable
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
@@ -161,13 +161,11 @@ class ContrastiveLoss(WideModule):
 
     def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
         """Return the exact part q(rho; kappa, tau) of the scores."""
-        return vmf_score(rho, kappa, tau, self.bank.dim, validate_args=False)
+        return exact_score(rho, kappa, tau, self.bank.dim)
 
     def _gain(self, kappa: Tensor) -> Tensor:
         """Return g = A(kappa)/tau as the slope of a vanishing tilt: on a GPU in one kernel."""
-        slope = vmf_score_and_slope(
-            self.zero, kappa, self.vanishing, self.bank.dim, validate_args=False
-        )[1]
+        _, slope = exact_score_and_slope(self.zero, kappa, self.vanishing, self.bank.dim)
         return slope * (VANISHING / self.temperature)
 
     @torch.no_grad()
@@ -294,7 +292,7 @@ class ProCoLoss(ContrastiveLoss):
         cuda_graph: bool = False,
     ) -> None:
         bank = ProCoBank(num_classes, dim, estimator=estimator, leave_out=leave_out, seed=seed)
-        rule = Rule(temperature, realization, number("beta", beta), family)
+        rule = Rule(temperature, realization, validation.finite_number("beta", beta), family)
         super().__init__(bank, (rule,), class_counts, prior)
         self._realization = realization
         self.replay = Replay() if cuda_graph else None
@@ -337,6 +335,6 @@ class ProCoLoss(ContrastiveLoss):
 
 
 def _temperature(value: object) -> float:
-    tau = number("temperature", value)
+    tau = validation.finite_number("temperature", value)
     require_comparable("temperature", tau, torch.float32)
     return tau

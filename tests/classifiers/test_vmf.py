@@ -1,4 +1,4 @@
-"""The classifiers against loops over SciPy's Bessel functions, and as scikit-learn has them."""
+"""Classifiers against loops over SciPy's Bessel functions, and as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -14,20 +14,34 @@ from scipy.optimize import brentq
 from scipy.special import ive
 from scipy.stats import vonmises_fisher
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import resultant
-from class_rows import P, sample, unit
 from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 
-TAU = 0.2
+P, TAU = 5, 0.2
 NU = P / 2 - 1
 CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
+
+
+def sample(n: int = 60, seed: int = 0, spread: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of any length around a direction per class, of unequal size and spread."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(4, n, p=[0.5, 0.25, 0.15, 0.1])
+    y[:8] = np.arange(8) % 4
+    noise = spread * (1 + y[:, None]) / 2 * rng.normal(size=(n, P))
+    X = np.random.default_rng(7).normal(size=(4, P))[y] + noise
+    return X * rng.uniform(0.1, 10, size=(n, 1)), y
+
+
+def unit(X: np.ndarray) -> np.ndarray:
+    return X / np.linalg.norm(X, axis=-1, keepdims=True)
 
 
 def fresh(estimator: Any) -> Any:
@@ -41,7 +55,7 @@ def phi(x: float) -> float:
 def naive_scores(
     X: np.ndarray, y: np.ndarray, Q: np.ndarray, realization: str, prior: float
 ) -> np.ndarray:
-    """beta = 0, estimator mle, by loops."""
+    """Return the scores for beta = 0 and estimator mle, by loops."""
     mus, kappas, A = [], [], []
     for c in range(4):
         mean = unit(X[y == c]).mean(0)
@@ -128,7 +142,7 @@ def test_partial_fit_is_fit(estimator: Any) -> None:
     )
 
 
-def test_classes_not_seen_yet_are_never_chosen() -> None:
+def test_classes_without_rows_are_never_predicted() -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     early = VMFClassifier(prior=1.0).partial_fit(X[y < 3], y[y < 3], classes=[0, 1, 2, 3, 9])
     alone = VMFClassifier(prior=1.0).fit(X[y < 3], y[y < 3])
@@ -195,7 +209,7 @@ def test_length_does_not_matter(scale: float) -> None:
 
 
 def test_classes_without_an_ordinary_fit() -> None:
-    """One sample, equal samples, opposite samples, and rows of zeros alone."""
+    """Classes of one sample, equal samples, opposite samples, and rows of zeros."""
     e = np.eye(P)
     X = np.stack([e[0], e[1], 3 * e[1], e[2], -5 * e[2], 0 * e[3], 0 * e[3]])
     y = np.array([0, 1, 1, 2, 2, 3, 3])
@@ -209,7 +223,7 @@ def test_classes_without_an_ordinary_fit() -> None:
 
 
 def test_rows_of_zeros() -> None:
-    """A cosine of zero with every class; in a fit a sample without direction."""
+    """A row of zeros has cosine zero with every class, and no direction in a fit."""
     X, y = sample()
     fitted = VMFClassifier(TAU, "native", prior=1.0).fit(X, y)
     zero = np.asarray(fitted.decision_function(np.zeros((1, P))))[0]
@@ -223,14 +237,27 @@ def test_rows_of_zeros() -> None:
     assert int(with_zeros.statistics_.count[3]) == 2 * n
 
 
-def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     whole = VMFClassifier().fit(X, y)
     expected = whole.predict_proba(Q), whole.log_marginal(Q)
     monkeypatch.setattr(chunks, "MATRIX_BYTES", 3 * 8 * P)
-    pieces = VMFClassifier().fit(X, y)
-    np.testing.assert_allclose(pieces.predict_proba(Q), expected[0], rtol=1e-11)
-    np.testing.assert_allclose(pieces.log_marginal(Q), expected[1], rtol=1e-11)
+    chunked = VMFClassifier().fit(X, y)
+    np.testing.assert_allclose(chunked.predict_proba(Q), expected[0], rtol=1e-11)
+    np.testing.assert_allclose(chunked.log_marginal(Q), expected[1], rtol=1e-11)
+
+
+def test_log_marginal_detects_out_of_distribution_queries() -> None:
+    rng = np.random.default_rng(5)
+    means = unit(rng.normal(size=(6, 32)))
+    y = np.arange(600) % 6
+    X, Q = (means[y] + 0.1 * rng.normal(size=(600, 32)) for _ in range(2))
+    fitted = VMFClassifier().fit(X, y)
+    assert fitted.score(Q, y) > 0.99
+    known, other, same = (fitted.log_marginal(a) for a in (Q, rng.normal(size=(400, 32)), X))
+    for queries, low, high in ((other, 0.99, 1.0), (same, 0.44, 0.56)):
+        truth = np.repeat([1, 0], [len(known), len(queries)])
+        assert low < roc_auc_score(truth, np.concatenate([known, queries])) <= high
 
 
 @pytest.mark.parametrize("realization", ["native", "cosine"])
@@ -248,7 +275,7 @@ def test_log_marginal_against_scipy(realization: str) -> None:
 
 
 def test_real_features() -> None:
-    """Projections of CIFAR-100-LT: the order of the realizations at zero prior."""
+    """Accuracies of the realizations on projections of CIFAR-100-LT, without prior."""
     store = FeatureStore.open(CIFAR)
     X, y, Q, t = (store[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
     fitted = VMFClassifier(estimator="proco").fit(X, y)
@@ -302,16 +329,16 @@ def test_samples_are_checked() -> None:
         VMFClassifier().fit(X, y).partial_fit(X, y, classes=[0, 1])
 
 
-def test_labels_of_two_kinds_are_named() -> None:
+def test_labels_of_mixed_types() -> None:
     X, y = sample()
     strings = np.array([f"class {c}" for c in y], dtype=object)
-    for strange in (None, 3, math.nan):
+    for other in (None, 3, math.nan):
         mixed = strings.copy()
-        mixed[7] = strange
+        mixed[7] = other
         rule = "to be all strings, or all integers, got"
-        with pytest.raises(ValueError, match=rf"expected y {rule} {strange} at index 7"):
+        with pytest.raises(ValueError, match=rf"expected y {rule} {other} at index 7"):
             VMFClassifier().fit(X, mixed)
-        with pytest.raises(ValueError, match=rf"expected classes {rule} {strange} at index 7"):
+        with pytest.raises(ValueError, match=rf"expected classes {rule} {other} at index 7"):
             VMFClassifier().partial_fit(X, strings, classes=mixed)
     with pytest.raises(ValueError, match=r"all integers, got None at index 1"):
         VMFClassifier().fit(X[:3], ["a", None, "b"])

@@ -1,4 +1,4 @@
-"""The choice from statistics against GridSearchCV and refits from scratch."""
+"""The choice on sums against GridSearchCV and refits from scratch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sample(n: int = 60, seed: int = 0, p: int = P) -> tuple[np.ndarray, np.ndarr
 
 
 def by_point(results: dict[str, Any], column: str) -> dict[tuple, float]:
-    """A column of cv_results_ by parameters."""
+    """Return a column of cv_results_ by parameters."""
     names = ("temperature", "realization", "beta", "prior")
     return {
         tuple(point[name] for name in names): float(value)
@@ -94,7 +94,7 @@ def test_folds_against_grid_search(cv: Any, dtype: type, grid: dict[str, Any]) -
 
 
 def test_leaving_one_out_against_refits() -> None:
-    """With weights, a row of zeros, a class of one sample, and one that a query leaves alone."""
+    """Weights, a row of zeros, a class of one sample, and a class with one remaining sample."""
     X, y = sample(20)
     X[3] = 0
     X, y = np.vstack([X, np.eye(P)[:3]]), np.append(y, [4, 5, 5])
@@ -109,9 +109,9 @@ def test_leaving_one_out_against_refits() -> None:
         refit = VMFClassifier(estimator="proco").fit(X[rest], y[rest], w[rest])
         for g, point in enumerate(points):
             refit.set_params(**point)
-            found = np.asarray(refit.predict_log_proba(X[[i]]))[0]
-            logp[g, i] = found[refit.classes_ == y[i]].sum()  # zero without the class
-            hit[g, i] = refit.classes_[found.argmax()] == y[i]
+            log_p = np.asarray(refit.predict_log_proba(X[[i]]))[0]
+            logp[g, i] = log_p[refit.classes_ == y[i]].sum()  # zero without the class
+            hit[g, i] = refit.classes_[log_p.argmax()] == y[i]
     seen = w * (y != 4)
     expected = {"neg_log_loss": logp @ seen / seen.sum(), "accuracy": hit @ w / w.sum()}
     for name, values in expected.items():
@@ -148,10 +148,10 @@ def test_the_choice_is_the_classifier(cv: Any) -> None:
 
 
 @pytest.mark.parametrize("cv", [3, "loo"])
-def test_tensors_and_pieces(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample()
     arrays = VMFClassifierCV(**GRID, cv=cv).fit(X, y)
-    monkeypatch.setattr(chunks, "MATRIX_BYTES", 7 * 8 * 16)  # 7 rows where each has its kappa
+    monkeypatch.setattr(chunks, "MATRIX_BYTES", 7 * 8 * 16)  # 7 rows with a kappa each
     tensors = VMFClassifierCV(**GRID, cv=cv).fit(torch.from_numpy(X), torch.from_numpy(y))
     for name in ("mean_test_neg_log_loss", "mean_test_accuracy"):
         ours, theirs = tensors.cv_results_[name], arrays.cv_results_[name]
@@ -186,8 +186,8 @@ def test_balanced_scores_give_classes_one_weight() -> None:
 
 
 @pytest.mark.parametrize("cv", [5, KFold(12, shuffle=True, random_state=0), "loo"])
-def test_by_how_much_it_matters(cv: Any) -> None:
-    """Gain, error and held-out gain by loops over the columns of cv_results_."""
+def test_matters(cv: Any) -> None:
+    """Gain, error and held-out gain equal loops over the columns of cv_results_."""
     X, y = sample()
     chosen = VMFClassifierCV(**GRID, cv=cv, scoring="accuracy").fit(X, y)
     results, points = chosen.cv_results_, chosen.cv_results_["params"]
@@ -220,7 +220,7 @@ def test_by_how_much_it_matters(cv: Any) -> None:
 
 
 def test_interval_covers_the_difference_of_means() -> None:
-    """The bootstrap has the width of the normal interval where there are many rows."""
+    """With many rows the bootstrap has the width of the normal interval."""
     X, y = sample(1500)
     chosen = VMFClassifierCV(cv="loo", **SMALL).fit(X, y).matters_["all"]
     low, high = chosen["interval"]
@@ -228,9 +228,8 @@ def test_interval_covers_the_difference_of_means() -> None:
     assert low < chosen["gain"] < high
 
 
-def test_choice_finds_what_made_the_sample() -> None:
-    """Draws of a vMF mixture with unequal shares and concentrations: the prior matters, by the
-    likelihood, beyond its standard error."""
+def test_finds_the_prior_of_a_mixture() -> None:
+    """For a vMF mixture of unequal shares the gain of the prior exceeds its standard error."""
     torch.manual_seed(3)
     y = torch.where(torch.arange(900) < 450, torch.arange(900) % 3, 0)
     kappa = torch.tensor([5.0, 10.0, 20.0], dtype=torch.float64)
@@ -243,7 +242,7 @@ def test_choice_finds_what_made_the_sample() -> None:
 
 
 def test_points_that_cannot_be_realized_come_last() -> None:
-    """Opposite rows have A = 0, for which there is no class temperature."""
+    """Opposite rows have A = 0, and no class temperature."""
     X, y = sample()
     e = np.eye(P)
     X, y = np.vstack([X, e[:3], -e[:3]]), np.append(y, [4] * 6)
@@ -259,8 +258,8 @@ def test_points_that_cannot_be_realized_come_last() -> None:
         VMFClassifierCV(realization="temperature", cv=splits).fit(X, y)
 
 
-def test_rows_without_a_class_in_the_rest() -> None:
-    """A miss in accuracy, and no part of the likelihood; the others have one class less."""
+def test_rows_without_a_training_class() -> None:
+    """Such rows are errors in accuracy and left out of the likelihood."""
     X, y = sample()
     X, y = np.vstack([X, np.ones(P)]), np.append(y, 9)
     fold = np.arange(len(y)) % 2
