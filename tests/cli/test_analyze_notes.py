@@ -123,7 +123,7 @@ def test_labels_that_do_not_count(tmp_path: Path, label: int, places: list[int])
     z = torch.randn(8, 4).numpy()
     odd = np.repeat([label, 3], 4)
     np.savez(tmp_path / "z.npz", features=z, labels=odd)
-    rule = rf"in \[0, 4194304\), got {label} at row 0; .*can be given as strings$"
+    rule = rf"in \[0, 4194304\), got {label} at row 0; .*can be stored as strings$"
     with pytest.raises(ValueError, match=rule):
         FeatureStore.open(tmp_path / "z.npz")
     np.savez(tmp_path / "z.npz", features=z, labels=odd.astype(str))

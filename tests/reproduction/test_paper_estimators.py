@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +215,7 @@ def test_a_kappa_that_matters() -> None:
 
     def made(estimator: str) -> FrozenSpace:
         space = small_space(estimator="mle")
-        if estimator != "proco":
-            space.test_labels = guessed(space)
-        return space
+        return space if estimator == "proco" else replace(space, test_labels=guessed(space))
 
     def guessed(space: FrozenSpace) -> Tensor:
         return decide(space, [Policy("native")]).prediction[Policy("native").canonical]
