@@ -12,7 +12,8 @@ from torch.nn.functional import normalize
 
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import VonMisesFisher, mean_resultant
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import mean_resultant
 
 F64, F32 = torch.float64, torch.float32
 DIMENSIONS = [2, 3, 5, 16, 128, 1024, 4096]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant
 
 C, P = 5, 6
 

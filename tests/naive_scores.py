@@ -10,7 +10,7 @@ from torch import Tensor
 from class_samples import F64
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant
 
 
 def naive_target(g: list[float], beta: float, family: str) -> list[float]:

@@ -16,7 +16,8 @@ from frozen_data import (
 )
 from frozen_data import small_space as make_space
 from resultant.analysis import FrozenSpace, gain_distribution
-from resultant.vmf.distribution import VonMisesFisher, concentration, mean_resultant
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import concentration, mean_resultant
 
 F64 = torch.float64
 

@@ -30,7 +30,7 @@ from resultant._core import arrays as _features
 from resultant._core import chunks
 from resultant.classes import statistics as classes
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
-from resultant.vmf.distribution import ESTIMATORS, concentration
+from resultant.vmf.estimators import ESTIMATORS, concentration
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,8 @@ from resultant.classes.finite_sample import (
 )
 from resultant.classes.statistics import ClassStatistics
 from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import ESTIMATORS, VonMisesFisher, mean_resultant
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import ESTIMATORS, mean_resultant
 
 
 @pytest.fixture(autouse=True)

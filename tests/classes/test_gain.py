@@ -13,7 +13,7 @@ from resultant.classes.gain import angular_gain, target_gain, target_temperature
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import FAMILIES
 from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries
 
 

@@ -31,7 +31,7 @@ from resultant.decisions.margins import (
     pairwise_margins,
 )
 from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, close
 
 # Rules

@@ -147,7 +147,7 @@ def test_projection_variance_against_draws_and_moments(p: int) -> None:
     z = VonMisesFisher(torch.eye(p)[0].double(), 1.4 * nu).sample((n,))[:, :3] @ v
     limit = float(projection_variance(1.4, 0.6, math.hypot(0.5, 0.3)))
     kappa = torch.tensor(1.4 * nu, dtype=torch.float64)
-    A, dA = (float(ratio(nu, kappa, k, False)) for k in (0, 1))
+    A, dA = (float(ratio(nu, kappa, k)) for k in (0, 1))
     exact = nu * (dA * 0.36 + A / float(kappa) * 0.34)
     assert exact == pytest.approx(limit, rel=3 / nu)
     # The variance of a sample variance of nearly normal draws is 2 sigma^4 / n.

@@ -16,7 +16,7 @@ from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.left_out import Part
 from resultant.losses.proco import ProCoLoss
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant
 
 F64 = torch.float64
 

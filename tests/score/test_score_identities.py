@@ -97,7 +97,7 @@ class TestIdentities:
             x = (kappa**2 + 2 * kappa * u * rho + u * u).sqrt()
             along = (kappa * rho + u) / x
             across = bessel_ratio(p / 2 - 1, x) / x
-            return float(ratio(p / 2 - 1, x, 1, None) * along**2 + across * (1 - along**2))
+            return float(ratio(p / 2 - 1, x, 1) * along**2 + across * (1 - along**2))
 
         for i in range(3):
             for j in range(5):
@@ -114,7 +114,7 @@ class TestIdentities:
         along = (self.kappa * self.rho + 1 / self.tau) / x
         mean = bessel_ratio(p / 2 - 1, x)
         torch.testing.assert_close(first.detach(), mean * along, rtol=1e-10, atol=1e-12)
-        variance = ratio(p / 2 - 1, x, 1, None) * along**2 + mean / x * (1 - along**2)
+        variance = ratio(p / 2 - 1, x, 1) * along**2 + mean / x * (1 - along**2)
         torch.testing.assert_close(second, variance, rtol=1e-8, atol=1e-10)
 
     def test_slope(self, p: int) -> None:

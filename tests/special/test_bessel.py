@@ -1,4 +1,4 @@
-"""log I_nu, the ratio, its inverse and integral: against Arb, and by their derivatives."""
+"""log I_nu, the ratio, its inverse and integral: against Arb, and their derivatives."""
 
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Bad input is passed on purpose, and arguments are unpacked from lists.
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -20,6 +21,8 @@ from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
 from resultant.special.bessel import inner, ratio
 
+Function = Callable[[torch.Tensor], torch.Tensor]
+
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
 LOG_PRECISION = {torch.float64: 1e-14, torch.float32: 5e-6}
 DTYPES = list(PRECISION)
@@ -30,7 +33,7 @@ ORDERS = [0.0, 0.25, 0.5, 1.0, 5.5, 11.5, 12.0, 12.5, 29.5, 30.0, 30.5, 63.0, 51
 
 
 def as_orders(nu: float, dtype: torch.dtype) -> list[float | torch.Tensor]:
-    """The order as a number and as a tensor: two ways through the expansion."""
+    """Return the order as a number and as a tensor: two ways through the expansion."""
     return [nu, torch.tensor([nu], dtype=dtype)]
 
 
@@ -50,8 +53,8 @@ def test_derivatives_of_the_ratio_against_arb() -> None:
     for nu, table in tables.bessels():
         x = torch.tensor(table["x"])
         for order in as_orders(nu, torch.float64):
-            first, second = (ratio(order, x, n, None).numpy() for n in (1, 2))
-            # The smaller nu, the smaller R' beside the terms it is made of.
+            first, second = (ratio(order, x, n).numpy() for n in (1, 2))
+            # The smaller nu, the smaller R' relative to its terms.
             bar = 1e-13 if nu >= 1 else 1e-12
             assert (np.abs(first / table["first"] - 1) <= bar).all(), nu
             assert (np.abs(second / table["second"] - 1) <= 10 * bar).all(), nu
@@ -66,10 +69,10 @@ def test_inverse_round_trip(dtype: torch.dtype) -> None:
             r = bessel_ratio(order, x)
             back = bessel_ratio_inverse(order, r).double().numpy()
             condition = table["ratio"] / (table["first"] * table["x"])
-            known = r.numpy() < 1  # a ratio that rounds to one has no concentration left in it
+            defined = r.numpy() < 1  # a ratio that rounds to one determines no concentration
             error = np.abs(back / table["x"] - 1) / np.maximum(condition, 1)
-            assert (error[known] <= bar).all(), nu
-            assert np.isinf(back[~known]).all()
+            assert (error[defined] <= bar).all(), nu
+            assert np.isinf(back[~defined]).all()
 
 
 @given(
@@ -86,21 +89,21 @@ def test_anywhere_against_arb(nu: float, x: float) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
-    """Right relative to its own size, down to where it is x^2/4."""
+    """The error is relative to the logarithm itself, down to where it is x^2/4."""
     x = torch.cat([torch.logspace(-7, 5, 80), torch.tensor([1e-3, 0.01])]).to(dtype)
     exact = torch.tensor([arb.bessel(0.0, float(v))[0] for v in x], dtype=torch.float64)
     for order in (*as_orders(0.0, dtype), torch.zeros(len(x), dtype=dtype)):
         error = (log_bessel_i(order, x).double() / exact - 1).abs().max()
         assert error <= (2e-14 if dtype == torch.float64 else 5e-6)
     mixed = torch.tensor([0.0, 0.5, 0.0, 40.0], dtype=dtype)
-    found = log_bessel_i(mixed, torch.full((), 0.01, dtype=dtype))
-    apart = [log_bessel_i(n, torch.tensor(0.01, dtype=dtype)) for n in mixed.tolist()]
-    torch.testing.assert_close(found, torch.stack(apart))
+    together = log_bessel_i(mixed, torch.full((), 0.01, dtype=dtype))
+    single = [log_bessel_i(n, torch.tensor(0.01, dtype=dtype)) for n in mixed.tolist()]
+    torch.testing.assert_close(together, torch.stack(single))
 
 
 def test_the_zero_of_the_logarithm() -> None:
-    """log I_nu passes zero where its parts are of the size of nu."""
-    for nu in (40.0, 1023.0, 32767.0):
+    """log I_nu passes zero where its terms are of the size of nu. The table has larger orders."""
+    for nu in (40.0, 1023.0, 4095.0):
         root = 0.6627434193491816 * nu + math.log(2 * math.pi * 1.2 * nu) / 2 / 1.81
         for x in (root, root + 0.5, root - 0.25, 0.6627434193491816 * nu):
             log = arb.bessel(nu, x)[0]
@@ -113,10 +116,12 @@ def test_integral_of_the_ratio(nu: float) -> None:
     x = torch.tensor([1e-3, 0.7, 13.0, 29.0, 31.0, 400.0, 5e4], dtype=torch.float64)
     whole = bessel_ratio_integral(nu, 0.0, x)
     for value, end in zip(whole.tolist(), x.tolist(), strict=True):
-        exact = arb.score(1.0, 0.0, 1 / end, round(2 * nu + 2)) if (2 * nu) % 1 == 0 else None
-        if exact is not None and 1 / (1 / end) == end:
+        # Arb takes seconds at large orders and arguments, which the table of scores has.
+        slow = nu > 1000 and end > 50
+        if (2 * nu) % 1 == 0 and 1 / (1 / end) == end and not slow:
+            exact = arb.score(1.0, 0.0, 1 / end, round(2 * nu + 2))
             assert abs(value / exact[0] - 1) < 1e-14
-    # close bounds: no digit is lost, since the integrand hardly changes
+    # Close bounds: no digit is lost, since the integrand hardly changes.
     upper = x * (1 + 1e-9)
     middle = bessel_ratio(nu, (x + upper) / 2) * (upper - x)
     torch.testing.assert_close(bessel_ratio_integral(nu, x, upper), middle, rtol=1e-13, atol=0)
@@ -125,41 +130,75 @@ def test_integral_of_the_ratio(nu: float) -> None:
     )
 
 
+# Zero, and every order of magnitude.
+POINTS = torch.tensor([0.0, 1e-3, 0.5, 11.9, 30.1, 400.0, 2e4], dtype=torch.float64)
+RATIOS = torch.tensor([0.0, 0.01, 0.3, 0.7, 0.95], dtype=torch.float64)
+
+
+def check_derivatives(function: Function, x: torch.Tensor, eps: float = 1e-6) -> None:
+    """Compare the first two derivatives with central differences, by the tolerances of gradcheck.
+
+    The function is elementwise: all elements move at once, where gradcheck moves one at a time.
+    """
+
+    def slope(v: torch.Tensor) -> torch.Tensor:
+        v = v.detach().requires_grad_()
+        return torch.autograd.grad(function(v).sum(), v)[0]
+
+    moved = x.detach().requires_grad_()
+    (first,) = torch.autograd.grad(function(moved).sum(), moved, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), moved)
+    for derivative, f in ((first.detach(), function), (second, slope)):
+        difference = (f(x + eps) - f(x - eps)) / (2 * eps)
+        torch.testing.assert_close(derivative, difference, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("nu", ORDERS)
-def test_gradients(nu: float) -> None:
-    # at zero and beside every order of magnitude; there is no switch along x
-    x = torch.tensor([0.0, 1e-3, 0.5, 11.9, 30.1, 400.0, 2e4], dtype=torch.float64)
-    x.requires_grad_()
-    positive = x.detach()[1:].requires_grad_()
-    r = torch.tensor([0.0, 0.01, 0.3, 0.7, 0.95], dtype=torch.float64, requires_grad=True)
+def test_derivatives(nu: float) -> None:
     for order in as_orders(nu, torch.float64):
-        for check in (gradcheck, gradgradcheck):
-            assert check(lambda v: bessel_ratio(order, v), x)  # noqa: B023
-            if nu == 0:  # log I_0 is finite and flat at zero
-                assert check(lambda v: log_bessel_i(order, v), x)  # noqa: B023
-            assert check(lambda v: log_bessel_i(order, v), positive, eps=1e-7, rtol=1e-3)  # noqa: B023
-            assert check(lambda v: bessel_ratio_inverse(order, v) / (nu + 1), r)  # noqa: B023
-    ends = [a.detach().clone().requires_grad_() for a in (positive[:-1], positive[1:])]
-    assert gradcheck(lambda a, b: bessel_ratio_integral(nu, a, b), ends, eps=1e-7, rtol=1e-3)
+        check_derivatives(lambda v: bessel_ratio(order, v), POINTS)  # noqa: B023
+        if nu == 0:  # log I_0 is finite and flat at zero
+            check_derivatives(lambda v: log_bessel_i(order, v), POINTS)  # noqa: B023
+        check_derivatives(lambda v: log_bessel_i(order, v), POINTS[1:], 1e-7)  # noqa: B023
+        check_derivatives(lambda v: bessel_ratio_inverse(order, v) / (nu + 1), RATIOS)  # noqa: B023
+    check_derivatives(lambda v: bessel_ratio_integral(nu, v, POINTS[2:]), POINTS[1:-1], 1e-7)
+    check_derivatives(lambda v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
+
+
+@pytest.mark.parametrize("order", as_orders(11.5, torch.float64))
+def test_gradcheck(order: float | torch.Tensor) -> None:
+    """Whole Jacobians, with gradients in the incoming gradient."""
+    x = POINTS[2:5].clone().requires_grad_()
+    r = RATIOS[1:4].clone().requires_grad_()
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda v: (bessel_ratio(order, v), log_bessel_i(order, v)), x)
+        assert check(lambda v: bessel_ratio_inverse(order, v) / 12.5, r)
+    if not isinstance(order, torch.Tensor):
+        ends = [a.clone().requires_grad_() for a in (POINTS[1:4], POINTS[2:5])]
+        assert gradcheck(lambda a, b: bessel_ratio_integral(order, a, b), ends)
 
 
 def test_inner_ratio_is_analytic_at_zero() -> None:
-    y = torch.tensor([0.0, 0.5, 900.0], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([0.0, 0.5, 900.0], dtype=torch.float64)
     for nu in ORDERS:
-        for n in (0, 1):
-            assert gradcheck(lambda v: inner(nu, v, n) * (nu + 1) ** (2 * n + 1), y)  # noqa: B023
+        check_derivatives(lambda v: inner(nu, v, 0) * (nu + 1), y)  # noqa: B023
+        y1 = y.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(inner(nu, y1, 1).sum(), y1)
+        step = (inner(nu, y + 1e-6, 1) - inner(nu, y - 1e-6, 1)) / 2e-6
+        scale = (nu + 1) ** 3
+        torch.testing.assert_close(slope * scale, step * scale, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_no_seam(dtype: torch.dtype) -> None:
-    """Along x and along nu, value and derivative move by rounding alone from point to point."""
+    """Along x and along nu, the value and the derivative have jumps of rounding size only."""
     eps = torch.finfo(dtype).eps
     for nu in (0.0, 3.5, 11.5, 12.0, 29.5, 30.0):
         for centre in (8.0, 12.0, 30.0, 45.0):
             x = centre * (1 + torch.arange(-200, 201, dtype=dtype) * 4 * eps)
             for n, allowed in ((0, 30), (1, 2000)):
-                v = ratio(nu, x, n, None)
-                smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1, None)[200]
+                v = ratio(nu, x, n)
+                smooth = v[200] + (x - x[200]) * ratio(nu, x, n + 1)[200]
                 assert (v / smooth - 1).abs().max() <= allowed * eps
     for edge in (12.0, 30.0, 511.0):
         nu = torch.tensor([edge * (1 - 1e-9), edge, edge * (1 + 1e-9)], dtype=torch.float64)
@@ -184,7 +223,7 @@ def test_extremes() -> None:
 
 
 def debye(nu: Any, x: Any) -> Any:
-    """log I_nu(x) but for terms of order nu^-2 (DLMF 10.41.3)."""
+    """log I_nu(x) up to terms of order nu^-2 (DLMF 10.41.3)."""
     s = mpmath.sqrt(nu * nu + x * x)
     u = nu / s
     first = (3 * u - 5 * u**3) / (24 * nu)
@@ -239,7 +278,7 @@ def test_transforms() -> None:
     slope = f.vmap(f.grad(lambda v: log_bessel_i(3.5, v)))(x)
     torch.testing.assert_close(slope, bessel_ratio(3.5, x) + 3.5 / x)
     second = f.vmap(f.grad(f.grad(lambda v: bessel_ratio(3.5, v))))(x)
-    torch.testing.assert_close(second, ratio(3.5, x, 2, None))
+    torch.testing.assert_close(second, ratio(3.5, x, 2))
 
 
 def test_compile() -> None:

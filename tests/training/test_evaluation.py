@@ -33,7 +33,7 @@ from resultant.training.inference import outputs
 from resultant.training.job import Job, Trained
 from resultant.training.loading import load_network
 from resultant.training.probe import ProbeConfig, linear_probes
-from resultant.vmf.distribution import concentration
+from resultant.vmf.estimators import concentration
 from tiny_cifar import tiny_cifar, tiny_config
 
 # Many test images, so that the rules have room to differ.

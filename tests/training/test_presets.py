@@ -12,7 +12,7 @@ from resultant.classes import rule
 from resultant.classes.rule import FAMILIES
 from resultant.training import config
 from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
-from resultant.vmf.distribution import ESTIMATORS
+from resultant.vmf.estimators import ESTIMATORS
 
 # tab:training-hyperparameters.
 CIFAR_COLUMN = {

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 from torch import Tensor
 
-from resultant.vmf.plane import log_plane_tail
-from resultant.vmf.tails import log_projection_tail
+from resultant.vmf.tails import log_plane_tail, log_projection_tail
 
 
 def linear(a: float, x: float, p: int, kappa: float, c: float) -> tuple[float, float]:

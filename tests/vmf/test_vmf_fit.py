@@ -15,7 +15,8 @@ from torch import Tensor
 from directions import STANDARD_ERRORS, axis, direction, double
 from exact_vmf import seeded as seeded
 from resultant.special.bessel import ratio
-from resultant.vmf.distribution import VonMisesFisher, mean_resultant
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import mean_resultant
 
 
 class TestFit:
@@ -27,7 +28,7 @@ class TestFit:
         fitted = VonMisesFisher.fit(x)
         assert fitted.loc.dtype == fitted.concentration.dtype == dtype
         # The mean resultant length has standard error sqrt(A'/n), hence kappa 1/sqrt(n A').
-        slope = ratio(p / 2 - 1, double(kappa), 1, False).item()
+        slope = ratio(p / 2 - 1, double(kappa), 1).item()
         error = 1 / math.sqrt(20000 * slope)
         assert abs(fitted.concentration.item() - kappa) < STANDARD_ERRORS * error
         # Each component across the mean has variance (A/kappa)/n over A^2, about 1/(n kappa A).
@@ -91,7 +92,7 @@ class TestFit:
         raises("the total weight > 0 and finite, got 0", x, torch.zeros(6))
         raises("weights >= 0 and finite, got -1 at index 2", x, double(1, 1, -1, 1, 1, 1))
         raises("weights >= 0 and finite, got nan at index 0", x, torch.full((6,), math.nan))
-        raises(r"weights \[\.\.\., 6\], one a vector, got \(5,\)", x, torch.ones(5))
+        raises(r"weights \[\.\.\., 6\], one per vector, got \(5,\)", x, torch.ones(5))
         long = x.clone()
         long[3] *= 2
         raises(r"\|x\| - 1 within .* of zero, got 1 at index 3", long)

@@ -14,6 +14,7 @@ from numbers import Real
 
 import torch
 from torch import Tensor
+from torch._C import _functorch  # type: ignore[attr-defined]
 
 Number = float | Tensor
 
@@ -193,12 +194,16 @@ def require_in_range(
     high = min(high, torch.finfo(a.dtype).max)
     if a.numel() == 0:
         return
-    least, most = (float(v) for v in torch.aminmax(a.detach()))
+    a = a.detach()
+    # Inside torch.func transforms: the values of the whole batch.
+    while _functorch.is_functorch_wrapped_tensor(a):
+        a = _functorch.get_unwrapped(a)
+    least, most = (float(v) for v in torch.aminmax(a))
     if (low < least if open_low else low <= least) and most <= high:
         return
     bad = ~((a > low if open_low else a >= low) & (a <= high))
     index = bad.nonzero()[0].tolist()
-    value = float(a.detach()[tuple(index)])
+    value = float(a[tuple(index)])
     at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
     raise ValueError(f"expected {name} {rule}, got {value:g}{at}{remedy and f' ({remedy})'}")
 

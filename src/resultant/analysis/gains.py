@@ -12,7 +12,7 @@ from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import MAX_KAPPA, capped_concentration
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def _corrected(space: FrozenSpace) -> Tensor:
     U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
     kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), space.estimator)
     g = torch.full_like(space.gain, torch.nan)
-    g[several] = mean_resultant(space.dim, kappa) / space.tau
+    g[several] = mean_resultant_at(space.dim, kappa) / space.tau
     return g
 
 

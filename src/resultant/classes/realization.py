@@ -27,7 +27,7 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import exact_score, exact_slope
 from resultant.score.limits import require_temperature
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant_at
 
 
 class Terms(NamedTuple):
@@ -148,7 +148,7 @@ class Realization:
         r"""Compute the linear-mean coefficients [C]: :math:`A_c/\tau_c` plus the added slope."""
         gain = torch.zeros_like(self.kappa)
         if self.tau is not None:
-            gain = mean_resultant(self.mu.shape[1], self.kappa, validate_args=False) / self.tau
+            gain = mean_resultant_at(self.mu.shape[1], self.kappa) / self.tau
         return gain if self.slope is None else gain + self.slope
 
     def linear(self) -> Realization:
@@ -203,7 +203,7 @@ def realized(state: ClassState, rule: Rule, dtype: torch.dtype = torch.float64) 
     mu, kappa = (a.detach().double() for a in (state.mu, state.kappa))
     tau, gains = rule.temperature(mu.device), None
     if rule.realization != "native":
-        A = mean_resultant(state.dim, kappa, validate_args=False)
+        A = mean_resultant_at(state.dim, kappa)
         gains = class_gains(A, tau, rule.beta, rule.family)
     kappa = kappa.to(dtype)
     tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
@@ -319,7 +319,7 @@ def _require_terms(
     assert edited is not None
     if edited.isfinite().all():
         return
-    A = mean_resultant(state.dim, state.kappa.detach().double(), validate_args=False)
+    A = mean_resultant_at(state.dim, state.kappa.detach().double())
     gains = class_gains(A, tau, rule.beta, rule.family)
     require_gains(gains.g, rule.beta, rule.family)
     if rule.realization in TEMPERED:

@@ -20,7 +20,7 @@ from resultant._core import validation
 from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import write_tensors
-from resultant.vmf.distribution import concentration, mean_resultant
+from resultant.vmf.estimators import concentration_at, mean_resultant_at
 
 # The cap of the authors' code, which stands for the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
@@ -74,7 +74,7 @@ class ClassState:
     @property
     def resultant(self) -> Tensor:
         r"""The mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C], of the fitted kappa."""
-        return mean_resultant(self.dim, self.kappa, validate_args=False)
+        return mean_resultant_at(self.dim, self.kappa)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -314,7 +314,7 @@ def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]
 
 
 def capped_concentration(p: int, R: Tensor, estimator: str) -> Tensor:
-    return concentration(p, R, estimator, validate_args=False).clamp_max(MAX_KAPPA)
+    return concentration_at(p, R, estimator).clamp_max(MAX_KAPPA)
 
 
 def _ones(z: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
 from resultant.classifiers.base import add_rows, row_chunks
 from resultant.score.exact import exact_score
-from resultant.vmf.distribution import mean_resultant
+from resultant.vmf.estimators import mean_resultant_at
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Part:
 
     @cached_property
     def resultant(self) -> Tensor:
-        return mean_resultant(self.dim, self.kappa, validate_args=False)
+        return mean_resultant_at(self.dim, self.kappa)
 
     @cached_property
     def log_prior(self) -> Tensor:

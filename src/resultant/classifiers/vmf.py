@@ -20,7 +20,7 @@ from resultant.classifiers.base import (
     row_chunks,
 )
 from resultant.score.limits import require_comparable
-from resultant.vmf.distribution import log_normalizer
+from resultant.vmf.estimators import log_normalizer_at
 
 
 class VMFScores(DirectionClassifier):
@@ -55,7 +55,7 @@ class VMFScores(DirectionClassifier):
         """
         queries, rows = self._query(X)
         state = self._present_state()
-        floor = self._log_prior() - log_normalizer(state.dim, state.kappa, validate_args=False)
+        floor = self._log_prior() - log_normalizer_at(state.dim, state.kappa)
         density = rows.new_empty(len(rows))
         for part in row_chunks(rows, state.num_classes):
             rho = cosines(directions(rows[part])[0], state.mu)

@@ -30,8 +30,7 @@ from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_and_slope
 from resultant.special.debye import Number
 from resultant.vmf.angle import sample_angle
-from resultant.vmf.plane import log_plane_tail
-from resultant.vmf.tails import dimension, log_projection_tail
+from resultant.vmf.tails import log_plane_tail, log_projection_tail, tail_dimension
 
 Rule = Literal["leading", "exact"]
 
@@ -121,7 +120,7 @@ class BinaryModel:
         """
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
-        nu = dimension(state.dim) / 2 - 1
+        nu = tail_dimension(state.dim) / 2 - 1
         for name, c in (("a", a), ("b", b)):
             if isinstance(c, bool) or not isinstance(c, int) or not 0 <= c < state.num_classes:
                 rule = f"expected {name} to be a class in [0, {state.num_classes})"
@@ -202,7 +201,7 @@ class BinaryModel:
 
         eq:projection-clt at :math:`R_j=O(\nu^{-1/2})`; further away, see `exponents`.
         """
-        nu = dimension(p) / 2 - 1
+        nu = tail_dimension(p) / 2 - 1
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
 
@@ -229,7 +228,7 @@ class BinaryModel:
 
     def concentrations(self, p: int) -> Pair:
         r""":math:`\kappa_j=\nu\lambda_j`."""
-        nu = dimension(p) / 2 - 1
+        nu = tail_dimension(p) / 2 - 1
         return Pair(nu * self.lambda_h, nu * self.lambda_t)
 
     def log_errors(self, p: int, rule: Rule = "leading") -> Pair:

@@ -32,7 +32,7 @@ from resultant.classes.statistics import (
     capped_concentration,
 )
 from resultant.losses._views import by_view, require_view_labels
-from resultant.vmf.distribution import ESTIMATORS
+from resultant.vmf.estimators import ESTIMATORS
 
 START_LENGTH = 0.9
 START_WEIGHT = 1e-30

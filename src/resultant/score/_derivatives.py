@@ -70,7 +70,7 @@ def _hessian(
         kappa * t * across,
         t * r + along * across,
         kappa * r + towards * across,
-        r + along * along * d - ratio(spec.p / 2 - 1, kappa, 1, False),
+        r + along * along * d - ratio(spec.p / 2 - 1, kappa, 1),
         rho * r + along * towards * d,
     )
 
@@ -162,11 +162,9 @@ def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, spec: ScoreSpec) -> T
 _excess = elementwise(
     _excess_value,
     lambda rho, kappa, tau, s: _hessian(rho, kappa, tau, s)[0],
+    lambda rho, kappa, tau, s: _hessian(rho, kappa, tau, s)[1] - ratio(s.p / 2 - 1, kappa, 1) / tau,
     lambda rho, kappa, tau, s: (
-        _hessian(rho, kappa, tau, s)[1] - ratio(s.p / 2 - 1, kappa, 1, False) / tau
-    ),
-    lambda rho, kappa, tau, s: (
-        (ratio(s.p / 2 - 1, kappa, 0, False) - _hessian(rho, kappa, tau, s)[2]) / (tau * tau)
+        (ratio(s.p / 2 - 1, kappa, 0) - _hessian(rho, kappa, tau, s)[2]) / (tau * tau)
     ),
     None,
 )
@@ -189,12 +187,12 @@ remainder = elementwise(
     lambda rho, kappa, tau, s: (
         _concentration_slope(rho, kappa, tau, s)
         - _concentration_slope(torch.zeros_like(rho), kappa, tau, s)
-        - rho / tau * ratio(s.p / 2 - 1, kappa, 1, False)
+        - rho / tau * ratio(s.p / 2 - 1, kappa, 1)
     ),
     lambda rho, kappa, tau, s: (
         _temperature_slope(rho, kappa, tau, s)
         - _temperature_slope(torch.zeros_like(rho), kappa, tau, s)
-        + rho / (tau * tau) * ratio(s.p / 2 - 1, kappa, 0, False)
+        + rho / (tau * tau) * ratio(s.p / 2 - 1, kappa, 0)
     ),
     None,
 )

@@ -201,7 +201,7 @@ def decompose(
     """
     (rho, kappa, tau), spec, dtype = score_arguments(rho, kappa, tau, p, validate_args)
     intercept = score(torch.zeros_like(kappa), kappa, tau, spec)
-    gain = ratio(p / 2 - 1, kappa, 0, False) / tau
+    gain = ratio(p / 2 - 1, kappa, 0) / tau
     rest = remainder(rho, kappa, tau, spec)
     return Decomposition(intercept.to(dtype), gain.to(dtype), rest.to(dtype))
 

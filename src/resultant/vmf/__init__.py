@@ -1,12 +1,11 @@
-"""The von Mises-Fisher distribution, its normaliser, estimators of kappa, tails of projections."""
+"""The von Mises-Fisher distribution.
 
-from resultant.vmf.distribution import (
-    HypersphericalUniform,
-    VonMisesFisher,
-    concentration,
-    log_normalizer,
-    mean_resultant,
-)
+`distribution` is the ``torch.distributions`` class, `estimators` the normaliser, the mean resultant
+length and the estimators of kappa, `angle` its samples, `tails` the probabilities of projections.
+"""
+
+from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
+from resultant.vmf.estimators import concentration, log_normalizer, mean_resultant
 
 __all__ = [
     "HypersphericalUniform",

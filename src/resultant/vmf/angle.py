@@ -1,7 +1,7 @@
-r"""Draws of the angle between a von Mises-Fisher vector and its mean direction.
+r"""Samples of the angle between a von Mises-Fisher vector and its mean direction.
 
-Its density is :math:`f(\theta) \propto e^{\kappa\cos\theta}\sin^{p-2}\theta`. Draws are exact, and
-carry the derivative of implicit reparameterization in the concentration.
+The density is :math:`f(\theta) \propto e^{\kappa\cos\theta}\sin^{p-2}\theta`. Samples are exact
+and carry the derivative of implicit reparameterization in the concentration.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch.autograd.function import once_differentiable
 
 from resultant.special.differences import log1p_minus, ratio_slopes
 
-# The velocity of an angle is integrated to where the density has fallen by exp(-DEPTH), as its
-# curvature foretells, with this many nodes of Gauss and Legendre.
+# The velocity of an angle is integrated to where its curvature predicts that the density has fallen
+# by exp(-DEPTH), with NODES Gauss-Legendre nodes.
 DEPTH = 60.0
 NODES = 32
 
 
 class Angle(torch.autograd.Function):
-    r"""Draws of the angle :math:`\theta` for each kappa (float64), with
+    r"""Sample the angle :math:`\theta` for each kappa (float64), with
     :math:`\partial\theta/\partial\kappa` by implicit reparameterization."""
 
     @staticmethod
@@ -41,7 +41,7 @@ class Angle(torch.autograd.Function):
 
 
 def sample_angle(p: int, kappa: Tensor) -> Tensor:
-    r"""Angles for kappa [n], by the rejection of Ulrich (1984) and Wood (1994).
+    r"""Sample angles [n] for kappa [n], by the rejection of Ulrich (1984) and Wood (1994).
 
     With G a ratio of two Gamma((p-1)/2) variates, their proposal is
     :math:`\tan^2(\theta/2) = bG`, and since :math:`4\kappa b = (p-1)(1-b^2)` it is accepted with
@@ -55,7 +55,7 @@ def sample_angle(p: int, kappa: Tensor) -> Tensor:
         shape = torch.full_like(scale, (p - 1) / 2)
         G = torch._standard_gamma(shape) / torch._standard_gamma(shape)
         s = (1 - scale) * (1 - G) / (2 + 2 * scale * G)
-        # Not ">=": a NaN concentration shall end as a NaN, not in an endless loop.
+        # Not ">=": a NaN concentration must give NaN, not an endless loop.
         accepted = ~((p - 1) * log1p_minus(-s) < torch.rand_like(s).log())
         square[waiting] = scale * G
         waiting = waiting[~accepted]
@@ -64,21 +64,21 @@ def sample_angle(p: int, kappa: Tensor) -> Tensor:
 
 @cache
 def _gauss_legendre(n: int) -> list[tuple[float, float]]:
-    """Nodes and weights on [0, 1]."""
+    """Return nodes and weights on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return [(float(1 + x) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
 
 def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
-    r"""How a draw moves with the concentration, in float64:
+    r"""The derivative of a sample in the concentration, in float64:
 
     .. math:: \frac{\partial\theta}{\partial\kappa}
         = \frac1{f(\theta)}\int_\theta^\pi(\cos\varphi-A)f(\varphi)\,d\varphi
         = -\frac1{f(\theta)}\int_0^\theta(\cos\varphi-A)f(\varphi)\,d\varphi.
 
-    Of the two, the one over which :math:`\cos\varphi-A` keeps its sign.
+    The integral over which :math:`\cos\varphi-A` keeps its sign is used.
     """
-    # cos(theta) - A, from what each lacks of one.
+    # cos(theta) - A, from the complements to one.
     lead = ratio_slopes(p / 2 - 1, kappa).complement - 2 * (theta / 2).sin() ** 2
     side = torch.where(lead < 0, 1.0, -1.0)
     cos, sin = theta.cos(), theta.sin().clamp_min(1e-100)

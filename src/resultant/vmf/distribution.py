@@ -1,15 +1,14 @@
-r"""The von Mises-Fisher distribution: density, moments, divergences, sampling, estimation.
+r"""The von Mises-Fisher distribution: density, moments, divergence, samples, fit.
 
 On the unit sphere in dimension p, :math:`f(x) = \exp(\kappa\mu^\top x)/Z_p(\kappa)` with
 :math:`Z_p(\kappa) = (2\pi)^{p/2} I_\nu(\kappa)/\kappa^\nu` and :math:`\nu = p/2-1`
-(eq:main-exact). Its mean is :math:`A_p(\kappa)\mu`, with :math:`A_p = R_\nu` the mean resultant
-length. A draw is an angle :math:`\theta` from :math:`\mu` and a uniform direction across it; the
+(eq:main-exact). The mean is :math:`A_p(\kappa)\mu`, with :math:`A_p = R_\nu` the mean resultant
+length. A sample is an angle :math:`\theta` from :math:`\mu` and a uniform direction across it; the
 angle has density proportional to :math:`e^{\kappa\cos\theta}\sin^{p-2}\theta`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import torch
@@ -20,82 +19,33 @@ from resultant._core import validation
 from resultant._core.arrays import unit_vector
 from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
-from resultant.special.bessel import bessel_ratio_integral, bessel_ratio_inverse, inner, ratio
+from resultant.special.bessel import inner, ratio, ratio_inverse
 from resultant.special.differences import bregman, ratio_slopes, ratio_step, shortfall
 from resultant.vmf.angle import Angle
-
-ESTIMATORS = ("mle", "proco", "banerjee")
-
-
-def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
-    r""":math:`\log Z_p(\kappa)`, the log area of the sphere plus
-    :math:`\int_0^\kappa R_\nu(x)\,dx` (eq:score-integral), for ``kappa`` >= 0."""
-    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    integral = bessel_ratio_integral(p / 2 - 1, 0.0, kappa, validate_args=False)
-    return (_log_area(p) + integral).to(dtype)
-
-
-def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
-    r"""The mean resultant length :math:`A_p(\kappa) = R_{p/2-1}(\kappa)`, for ``kappa`` >= 0."""
-    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return ratio(p / 2 - 1, kappa, 0, False).to(dtype)
-
-
-def concentration(
-    p: int, R: Number, estimator: str = "mle", *, validate_args: bool | None = None
-) -> Tensor:
-    r"""The concentration of a mean resultant length 0 <= R <= 1; infinite at R = 1.
-
-    ``mle`` solves :math:`A_p(\kappa) = R`; ``proco`` is :math:`pR/(1-R^2)`, and ``banerjee``
-    is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005).
-    """
-    if estimator not in ESTIMATORS:
-        raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
-    p, R, dtype = _arguments(p, validate_args, 1.0, R=R)
-    if estimator == "mle":
-        return bessel_ratio_inverse(p / 2 - 1, R, validate_args=False).to(dtype)
-    numerator = p * R if estimator == "proco" else R * (p - R * R)
-    return (numerator / ((1 - R) * (1 + R))).to(dtype)
-
-
-def _arguments(
-    p: int, validate: bool | None, high: float, **named: Number
-) -> tuple[int, Tensor, torch.dtype]:
-    (x,), dtype = validation.tensors(**named)
-    p = validation.dimension(p, x.dtype)
-    if validation.should_validate(validate, x):
-        (name,) = named
-        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
-    return p, x, dtype
-
-
-def _log_area(p: int) -> float:
-    return math.log(2) + p / 2 * math.log(math.pi) - math.lgamma(p / 2)
-
+from resultant.vmf.estimators import log_area
 
 # R_nu(x1) - R_nu(x0).
 _ratio_change = elementwise(
     ratio_step,
     None,
-    lambda nu, x0, x1: -ratio(nu, x0, 1, False),
-    lambda nu, x0, x1: ratio(nu, x1, 1, False),
+    lambda nu, x0, x1: -ratio(nu, x0, 1),
+    lambda nu, x0, x1: ratio(nu, x1, 1),
 )
 
-# phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis,
-# and the KL divergence from concentration x0 to x1 in the same direction.
+# phi(x1) - phi(x0) - (x1 - x0) R(x0): the Bregman divergence of prop:bregman-view on one axis, and
+# the KL divergence from concentration x0 to x1 in the same direction.
 _bregman = elementwise(
     bregman,
     None,
-    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1, False),
-    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile asks for a function
+    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
+    lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
 )
 
 # 1 - R_nu(x), and its integral from zero to x: x - [phi(x) - phi(0)].
 _complement = elementwise(
     lambda nu, x: ratio_slopes(nu, x).complement,
     None,
-    lambda nu, x: -ratio(nu, x, 1, False),
+    lambda nu, x: -ratio(nu, x, 1),
 )
 _shortfall = elementwise(
     lambda nu, x: shortfall(nu, x.new_zeros(()), x),
@@ -105,11 +55,24 @@ _shortfall = elementwise(
 
 
 class VonMisesFisher(Distribution):
-    r"""vMF(``loc``, ``concentration``) on the unit sphere: unit vectors ``loc`` [..., p], p >= 2,
-    and ``concentration`` [...] >= 0, whose batch shapes broadcast.
+    r"""The von Mises-Fisher distribution on the unit sphere, as a ``torch.distributions`` class.
 
-    ``rsample`` carries unbiased gradients in both. Values are checked as everywhere here: on the
-    CPU, or on request.
+    ``rsample`` carries unbiased gradients in both parameters; ``kl_divergence`` is registered.
+
+    Args:
+        loc: Mean directions [..., p], unit vectors, p >= 2.
+        concentration: Concentrations [...] >= 0; batch shapes broadcast.
+        validate_args: Check the values; by default on the CPU only.
+
+    Raises:
+        ValueError: If an argument is out of range or has another shape.
+
+    Example:
+        >>> import torch
+        >>> from resultant import VonMisesFisher
+        >>> law = VonMisesFisher(torch.tensor([1.0, 0.0, 0.0]), 2.0)
+        >>> law.mean.round(decimals=4), law.sample((5,)).shape
+        (tensor([0.5373, 0.0000, 0.0000]), torch.Size([5, 3]))
     """
 
     arg_constraints: ClassVar = {  # type: ignore[assignment]
@@ -135,7 +98,7 @@ class VonMisesFisher(Distribution):
             concentration = torch.as_tensor(concentration).unsqueeze(-1)
         (mu, kappa), dtype = validation.tensors(loc=loc, concentration=concentration)
         kappa = kappa.squeeze(-1) if shapes[1] else kappa
-        # Not the default of torch.distributions, which torch.compile turns off for good.
+        # Not the default of torch.distributions, which torch.compile turns off permanently.
         validate = validation.should_validate(validate_args, mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
@@ -157,10 +120,21 @@ class VonMisesFisher(Distribution):
     def fit(
         x: Tensor, weights: Tensor | None = None, *, validate_args: bool | None = None
     ) -> VonMisesFisher:
-        """The maximum-likelihood vMF of unit vectors x [..., n, p], with weights [..., n] >= 0.
+        """Fit the maximum-likelihood vMF distribution.
 
-        Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0); vectors
-        that are all equal have no maximum-likelihood concentration, which is an error.
+        Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0).
+
+        Args:
+            x: Unit vectors [..., n, p].
+            weights: Weights [..., n] >= 0; by default all one.
+            validate_args: Check the values; by default on the CPU only.
+
+        Returns:
+            The distribution of batch shape [...].
+
+        Raises:
+            ValueError: If an argument is out of range or has another shape, or if all vectors are
+                equal: then the maximum-likelihood concentration is unbounded.
         """
         validation.tensors(x=x)
         if x.dim() < 2 or x.shape[-2] == 0 or x.shape[-1] < 2:
@@ -168,10 +142,10 @@ class VonMisesFisher(Distribution):
         weights = (x.new_ones(x.shape[-2]) if weights is None else weights).double()
         if weights.dim() == 0 or weights.shape[-1] != x.shape[-2]:
             raise ValueError(
-                f"expected weights [..., {x.shape[-2]}], one a vector, got {tuple(weights.shape)}"
+                f"expected weights [..., {x.shape[-2]}], one per vector, got {tuple(weights.shape)}"
             )
         total = weights.sum(-1)
-        # Vectors of rounded length would move 1 - R, and with it a large concentration.
+        # Rounded lengths would change 1 - R, and so a large concentration.
         x64 = x.double()
         share = weights / total.unsqueeze(-1) / x64.square().sum(-1).sqrt()
         mean = (share.unsqueeze(-2) @ x64).squeeze(-2)
@@ -189,7 +163,7 @@ class VonMisesFisher(Distribution):
             )
         first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
         loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
-        kappa = bessel_ratio_inverse(x.shape[-1] / 2 - 1, R.clamp_max(1), validate_args=False)
+        kappa = ratio_inverse(x.shape[-1] / 2 - 1, R.clamp_max(1))
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
     @property
@@ -206,13 +180,13 @@ class VonMisesFisher(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        r""":math:`A_p(\kappa)\mu`."""
-        return ratio(self._nu, self._kappa, 0, False).to(self.loc.dtype).unsqueeze(-1) * self.loc
+        r"""The mean :math:`A_p(\kappa)\mu` [..., p]."""
+        return ratio(self._nu, self._kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
     def variance_along(self) -> Tensor:
         r"""The variance of :math:`\mu^\top X`, :math:`A_p'(\kappa)`."""
-        return ratio(self._nu, self._kappa, 1, False).to(self.loc.dtype)
+        return ratio(self._nu, self._kappa, 1).to(self.loc.dtype)
 
     @property
     def variance_across(self) -> Tensor:
@@ -227,17 +201,17 @@ class VonMisesFisher(Distribution):
         return along * square + across * (1 - square)
 
     def entropy(self) -> Tensor:
-        r""":math:`\log Z_p(\kappa) - \kappa A_p(\kappa)`."""
+        r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
         kappa = self.concentration.double()
         gain = _bregman(self._nu, kappa, torch.zeros_like(kappa))
-        return (_log_area(self.event_shape[0]) - gain).to(self.loc.dtype)
+        return (log_area(self.event_shape[0]) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        r""":math:`\kappa\mu^\top x - \log Z_p(\kappa)`.
+        r"""The log density :math:`\kappa\mu^\top x - \log Z_p(\kappa)` of unit vectors [..., p].
 
-        Taken as :math:`[\kappa - \log Z_p(\kappa)] - \kappa|x-\mu|^2/2`, the bracket in float64 and
-        as one quantity, :math:`\int_0^\kappa(1-R_\nu)` less the log area of the sphere: neither
-        large concentrations nor the rounding of x to unit length then cost digits.
+        Computed as :math:`[\kappa - \log Z_p(\kappa)] - \kappa|x-\mu|^2/2`, the bracket in float64
+        and as one quantity, :math:`\int_0^\kappa(1-R_\nu)` minus the log area of the sphere: so
+        neither large concentrations nor the rounding of x to unit length cost digits.
         """
         p = self.event_shape[0]
         (x, loc), dtype = validation.tensors(value=value, loc=self.loc)
@@ -245,12 +219,12 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
         if self._validate_args:
             unit_vector.require("value", value)
-        peak = _shortfall(self._nu, self.concentration.double()) - _log_area(p)
+        peak = _shortfall(self._nu, self.concentration.double()) - log_area(p)
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        r"""Exact draws [*sample_shape, *batch_shape, p] with unbiased pathwise gradients.
+        r"""Draw exact samples [*sample_shape, *batch_shape, p] with unbiased pathwise gradients.
 
         :math:`X = \cos\theta\,\mu + \sin\theta\,Hv`, with v uniform on the sphere across e_1 and
         H the Householder reflection of e_1 to :math:`\mp\mu`, which is regular everywhere.
@@ -261,7 +235,7 @@ class VonMisesFisher(Distribution):
         dtype = COMPUTE_DTYPE[self.loc.dtype]
         cos, sin = (a.to(dtype).unsqueeze(-1) for a in (theta.cos(), theta.sin()))
         v = torch.randn(*shape[:-1], shape[-1] - 1, dtype=dtype, device=self.loc.device)
-        v[..., 0].masked_fill_(v[..., 0] == 0, 1e-10)  # float32 has a zero in some 2^24 normals
+        v[..., 0].masked_fill_(v[..., 0] == 0, 1e-10)  # about one in 2^24 float32 normals is 0
         sin = sin * v.square().sum(-1, keepdim=True).rsqrt()
         head, tail = self.loc.to(dtype).split([1, shape[-1] - 1], dim=-1)
         sign = torch.where(head < 0, -1.0, 1.0)
@@ -271,25 +245,37 @@ class VonMisesFisher(Distribution):
 
 
 class HypersphericalUniform(VonMisesFisher):
-    """The uniform law on the unit sphere in dimension ``dim`` >= 2: vMF of concentration zero."""
+    """The uniform distribution on the unit sphere: vMF of concentration zero.
+
+    Args:
+        dim: Dimension >= 2.
+        batch_shape: Batch shape of the distribution.
+        validate_args: Check the values; by default on the CPU only.
+        factory: ``dtype`` and ``device``, as for ``torch.empty``.
+
+    Example:
+        >>> from resultant import HypersphericalUniform
+        >>> round(float(HypersphericalUniform(3).entropy()), 4)  # log(4 pi)
+        2.531
+    """
 
     def __init__(
         self, dim: int, batch_shape: Any = (), validate_args: bool | None = None, **factory: Any
     ) -> None:
-        """``factory``: dtype and device, as of ``torch.empty``."""
         first = torch.eye(1, validation.dimension(dim), **factory)[0]
         super().__init__(first.expand(*batch_shape, dim), 0.0, validate_args)
 
 
 @register_kl(VonMisesFisher, VonMisesFisher)
 def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
-    r""":math:`D_\Phi(\kappa_b\mu_b, \kappa_a\mu_a)` of prop:bregman-view: that of the
-    concentrations, plus :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)`. Neither is negative."""
+    r"""The divergence :math:`D_\Phi(\kappa_b\mu_b, \kappa_a\mu_a)` (prop:bregman-view): the
+    divergence of the concentrations plus :math:`A_p(\kappa_a)\kappa_b(1-\mu_a^\top\mu_b)`, both
+    nonnegative."""
     if a.event_shape != b.event_shape:
         p, q = a.event_shape[0], b.event_shape[0]
         raise ValueError(f"expected distributions on one sphere, got p = {p} and {q}")
     (loc_a, loc_b), dtype = validation.tensors(loc_a=a.loc, loc_b=b.loc)
     chord = (loc_a - loc_b).square().sum(-1).double()
     kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
-    turn = ratio(a._nu, kappa_a, 0, False) * kappa_b * (0.5 * chord)
+    turn = ratio(a._nu, kappa_a, 0) * kappa_b * (0.5 * chord)
     return (_bregman(a._nu, kappa_a, kappa_b) + turn).to(dtype)
