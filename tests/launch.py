@@ -33,7 +33,7 @@ if __name__ == "__main__":
     define_missing()
     small()
     if "STOP" in os.environ:
-        from resultant.cli.progress import Watch
+        from resultant.cli.progress import EpochProgress
 
-        Watch.__call__ = stop
+        EpochProgress.__call__ = stop
     sys.exit(main())

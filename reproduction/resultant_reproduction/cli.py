@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from resultant._core import files
 from resultant._core.files import replacing_folder
 from resultant.cli import arguments
-from resultant.cli.options import Reproduce
 from resultant.report import page
 from resultant.report.drawings import Drawing
 from resultant.report.tables import Column, Table
@@ -20,6 +19,7 @@ from resultant_reproduction import ARTEFACTS, Artefact, Claim, Evidence, Outcome
 from resultant_reproduction.artefact import STATUSES
 from resultant_reproduction.artefacts import claims
 from resultant_reproduction.brought import read_brought
+from resultant_reproduction.commands import Reproduce
 from resultant_reproduction.inputs import digest
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import folders
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 # Options that say nothing but of a plan.
-OF_RUN = ("seeds", "jobs", "beside", "minutes", "dry_run")
+OF_RUN = ("seeds", "jobs", "concurrent_jobs", "minutes", "dry_run")
 
 
 def reproduce(options: Reproduce) -> int:
@@ -75,14 +75,16 @@ def _run(options: Reproduce) -> int:
         raise ValueError(f"{rule}, got {' '.join(options.what)}")
     data = Path("data") if options.dry_run else arguments.data_root(options.data)
     where = data, options.work, options.results, arguments.find_device(options.device)
-    return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
+    settings = {name: getattr(options, name) for name in OF_RUN}
+    settings["beside"] = settings.pop("concurrent_jobs")
+    return run_plan(plans[0], *where, **settings)
 
 
 def _write(options: Reproduce) -> None:
     """List, show or write artefacts."""
-    from resultant.cli.progress import terminal
+    from resultant.cli.progress import open_console
 
-    console, what, out = terminal(), options.what, options.out
+    console, what, out = open_console(), options.what, options.out
     if options.results != RESULTS and not options.results.is_dir():
         got = "a file" if options.results.exists() else "nothing"
         rule = "expected a folder of records at --results"

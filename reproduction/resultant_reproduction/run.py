@@ -26,7 +26,8 @@ from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.training.cifar import train_cifar
-from resultant.training.config import RESULTS, STACK, VARIABLE
+from resultant.training.config import RESULTS, STACK
+from resultant.cli.arguments import DATA_VARIABLE
 from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
@@ -354,7 +355,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line without its packages; 1 if something of the plan is left."""
     given = vars(parser().parse_args(argv))
-    given.setdefault("data", Path(os.environ.get(VARIABLE, "data")))
+    given.setdefault("data", Path(os.environ.get(DATA_VARIABLE, "data")))
     try:
         left = run_plan(**given)
     except (ValueError, FileNotFoundError) as error:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from resultant.cli.options import Reproduce
+from resultant_reproduction.commands import Reproduce
 from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.training.config import Run

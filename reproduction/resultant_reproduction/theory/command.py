@@ -17,7 +17,7 @@ from resultant._core.files import replacing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from resultant.cli.options import Verify
+    from resultant_reproduction.commands import Verify
     from resultant_reproduction.theory.check import Check
 
 RESULTS = "verify.json"
@@ -29,7 +29,7 @@ CAPTION = (
 
 def verify(options: Verify) -> int:
     """Run the checks that are asked for; 1 if one does not hold and ``strict``."""
-    from resultant.cli.progress import terminal
+    from resultant.cli.progress import open_console
     from resultant.report import style as drawing
     from resultant_reproduction.theory import CHECKS, selected
 
@@ -49,8 +49,8 @@ def verify(options: Verify) -> int:
     except OSError as error:
         got = f"{out} ({error.strerror})"
         raise ValueError(f"expected --out where a folder can be made, got {got}") from None
-    console = terminal()
-    results = run(names, out if options.figures else None, terminal(stderr=True))
+    console = open_console()
+    results = run(names, out if options.figures else None, open_console(stderr=True))
     write(results, out / RESULTS)
     console.print(table(results, out / RESULTS))
     for check, _, _ in results:
@@ -75,7 +75,7 @@ def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Res
     """The checks of these names, with a progress bar; figures go to ``folder`` unless None."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from resultant.cli.progress import Shown
+    from resultant.cli.progress import ProgressBar
     from resultant.report import style as drawing
     from resultant_reproduction.theory import CHECKS
 
@@ -86,7 +86,7 @@ def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Res
         TimeElapsedColumn(),
     )
     results: list[Result] = []
-    with Shown(console, *columns) as shown:
+    with ProgressBar(console, *columns) as shown:
         progress = shown.bar
         task = progress.add_task("", total=len(names))
         for name in names:

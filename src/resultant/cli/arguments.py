@@ -1,29 +1,49 @@
-"""What the options of a command name: a device, a folder of data, a place to write to. Each is
-looked at before any work."""
+"""Option types that commands share, and checks of the devices and paths that options name.
+
+Torch is imported when a device is looked up, so that help and usage errors come at once.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
+import tyro
 
-from resultant._core.files import require_writable_file, require_writable_folder
-from resultant._core.network_files import first_names, is_network, list_networks
-from resultant.training.config import VARIABLE
+if TYPE_CHECKING:
+    import torch
+
+# The environment variable that names the folder of the datasets.
+DATA_VARIABLE = "RESULTANT_DATA"
+
+
+def shown_default(metavar: str, text: str) -> object:
+    """Describe an option in the help whose default is None or empty."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
+
+
+Data = Annotated[Path | None, shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
+ListFolder = Annotated[Path | None, shown_default("PATH", "the folder of --data")]
+Features = Annotated[str | None, shown_default("NAME", "all")]
+Labels = Annotated[str | None, shown_default("NAME", "inferred from the names")]
+Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
+Estimator = Literal["proco", "mle", "banerjee"]
 
 
 def data_root(data: Path | None) -> Path:
-    """Where data sets are looked for; it must be there."""
-    root = data if data is not None else Path(os.environ.get(VARIABLE, "data"))
+    """Return the folder of the datasets, which must exist unless --data names it."""
+    root = data if data is not None else Path(os.environ.get(DATA_VARIABLE, "data"))
     if not root.exists() and data is None:
-        rule = f"expected data sets at --data, at ${VARIABLE} or in ./data"
+        rule = f"expected datasets at --data, at ${DATA_VARIABLE} or in ./data"
         raise ValueError(f"{rule}, got nothing at {root.absolute()}")
     return root
 
 
 def find_device(name: str) -> torch.device:
-    """The device of a name; auto is a GPU where there is one."""
+    """Return the device of a name; auto is a GPU if there is one."""
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -37,28 +57,43 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def require_temperature(temperature: float) -> None:
+    """Raise unless the scores are defined at --temperature in float32, before features are read."""
+    import torch
+
+    from resultant._core.arrays import require_temperature
+
+    where = 1, torch.device("cpu"), True
+    require_temperature(temperature, *where, dtype=torch.float32, name="--temperature")
+
+
 def refuse_network(path: Path | str) -> None:
-    """Raise if there are networks where features are expected."""
+    """Raise if a path where features are expected holds networks."""
+    from resultant._core.network_files import first_names, list_networks
+
     networks, features = list_networks(path)
     if not networks:
         return
     if len(networks) == 1:
-        got, mend = f"a network: {networks[0]}", "resultant extract writes its features"
+        got, advice = f"a network: {networks[0]}", "resultant extract writes its features"
     else:
         got = f"{len(networks)} networks in the folder {path}: {first_names(networks, path)}"
-        mend = "resultant extract writes the features of one of them"
+        advice = "resultant extract writes the features of one of them"
     if features:
-        mend += f"; to read features that are there, name their file: {first_names(features, path)}"
-    raise ValueError(f"expected features, got {got}; {mend}")
+        advice += f"; to read features, name their file: {first_names(features, path)}"
+    raise ValueError(f"expected features, got {got}; {advice}")
 
 
-def destination(out: Path, source: Path) -> None:
-    """Raise unless a file can be written to ``out``, which is not the ``source`` nor a network; its
-    folder is made."""
+def require_output_file(out: Path, source: Path) -> None:
+    """Make the folder of an output file; raise if the file cannot be written, or if ``out`` is the
+    ``source`` or a network."""
+    from resultant._core.files import require_writable_file, require_writable_folder
+    from resultant._core.network_files import is_network
+
     if out.exists() and source.exists() and out.samefile(source):
-        raise ValueError(f"expected --out apart from what is read, got {out} for both")
+        raise ValueError(f"expected --out to differ from the input, got {out} for both")
     if is_network(out):
-        raise ValueError(f"expected --out that is no network, got one: {out}")
+        raise ValueError(f"expected --out that is not a network, got the network {out}")
     require_writable_folder(out.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     require_writable_file(out)

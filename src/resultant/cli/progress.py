@@ -1,4 +1,4 @@
-"""What is shown of long work: a bar on a terminal, a line an epoch or a step elsewhere."""
+"""Consoles, and the progress of long work: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,29 +15,36 @@ from rich.progress import Progress as Bar
 if TYPE_CHECKING:
     from resultant.training.job import Progress
 
-# Columns of what is not a terminal.
+# Columns of output that is not a terminal.
 WIDTH = 160
-# Seconds after which a file is told where the work stands.
+# Seconds between lines of progress in output that is not a terminal.
 SILENCE = 30.0
 
-# A step of some work, and the share of it that is done.
+# Reports the name of a step and the fraction of the step that is done.
 Step = Callable[[str, float], object]
 
 
-def terminal(stderr: bool = False) -> Console:
-    """Where to print results, or with ``stderr`` how far the work is; a file has no width, and gets
-    lines that are long enough for a table."""
+def open_console(stderr: bool = False) -> Console:
+    """Return the console for results, or for progress with ``stderr``.
+
+    A file has no width of its own and gets lines that are wide enough for a table.
+    """
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
 
 
-class Shown:
-    """A bar for the length of a ``with`` block, on a terminal; elsewhere there is none."""
+def percent(fraction: float | None) -> str:
+    """Return a fraction in percent without the sign, and a dash for None."""
+    return "-" if fraction is None else f"{100 * fraction:.2f}"
+
+
+class ProgressBar:
+    """A bar on a terminal for the length of a ``with`` block; nothing elsewhere."""
 
     def __init__(self, console: Console, *columns: ProgressColumn, quiet: bool = False) -> None:
         self.console, self.quiet = console, quiet
-        shown = console.is_terminal and not quiet
-        self.bar = Bar(*columns, console=console, transient=True, disable=not shown)
+        visible = console.is_terminal and not quiet
+        self.bar = Bar(*columns, console=console, transient=True, disable=not visible)
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -52,9 +59,12 @@ class Shown:
         self.bar.stop()
 
 
-class Watch(Shown):
-    """``watch(progress)`` after every epoch, ``watch.tick(share)`` within one: elsewhere than on a
-    terminal that is a line now and then. That a job is continued is a line everywhere."""
+class EpochProgress(ProgressBar):
+    """Progress in epochs: call it with the progress after an epoch, and `tick` within an epoch.
+
+    Output that is not a terminal gets a line per epoch, and one every 30 seconds within an epoch. A
+    job that continues an earlier one is announced by a line everywhere.
+    """
 
     def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
         super().__init__(
@@ -63,12 +73,12 @@ class Watch(Shown):
             BarColumn(),
             TextColumn("{task.percentage:.0f} %"),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[text]}"),
             quiet=quiet,
         )
         self.title, self.done, self.epochs = title, 0, epochs
-        self.told = time.monotonic()
-        self.task = self.bar.add_task(title, total=float(epochs), said="")
+        self.printed = time.monotonic()
+        self.task = self.bar.add_task(title, total=float(epochs), text="")
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
@@ -76,17 +86,17 @@ class Watch(Shown):
             self.bar.update(self.task, completed=self.done)
             self.print(progress.resumed)
             return
-        text = said(progress)
-        self.bar.update(self.task, completed=self.done, said=text)
-        self.tell(text)
+        text = describe(progress)
+        self.bar.update(self.task, completed=self.done, text=text)
+        self.print_in_file(text)
 
-    def tick(self, share: float) -> None:
-        self.bar.update(self.task, completed=self.done + share)
-        if time.monotonic() - self.told > SILENCE:
-            self.tell(f"{100 * (self.done + share) / self.epochs:.1f} %")
+    def tick(self, fraction: float) -> None:
+        self.bar.update(self.task, completed=self.done + fraction)
+        if time.monotonic() - self.printed > SILENCE:
+            self.print_in_file(f"{100 * (self.done + fraction) / self.epochs:.1f} %")
 
-    def tell(self, text: str) -> None:
-        self.told = time.monotonic()
+    def print_in_file(self, text: str) -> None:
+        self.printed = time.monotonic()
         if not self.console.is_terminal:
             self.print(text)
 
@@ -95,8 +105,8 @@ class Watch(Shown):
             self.console.print(f"{self.title}: {text}", soft_wrap=True, highlight=False)
 
 
-class Steps(Shown):
-    """``steps(step, share)``: a bar on a terminal, a line a finished step elsewhere."""
+class StepProgress(ProgressBar):
+    """Progress in named steps: a bar on a terminal, a line per finished step elsewhere."""
 
     def __init__(self, console: Console, steps: int) -> None:
         super().__init__(
@@ -106,22 +116,22 @@ class Steps(Shown):
         self.done: set[str] = set()
         self.started = time.monotonic()
 
-    def __call__(self, step: str, share: float) -> None:
-        if share >= 1 and step not in self.done:
+    def __call__(self, step: str, fraction: float) -> None:
+        if fraction >= 1 and step not in self.done:
             self.done.add(step)
             if not self.console.is_terminal:
                 seconds = time.monotonic() - self.started
                 self.console.print(f"{seconds:6.1f} s  {step}", highlight=False)
-        part = 0.0 if step in self.done else share
+        part = 0.0 if step in self.done else fraction
         self.bar.update(self.task, description=step, completed=len(self.done) + part)
 
-    def of(self, side: str) -> Step:
-        """The same for the steps of one of two sides."""
-        return lambda step, share: self(f"{side}: {step}", share)
+    def labelled(self, label: str) -> Step:
+        """Return the same progress for steps whose names begin with a label."""
+        return lambda step, fraction: self(f"{label}: {step}", fraction)
 
 
-def said(progress: Progress) -> str:
-    """Where a job stands, in a line: epoch, loss (of several runs the range), speed, time left."""
+def describe(progress: Progress) -> str:
+    """Return epoch, loss (the range over runs), speed and remaining time in one line."""
     epoch = f"epoch {progress.before + progress.epoch}/{progress.before + progress.epochs}"
     low, high = min(progress.loss.values()), max(progress.loss.values())
     loss = f"loss {low:.4f}" if len(progress.loss) == 1 else f"loss {low:.4f} to {high:.4f}"

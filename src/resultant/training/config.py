@@ -45,8 +45,6 @@ REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
-# Environment variable with the folder of the datasets.
-VARIABLE = "RESULTANT_DATA"
 # Default folder of the records of trainings.
 RESULTS = Path("results")
 # Processes that read image files.

@@ -1,0 +1,120 @@
+"""Text for the user of a command: help, one-line errors, and standard output that cannot be written.
+
+Under torchrun several processes run the same command. The first process speaks for all of them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import shutil
+import sys
+import textwrap
+import time
+
+OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+# Seconds for which a process waits before it reports an error: torchrun ends all processes with the
+# first one that fails, so an error of all processes appears once.
+PATIENCE = 5.0
+
+
+def say(text: str = "", complaint: str = "") -> int:
+    """Print what all processes would print, as the first of them; return the exit status."""
+    if is_first():
+        print(text, end="", flush=True)
+        print(complaint, end="", file=sys.stderr)
+    elif complaint:
+        time.sleep(PATIENCE)
+    return WRONG_USE if complaint else OK
+
+
+def complain(message: str, at_once: bool = False) -> None:
+    """Print one line on standard error, with the rank under torchrun.
+
+    The other processes wait, unless ``at_once``: torchrun ends them while they wait if the first
+    process fails too, and an error of a single process is printed after that.
+    """
+    if not at_once and not is_first():
+        time.sleep(PATIENCE)
+    rank = f"rank {os.environ.get('RANK')}: " if several_processes() else ""
+    print(f"resultant: {rank}{message}", file=sys.stderr)
+
+
+def is_first() -> bool:
+    """Return True in the only process, or in the first of several."""
+    return not several_processes() or os.environ.get("RANK", "0") == "0"
+
+
+def several_processes() -> bool:
+    """Return True if torchrun started several processes."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+class Buffer(io.TextIOWrapper):
+    """Text to print later, formatted for the encoding and the colours of the standard output."""
+
+    def __init__(self) -> None:
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        super().__init__(io.BytesIO(), encoding, errors="replace", write_through=True)
+        self.streams = sys.stdout, sys.stderr
+
+    def text(self) -> str:
+        self.seek(0)
+        return self.read()
+
+    def isatty(self) -> bool:
+        terminals = all(stream is not None and stream.isatty() for stream in self.streams)
+        return terminals and not os.environ.get("NO_COLOR")
+
+
+def fold(text: str) -> str:
+    """Fold the lines of a help text that tyro leaves too long; frames and examples stay."""
+    if "usage:" not in text.partition("\n")[0]:
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        if len(line) > width and line[0].isalnum():
+            lines[i] = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line, with the name of its file."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"expected a file, got nothing at {error.filename}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        where = "" if error.filename is None else f": {error.filename}"
+        return f"{error.strerror}{where}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def reader_is_gone() -> bool:
+    """Return True if the reader of the standard output closed it; the rest is then dropped."""
+    # Systems without poll, such as Windows, report a broken pipe like any other error.
+    if sys.stdout is None or not hasattr(select, "poll"):
+        return False
+    output = select.poll()
+    output.register(sys.stdout.fileno(), select.POLLOUT)
+    broken = any(event & select.POLLERR for _, event in output.poll(0))
+    if broken:
+        _drop_output()
+    return broken
+
+
+def output_is_stuck() -> bool:
+    """Return True if buffered output cannot be written; the output is then dropped."""
+    if sys.stdout is None:
+        return False
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return True
+    return False
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,124 @@
+"""``resultant probe``: linear probes on the features of a store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from resultant.cli.arguments import (
+    Device,
+    find_device,
+    refuse_network,
+    require_output_file,
+    shown_default,
+)
+from resultant.training.config import ProbeConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from resultant.features.store import FeatureStore
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Fit a linear probe to each of the features of a store and test it.
+
+    Example:
+      resultant probe features.safetensors --out probes.json
+    """
+
+    store: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="STORE")]]
+    """A feature store, as written by extract."""
+    config: ProbeConfig = field(default_factory=ProbeConfig)
+    """Training of the probes."""
+    encoder: Literal["auto", "raw", "unit"] = "auto"
+    """Encoder features raw or of unit length. auto follows the paper: raw for CIFAR, unit for other
+    datasets."""
+    device: Device = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    out: Annotated[Path | None, shown_default("PATH", "none")] = None
+    """A JSON file for the accuracies."""
+
+
+def probe(options: Probe) -> None:
+    """Fit the probes and print their accuracies."""
+    from rich.table import Table
+
+    from resultant._core import files
+    from resultant.cli.progress import EpochProgress, open_console, percent
+    from resultant.features.store import FeatureStore
+    from resultant.training.probe import linear_probes
+
+    device = find_device(options.device)
+    refuse_network(options.store)
+    if options.out is not None:
+        require_output_file(options.out, options.store)
+    store = FeatureStore.open(options.store)
+    names = _feature_names(store, options.store)
+    encoder = _encoder_form(options, store, names)
+    with EpochProgress(open_console(stderr=True), "probes", 1) as progress:
+        result = linear_probes(
+            _read(store, "train", names, encoder, device),
+            store["train/labels"].to(device),
+            _read(store, "test", names, encoder, device),
+            store["test/labels"].to(device),
+            store.num_classes,
+            options.config,
+            counts=store.label_counts(),
+            names=names,
+            progress=lambda done, total: progress.tick(done / total),
+        ).to_dict()
+    groups: Any = result["groups"] or {}
+    table = Table("features", "accuracy", *groups)
+    columns: list[Any] = [result["accuracy"], *groups.values()]
+    for i, name in enumerate(names):
+        table.add_row(name, *(percent(column[i]) for column in columns))
+    open_console().print(table)
+    if options.out is not None:
+        record = {
+            "store": str(options.store),
+            "metadata": store.metadata,
+            "features": names,
+            "encoder": encoder if "encoder" in names else None,
+            "probe": asdict(options.config),
+            **result,
+        }
+        files.write_text(options.out, json.dumps(record, indent=1) + "\n")
+
+
+def _feature_names(store: FeatureStore, path: Path) -> list[str]:
+    """Return the names of the features that both splits have."""
+    trained = [n.removeprefix("train/") for n in store.features if n.startswith("train/")]
+    names = [name for name in trained if f"test/{name}" in store]
+    if not names or not {"train/labels", "test/labels"} <= set(store):
+        rule = "expected features and labels of train and test"
+        raise ValueError(f"{rule}, got {', '.join(store)} in {path}")
+    return names
+
+
+def _encoder_form(options: Probe, store: FeatureStore, names: list[str]) -> str:
+    """Return ``raw`` or ``unit``, the form of the features called encoder."""
+    from resultant.training.probe import main_encoder
+
+    if options.encoder == "auto":
+        return main_encoder(store.metadata.get("dataset"))
+    if "encoder" not in names:
+        rule = f"expected features called encoder for --encoder {options.encoder}"
+        raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
+    return options.encoder
+
+
+def _read(
+    store: FeatureStore, split: str, names: list[str], encoder: str, device: Any
+) -> list[Tensor]:
+    from torch.nn.functional import normalize
+
+    features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
+    if encoder == "unit" and "encoder" in features:
+        features["encoder"] = normalize(features["encoder"], dim=-1)
+    return list(features.values())

@@ -1,0 +1,292 @@
+"""``resultant train``: train networks and evaluate them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from resultant.cli.arguments import (
+    Data,
+    Device,
+    ListFolder,
+    data_root,
+    find_device,
+    shown_default,
+)
+from resultant.training.config import (
+    CIFAR,
+    PRESETS,
+    STACK,
+    WITHOUT_BETA,
+    WORKERS,
+    Run,
+    TrainConfig,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from resultant.images.cifar import Cifar
+    from resultant.training.image_sets import ListedImages
+    from resultant.training.job import Job
+
+    Preset = TrainConfig
+else:
+    PRESET_HELP = {
+        "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
+        "cifar-official": "ProCo's public recipe for CIFAR: joint training, three views, steps",
+        "imagenet-lt": "ProCo's public recipe for ImageNet-LT",
+        "inaturalist18": "ProCo's public recipe for iNaturalist 2018",
+    }
+    Preset = tyro.extras.subcommand_type_from_defaults(PRESETS, PRESET_HELP)
+
+RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train networks and evaluate them.
+
+    Every realization with every beta and every seed is one run; the runs on CIFAR are trained
+    together. If a job was interrupted, the same command continues from its checkpoint. Under
+    torchrun the processes share the images of a step (not for CIFAR). Every setting of a recipe is
+    an option too; resultant train cifar-controlled --help lists them.
+
+    Example:
+      resultant train cifar-controlled --realization native angular
+    """
+
+    config: Preset
+    """The recipe. Each of its settings is an option."""
+    realization: tuple[RealizationName, ...] = ("native",)
+    """How target gains enter the scores."""
+    beta: tuple[float, ...] = (0.0,)
+    """Share of the differences between gains to keep; ignored by native and cosine."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of weights, batches and augmentations, one run per seed."""
+    data: Data = None
+    """Folder of the datasets."""
+    lists: ListFolder = None
+    """Folder of image lists such as ImageNet_LT_train.txt."""
+    images: ListFolder = None
+    """Folder that the paths in the lists are relative to."""
+    out: Path = Path("out/train")
+    """Folder for metrics, checkpoints, networks and records.jsonl; other files are left
+    untouched."""
+    device: Device = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    workers: int = WORKERS
+    """Number of processes that read image files."""
+    stack: int = STACK
+    """Number of runs trained as one network; 1 is faster on a CPU."""
+    checkpoint_every: int = 10
+    """Epochs between checkpoints. A checkpoint is also written after an epoch if the last one is
+    more than a minute old."""
+    test_every: int = 1
+    """Epochs between tests of a classifier."""
+    gradient_epochs: Annotated[tuple[int, ...], shown_default("INT ...", "none")] = ()
+    """Epochs after which leading and exact gradients are compared."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too."""
+    download: bool = False
+    """Download CIFAR first."""
+    evaluate: bool = True
+    """Fit probes and frozen rules at the end (CIFAR)."""
+
+
+def train(options: Train) -> None:
+    """Train the runs, evaluate them and append their records to ``records.jsonl``."""
+    from resultant._core import distributed
+    from resultant._core.files import require_writable_folder
+    from resultant.cli.progress import open_console
+    from resultant.images.cifar import load_cifar
+    from resultant.training.image_sets import load_images
+    from resultant.training.job import Job
+    from resultant.training.proco_checkpoint import CIFAR_IMAGES
+    from resultant.training.records import append, read_lines
+
+    config, out = options.config, options.out
+    # Only the first process writes.
+    if os.environ.get("RANK", "0") == "0":
+        require_writable_folder(out)
+    read_lines(out / "records.jsonl")
+    runs = grid(options.realization, options.beta, options.seeds)
+    root, log = data_root(options.data), open_console(stderr=True)
+    job = Job(
+        config,
+        runs,
+        out,
+        checkpoint_every=options.checkpoint_every,
+        test_every=options.test_every,
+        gradient_epochs=options.gradient_epochs,
+        stack=options.stack,
+        tensorboard=options.tensorboard,
+    )
+    with distributed.processes(find_device(options.device)) as device:
+        if config.dataset in CIFAR:
+            if distributed.world_size() > 1:
+                rule = "expected one process for CIFAR, whose runs are trained together"
+                raise ValueError(f"{rule}, got {distributed.world_size()}")
+            images = load_cifar(config.dataset, root, options.download)
+            if len(images.train_labels) != CIFAR_IMAGES:
+                found = f"{config.dataset} in {root} has {len(images.train_labels):,}"
+                log.print(f"{found} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
+            batches = iter([_train_cifar(job, images, device, log, options.evaluate)])
+        else:
+            listed = load_images(config.dataset, options.lists or root, options.images or root)
+            require_batch(config, len(listed.train))
+            jobs = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
+            batches = (_train_listed(one, listed, device, log, options.workers) for one in jobs)
+        records = []
+        for batch in batches:
+            # Written run by run, so that a later failure loses none of them.
+            records += batch
+            if distributed.rank() == 0:
+                append(out / "records.jsonl", batch)
+        if distributed.rank() == 0:
+            console = open_console()
+            console.print(accuracy_table(records))
+            console.print(f"records: {out / 'records.jsonl'}", highlight=False)
+
+
+def require_batch(config: TrainConfig, images: int) -> None:
+    """Raise if a batch has more images than the training set."""
+    if config.batch_size > images:
+        rule = f"expected --batch-size of {images:,} or less, the number of training images"
+        raise ValueError(f"{rule}, got {config.batch_size:,}")
+
+
+def _train_cifar(
+    job: Job, data: Cifar, device: torch.device, log: Console, evaluate: bool
+) -> list[dict]:
+    from resultant.cli.progress import EpochProgress
+    from resultant.training.evaluation import base_records, evaluate_cifar
+    from resultant.training.cifar import train_cifar
+
+    config, number = job.config, len(job.runs)
+    title = f"{config.dataset}, {number} run{'s' * (number > 1)}"
+    members = len(data.members(config.imbalance, config.subset))
+    require_batch(config, members)
+    log.print(
+        f"{title}: {members:,} images, {config.views} views, {config.epochs} epochs on {device}",
+        highlight=False,
+    )
+    with report_interrupt(job.out, log), EpochProgress(log, title, config.epochs) as progress:
+        trained = train_cifar(job, data, device, progress, on_step=progress.tick)
+    if not evaluate:
+        return base_records(trained, members)
+    if not data.whole:
+        present = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
+        log.print(f"no probes of the balanced set: only {present} are present", highlight=False)
+    if not log.is_terminal:
+        log.print(f"{title}: probes and frozen rules", highlight=False)
+    with log.status("probes and frozen rules"):
+        return evaluate_cifar(trained, data)
+
+
+def _train_listed(
+    job: Job, data: ListedImages, device: torch.device, log: Console, workers: int
+) -> list[dict]:
+    """Return the record of the single run of a job; its network is freed before the next run."""
+    from resultant._core import distributed
+    from resultant.cli.progress import EpochProgress
+    from resultant.training.evaluation import base_records
+    from resultant.training.image_sets import train_images
+
+    title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
+    with (
+        report_interrupt(job.out, log, quiet),
+        EpochProgress(log, title, job.config.epochs, quiet=quiet) as progress,
+    ):
+        trained = train_images(job, data, device, workers, progress, progress.tick)
+    return base_records(trained, len(data.train))
+
+
+@contextmanager
+def report_interrupt(out: Path, log: Console, quiet: bool = False) -> Iterator[None]:
+    """Print, if a training is interrupted, which checkpoint it left."""
+    from resultant._core.network_files import CHECKPOINT
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not quiet:
+            saved = out / CHECKPOINT
+            kept = "no checkpoint was written"
+            if saved.exists():
+                kept = f"the same command continues from {saved}"
+            log.print(f"stopped: {kept}", highlight=False)
+        raise
+
+
+def grid(
+    realizations: Sequence[str], betas: Sequence[float], seeds: Sequence[int]
+) -> tuple[Run, ...]:
+    """Return every realization with every beta and seed; native and cosine have no beta."""
+    for name, values in (("realization", realizations), ("beta", betas), ("seeds", seeds)):
+        if not values:
+            raise ValueError(f"expected one or more values of {name}, got none")
+    runs = [
+        Run(realization, 0.0 if realization in WITHOUT_BETA else beta, seed)
+        for realization, beta, seed in itertools.product(realizations, betas, seeds)
+    ]
+    return tuple(dict.fromkeys(runs))
+
+
+# Columns of the table, and the paths of their numbers in a record; E encoder, P projection.
+COLUMNS = {
+    "classifier": ["last accuracy"],
+    "head / medium / tail": ["last head", "last medium", "last tail"],
+    "long-tail probe E / P": [
+        "probes long_tail encoder accuracy",
+        "probes long_tail projection accuracy",
+    ],
+    "balanced probe E / P": [
+        "probes balanced encoder accuracy",
+        "probes balanced projection accuracy",
+    ],
+    "P: vMF / cosine / angular": [
+        "frozen projection proco native",
+        "frozen projection proco cosine",
+        "frozen projection proco angular",
+    ],
+}
+
+
+def accuracy_table(records: Sequence[dict]) -> Table:
+    """Return one line per run: the classifier, and probes and frozen rules if there are any."""
+    from rich.table import Table
+
+    from resultant.cli.progress import percent
+
+    cells = {
+        name: [[_value(record, path.split()) for path in paths] for record in records]
+        for name, paths in COLUMNS.items()
+    }
+    columns = [name for name in cells if any(v is not None for row in cells[name] for v in row)]
+    title = "accuracy in percent" if columns else "after the last epoch"
+    table = Table("run", "loss", *columns, title=title, title_justify="left")
+    for column in table.columns:
+        # A narrow terminal folds the cells and cuts no digit.
+        column.overflow, column.min_width = "fold", len("81.00")
+    table.columns[1].min_width = len("1.2345")
+    for i, record in enumerate(records):
+        loss = record["last"].get("loss")
+        values = [" / ".join(percent(v) for v in cells[name][i]) for name in columns]
+        table.add_row(record["run"], "" if loss is None else f"{loss:.4f}", *values)
+    return table
+
+
+def _value(record: Any, path: Sequence[str]) -> float | None:
+    for name in path:
+        record = record.get(name) if isinstance(record, dict) else None
+    return record
