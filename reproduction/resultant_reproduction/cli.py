@@ -11,7 +11,7 @@ from resultant._core import files
 from resultant._core.files import replacing_folder
 from resultant.cli import arguments
 from resultant.report import page
-from resultant.report.drawings import Drawing
+from resultant.report.figures import Drawing
 from resultant.report.tables import Column, Table
 from resultant.training.config import RESULTS
 from resultant.training.records import of_record, read_folder
@@ -19,8 +19,8 @@ from resultant_reproduction import ARTEFACTS, Artefact, Claim, Evidence, Outcome
 from resultant_reproduction.artefact import STATUSES
 from resultant_reproduction.artefacts import claims
 from resultant_reproduction.brought import read_brought
-from resultant_reproduction.commands import Reproduce
 from resultant_reproduction.inputs import digest
+from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import folders
 from resultant_reproduction.words import (

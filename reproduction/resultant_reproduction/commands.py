@@ -1,95 +1,17 @@
-"""The commands that this distribution adds to ``resultant``, with their options.
+"""The commands that this distribution adds to ``resultant``.
 
-Nothing heavy is imported here: the help of ``resultant`` reads this module.
+``resultant --help`` reads this module, so it imports nothing heavy.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
-
-import tyro
-
-from resultant.cli.arguments import Data, Device, shown_default
 from resultant.cli.main import Command
-from resultant.training.config import RESULTS
 
 VERIFY = Command(
-    "resultant_reproduction.commands:Verify",
+    "resultant_reproduction.options:Verify",
     "resultant_reproduction.theory.command:verify",
     "check the claims of the paper",
 )
 REPRODUCE = Command(
-    "resultant_reproduction.commands:Reproduce",
+    "resultant_reproduction.options:Reproduce",
     "resultant_reproduction.cli:reproduce",
     "compare the paper's tables and figures with ours",
 )
-
-
-@dataclass(frozen=True)
-class Verify:
-    """Check the claims of the paper numerically; print a table, write verify.json and figures.
-
-    A claim that does not hold is shown in the table; with --strict the exit status is then 1.
-
-    Example:
-      resultant verify --only leading-gain failure-state
-    """
-
-    out: Path = Path("out/verify")
-    """Folder for verify.json and the figures (PDF and PNG): new, or written by verify before."""
-    only: Annotated[tuple[str, ...], shown_default("NAME ...", "all")] = ()
-    """Names of the checks to run, as in the table."""
-    figures: bool = True
-    """Draw the figures."""
-    strict: bool = False
-    """Exit with 1 unless every claim holds."""
-
-
-@dataclass(frozen=True)
-class Reproduce:
-    """Compare the paper's tables, figures and claims with our numbers.
-
-    WHAT is one of: "list" for an overview; names such as joint-fc, or "claims", to show a part;
-    "all" to write the whole report and a page with every figure; "run" and the name of a plan to
-    train the runs of the plan that have no record yet.
-
-    Examples:
-      resultant reproduce list
-      resultant reproduce run main --dry-run
-    """
-
-    RENAMED: ClassVar[dict[str, str]] = {"--beside": "--concurrent-jobs"}
-
-    what: tyro.conf.Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="[WHAT ...]")]] = (
-        "all",
-    )
-    """list, all, claims, names of tables and figures, or run and the name of a plan."""
-    results: Path = RESULTS
-    """Folder of records, one JSON line per run; "run" appends to it. With the default folder our own
-    records are read too, and their runs are not trained again."""
-    out: Path = Path("out/reproduce")
-    """Folder for the page and the figures."""
-    text: Path = Path("REPRODUCTION.md")
-    """Markdown file that "all" writes."""
-    store: Annotated[tuple[str, ...], shown_default("NAME=PATH ...", "none")] = ()
-    """Feature stores of datasets that the package does not ship."""
-    records: Annotated[tuple[Path, ...], shown_default("PATH ...", "none")] = ()
-    """records.jsonl of trainings on such datasets, and files written by probe --out."""
-    data: Data = None
-    """Folder of the datasets, for "run"."""
-    work: Path = Path("out/plans")
-    """Folder for networks and checkpoints, for "run"."""
-    device: Device = "auto"
-    """Device for "run": auto, cpu, cuda or cuda:N."""
-    seeds: Annotated[tuple[int, ...], shown_default("INT ...", "all of the plan")] = ()
-    """Seeds to train, for "run"."""
-    jobs: Annotated[tuple[str, ...], shown_default("NAME ...", "all of the plan")] = ()
-    """Names of the jobs to train, for "run"."""
-    concurrent_jobs: int = 0
-    """Number of other jobs sharing the device, for "run"."""
-    minutes: Annotated[float | None, shown_default("FLOAT", "no limit")] = None
-    """Minutes after which "run" stops at a checkpoint; the same command continues from there."""
-    dry_run: bool = False
-    """Print what "run" would train and how long it would take."""

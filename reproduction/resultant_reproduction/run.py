@@ -24,10 +24,10 @@ import torch
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
+from resultant.cli.arguments import DATA_VARIABLE
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.training.cifar import train_cifar
 from resultant.training.config import RESULTS, STACK
-from resultant.cli.arguments import DATA_VARIABLE
 from resultant.training.evaluation import CifarFeatures, cifar_features, evaluate_cifar
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics

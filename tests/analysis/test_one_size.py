@@ -17,9 +17,8 @@ from resultant.classes.groups import GROUPS, group_masks, group_rule, shot_group
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.images.longtail import long_tail_counts
-from resultant.report.analysis_page import analysis_page
-from resultant.report.comparison import table
-from resultant.report.drawings import drawings
+from resultant.report.analysis_page import analysis_page, drawings
+from resultant.report.comparison_page import table
 from resultant.report.tables import tables
 
 pytest.importorskip("matplotlib")

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from resultant.cli.commands import accuracy_table, grid, stopped
 from rich.console import Console
 
 from launch import small
@@ -22,7 +23,6 @@ from listed import options as listed_options
 from resultant.classes.rule import REALIZATIONS
 from resultant.cli import commands, options
 from resultant.cli import main as cli
-from resultant.cli.commands import accuracy_table, grid, stopped
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.lists import DATASETS
 from resultant.training.config import PRESETS, Run, preset

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from resultant.cli.options import VARIABLE
 from safetensors.torch import save_file
 
 import resultant
 from resultant._core import tensor_files
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
-from resultant.cli.options import VARIABLE
 from resultant.cli.progress import Watch
 from resultant.features.store import FeatureStore, write_store
 from resultant.report import comparison

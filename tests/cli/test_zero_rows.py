@@ -26,7 +26,7 @@ Shown = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(content, "drawings", lambda *_: [])
-    monkeypatch.setattr("resultant.report.comparison.drawings", lambda *_: [])
+    monkeypatch.setattr("resultant.report.comparison_page.drawings", lambda *_: [])
     monkeypatch.chdir(tmp_path)
 
 

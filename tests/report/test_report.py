@@ -16,15 +16,14 @@ import torch
 
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
 from resultant.report import words
-from resultant.report.analysis_page import analysis_page
-from resultant.report.drawing import (
+from resultant.report.analysis_page import analysis_page, drawings
+from resultant.report.figures import (
     COLOURS,
     GROUP_COLOURS,
     Panel,
     reliability_curves,
     sparse_bins,
 )
-from resultant.report.drawings import drawings
 from resultant.report.page import Page, Section, inline_svg, render, write_page
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import SHOWN, Column, Table, tables

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from resultant.analysis import FrozenSpace, analyze_space
-from resultant.report.analysis_page import slugs
-from resultant.report.drawing import (
+from resultant.report.analysis_page import drawings, slugs
+from resultant.report.figures import (
     Drawing,
     Panel,
     log_heights,
 )
-from resultant.report.drawings import drawings
 from resultant.report.tables import tables
 from small_features import NAMES, small_features
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import torch
 
-from resultant_reproduction.commands import Reproduce
 from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import cli as reproduce
 from resultant_reproduction import run
+from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import (
     PLANS,
     Plan,

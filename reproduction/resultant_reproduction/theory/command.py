@@ -17,7 +17,7 @@ from resultant._core.files import replacing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from resultant_reproduction.commands import Verify
+    from resultant_reproduction.options import Verify
     from resultant_reproduction.theory.check import Check
 
 RESULTS = "verify.json"

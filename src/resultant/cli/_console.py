@@ -1,4 +1,4 @@
-"""Text for the user of a command: help, one-line errors, and standard output that cannot be written.
+"""Output for the user of a command: help, one-line errors, standard output that cannot be written.
 
 Under torchrun several processes run the same command. The first process speaks for all of them.
 """

@@ -61,7 +61,7 @@ def require_temperature(temperature: float) -> None:
     """Raise unless the scores are defined at --temperature in float32, before features are read."""
     import torch
 
-    from resultant._core.arrays import require_temperature
+    from resultant.score.limits import require_temperature
 
     where = 1, torch.device("cpu"), True
     require_temperature(temperature, *where, dtype=torch.float32, name="--temperature")

@@ -1,114 +1,169 @@
-"""``resultant compare``: two feature sets or networks side by side, and a report on them."""
+"""``resultant compare``: a report on two feature sets or networks."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import torch
-from rich.console import Console
-from torch import Tensor
+import tyro
 
-from resultant._core.files import replacing_folder
-from resultant._core.network_files import find_network
-from resultant._core.text import printable
-from resultant.analysis import Analysis, FrozenSpace, decide
-from resultant.cli.analyze import (
-    about,
-    analyzed,
-    require_room,
-    tell,
+from resultant.cli.arguments import (
+    Data,
+    Device,
+    Estimator,
+    Features,
+    Labels,
+    ListFolder,
+    data_root,
+    find_device,
+    require_temperature,
 )
-from resultant.cli.arguments import data_root, find_device
-from resultant.cli.options import Compare
-from resultant.cli.progress import Steps, terminal
-from resultant.features.prepare import Prepared, check_features, prepare
-from resultant.features.selection import WORDS
-from resultant.features.store import FeatureStore
-from resultant.images.cifar import Cifar
-from resultant.report import comparison, page
-from resultant.score.limits import require_temperature
-from resultant.training.extract import (
-    FEATURES,
-    Loaded,
-    extract,
-    load_data,
-    load_network,
-    require_images,
-)
-from resultant.training.image_sets import ListedImages
 
-# A network, and the images that it is asked about.
-Asked = tuple[Loaded, Cifar | ListedImages]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from resultant.analysis import Analysis, FrozenSpace
+    from resultant.features.prepare import Prepared
+    from resultant.images.cifar import Cifar
+    from resultant.training.extract import Loaded
+    from resultant.training.image_sets import ListedImages
+
+    # A network, and the images to extract features of.
+    Network = tuple[Loaded, Cifar | ListedImages]
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare two feature sets or two trained networks, and report which is better.
+
+    Features with the same name are compared, or the only features of each side. The features of a
+    network are extracted first. A network is RUN.safetensors of a training, the folder of a
+    training with a single network, the output of import-proco, or checkpoint.safetensors:RUN of an
+    unfinished training.
+
+    Example:
+      resultant compare before.safetensors after.safetensors
+    """
+
+    a: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="A")]]
+    """Features, as for analyze, or a trained network."""
+    b: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="B")]]
+    """Features or a network, as for A."""
+    out: Path = Path("out/compare")
+    """Folder of the report; an earlier report is replaced."""
+    features: Features = None
+    """Array or Parquet column of the features."""
+    labels: Labels = None
+    """Array or Parquet column of the labels, or the .npy file of the labels of a .npy file."""
+    temperature: float = 0.1
+    """Shared temperature tau of the scores."""
+    estimator: Estimator = "mle"
+    """Estimator of the concentrations kappa from the lengths of the class means."""
+    data: Data = None
+    """Folder of the datasets, for networks."""
+    lists: ListFolder = None
+    """Folder of image lists such as ImageNet_LT_train.txt."""
+    images: ListFolder = None
+    """Folder that the paths in the lists are relative to."""
+    drop_zero_rows: bool = False
+    """Leave out rows that are zero vectors, which have no direction."""
+    device: Device = "cpu"
+    """cpu, cuda, cuda:N or auto."""
 
 
 def compare(options: Compare) -> None:
-    """Compare the two, write the page of it, and tell its facts."""
+    """Compare both sides, write the report and print its summary."""
+    from resultant._core.files import replacing_folder
+    from resultant._core.text import printable
+    from resultant.cli._analysis import (
+        analyze_store,
+        print_summary,
+        provenance,
+        require_space_for_copies,
+    )
+    from resultant.cli.progress import StepProgress, open_console
+    from resultant.features.prepare import check_features, prepare
+    from resultant.features.store import FeatureStore
+    from resultant.report import comparison_page, page
+
     page.require()
     page.require_place(options.out)
-    where = 1, torch.device("cpu"), True
-    require_temperature(options.temperature, *where, dtype=torch.float32, name="--temperature")
-    a, b, features = options.a, options.b, options.features
-    place, aside, given = find_device(options.device), terminal(stderr=True), (a, b)
-    networks = _networks(given, options.data, options.lists, options.images)
-    both = {
+    require_temperature(options.temperature)
+    paths, sides = (options.a, options.b), comparison_page.SIDES
+    device, log = find_device(options.device), open_console(stderr=True)
+    networks = _load_networks(paths, options.data, options.lists, options.images)
+    stores = {
         i: prepare(
-            FeatureStore.open(path, features=features, labels=options.labels),
+            FeatureStore.open(path, features=options.features, labels=options.labels),
             options.drop_zero_rows,
         )
-        for i, path in enumerate(given)
+        for i, path in enumerate(paths)
         if i not in networks
     }
-    names = _alike(given, networks, both, features)
+    names = _match(paths, networks, stores, options.features)
     chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
-    both = {i: replace(each, features=chosen[i]) for i, each in both.items()}
-    require_room(aside, *both.values())
+    stores = {i: replace(store, features=chosen[i]) for i, store in stores.items()}
+    require_space_for_copies(log, *stores.values())
     with ExitStack() as stack:
-        steps = 2 * (1 + len(names) * (len(comparison.QUESTIONS) + 2)) + len(networks) + 1
-        watch = stack.enter_context(Steps(aside, steps))
-        spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for i, (loaded, shown) in networks.items():
-            file, step = spare / f"{i}.safetensors", watch.of(comparison.SIDES[i])
+        questions = comparison_page.QUESTIONS
+        steps = 2 * (1 + len(names) * (len(questions) + 2)) + len(networks) + 1
+        progress = stack.enter_context(StepProgress(log, steps))
+        extracted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for i, (network, images) in networks.items():
+            from resultant.training.extract import extract
+
+            file, step = extracted / f"{i}.safetensors", progress.labelled(sides[i])
             extract(
-                *(loaded, shown, file),
-                device=place,
-                progress=lambda done, of, step=step: step("features", done / of),
+                *(network, images, file),
+                device=device,
+                progress=lambda done, total, step=step: step("features", done / total),
             )
-            store = FeatureStore.open(file, features=features)
-            store.where = printable(given[i])
-            both[i] = replace(prepare(store), features=chosen[i])
-        for i, side in enumerate(comparison.SIDES):
-            check_features(both[i], watch.of(side))
-        sides = []
-        for i, side in enumerate(comparison.SIDES):
-            asked, step = comparison.QUESTIONS, watch.of(side)
-            rule = options.temperature, options.estimator
-            sides.append(analyzed(both[i], asked, *rule, step, device=place))
-        same, pairs, verdicts = same_rows(both[0], both[1]), {}, {}
+            store = FeatureStore.open(file, features=options.features)
+            store.where = printable(paths[i])
+            stores[i] = replace(prepare(store), features=chosen[i])
+        for i, side in enumerate(sides):
+            check_features(stores[i], progress.labelled(side))
+        results = [
+            analyze_store(
+                stores[i],
+                questions,
+                progress.labelled(side),
+                temperature=options.temperature,
+                estimator=options.estimator,
+                device=device,
+            )
+            for i, side in enumerate(sides)
+        ]
+        same, pairs, verdicts = same_rows(stores[0], stores[1]), {}, {}
         for name, pair in names.items():
-            answers = [side[feature] for side, feature in zip(sides, pair, strict=True)]
-            right = (_right(space, analysis) for space, analysis in answers)
+            answers = [side[feature] for side, feature in zip(results, pair, strict=True)]
+            correct = (_correct(space, analysis) for space, analysis in answers)
             pairs[name] = answers[0][1], answers[1][1]
-            verdicts[name] = comparison.verdict(*right, same_rows=same)
-        notes = [f"{s}: {n}" for i, s in enumerate(comparison.SIDES) for n in both[i].notes]
-        facts = {"A": about(both[0], place), "B": about(both[1], place)}
-        wheres = (a.name, b.name) if a.name != b.name else (str(a), str(b))
-        wheres = [printable(where) for where in wheres]
-        made = comparison.comparison_page(pairs, verdicts, wheres, notes, facts)
+            verdicts[name] = comparison_page.verdict(*correct, same_rows=same)
+        report = comparison_page.comparison_page(
+            pairs,
+            verdicts,
+            [printable(p.name if options.a.name != options.b.name else p) for p in paths],
+            [f"{side}: {note}" for i, side in enumerate(sides) for note in stores[i].notes],
+            {side: provenance(stores[i], device) for i, side in enumerate(sides)},
+        )
         folder = stack.enter_context(replacing_folder(options.out))
-        page.write_page(folder, made, watch)
-    tell(Console(), made, options.out)
+        page.write_page(folder, report, progress)
+    print_summary(report, options.out)
 
 
-def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
-    """The features to compare by name: those called alike, or the only ones."""
+def match_names(
+    features: Sequence[Sequence[str]], paths: Sequence[Path]
+) -> dict[str, tuple[str, str]]:
+    """Return the features to compare: those with the same name, or the only ones."""
     a, b = features
     same = {name: (name, name) for name in a if name in b}
     if not same and len(a) == len(b) == 1:
-        same = {a[0] if a == b else f"{a[0]}, {b[0]}": (a[0], b[0])}
+        same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
     if not same:
         got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
         raise ValueError(f"expected features of one name in both, got {got}")
@@ -116,46 +171,57 @@ def paired(features: Sequence[Sequence[str]], paths: Sequence[Path]) -> dict[str
 
 
 def same_rows(a: Prepared, b: Prepared) -> bool:
-    """Whether both hold out the same rows, as far as labels, and identities if any, tell."""
+    """Return True if labels, and identities if both have them, show no different held-out rows."""
+    import torch
+
     if a.zeros.keys() != b.zeros.keys() or any(
         not torch.equal(a.zeros[split], b.zeros[split]) for split in a.zeros
     ):
         return False
-    for what in ("labels", "identities"):
-        names = f"{a.test}/{what}", f"{b.test}/{what}"
-        known = names[0] in a.store and names[1] in b.store
-        if known and not torch.equal(a.store[names[0]], b.store[names[1]]):
+    for kind in ("labels", "identities"):
+        names = f"{a.test}/{kind}", f"{b.test}/{kind}"
+        present = names[0] in a.store and names[1] in b.store
+        if present and not torch.equal(a.store[names[0]], b.store[names[1]]):
             return False
     return True
 
 
-def _networks(
-    given: Sequence[Path], data: Path | None, lists: Path | None, images: Path | None
-) -> dict[int, Asked]:
-    """Those of the two that are networks, each with the images that it is asked about."""
-    files = {i: find_network(path) for i, path in enumerate(given)}
+def _load_networks(
+    paths: Sequence[Path], data: Path | None, lists: Path | None, images: Path | None
+) -> dict[int, Network]:
+    """Load the sides that are networks, each with the images to extract features of."""
+    from resultant._core.network_files import find_network
+
+    files = {i: find_network(path) for i, path in enumerate(paths)}
+    if not any(files.values()):
+        return {}
+    from resultant.training.extract import load_data, load_network, require_images
+
     loaded = {i: load_network(file) for i, file in files.items() if file is not None}
-    found: dict[int, Asked] = {}
-    known: dict[str, Cifar | ListedImages] = {}
+    networks: dict[int, Network] = {}
+    datasets: dict[str, Cifar | ListedImages] = {}
     for i, network in loaded.items():
         dataset, root = network.config.dataset, data_root(data)
-        if dataset not in known:
-            known[dataset] = load_data(dataset, lists or root, images or root)
-        require_images(network, known[dataset])
-        found[i] = network, known[dataset]
-    return found
+        if dataset not in datasets:
+            datasets[dataset] = load_data(dataset, lists or root, images or root)
+        require_images(network, datasets[dataset])
+        networks[i] = network, datasets[dataset]
+    return networks
 
 
-def _alike(
-    given: Sequence[Path],
-    networks: Mapping[int, Asked],
+def _match(
+    paths: Sequence[Path],
+    networks: Mapping[int, Network],
     stores: Mapping[int, Prepared],
     features: str | None,
 ) -> dict[str, tuple[str, str]]:
-    """The features to compare; raise unless both are of one data set, as far as they tell."""
+    """Return the features to compare; raise if the sides are known to have different datasets or
+    classes."""
     names, facts = [], []
-    for i in range(len(given)):
+    for i in range(len(paths)):
         if i in networks:
+            from resultant.training.extract import FEATURES
+
             network = networks[i][0]
             names.append(tuple(name for name in FEATURES if features in (None, name)))
             facts.append((network.config.dataset, network.num_classes))
@@ -163,32 +229,42 @@ def _alike(
             store = stores[i].store
             names.append(stores[i].features)
             facts.append((store.metadata.get("dataset"), store.num_classes))
-    for what, of in zip(("data set", "number of classes"), zip(*facts, strict=True), strict=True):
-        if None not in of and of[0] != of[1]:
-            got = f"{of[0]} in {given[0]} and {of[1]} in {given[1]}"
-            raise ValueError(f"expected one {what} in both, got {got}")
-    _require_same_classes(given, stores)
-    return paired(names, given)
+    for noun, values in zip(
+        ("dataset", "number of classes"), zip(*facts, strict=True), strict=True
+    ):
+        if None not in values and values[0] != values[1]:
+            got = f"{values[0]} in {paths[0]} and {values[1]} in {paths[1]}"
+            raise ValueError(f"expected one {noun} in both, got {got}")
+    _require_same_classes(paths, stores)
+    return match_names(names, paths)
 
 
-def _require_same_classes(given: Sequence[Path], stores: Mapping[int, Prepared]) -> None:
-    """Raise where both have names of their classes, or both only labels, and these differ; or where
-    one has labels and the other's are words, which are numbered by their order."""
+def _require_same_classes(paths: Sequence[Path], stores: Mapping[int, Prepared]) -> None:
+    """Raise if the classes of two stores differ.
+
+    The classes are compared by name if both sides have names, or if both have only labels. A side
+    whose labels are words numbers them by their order, so words are compared with labels too.
+    """
+    from resultant.features.selection import WORDS
+
     if len(stores) < 2:
         return
     both = [stores[i] for i in (0, 1)]
-    only_labels = [all(map(str.isdecimal, each.names)) for each in both]
-    words = any(each.store.metadata.get("labels") == WORDS for each in both)
+    only_labels = [all(map(str.isdecimal, store.names)) for store in both]
+    words = any(store.store.metadata.get("labels") == WORDS for store in both)
     if len(set(only_labels)) == 1 or words:
-        for c, (of_a, of_b) in enumerate(zip(both[0].names, both[1].names, strict=True)):
-            if of_a != of_b:
-                got = f"{of_a!r} in {given[0]} and {of_b!r} in {given[1]}"
+        for c, (in_a, in_b) in enumerate(zip(both[0].names, both[1].names, strict=True)):
+            if in_a != in_b:
+                got = f"{in_a!r} in {paths[0]} and {in_b!r} in {paths[1]}"
                 raise ValueError(
                     f"expected the same classes in both, but class {c} is called {got}"
                 )
 
 
-def _right(space: FrozenSpace, analysis: Analysis) -> Tensor:
-    """Which held-out rows the recommended rule gets right, [M] bool."""
-    rule = comparison.recommended(analysis)
+def _correct(space: FrozenSpace, analysis: Analysis) -> Tensor:
+    """Return which held-out rows the recommended rule classifies correctly, [M] bool."""
+    from resultant.analysis import decide
+    from resultant.report.comparison_page import recommended
+
+    rule = recommended(analysis)
     return decide(space, [rule]).right(rule).cpu()

@@ -169,8 +169,8 @@ def _train_cifar(
     job: Job, data: Cifar, device: torch.device, log: Console, evaluate: bool
 ) -> list[dict]:
     from resultant.cli.progress import EpochProgress
-    from resultant.training.evaluation import base_records, evaluate_cifar
     from resultant.training.cifar import train_cifar
+    from resultant.training.evaluation import base_records, evaluate_cifar
 
     config, number = job.config, len(job.runs)
     title = f"{config.dataset}, {number} run{'s' * (number > 1)}"

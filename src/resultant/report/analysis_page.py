@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resultant.analysis import Analysis
-from resultant.report.drawings import drawings
+from resultant.report import decision_figures, theory_figures
+from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import tables
@@ -46,6 +47,28 @@ def analysis_page(
             "features": {name: analyses[name].to_dict() for name in ordered},
         },
     )
+
+
+def drawings(a: Analysis, names: Sequence[str]) -> list[Drawing]:
+    """Return the figures of the questions that were answered; ``names`` [C] of the classes."""
+    figures = [
+        decision_figures.gains(a),
+        decision_figures.accuracy(a),
+        decision_figures.groups(a),
+        decision_figures.classes(a),
+        decision_figures.calibration(a),
+        decision_figures.prior(a),
+        theory_figures.cosine(a),
+        theory_figures.certificate(a),
+        theory_figures.boundaries(a),
+        theory_figures.margins(a),
+        theory_figures.typical(a),
+        theory_figures.intercepts(a, names),
+        theory_figures.support(a),
+        theory_figures.self_inclusion(a),
+        theory_figures.fit(a),
+    ]
+    return [figure for figure in figures if figure is not None]
 
 
 def slugs(names: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from resultant.analysis import Analysis
 from resultant.classes.groups import GROUPS, group_rule
 from resultant.classes.rule import EDITED
 from resultant.report import style
-from resultant.report.drawing import (
+from resultant.report.figures import (
     COLOURS,
     Drawing,
     Panel,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import require_writable_folder
 from resultant.report import style
-from resultant.report.drawing import Drawing
+from resultant.report.figures import Drawing
 from resultant.report.tables import SHOWN, Table
 
 if TYPE_CHECKING:

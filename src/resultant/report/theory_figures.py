@@ -9,7 +9,7 @@ import torch
 
 from resultant.analysis import Analysis
 from resultant.report import style
-from resultant.report.drawing import Drawing, Panel, by_group, diagonal, dots, log_heights
+from resultant.report.figures import Drawing, Panel, by_group, diagonal, dots, log_heights
 from resultant.report.words import NAMES, class_name, percent
 
 if TYPE_CHECKING:

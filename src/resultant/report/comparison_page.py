@@ -15,7 +15,7 @@ from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
 from resultant.report import style
 from resultant.report.analysis_page import footer, slugs
-from resultant.report.drawing import Drawing, Panel, dots, reliability_curves, sparse_bins
+from resultant.report.figures import Drawing, Panel, dots, reliability_curves, sparse_bins
 from resultant.report.page import Page, Section
 from resultant.report.tables import Column, Table
 from resultant.report.words import (
