@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from resultant._core.text import printable
+from resultant._core.versions import versions
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
 from resultant.analysis import ray as ray_engine
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
 from resultant.report.page import Page
-from resultant.training.evaluation import versions
 
 
 def require_space_for_copies(console: Console, *stores: Prepared) -> None:

@@ -76,7 +76,7 @@ def fold(text: str) -> str:
     width = shutil.get_terminal_size().columns
     lines = text.splitlines()
     for i, line in enumerate(lines):
-        if len(line) > width and line[0].isalnum():
+        if len(line) > width and (line[0].isalnum() or line[0] == '"'):
             lines[i] = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 

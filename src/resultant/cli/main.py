@@ -175,10 +175,10 @@ def rename_options(arguments: Sequence[str], renamed: dict[str, str]) -> list[st
         name, equals, value = argument.partition("=")
         old = name.replace("_", "-")
         if old in renamed:
-            say_old = f"{old} is called {renamed[old]} now; the next version drops the old name"
+            new = renamed[old]
             if _console.is_first():
-                complain(f"warning: {say_old}")
-            argument = f"{renamed[old]}{equals}{value}"
+                complain(f"warning: {old} is now {new}; the next version drops the old name")
+            argument = f"{new}{equals}{value}"
         found.append(argument)
     return found
 

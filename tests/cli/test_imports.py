@@ -1,0 +1,37 @@
+"""Modules that commands load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import resultant
+
+CLI = Path(resultant.__file__).parent / "cli"
+
+
+def loaded_by(names: list[str]) -> set[str]:
+    """The modules that an interpreter has after it imported some."""
+    code = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_analyze_loads_nothing_of_training() -> None:
+    """Neither its module nor the modules that its function imports."""
+    names = ["resultant.cli.analyze"]
+    for node in ast.walk(ast.parse((CLI / "analyze.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
+            names.append(str(node.module))
+    assert "resultant.features.store" in names and "resultant.cli._analysis" in names
+    modules = loaded_by(names)
+    others = ("resultant.training", "resultant.networks", "resultant.images")
+    assert not [m for m in modules if m.startswith((*others, "resultant_reproduction"))]
+
+
+def test_options_load_no_torch() -> None:
+    commands = ("analyze", "compare", "train", "extract", "probe", "import_proco")
+    modules = loaded_by([f"resultant.cli.{name}" for name in commands])
+    assert not {"torch", "numpy", "rich", "matplotlib"} & modules

@@ -1,0 +1,387 @@
+"""The entry point: help, plugins, old option names, one-line errors and exit statuses."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import inspect
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from functools import partial
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import tyro
+
+import resultant
+from resultant.cli import _console
+from resultant.cli import main as cli
+from resultant.training import config
+
+RESULTANT = [sys.executable, "-m", "resultant"]
+NAMES = [*cli.COMMANDS, *cli.plugins()]
+
+Shown = pytest.CaptureFixture[str]
+
+
+def options_of(name: str) -> type:
+    return cli.load(cli.find_command(name).options)
+
+
+class TestHelp:
+    def test_lists_every_command(self, capsys: Shown) -> None:
+        assert cli.main(["--help"]) == 0
+        shown = capsys.readouterr().out
+        for name in NAMES:
+            summary = cli.find_command(name).summary
+            assert re.search(rf"^  {name} +{summary}$", shown, re.MULTILINE)
+        assert max(map(len, shown.splitlines())) <= 70
+        # Without a command there is nothing to do, which is a usage error.
+        assert cli.main([]) == 2
+        again = capsys.readouterr()
+        assert (again.out, again.err) == ("", shown)
+
+    def test_of_resultant_imports_no_command(self) -> None:
+        heavy = ("torch", "numpy", "tyro", "rich", "matplotlib", "resultant_reproduction.theory")
+        calls = [["--help"], ["--version"], ["dance"]]
+        code = (
+            f"import sys; from resultant.cli.main import main; [main(c) for c in {calls}];"
+            f"print(*(m for m in {heavy} if m in sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.splitlines()[-1] == ""
+
+    def test_of_commands_needs_no_torch(self) -> None:
+        """Help, completion and usage errors."""
+        calls = [[name, "--help"] for name in NAMES]
+        calls += [["train", "cifar-official", "--help"], ["--tyro-print-completion", "bash"]]
+        calls += [["probe", "x", "--epoch", "3"], ["train", "cifar-controlled", "--epochs", "0"]]
+        code = (
+            f"import sys; from resultant.cli.main import main; codes = [main(c) for c in {calls}];"
+            "print(codes, *(m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        expected = [0] * (len(calls) - 2) + [2, 2]
+        assert done.stdout.splitlines()[-1] == str(expected), done.stderr
+        assert "--epochs" in done.stderr and "expected epochs >= 1, got 0" in done.stderr
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_fits_the_terminal_and_has_examples(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+    ) -> None:
+        kind = options_of(name)
+        for width in (60, 90):
+            monkeypatch.setenv("COLUMNS", str(width))
+            assert cli.main([name, "--help"]) == 0
+            shown = capsys.readouterr().out
+            assert f"resultant {name}" in shown
+            # An example is one line, to be copied.
+            lines = [line for line in shown.splitlines() if line[:2] != "  "]
+            assert max(map(len, lines)) <= width
+        examples = re.findall(r"^  (resultant .*)$", shown, re.MULTILINE)
+        assert examples
+        for example in examples:
+            _, command, *arguments = shlex.split(example)
+            assert command == name
+            assert isinstance(cli.parse(partial(tyro.cli, kind), "resultant", arguments), kind)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_target_takes_the_options(self, name: str) -> None:
+        target = cli.load(cli.find_command(name).target)
+        (parameter,) = inspect.signature(target).parameters.values()
+        assert parameter.annotation == options_of(name).__name__
+
+    def test_explains_every_option(self) -> None:
+        kinds = [*map(options_of, NAMES), config.TrainConfig, config.ProbeConfig]
+        for kind in kinds:
+            (tree,) = ast.parse(inspect.getsource(kind)).body
+            assert isinstance(tree, ast.ClassDef)
+            for node, following in zip(tree.body, [*tree.body[1:], ast.Pass()], strict=True):
+                if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.dump(node.annotation):
+                    assert isinstance(following, ast.Expr), ast.unparse(node)
+                    assert isinstance(following.value, ast.Constant), ast.unparse(node)
+
+    @pytest.mark.parametrize("no_colour", ["", "1"])
+    def test_is_coloured_on_a_terminal_unless_no_color_is_set(self, no_colour: str) -> None:
+        terminal, inner = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "60", "NO_COLOR": no_colour}
+        call = [*RESULTANT, "import-proco", "--help"]
+        subprocess.run(call, stdout=inner, stderr=inner, env=environment, check=True)
+        os.close(inner)
+        shown = os.read(terminal, 1 << 16).decode()
+        os.close(terminal)
+        assert ("\x1b[" in shown) == (not no_colour)
+        assert "safetensors,\r\nwithout running" in shown
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_completion(self, shell: str, capsys: Shown) -> None:
+        assert cli.main(["--tyro-print-completion", shell]) == 0
+        shown = capsys.readouterr().out
+        assert all(name in shown for name in NAMES)
+        assert "imbalance" in shown and "cifar-official" in shown
+
+
+def test_module_runs() -> None:
+    done = subprocess.run([*RESULTANT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == resultant.__version__
+
+
+def test_unknown_command(capsys: Shown) -> None:
+    assert cli.main(["dance"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("resultant: expected a command, one of analyze, ")
+    assert shown.endswith("got 'dance'\n") and shown.count("\n") == 1
+    assert cli.main(["analyse"]) == 2
+    assert capsys.readouterr().err.endswith("got 'analyse'; analyze?\n")
+
+
+@pytest.mark.parametrize("value", ["no_such_module:COMMAND", "resultant.cli.main:NO_COMMAND"])
+def test_broken_plugin(value: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    """One line names the plugin; help, completion and other commands work without it."""
+    plugins = {"broken": EntryPoint("broken", value, cli.GROUP)}
+    monkeypatch.setattr(cli, "plugins", lambda: plugins)
+    assert cli.main(["broken", "--number", "3"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"resultant: expected {value} to load for broken, got ")
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr()
+    assert f"  broken        not available: expected {value}" in shown.out and shown.err == ""
+    assert cli.main(["--tyro-print-completion", "bash"]) == 0
+    shown = capsys.readouterr()
+    assert "import-proco" in shown.out and shown.err == line + "\n"
+
+
+@pytest.mark.parametrize("words", [["--old-number", "7"], ["--old_number=7"]])
+def test_old_names_of_options_work_with_a_warning(
+    command: Any, words: list[str], capsys: Shown
+) -> None:
+    command.function = lambda options: options.number
+    assert cli.main(["test", *words]) == 7
+    assert capsys.readouterr().err == (
+        "resultant: warning: --old-number is now --number; the next version drops the old name\n"
+    )
+    assert cli.main(["test", "--number", "5"]) == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_old_names_lead_to_options() -> None:
+    renamed = {name: options_of(name).__dict__.get("RENAMED", {}) for name in NAMES}
+    assert renamed["analyze"] == {"--fitting-share": "--fit-fraction"}
+    for name, names in renamed.items():
+        fields = {f"--{field.replace('_', '-')}" for field in options_of(name).__annotations__}
+        assert set(names.values()) <= fields and not set(names) & fields
+
+
+def test_arguments_and_status(command: Any) -> None:
+    command.function = lambda options: options.number if options.loud else None
+    assert cli.main(["test", "--number", "7"]) == 0
+    assert cli.main(["test", "--number", "7", "--loud"]) == 7
+    assert cli.main(["test", "--number", "many"]) == 2
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["probe", "--help"]])
+def test_reader_that_goes_away(arguments: list[str], unbuffered: str) -> None:
+    """As with ``| head``: no traceback, no message."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        [*RESULTANT, *arguments], stdout=writer, stderr=subprocess.PIPE, env=environment
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+PRINTS = """
+import sys
+from resultant.cli import main as cli
+def run(arguments):
+    print("result")
+    return 0
+if "command" in sys.argv:
+    cli.run = run
+sys.exit(cli.main(["--help"]))
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
+@pytest.mark.parametrize("who", ["help", "command"])
+def test_full_disk(who: str) -> None:
+    """Output that cannot be written is reported, also when it is printed at the end of the work."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS, who],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"resultant: No space left on device (standard output)\n"
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "status", "message"),
+        [
+            (ValueError("expected kappa >= 0,\n  got -3"), 2, "expected kappa >= 0, got -3\n"),
+            (FileNotFoundError(2, "No such file", "a.json"), 2, "expected a file, got nothing at "),
+            (FileNotFoundError("no features in x"), 2, "no features in x\n"),
+            (PermissionError(13, "Permission denied", "/x"), 2, "Permission denied: /x\n"),
+            (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device\n"),
+            (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "Broken pipe\n"),
+            (ModuleNotFoundError("no", name="timm.x"), 2, "expected timm: pip install resultant[v"),
+            (ModuleNotFoundError("no", name="ray"), 2, "expected ray: pip install resultant[ray]"),
+            (KeyboardInterrupt(), 130, "interrupted\n"),
+        ],
+    )
+    def test_are_one_line(
+        self,
+        command: Any,
+        error: BaseException,
+        status: int,
+        message: str,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        command.function = Mock(side_effect=error)
+        assert cli.main(["test"]) == status
+        shown = capfd.readouterr().err
+        assert shown.startswith(f"resultant: {message}") and shown.count("\n") == 1
+
+    def test_broken_pipe_without_poll(
+        self, command: Any, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+    ) -> None:
+        """As on Windows: reported like any other error."""
+        monkeypatch.delattr("select.poll")
+        command.function = Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe"))
+        assert cli.main(["test"]) == 1
+        assert capsys.readouterr().err == "resultant: Broken pipe\n"
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError(), ModuleNotFoundError("no", name="own")])
+    def test_of_the_code_are_not_hidden(self, command: Any, error: Exception) -> None:
+        command.function = Mock(side_effect=error)
+        with pytest.raises(type(error)):
+            cli.main(["test"])
+
+    def test_extras_are_those_of_the_package(self) -> None:
+        path = Path(__file__).parents[2] / "pyproject.toml"
+        extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
+        for module, extra in cli.EXTRAS.items():
+            names = [re.split(r"[^\w-]", wheel)[0] for wheel in extras[extra]]
+            assert {"PIL": "pillow"}.get(module, module) in names
+
+    def test_missing_tyro(self, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        assert cli.main(["analyze"]) == 2
+        assert "expected tyro and rich: pip install resultant[cli]" in capsys.readouterr().err
+        # The help does without them.
+        assert cli.main(["--help"]) == 0
+
+
+class TestTorchrun:
+    """Several processes run the same command; an error of all of them appears once."""
+
+    @pytest.mark.parametrize("rank", ["0", "1"])
+    @pytest.mark.parametrize("call", [["dance"], ["test", "--numbr", "3"], [], ["test", "--help"]])
+    def test_first_process_speaks_for_all(
+        self,
+        command: Any,
+        rank: str,
+        call: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: Shown,
+    ) -> None:
+        waited: list[float] = []
+        monkeypatch.setattr("time.sleep", waited.append)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setenv("RANK", rank)
+        helped = call[-1:] == ["--help"]
+        assert cli.main(call) == (0 if helped else 2)
+        shown = capsys.readouterr()
+        assert bool(shown.out) == (helped and rank == "0")
+        assert bool(shown.err) == (not helped and rank == "0")
+        assert waited == ([_console.PATIENCE] if rank == "1" and not helped else [])
+
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (ValueError("expected more"), "expected more"),
+            (OSError(28, "No space left"), "No space left"),
+            (KeyboardInterrupt(), "interrupted"),
+        ],
+    )
+    @pytest.mark.parametrize("rank", ["0", "1"])
+    def test_others_wait_before_they_report_an_error(
+        self,
+        command: Any,
+        rank: str,
+        error: BaseException,
+        message: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """An interruption is reported at once."""
+        order: list[str] = []
+
+        def shown(text: str, **_: Any) -> None:
+            order.extend([text] if text else [])
+
+        command.function = Mock(side_effect=error)
+        monkeypatch.setattr("time.sleep", lambda seconds: order.append(f"waits {seconds}"))
+        monkeypatch.setattr(_console, "print", shown, raising=False)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setenv("RANK", rank)
+        cli.main(["test"])
+        waits = [f"waits {_console.PATIENCE}"] if rank == "1" and message != "interrupted" else []
+        assert order == [*waits, f"resultant: rank {rank}: {message}"]
+
+    def test_single_process_has_no_rank(
+        self, command: Any, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+    ) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "1")
+        monkeypatch.setenv("RANK", "1")
+        command.function = Mock(side_effect=ValueError("expected more"))
+        assert cli.main(["test"]) == 2
+        assert capsys.readouterr().err == "resultant: expected more\n"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("who", "patience", "speaker"), [("all", "50", "0"), ("1", "0.5", "1")]
+    )
+    def test_errors_appear_once(
+        self, tmp_path: Path, who: str, patience: str, speaker: str
+    ) -> None:
+        """Of the first process if all of them fail, of another if that one fails alone."""
+        script = tmp_path / "failing.py"
+        script.write_text(FAILING)
+        call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        done = subprocess.run(
+            [*call, str(script), who, patience], capture_output=True, text=True, timeout=60
+        )
+        lines = [line for line in done.stderr.splitlines() if line.startswith("resultant:")]
+        assert lines == [f"resultant: rank {speaker}: expected more"], done.stderr
+
+
+# A command that fails, in all processes or in one of them; the first may be busy meanwhile.
+FAILING = """
+import os, sys, time
+from resultant.cli import _console
+from resultant.cli import main as cli
+
+def run(arguments):
+    if sys.argv[1] not in ("all", os.environ["RANK"]):
+        time.sleep(60)
+    raise ValueError("expected more")
+
+cli.run = run
+_console.PATIENCE = float(sys.argv[2])
+sys.exit(cli.main())
+"""
