@@ -1,15 +1,20 @@
-"""A command of the test, and small datasets."""
+"""A command of the test, short reports, and a small training."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from resultant.cli import main as cli
+from resultant.report import style
+from tiny_cifar import tiny_cifar
 
 
 @dataclass(frozen=True)
@@ -31,3 +36,54 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     entry = cli.Command("command_of_test:Options", "command_of_test:function", "for this test")
     monkeypatch.setitem(cli.COMMANDS, "test", entry)
     return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_pdf() -> Iterator[None]:
+    """PDF files with Type 3 fonts: subsets of TrueType fonts take most of the time of a report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style.STYLE, "pdf.fonttype", 3)
+        yield
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports of a few questions and without figures, for tests of everything else."""
+    questions = ("gains", "grid", "recommendation", "cosine", "gradients")
+    monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
+    monkeypatch.setattr("resultant.report.analysis_page.drawings", lambda *_: [])
+    monkeypatch.setattr("resultant.report.comparison_page.drawings", lambda *_: [])
+
+
+@pytest.fixture(scope="session")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with CIFAR-10 of 60 training and 30 test images, as an .npz."""
+    folder = tmp_path_factory.mktemp("cifar")
+    data = tiny_cifar(10, 6, 3)
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
+    return folder
+
+
+Train = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def train(cifar: Path) -> Train:
+    """``train(*words)``: the exit status of a small training on CIFAR-10."""
+    # A single run per network: grouped convolutions are slow on a CPU.
+    small = "--device cpu --stack 1 --imbalance 3 --dim 8 --batch-size 8 --learning-rate 0.02"
+
+    def run(*words: object) -> int:
+        return cli.main(["train", "cifar-controlled", *small.split(), *map(str, words)])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(cifar: Path, train: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a native and an angular run of one epoch, with a classifier and evaluated."""
+    out = tmp_path_factory.mktemp("trained")
+    words = ["--epochs", "1", "--objective", "joint", "--realization", "native", "angular"]
+    assert train(*words, "--gradient-epochs", "1", "--data", cifar, "--out", out) == 0
+    return out

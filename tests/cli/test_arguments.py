@@ -1,9 +1,8 @@
-"""What the options of commands name: devices, and places to write to."""
+"""Checks of the devices and paths that options name."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import pytest
 import torch
 
 from resultant._core import tensor_files
-from resultant._core.files import require_writable_folder
 from resultant._core.network_files import find_network
-from resultant.cli.arguments import destination, find_device, refuse_network
+from resultant.cli import main as cli
+from resultant.cli.arguments import find_device, refuse_network, require_output_file
 from resultant.features.store import write_store
 from small_features import small_features
 
@@ -23,29 +22,37 @@ def test_devices() -> None:
     assert find_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_destination(tmp_path: Path) -> None:
-    """What is written is not what is read, nor a network, and has a folder."""
+def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the input nor a network, in a folder that can be written."""
     source = tmp_path / "a.safetensors"
     tensor_files.save(source, {"x": torch.zeros(1)}, {})
     os.link(source, tmp_path / "b.safetensors")
     shutil.copy(source, tmp_path / "c.safetensors")
     for name, message in (
-        ("a.safetensors", "apart from what is read, got"),
-        ("b.safetensors", "apart from what is read, got"),
-        ("c.safetensors", "expected --out that is no network, got one: "),
+        ("a.safetensors", "expected --out to differ from the input, got"),
+        ("b.safetensors", "expected --out to differ from the input, got"),
+        ("c.safetensors", "expected --out that is not a network, got the network "),
         ("a.safetensors/x", "expected --out to be a folder, got a file: "),
         ("", "expected a file to write, got the folder "),
     ):
         with pytest.raises((ValueError, OSError), match=message):
-            destination(tmp_path / name, source)
-    destination(tmp_path / "new" / "folder" / "x", source)
+            require_output_file(tmp_path / name, source)
+    require_output_file(tmp_path / "new" / "folder" / "x", source)
     assert (tmp_path / "new" / "folder").is_dir()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(tmp_path / "tmp1234"))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    for name, possible in (("new", "files can be written"), ("deep/er", "a folder can be made")):
+        with pytest.raises(ValueError, match=f"expected --out where {possible}, got"):
+            require_output_file(tmp_path / name / "x.json", source)
 
 
 def test_networks_are_not_features(tmp_path: Path) -> None:
-    """Whatever number of them there is: how to come by features is said, and few are named."""
+    """The error says how to extract features, and names at most five networks."""
 
-    def told(path: Path) -> str:
+    def message(path: Path) -> str:
         with pytest.raises(ValueError, match=r"^expected features, got ") as caught:
             refuse_network(path)
         return str(caught.value)
@@ -54,42 +61,28 @@ def test_networks_are_not_features(tmp_path: Path) -> None:
     first = tmp_path / "run" / "0.safetensors"
     tensor_files.save(first, {"x": torch.zeros(1)}, {})
     alone = f"got a network: {first}; resultant extract writes its features"
-    assert told(tmp_path).endswith(alone) and told(first).endswith(alone)
+    assert message(tmp_path).endswith(alone) and message(first).endswith(alone)
     write_store(tmp_path / "z.safetensors", small_features())
-    assert told(tmp_path).endswith(
-        f"{alone}; to read features that are there, name their file: z.safetensors"
-    )
+    assert message(tmp_path).endswith(f"{alone}; to read features, name their file: z.safetensors")
     (tmp_path / "z.safetensors").unlink()
     for i in range(1, 12):
         shutil.copy(first, first.with_name(f"{i}.safetensors"))
-        said = told(tmp_path)
-        assert f"got {i + 1} networks in the folder {tmp_path}: run/0.safetensors, run/1." in said
-        assert said.endswith("; resultant extract writes the features of one of them")
-        assert said.count(".safetensors") == min(i + 1, 5)
-        assert (f" and {i - 4} more; " in said) == (i > 4)
+        text = message(tmp_path)
+        assert f"got {i + 1} networks in the folder {tmp_path}: run/0.safetensors, run/1." in text
+        assert text.endswith("; resultant extract writes the features of one of them")
+        assert text.count(".safetensors") == min(i + 1, 5)
+        assert (f" and {i - 4} more; " in text) == (i > 4)
     with pytest.raises(ValueError, match=r"expected one network .* and 7 more: name one of them$"):
         find_network(tmp_path)
 
 
-def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told by their own names, before anything is made there."""
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted", str(tmp_path / "tmp1234"))
-
-    (tmp_path / "there").mkdir()
-    (tmp_path / "file").touch()
-    (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
-    for name in ("there", "new/deep"):
-        require_writable_folder(tmp_path / name)
-    for name in ("file", "file/deep", "lost/deep"):
-        with pytest.raises(ValueError, match="expected --work to be a folder, got a file: "):
-            require_writable_folder(tmp_path / name, "--work")
-    monkeypatch.setattr(os, "mkdir", refuse)
-    for name, can in (("there", "files can be written"), ("new/deep", "a folder can be made")):
-        message = f"expected --out where {can}, got {tmp_path / name} (Operation not permitted)"
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            require_writable_folder(tmp_path / name)
-        with pytest.raises(ValueError, match=f"expected --out where {can}, got"):
-            destination(tmp_path / name / "x.json", tmp_path / "source")
-    assert {path.name for path in tmp_path.iterdir()} == {"there", "file", "lost"}
+@pytest.mark.parametrize("command", [["analyze"], ["compare", "a", "b"]])
+def test_temperatures_are_refused_before_any_work(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tau in ("0", "-1", "nan", "inf"):
+        assert cli.main([*command, "--temperature", tau, "--out", str(tmp_path / "out")]) == 2
+        shown = capsys.readouterr()
+        got = f"{float(tau):g}"
+        assert shown.err == f"resultant: expected --temperature > 0 and finite, got {got}\n"
+        assert shown.out == ""

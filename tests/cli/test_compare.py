@@ -1,9 +1,9 @@
-"""The command compare from the shell's words on: networks that train wrote, and features."""
+"""``resultant compare``: networks, features, the verdict, and input that is refused."""
 
 from __future__ import annotations
 
+import csv
 import json
-import math
 import os
 import re
 from pathlib import Path
@@ -12,59 +12,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from resultant.cli.options import VARIABLE
 from safetensors.torch import save_file
 
 import resultant
 from resultant._core import tensor_files
 from resultant._core.network_files import find_network, is_network
 from resultant.cli import main as cli
-from resultant.cli.progress import Watch
+from resultant.cli.arguments import DATA_VARIABLE
+from resultant.cli.compare import match_names
+from resultant.cli.progress import EpochProgress
 from resultant.features.store import FeatureStore, write_store
-from resultant.report import comparison
 from resultant.training.extract import load_network
 from small_features import COUNTS, HELD_OUT, small_features
-from tiny_cifar import tiny_cifar
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tyro")
 
 Shown = pytest.CaptureFixture[str]
 
-SMALL = "--imbalance 3 --dim 8 --batch-size 8 --learning-rate 0.02 --device cpu --no-evaluate"
 NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
 
 
-def write_cifar(folder: Path, name: str, num_classes: int) -> None:
-    data = tiny_cifar(num_classes, 6, 3)
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    np.savez(folder / f"{name}.npz", **{n: getattr(data, n).numpy() for n in names})
-
-
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """CIFAR-10 of 60 training and 30 test images, as an .npz."""
-    folder = tmp_path_factory.mktemp("data")
-    write_cifar(folder, "cifar10", 10)
-    return folder
-
-
-def train(root: Path, out: Path, *words: str) -> int:
-    words = (*SMALL.split(), "--data", str(root), "--out", str(out), *words)
-    return cli.main(["train", "cifar-controlled", *words])
-
-
-@pytest.fixture(scope="module")
-def trained(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a native and an angular run of one epoch."""
-    out = tmp_path_factory.mktemp("trained")
-    assert train(root, out, "--epochs", "1", "--realization", "native", "angular") == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def stopped(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the same runs, stopped by Ctrl-C after the first of two epochs."""
+def stopped(cifar: Path, train: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a native and an angular run, stopped by Ctrl-C after the first of two epochs."""
     out = tmp_path_factory.mktemp("stopped")
 
     def stop(*_: Any) -> None:
@@ -72,21 +43,14 @@ def stopped(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     words = ["--epochs", "2", "--checkpoint-every", "1", "--realization", "native", "angular"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Watch, "__call__", stop)
-        assert train(root, out, *words) == 130
+        patch.setattr(EpochProgress, "__call__", stop)
+        assert train(*words, "--data", cifar, "--out", out, "--no-evaluate") == 130
     assert sorted(p.name for p in out.iterdir()) == ["checkpoint.safetensors", "metrics.jsonl"]
     return out
 
 
-@pytest.fixture
-def few_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One figure a feature, for what does not depend on them."""
-    whole = comparison.drawings
-    monkeypatch.setattr(comparison, "drawings", lambda pair: whole(pair)[:1])
-
-
-def right(features: Path, name: str) -> torch.Tensor:
-    """Which held-out rows of a store the cosine rule gets right, by nothing but means."""
+def cosine_rule(features: Path, name: str) -> torch.Tensor:
+    """Which held-out rows of a store the cosine rule classifies correctly, from class means."""
     store = FeatureStore.open(features)
     x, z = (
         torch.nn.functional.normalize(store[f"{split}/{name}"].double(), dim=1)
@@ -98,15 +62,16 @@ def right(features: Path, name: str) -> torch.Tensor:
     return best == store["test/labels"]
 
 
-def test_two_networks(root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
-    """The page is that of the features of both, and says which is better."""
+@pytest.mark.usefixtures("brief")
+def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
+    """The page is about the features of both, and says which network is better."""
     files = [trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR)]
     out = tmp_path / "out"
-    words = [*map(str, files), "--data", str(root), "--out", str(out)]
+    words = [*map(str, files), "--data", str(cifar), "--out", str(out)]
     assert cli.main(["compare", *words]) == 0
-    told = capsys.readouterr().out
-    assert f"A = {NATIVE}.safetensors, B = {ANGULAR}.safetensors" in told
-    assert "B - A is" in told and "the same 30 rows" in told
+    shown = capsys.readouterr().out
+    assert f"A = {NATIVE}.safetensors, B = {ANGULAR}.safetensors" in shown
+    assert "B - A is" in shown and "the same 30 rows" in shown
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
     results = json.loads((out / "results.json").read_text())
     assert set(results["features"]) == {"encoder", "projection"}
@@ -117,29 +82,29 @@ def test_two_networks(root: Path, trained: Path, tmp_path: Path, capsys: Shown) 
         assert results[side]["metadata"]["run"]["realization"] == name
         # The same numbers as by extract and a count.
         store = tmp_path / f"{side}.safetensors"
-        words = ["--data", str(root), "--out", str(store), "--device", "cpu"]
+        words = ["--data", str(cifar), "--out", str(store), "--device", "cpu"]
         assert cli.main(["extract", str(path), *words]) == 0
-        for feature, found in results["features"].items():
-            assert found[side]["space"]["held_out"] == 30
-            points = found[side]["grid"]["points"]
+        for feature, answers in results["features"].items():
+            assert answers[side]["space"]["held_out"] == 30
+            points = answers[side]["grid"]["points"]
             (point,) = (p for p in points if p["realization"] == "cosine" and p["gamma"] == 0)
-            expected = float(right(store, feature).double().mean())
+            expected = float(cosine_rule(store, feature).double().mean())
             assert point["accuracy"] == pytest.approx(expected, abs=1e-12)
-    for found in results["features"].values():
-        v = found["verdict"]
+    for answers in results["features"].values():
+        v = answers["verdict"]
         assert v["same_rows"] and v["rows"] == [30, 30]
         assert v["gain"] == pytest.approx(v["accuracy"][1] - v["accuracy"][0])
         for side, accuracy in zip("AB", v["accuracy"], strict=True):
-            r = found[side]["recommendation"]
+            r = answers[side]["recommendation"]
             kept = r["realization"] == "native"
             assert accuracy == pytest.approx(r["accuracy_before" if kept else "accuracy_after"])
 
 
-@pytest.mark.usefixtures("few_figures")
-def test_a_network_and_features(root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
+@pytest.mark.usefixtures("brief")
+def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
     """Against its own features a network is neither better nor worse."""
     path, store = trained / f"{ANGULAR}.safetensors", tmp_path / "x.safetensors"
-    data = ["--data", str(root), "--device", "cpu"]
+    data = ["--data", str(cifar), "--device", "cpu"]
     assert cli.main(["extract", str(path), "--out", str(store), *data]) == 0
     out = tmp_path / "out"
     words = ["--features", "projection", "--out", str(out), *data]
@@ -152,13 +117,13 @@ def test_a_network_and_features(root: Path, trained: Path, tmp_path: Path, capsy
     assert results["A"]["metadata"] == results["B"]["metadata"]
 
 
-@pytest.mark.usefixtures("few_figures")
+@pytest.mark.usefixtures("brief")
 def test_an_unfinished_training(
-    root: Path, trained: Path, stopped: Path, tmp_path: Path, capsys: Shown
+    cifar: Path, trained: Path, stopped: Path, tmp_path: Path, capsys: Shown
 ) -> None:
     """Its runs are named behind a colon; they are networks of their own."""
     path = stopped / "checkpoint.safetensors"
-    out, words = tmp_path / "out", ["--data", str(root), "--features", "encoder"]
+    out, words = tmp_path / "out", ["--data", str(cifar), "--features", "encoder"]
     given = [f"{path}:{NATIVE}", f"{path}:{ANGULAR}"]
     assert cli.main(["compare", *given, *words, "--out", str(out)]) == 0
     results = json.loads((out / "results.json").read_text())
@@ -179,11 +144,11 @@ def test_an_unfinished_training(
     capsys.readouterr()
     for wrong in (str(path), str(stopped), f"{path}:cosine-seed0"):
         assert cli.main(["compare", wrong, given[0], *words, "--out", str(tmp_path / "no")]) == 2
-        told = capsys.readouterr().err
-        assert f"expected one of {NATIVE}, {ANGULAR} behind checkpoint.safetensors" in told
+        shown = capsys.readouterr().err
+        assert f"expected one of {NATIVE}, {ANGULAR} behind checkpoint.safetensors" in shown
 
 
-def test_folders(root: Path, trained: Path, tmp_path: Path) -> None:
+def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
     """A folder stands for its only network; of a job that goes on, for the checkpoint."""
     assert find_network(tmp_path) is None
     write_store(tmp_path / "z.safetensors", small_features())
@@ -199,11 +164,49 @@ def test_folders(root: Path, trained: Path, tmp_path: Path) -> None:
         find_network(tmp_path)
 
 
-# What is refused: one line, status 2, and nothing written
+def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole report; the summary on standard output, steps and copies on standard error."""
+    for name, noise in (("a", 1.2), ("b", 0.6)):
+        arrays = small_features(noise=noise)
+        write_store(tmp_path / f"{name}.safetensors", arrays)
+    # Features are mapped, not held in memory.
+    monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
+    out = tmp_path / "out"
+    files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
+    assert cli.main(["compare", *files, "--out", str(out)]) == 0
+    with open(out / "tables" / "projection-comparison.csv") as file:
+        rows = {row["quantity"]: row for row in csv.DictReader(file)}
+    row = rows["accuracy, Native"]
+    assert (out / "index.html").read_text().count("Original vMF") == 1
+    assert float(row["B"]) > float(row["A"])
+    assert float(row["B - A"]) == pytest.approx(float(row["B"]) - float(row["A"]))
+    assert float(rows["mean gain"]["B - A"]) > 0
+    results = json.loads((out / "results.json").read_text())
+    assert set(results["features"]["projection"]) == {"A", "B", "verdict"}
+    assert results["better"] == "B" == results["summary"]["better"][0]
+    assert {p.name for p in (out / "figures").glob("*.pdf")} == {
+        f"projection-{name}.pdf" for name in ("gains", "accuracy", "calibration")
+    }
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("better ") and lines[-1].startswith("report ")
+    assert not any(line.startswith(" ") for line in lines)
+    assert "A = a.safetensors, B = b.safetensors" in shown.out
+    for step in ("A: check", "A: projection: statistics", "B: projection: cosine", "figures"):
+        assert f" s  {step}\n" in shown.err
+
+
+def test_names_to_compare() -> None:
+    paths = (Path("a"), Path("b"))
+    assert match_names([("x", "y"), ("y", "z")], paths) == {"y": ("y", "y")}
+    assert match_names([("x",), ("z",)], paths) == {"x, z": ("x", "z")}
+    with pytest.raises(ValueError, match="one name in both, got x, y in a and z in b"):
+        match_names([("x", "y"), ("z",)], paths)
 
 
 def other_classes(folder: Path, trained: Path) -> Path:
     tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
+    tensors = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
     tensor_files.save(folder / "other.safetensors", tensors, about | {"num_classes": 7})
     return folder / "other.safetensors"
 
@@ -241,7 +244,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "other classes": (other_classes, "expected images of 7 classes, as the network has, got 10"),
     "other data": (other_data, "expected cifar100 in ROOT as one of"),
     "other classes of features": (features, "expected one number of classes in both, got 10 in"),
-    "other data of features": (other_features, "expected one data set in both, got cifar10 in"),
+    "other data of features": (other_features, "expected one dataset in both, got cifar10 in"),
     "no file": (lambda folder, _: folder / "none.safetensors", "got no such file"),
     "neither": (letter, "letter.txt to be a folder or a file of features (.safetensors, .npz"),
     "several": (lambda _, trained: trained, "expected one network in the folder"),
@@ -251,35 +254,35 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refuses(case: str, root: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
+def test_refuses(case: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
     make, message = REFUSED[case]
     wrong = make(tmp_path, trained)
     before = sorted(os.listdir(tmp_path)), sorted(os.listdir(trained))
     path = trained / f"{NATIVE}.safetensors"
-    words = ["--data", str(root), "--out", str(tmp_path / "out")]
+    words = ["--data", str(cifar), "--out", str(tmp_path / "out")]
     assert cli.main(["compare", str(path), str(wrong), *words]) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1 and message.replace("ROOT", str(root)) in told, told
+    shown = capsys.readouterr().err
+    assert len(shown.splitlines()) == 1 and message.replace("ROOT", str(cifar)) in shown, shown
     assert (sorted(os.listdir(tmp_path)), sorted(os.listdir(trained))) == before
 
 
 def test_refuses_options(
-    root: Path, trained: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+    cifar: Path, trained: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
     both = [str(trained / f"{name}.safetensors") for name in (NATIVE, ANGULAR)]
     for words, message in (
-        ([], f"expected data sets at --data, .* got nothing at {tmp_path / 'data'}"),
+        ([], f"expected datasets at --data, .* got nothing at {tmp_path / 'data'}"),
         (["--data", "nowhere"], "expected cifar10 in nowhere as one of"),
-        (["--data", str(root), "--features", "depth"], "expected features of one name in both"),
-        (["--data", str(root), "--temperature", "0"], "--temperature > 0"),
-        (["--data", str(root), "--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N"),
+        (["--data", str(cifar), "--features", "depth"], "expected features of one name in both"),
+        (["--data", str(cifar), "--temperature", "0"], "--temperature > 0"),
+        (["--data", str(cifar), "--device", "gpu"], "expected --device auto, cpu, cuda or cuda:N"),
     ):
         assert cli.main(["compare", *both, *words]) == 2
-        told = capsys.readouterr().err
-        assert len(told.splitlines()) == 1
-        assert re.search(message, told), told
+        shown = capsys.readouterr().err
+        assert len(shown.splitlines()) == 1
+        assert re.search(message, shown), shown
         assert not list(tmp_path.iterdir())
     assert cli.main(["analyze", both[0]]) == 2
     assert "expected features, got a network" in capsys.readouterr().err
@@ -304,7 +307,7 @@ def test_bad_rows_are_found_before_any_work(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
 
 
-@pytest.mark.usefixtures("few_figures")
+@pytest.mark.usefixtures("brief")
 def test_other_classes_are_not_compared(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,8 +320,8 @@ def test_other_classes_are_not_compared(
         write_store(f"{name}.safetensors", arrays | labels, about)
     both = ["a.safetensors", "b.safetensors"]
     assert cli.main(["compare", *both]) == 2
-    told = "class 1 is called '1' in a.safetensors and '3' in b.safetensors"
-    assert f"expected the same classes in both, but {told}" in capsys.readouterr().err
+    shown = "class 1 is called '1' in a.safetensors and '3' in b.safetensors"
+    assert f"expected the same classes in both, but {shown}" in capsys.readouterr().err
     # Names and numbers may be of the same.
     assert cli.main(["compare", "a.safetensors", "c.safetensors"]) == 0
     # Unless the labels were words, and their numbers are but their order.
@@ -329,49 +332,13 @@ def test_other_classes_are_not_compared(
     for both in (["a.safetensors", "d.npz"], ["d.npz", "a.safetensors"]):
         assert cli.main(["compare", *both]) == 2
         called = {"a.safetensors": "'0'", "d.npz": "'a'"}
-        told = " and ".join(f"{called[name]} in {name}" for name in both)
-        assert f"but class 0 is called {told}\n" in capsys.readouterr().err
+        shown = " and ".join(f"{called[name]} in {name}" for name in both)
+        assert f"but class 0 is called {shown}\n" in capsys.readouterr().err
     # By name, they are those of c.
     assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
 
 
-# Which is better
-
-
-def test_verdict_on_the_same_rows() -> None:
-    """Only rows that one of the two gets right count."""
-    a = torch.tensor([True] * 50 + [False] * 20 + [True] * 4 + [False] * 26)
-    b = torch.tensor([True] * 50 + [True] * 20 + [False] * 4 + [False] * 26)
-    found = comparison.verdict(a, b, same_rows=True)
-    assert found.accuracy == (0.54, 0.70) and found.better == "B"
-    # McNemar: as many or fewer than 4 of 24 heads, on both sides.
-    tail = sum(math.comb(24, k) for k in range(5)) / 2**24
-    assert found.p == pytest.approx(2 * tail)
-    differences = b.double() - a.double()
-    reach = 1.96 * float(differences.std(correction=0)) / 10
-    assert (found.low, found.high) == pytest.approx((0.16 - reach, 0.16 + reach), abs=1e-4)
-    assert comparison.verdict(b, a, same_rows=True).better == "A"
-    assert (same := comparison.verdict(a, a, same_rows=True)).better is None
-    # Not an interval of no width.
-    assert comparison._answer("z", same).endswith("both are right on the same of 100 rows")
-
-
-def test_verdict_on_other_rows() -> None:
-    """By the quantile of a difference of two independent shares, which scipy has too."""
-    from scipy.stats import chi2_contingency
-
-    a, b = torch.arange(400) < 200, torch.arange(300) < 180
-    found = comparison.verdict(a, b, same_rows=False)
-    table = [[200, 200], [180, 120]]
-    expected: Any = chi2_contingency(table, correction=False)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
-    assert found.better == "B" and found.gain == pytest.approx(0.1)
-    reach = 1.959964 * math.sqrt(0.25 / 400 + 0.24 / 300)
-    assert found.high - found.gain == pytest.approx(reach, rel=1e-5)
-    assert comparison.verdict(a[:200], b[:180], same_rows=False).p == 1
-
-
-@pytest.mark.usefixtures("few_figures")
+@pytest.mark.usefixtures("brief")
 def test_features_of_other_rows(tmp_path: Path, capsys: Shown) -> None:
     """Where held-out labels differ, nothing is paired; the clearly better one is named."""
     for name, noise, seed in (("a", 4.0, 0), ("b", 0.3, 1)):

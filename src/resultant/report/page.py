@@ -79,7 +79,7 @@ def require_place(out: Path, mine: Callable[[str], bool] = lambda name: False) -
     others = sorted(found - PARTS if RESULTS in found else found)
     if others:
         rule = "expected --out to be new or an earlier report"
-        raise ValueError(f"{rule}, got others' files: {out / others[0]}")
+        raise ValueError(f"{rule}, got other files: {out / others[0]}")
 
 
 def write_page(

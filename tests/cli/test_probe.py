@@ -1,4 +1,4 @@
-"""How ``resultant probe`` takes Encoder features."""
+"""``resultant probe``."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 import pytest
 import torch
 
+from resultant._core import tensor_files
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training.probe import ProbeConfig, linear_probes
 from small_features import small_features
 
+Shown = pytest.CaptureFixture[str]
 
-def test_encoder_features_of_listed_images_are_probed_as_units(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """tab:frozen-hyperparameters, beside rows that are divided by their lengths here."""
+
+def test_encoder_features_raw_or_of_unit_length(tmp_path: Path, capsys: Shown) -> None:
+    """As in the paper (tab:frozen-hyperparameters), against rows normalized here."""
     generator, arrays = torch.Generator().manual_seed(1), {}
     for split, n in (("train", 60), ("test", 30)):
         y = torch.randint(3, (n,), generator=generator)
         x = torch.randn(n, 4, generator=generator) + torch.eye(3, 4)[y]
-        # Lengths that have nothing to do with the classes.
+        # Lengths that are independent of the classes.
         arrays[f"{split}/encoder"] = x * torch.rand(n, 1, generator=generator).mul(4).exp()
         arrays |= {f"{split}/projection": x, f"{split}/labels": y}
     arrays["train/labels"][:3] = torch.arange(3)
 
-    def probed(dataset: str | None, *words: str) -> dict[str, Any]:
+    def probe(dataset: str | None, *words: str) -> dict[str, Any]:
         path, out = tmp_path / "a.safetensors", tmp_path / "probes.json"
         write_store(path, arrays, {"num_classes": 3, "dataset": dataset})
         call = ["probe", str(path), "--device", "cpu", "--epochs", "5", "--batch-size", "8"]
@@ -56,30 +57,66 @@ def test_encoder_features_of_listed_images_are_probed_as_units(
         ("cifar100", ["--encoder", "unit"], "unit"),
         (None, [], "raw"),
     ):
-        found = probed(dataset, *words)
-        assert found["encoder"] == form
-        assert found["probe"] == {**asdict(ProbeConfig()), "epochs": 5, "batch_size": 8}
-        assert found["per_class"] == (unit if form == "unit" else raw)
+        result = probe(dataset, *words)
+        assert result["encoder"] == form
+        assert result["probe"] == {**asdict(ProbeConfig()), "epochs": 5, "batch_size": 8}
+        assert result["per_class"] == (unit if form == "unit" else raw)
     for split in ("train", "test"):
         del arrays[f"{split}/encoder"]
-    assert probed("imagenet-lt")["encoder"] is None
+    assert probe("imagenet-lt")["encoder"] is None
     assert cli.main(["probe", str(tmp_path / "a.safetensors"), "--encoder", "unit"]) == 2
-    assert "features encoder for --encoder unit, got projection in" in capsys.readouterr().err
+    assert (
+        "features called encoder for --encoder unit, got projection in" in capsys.readouterr().err
+    )
     path = str(tmp_path / "a.safetensors")
     assert cli.main(["probe", path, "--device", "cpu", "--learning-rate", "1e38"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("resultant: expected logits below 8.4e+06 after training")
     assert line.endswith("got weights that are not finite in probe projection")
-    # Finite, but of no digit.
+    # Finite, but without a correct digit.
     call = ["probe", path, "--device", "cpu", "--learning-rate", "1e20", "--epochs", "1"]
     assert cli.main(call) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("e+20 in probe projection")
 
 
-def test_a_name_may_have_the_split_in_it(tmp_path: Path) -> None:
+def test_names_that_contain_the_name_of_a_split(tmp_path: Path) -> None:
     path, out = tmp_path / "a.safetensors", tmp_path / "probes.json"
     write_store(path, small_features(names=("pretrain/x", "y")))
     call = ["probe", str(path), "--device", "cpu", "--epochs", "1", "--out", str(out)]
     assert cli.main(call) == 0
     assert json.loads(out.read_text())["features"] == ["pretrain/x", "y"]
+
+
+def test_accuracies_are_those_of_linear_probes(tmp_path: Path, capsys: Shown) -> None:
+    """The table on standard output, progress on standard error; as the paper fits by default."""
+    path, out = tmp_path / "z.safetensors", tmp_path / "probes.json"
+    store = small_features(names=("encoder", "projection"))
+    write_store(path, store, {"run": {"realization": "angular"}})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("resultant.cli.progress.SILENCE", -1.0)
+        call = ["probe", str(path), "--device", "cpu", "--out", str(out)]
+        assert cli.main([*call, "--epochs", "2"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "probes: 50.0 %\nprobes: 100.0 %\n"
+    assert shown.out.startswith("┏") and "probes" not in shown.out and "projection" in shown.out
+    result = json.loads(out.read_text())
+    x, q = ([store[f"{split}/{n}"] for n in result["features"]] for split in ("train", "test"))
+    y, y_test = store["train/labels"], store["test/labels"]
+    expected = linear_probes(x, y, q, y_test, 6, ProbeConfig(epochs=2))
+    assert result["features"] == ["encoder", "projection"]
+    assert result["accuracy"] == expected.accuracy.tolist()
+    assert result["metadata"]["run"]["realization"] == "angular"
+    assert cli.main(call) == 0
+    assert json.loads(out.read_text())["probe"] == asdict(ProbeConfig())
+
+
+def test_refuses_networks_and_incomplete_stores(tmp_path: Path, capsys: Shown) -> None:
+    tensor_files.save(tmp_path / "n.safetensors", {"x": torch.zeros(1)}, {})
+    assert cli.main(["probe", str(tmp_path / "n.safetensors")]) == 2
+    shown = capsys.readouterr().err
+    assert "expected features, got a network" in shown and "resultant extract" in shown
+    path = tmp_path / "a.safetensors"
+    write_store(path, {"train/encoder": torch.ones(3, 2), "train/labels": torch.arange(3)})
+    assert cli.main(["probe", str(path)]) == 2
+    assert "expected features and labels of train and test" in capsys.readouterr().err
