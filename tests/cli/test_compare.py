@@ -35,7 +35,7 @@ NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
 
 @pytest.fixture(scope="module")
 def stopped(cifar: Path, train: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a native and an angular run, stopped by Ctrl-C after the first of two epochs."""
+    """The folder of a native and an angular run, stopped by Ctrl-C after one of two epochs."""
     out = tmp_path_factory.mktemp("stopped")
 
     def stop(*_: Any) -> None:

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
     from resultant.analysis import Analysis, FrozenSpace
     from resultant.features.prepare import Prepared
-    from resultant.images.cifar import Cifar
-    from resultant.training.extract import Loaded
-    from resultant.training.image_sets import ListedImages
-
-    # A network, and the images to extract features of.
-    Network = tuple[Loaded, Cifar | ListedImages]
+    from resultant.training.extract import NetworkFeatures
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ def compare(options: Compare) -> None:
     require_temperature(options.temperature)
     paths, sides = (options.a, options.b), comparison_page.SIDES
     device, log = find_device(options.device), open_console(stderr=True)
-    networks = _load_networks(paths, options.data, options.lists, options.images)
+    networks = _open_networks(options)
     stores = {
         i: prepare(
             FeatureStore.open(path, features=options.features, labels=options.labels),
@@ -113,16 +108,13 @@ def compare(options: Compare) -> None:
         steps = 2 * (1 + len(names) * (len(questions) + 2)) + len(networks) + 1
         progress = stack.enter_context(StepProgress(log, steps))
         extracted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for i, (network, images) in networks.items():
-            from resultant.training.extract import extract
-
-            file, step = extracted / f"{i}.safetensors", progress.labelled(sides[i])
-            extract(
-                *(network, images, file),
-                device=device,
-                progress=lambda done, total, step=step: step("features", done / total),
+        for i, network in networks.items():
+            step = progress.labelled(sides[i])
+            store = network.write(
+                extracted / f"{i}.safetensors",
+                device,
+                lambda done, total, step=step: step("features", done / total),
             )
-            store = FeatureStore.open(file, features=options.features)
             store.where = printable(paths[i])
             stores[i] = replace(prepare(store), features=chosen[i])
         for i, side in enumerate(sides):
@@ -186,32 +178,23 @@ def same_rows(a: Prepared, b: Prepared) -> bool:
     return True
 
 
-def _load_networks(
-    paths: Sequence[Path], data: Path | None, lists: Path | None, images: Path | None
-) -> dict[int, Network]:
-    """Load the sides that are networks, each with the images to extract features of."""
+def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
+    """Open the sides that are networks, with the images to extract features of."""
     from resultant._core.network_files import find_network
 
-    files = {i: find_network(path) for i, path in enumerate(paths)}
-    if not any(files.values()):
+    found = {i: find_network(path) for i, path in enumerate((options.a, options.b))}
+    files = {i: file for i, file in found.items() if file is not None}
+    if not files:
         return {}
-    from resultant.training.extract import load_data, load_network, require_images
+    from resultant.training.extract import open_networks
 
-    loaded = {i: load_network(file) for i, file in files.items() if file is not None}
-    networks: dict[int, Network] = {}
-    datasets: dict[str, Cifar | ListedImages] = {}
-    for i, network in loaded.items():
-        dataset, root = network.config.dataset, data_root(data)
-        if dataset not in datasets:
-            datasets[dataset] = load_data(dataset, lists or root, images or root)
-        require_images(network, datasets[dataset])
-        networks[i] = network, datasets[dataset]
-    return networks
+    root = data_root(options.data)
+    return open_networks(files, options.lists or root, options.images or root)
 
 
 def _match(
     paths: Sequence[Path],
-    networks: Mapping[int, Network],
+    networks: Mapping[int, NetworkFeatures],
     stores: Mapping[int, Prepared],
     features: str | None,
 ) -> dict[str, tuple[str, str]]:
@@ -222,9 +205,8 @@ def _match(
         if i in networks:
             from resultant.training.extract import FEATURES
 
-            network = networks[i][0]
             names.append(tuple(name for name in FEATURES if features in (None, name)))
-            facts.append((network.config.dataset, network.num_classes))
+            facts.append((networks[i].dataset, networks[i].num_classes))
         else:
             store = stores[i].store
             names.append(stores[i].features)

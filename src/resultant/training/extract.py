@@ -33,8 +33,6 @@ from resultant.training.inference import CHUNK_IMAGES, loaded_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
-# Until cli.compare uses `open_networks`.
-Loaded = LoadedNetwork
 
 Images = Cifar | ListedImages
 # Called with the finished images and their number.
