@@ -14,7 +14,7 @@ from rich.text import Text
 
 from resultant._core.text import printable
 from resultant._core.versions import versions
-from resultant.analysis import Analysis, FrozenSpace, analyze_space
+from resultant.analysis import Analysis, FrozenSpace, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
@@ -45,10 +45,10 @@ def analyze_store(
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """Fit a space to each of the features of a store, and analyze it."""
     store, results = prepared.store, {}
-    fit = partial(FrozenSpace.from_store, device=device, fitting_share=fit_fraction)
+    fit = partial(load_space, device=device, fitting_share=fit_fraction)
     answer = analyze_space
     if engine == "ray":
-        fit, answer = ray_engine.fit_space, ray_engine.answer
+        fit, answer = ray_engine.fit_space, ray_engine.analyze_on_cluster
     for name in prepared.features:
 
         def report(step: str, fraction: float, name: str = name) -> None:
