@@ -1,4 +1,4 @@
-"""What a job writes down about its runs, against SciPy's Bessel functions."""
+"""The metrics of a job, against SciPy's Bessel functions; damaged files of metrics."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from resultant.networks.models import StackedResNet32
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.inference import outputs
-from resultant.training.job import Job, Progress
+from resultant.training.job import Job
 from resultant.training.log import gain_metrics
-from tiny_job import DATA, TWO, config, metrics
+from tiny_job import DATA, TWO, config, metrics, stop_after
 
 
 def log_bessel(order: float, x: np.ndarray) -> np.ndarray:
@@ -121,7 +121,7 @@ def test_target_gain_without_temperature(tmp_path: Path) -> None:
 
 
 class Board:
-    """What `SummaryWriter` is asked for."""
+    """Records the calls of `SummaryWriter`."""
 
     made: ClassVar[list[Board]] = []
 
@@ -138,16 +138,6 @@ class Board:
         self.written, self.held = self.written + self.held, []
 
 
-def stop_after(epochs: int) -> Callable[[Progress], None]:
-    """Interrupt a job after an epoch."""
-
-    def stop(progress: Progress) -> None:
-        if progress.epoch == epochs:
-            raise KeyboardInterrupt
-
-    return stop
-
-
 def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
 
@@ -159,12 +149,12 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", find)
     sys.modules["torch.utils.tensorboard"].SummaryWriter = Board  # type: ignore[attr-defined]
     Board.made.clear()
-    job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+    job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
     with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, on_progress=stop_after(2))
+        train_cifar(job, DATA, on_progress=stop_after(1))
     train_cifar(job, DATA)
     first, second = Board.made
-    assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 3)
+    assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 2)
     wanted = [
         (f"{name}/{row['run']}", value, row["epoch"])
         for row in metrics(tmp_path)
@@ -186,20 +176,36 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda whole: b"1\n" + whole, 1),
     ],
 )
-def test_damaged_metrics_are_told(
-    damage: Callable[[bytes], bytes], line: int, tmp_path: Path
+def test_damaged_metrics_are_an_error(
+    damage: Callable[[bytes], bytes], line: int, two_epochs_again: Job
 ) -> None:
-    """The file, the line, what was expected and what can be done; the file stays as it is."""
-    job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1)
-    with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, on_progress=stop_after(1))
-    path = tmp_path / "metrics.jsonl"
+    """The message has the file, the line, the rule and the remedy; the file is left as it is."""
+    path = two_epochs_again.out / "metrics.jsonl"
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}, got"
     with pytest.raises(ValueError, match=rule + ".*; restore the file, or start again in"):
-        train_cifar(job, DATA)
+        train_cifar(two_epochs_again, DATA)
     assert path.read_bytes() == damage(whole)
-    path.write_bytes(whole + whole[:20])
-    train_cifar(job, DATA)
-    assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1, 2, 2]
+
+
+def test_a_part_of_the_last_line_is_dropped(two_epochs_again: Job) -> None:
+    path = two_epochs_again.out / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + path.read_bytes()[:20])
+    train_cifar(two_epochs_again, DATA)
+    assert [row["epoch"] for row in metrics(two_epochs_again.out)] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("lines", [None, 1])
+def test_a_finished_job_without_its_metrics(lines: int | None, one_epoch_again: Job) -> None:
+    """Nothing else says how the job ended."""
+    path = one_epoch_again.out / "metrics.jsonl"
+    whole = path.read_text()
+    path.write_text("".join(whole.splitlines(keepends=True)[:lines]))
+    if lines is None:
+        path.unlink()
+    message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; restore the file"
+    with pytest.raises(ValueError, match=message):
+        train_cifar(one_epoch_again, DATA)
+    path.write_text(whole)
+    assert set(train_cifar(one_epoch_again, DATA).metrics) == {run.name for run in TWO}

@@ -305,5 +305,5 @@ def test_refuses(
         load_images("imagenet-lt", tmp_path, root)
     with pytest.raises(ValueError, match=r"missing: .*nowhere"):
         load_images("imagenet-lt", root, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"a data set of imagenet-lt, .*got 'cifar10'"):
+    with pytest.raises(ValueError, match=r"a dataset of imagenet-lt, .*got 'cifar10'"):
         load_images("cifar10", root, root)

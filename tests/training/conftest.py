@@ -1,0 +1,78 @@
+"""Jobs that the tests of training share; a test that changes files copies the folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from resultant.training.cifar import train_cifar
+from resultant.training.job import Job
+from tiny_job import DATA, TWO, config, joint_job, stop_after
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Bit for bit holds for one number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def _alone() -> None:
+    """One thread for the jobs below too."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
+    """The folder of `joint_job`, trained without interruption."""
+    out = tmp_path_factory.mktemp("whole")
+    train_cifar(joint_job(out), DATA)
+    return out
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
+    """The folder of `one_epoch`, trained."""
+    out = tmp_path_factory.mktemp("finished")
+    train_cifar(one_epoch(out), DATA)
+    return out
+
+
+@pytest.fixture(scope="session")
+def interrupted(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
+    """The folder of `two_epochs`, interrupted after the first."""
+    out = tmp_path_factory.mktemp("interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(two_epochs(out), DATA, on_progress=stop_after(1))
+    return out
+
+
+def one_epoch(out: Path) -> Job:
+    return Job(config(epochs=1), TWO, out)
+
+
+def two_epochs(out: Path) -> Job:
+    return Job(config(epochs=2), TWO, out, checkpoint_every=1)
+
+
+@pytest.fixture
+def one_epoch_again(finished: Path, tmp_path: Path) -> Job:
+    """The finished job in a copy of its folder."""
+    return one_epoch(_copied(finished, tmp_path))
+
+
+@pytest.fixture
+def two_epochs_again(interrupted: Path, tmp_path: Path) -> Job:
+    """The interrupted job in a copy of its folder."""
+    return two_epochs(_copied(interrupted, tmp_path))
+
+
+def _copied(folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(folder, tmp_path / "job")

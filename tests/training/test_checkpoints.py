@@ -1,0 +1,143 @@
+"""Checkpoints of jobs: when they are written, and which are continued or refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from resultant._core import tensor_files
+from resultant._core.network_files import CHECKPOINT
+from resultant.training import hooks
+from resultant.training.cifar import train_cifar
+from resultant.training.config import Run
+from resultant.training.job import Job, Progress
+from resultant.training.stack import Stack
+from tiny_job import DATA, TWO, config, joint_job, metrics, stop_after
+
+
+@pytest.fixture
+def _forty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch takes forty seconds."""
+    now = 0.0
+
+    def start_epoch(self: Stack, epoch: int, inner: Any = Stack.start_epoch) -> None:
+        nonlocal now
+        now += 40.0
+        inner(self, epoch)
+
+    monkeypatch.setattr(Stack, "start_epoch", start_epoch)
+    monkeypatch.setattr(hooks, "time", SimpleNamespace(perf_counter=lambda: now))
+
+
+@pytest.mark.usefixtures("_forty_seconds")
+def test_saved_after_a_minute(tmp_path: Path) -> None:
+    """Slow epochs are saved early; stopped there, a job ends as an undisturbed one."""
+    run = Run("angular", 0.5)
+    whole, broken = (Job(config(epochs=6), (run,), tmp_path / name, 5) for name in "ab")
+    seen: list[tuple[int, bool]] = []
+
+    def note(progress: Progress) -> None:
+        seen.append((progress.epoch, progress.saved))
+        path = whole.out / CHECKPOINT
+        epoch = tensor_files.load(path)[1]["epoch"] if path.exists() else 0
+        assert (epoch == progress.epoch) == progress.saved
+
+    train_cifar(whole, DATA, on_progress=note)
+    # After 80 s, after 160 s, the fifth epoch, and the last.
+    assert [epoch for epoch, saved in seen if saved] == [2, 4, 5, 6] and len(seen) == 6
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(broken, DATA, on_progress=stop_after(3))
+    assert tensor_files.load(broken.out / CHECKPOINT)[1]["epoch"] == 2
+    resumed: list[Progress] = []
+    train_cifar(broken, DATA, on_progress=resumed.append)
+    assert [progress.epoch for progress in resumed] == [0, 1, 2, 3, 4]
+    assert resumed[0].resumed == "continues after epoch 2/6" and not resumed[0].saved
+    # The seconds of the earlier call do not count towards the minute.
+    assert [progress.before + progress.epoch for progress in resumed if progress.saved] == [4, 5, 6]
+    assert metrics(broken.out) == metrics(whole.out)
+    left, right = (tensor_files.load(j.out / f"{run.name}.safetensors") for j in (whole, broken))
+    assert left[1] == right[1] and left[0].keys() == right[0].keys()
+    assert all(a.equal(right[0][name]) for name, a in left[0].items())
+    again: list[Progress] = []
+    train_cifar(broken, DATA, on_progress=again.append)
+    assert [progress.resumed for progress in again] == ["already trained to epoch 6/6"]
+
+
+def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
+    """A setting that the checkpoint lacks had the value that is the default."""
+    tensors, about = tensor_files.load(whole / CHECKPOINT)
+    del about["config"]["estimator"]
+    tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
+    shutil.copy(whole / "metrics.jsonl", tmp_path)
+    assert train_cifar(joint_job(tmp_path), DATA).metrics["native-seed1"]["epoch"] == 4
+    with pytest.raises(ValueError, match=r"config \{'estimator': 'mle'\}, got .* 'proco'"):
+        train_cifar(joint_job(tmp_path, estimator="mle"), DATA)
+
+
+def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
+    job = joint_job(whole)
+    rule = r"expected the checkpoint of this job, config \{'learning_rate': 0\.5, 'prior': 0\.0\}"
+    got = r"got \{'learning_rate': 0\.02, 'prior': 1\.0\} in .*checkpoint\.safetensors"
+    with pytest.raises(ValueError, match=f"{rule}, {got}"):
+        train_cifar(joint_job(whole, learning_rate=0.5, prior=0.0), DATA)
+    difference = "got one without angular-beta0.7-seed0 and with angular-beta0.5-seed0 in"
+    with pytest.raises(ValueError, match=f"this job, {difference}"):
+        train_cifar(replace(job, runs=(Run("native", seed=1), Run("angular", 0.7, 0))), DATA)
+    with pytest.raises(ValueError, match="this job, got one without native-seed7 in"):
+        train_cifar(replace(job, runs=(*TWO, Run(seed=7))), DATA)
+    with pytest.raises(ValueError, match="stack 1, got 12"):
+        train_cifar(replace(job, stack=1), DATA)
+    others = replace(DATA, held_images=255 - DATA.held_images)
+    with pytest.raises(
+        ValueError, match=r"on the same images \(\w{12}\), got one on others \(\w{12}\) in"
+    ):
+        train_cifar(job, others)
+    assert len(metrics(whole)) == 8
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_broken_checkpoint(share: float, one_epoch_again: Job) -> None:
+    path = one_epoch_again.out / CHECKPOINT
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    message = r"expected a whole safetensors file, got .*; choose another folder to start again$"
+    with pytest.raises(ValueError, match=message):
+        train_cifar(one_epoch_again, DATA)
+
+
+def test_other_runs_are_named(tmp_path: Path) -> None:
+    """Another order, other runs of the same names, and runs that this version does not have."""
+    runs = Run("angular", 0.12345678), Run("angular", 0.5)
+    job = Job(config(epochs=1), runs, tmp_path)
+    train_cifar(job, DATA)
+    with pytest.raises(ValueError, match="got one with its runs in another order in "):
+        train_cifar(replace(job, runs=runs[::-1]), DATA)
+    with pytest.raises(ValueError, match=r"got one without angular-beta0\.123457-seed0 and with"):
+        train_cifar(replace(job, runs=(Run("angular", 0.12345679), runs[1])), DATA)
+    tensors, about = tensor_files.load(tmp_path / CHECKPOINT)
+    about["runs"][1]["mood"] = "good"
+    tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
+    with pytest.raises(ValueError, match=r"and with \{.*'mood': 'good'\} in .*checkpoint"):
+        train_cifar(job, DATA)
+
+
+def test_seconds_of_all_calls(two_epochs_again: Job) -> None:
+    """Seconds of an earlier call count once, and a call that trains nothing adds none."""
+    job = replace(two_epochs_again, concurrent_jobs=1)
+    path = job.out / CHECKPOINT
+    tensors, about = tensor_files.load(path)
+    assert about["beside"] == 0
+    # The file keeps the older name.
+    tensor_files.save(path, tensors, about | {"beside": 2})
+    rest = train_cifar(job, DATA)
+    assert 0 < rest.earlier == about["seconds"] < rest.seconds
+    again = train_cifar(replace(job, concurrent_jobs=3), DATA)
+    assert again.earlier == again.seconds == rest.seconds
+    # The jobs at the time of the training count.
+    assert again.concurrent_jobs == rest.concurrent_jobs == 2
+    assert tensor_files.load(path)[1]["beside"] == 2
