@@ -106,7 +106,7 @@ def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
     members = DATA.members(3.0)
     assert isinstance(stack.network, StackedResNet32) and len(members) == 29
     y = DATA.train_labels[members]
-    z = outputs(stack.network, DATA.images_at(members), torch.float32).projection[place].double()
+    z = outputs(stack.network, DATA.train_images[members], torch.float32).projection[place].double()
     sums = stack.proco.bank.old[place].double()
     mean = sums[:, :-1] / sums[:, -1:]
     R = mean.norm(dim=1)

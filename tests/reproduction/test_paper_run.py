@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 import torch
 
-from resultant.images.cifar import Cifar
-from resultant.images.longtail import long_tail_indices
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import cli as reproduce
@@ -264,24 +262,6 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
     found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert found == wanted and len(found) == 3
-
-
-def test_missing_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The balanced set is left out with a word; a subset that is not there stops the call."""
-    put_small(monkeypatch)
-    held = long_tail_indices(DATA.train_labels, 4, 3.0).sort().values
-    parts = (DATA.train_labels, DATA.test_images, DATA.test_labels, DATA.class_names)
-    part = Cifar(DATA.train_images[held], *parts, held)
-    monkeypatch.setattr(run, "load_cifar", lambda name, root: part)
-    said: list[str] = []
-    run.run_plan("power", *places(tmp_path), jobs=("plain",), say=said.append)
-    assert f"cifar10: 29 of 48 training images in {tmp_path}: no probes of the balanced set" in said
-    (record,) = read_lines(tmp_path / "power.jsonl")
-    assert set(record["probes"]) == {"long_tail"} and "analysis" in record
-    fewer = Cifar(DATA.train_images[held[1:]], *parts, held[1:])
-    monkeypatch.setattr(run, "load_cifar", lambda name, root: fewer)
-    with pytest.raises(ValueError, match=r"the 29 training images of power in .*, got all but 1 "):
-        run.run_plan("power", *places(tmp_path), say=said.append)
 
 
 def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:

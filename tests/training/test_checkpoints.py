@@ -92,7 +92,7 @@ def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
         train_cifar(replace(job, runs=(*TWO, Run(seed=7))), DATA)
     with pytest.raises(ValueError, match="stack 1, got 12"):
         train_cifar(replace(job, stack=1), DATA)
-    others = replace(DATA, held_images=255 - DATA.held_images)
+    others = replace(DATA, train_images=255 - DATA.train_images)
     with pytest.raises(
         ValueError, match=r"on the same images \(\w{12}\), got one on others \(\w{12}\) in"
     ):

@@ -17,7 +17,6 @@ from torch import Tensor
 from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
-from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.networks.models import StackedResNet32
 from resultant.training.cifar import train_cifar
@@ -102,21 +101,21 @@ def test_another_subset(tmp_path: Path) -> None:
     """Trained on, evaluated on and extracted is what the seed of the subset draws."""
     usual, other = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
     assert not torch.equal(usual, other)
-    # Where images of other subsets are not there, none of them can be asked for.
-    data = Cifar(
-        *(DATA.train_images[other.sort().values], DATA.train_labels),
-        *(DATA.test_images, DATA.test_labels, DATA.class_names, other.sort().values),
-    )
     config = tiny_config(batch_size=6, epochs=1, subset=5)
-    trained = train_cifar(Job(config, RUNS[:1], tmp_path), data)
-    assert torch.equal(cifar_features(trained, data).labels.cpu(), DATA.train_labels[other])
-    (record,) = evaluate_cifar(trained, data, PROBES)
+    trained = train_cifar(Job(config, RUNS[:1], tmp_path), DATA)
+    assert torch.equal(cifar_features(trained, DATA).members.cpu(), other)
+    (record,) = evaluate_cifar(trained, DATA, PROBES)
     assert record["config"]["subset"] == 5 and record["train_images"] == len(other)
-    extract(load_network(tmp_path / "native-seed0.safetensors"), data, tmp_path / "x.safetensors")
+    extract(load_network(tmp_path / "native-seed0.safetensors"), DATA, tmp_path / "x.safetensors")
     store = FeatureStore.open(tmp_path / "x.safetensors")
     assert torch.equal(store["train/identities"], other)
-    with pytest.raises(ValueError, match="expected training images that are among the 14 held"):
-        train_cifar(Job(replace(config, subset=0), RUNS[:1], tmp_path / "usual"), data)
+    # The images outside the subset have no effect on the training.
+    images = 255 - DATA.train_images
+    images[other] = DATA.train_images[other]
+    again = train_cifar(
+        Job(config, RUNS[:1], tmp_path / "again"), replace(DATA, train_images=images)
+    )
+    assert torch.equal(again.stacks[0].total, trained.stacks[0].total)
 
 
 def test_probes(features: Features, records: list[dict]) -> None:

@@ -184,9 +184,6 @@ def _train_cifar(
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
     if not evaluate:
         return base_records(trained, members)
-    if not data.whole:
-        present = f"{len(data.held_images):,} of {len(data.train_labels):,} training images"
-        log.print(f"no probes of the balanced set: only {present} are present", highlight=False)
     if not log.is_terminal:
         log.print(f"{title}: probes and frozen rules", highlight=False)
     with log.status("probes and frozen rules"):

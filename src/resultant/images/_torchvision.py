@@ -1,4 +1,4 @@
-"""torchvision, or a plain word where it does not fit the torch beside it."""
+"""Import of torchvision, with a plain error if it does not fit the installed torch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import torch
 
 
 def torchvision_module(name: str) -> Any:
-    """``torchvision.NAME``. Beside a torch that its operators were not built for, torchvision stops
-    with an error of torch's own as it is imported."""
+    """Import ``torchvision.NAME``.
+
+    Raises:
+        ValueError: If torchvision was built for another torch, whose own error is obscure.
+    """
     try:
         return importlib.import_module(f"torchvision.{name}")
     except RuntimeError as error:

@@ -1,8 +1,8 @@
-"""The batches of the official CIFAR archives, which are pickles, read by a restricted reader.
+"""Restricted reader of the batches in the official CIFAR archives, which are pickles.
 
-A pickle is a program: it names functions and calls them. A batch needs one array of bytes, lists
-of numbers and strings, and nothing else. So the program is read through once, and refused if it
-holds any other instruction or name; then it runs with inert stand-ins in the place of NumPy.
+A pickle is a program that names functions and calls them. A batch needs one array of bytes, and
+lists of numbers and strings. A batch with any other instruction or name is rejected before it runs,
+and stand-ins take the place of NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# What Python 2 and 3 write for dicts, lists, tuples, strings, bytes, small numbers, and an array.
+# Instructions of Python 2 and 3 for dicts, lists, tuples, strings, bytes, integers and an array.
 INSTRUCTIONS = (
     "PROTO FRAME STOP MARK PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET NONE NEWTRUE "
     "NEWFALSE INT BININT BININT1 BININT2 STRING BINSTRING SHORT_BINSTRING BINBYTES "
@@ -24,15 +24,14 @@ INSTRUCTIONS = (
     "REDUCE BUILD"
 )
 ALLOWED = frozenset(INSTRUCTIONS.split())
-SLOTS = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
 class _Bytes:
-    """Stands for an array of bytes: `_reconstruct` makes it, its state fills it."""
+    """Array of bytes, created by `_reconstruct` and filled by its state."""
 
     value: np.ndarray | None = None
 
-    def __init__(self, *ignored: Any) -> None:
+    def __init__(self, *_: Any) -> None:
         pass
 
     def __setstate__(self, state: Any) -> None:
@@ -45,9 +44,7 @@ class _Bytes:
 
 
 class _Dtype:
-    """Stands for the dtype of bytes."""
-
-    def __init__(self, code: Any, *ignored: Any) -> None:
+    def __init__(self, code: Any, *_: Any) -> None:
         if code not in (b"u1", "u1"):
             raise ValueError(f"an array of dtype {code!r}")
 
@@ -56,7 +53,7 @@ class _Dtype:
 
 
 class _Encode:
-    """Stands for ``_codecs.encode``, by which Python 3 writes bytes for Python 2."""
+    """``_codecs.encode``, used by Python 3 to write bytes for Python 2."""
 
     def __new__(cls, text: Any, encoding: Any) -> Any:
         if not isinstance(text, str) or encoding not in (b"latin1", "latin1"):
@@ -76,38 +73,34 @@ NAMES = {
 }
 
 
-class _Reader(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
-        try:
-            return NAMES[module_name, global_name]
-        except KeyError:
-            raise ValueError(f"the name {module_name}.{global_name}") from None
+        if (module_name, global_name) not in NAMES:
+            raise ValueError(f"the name {module_name}.{global_name}")
+        return NAMES[module_name, global_name]
 
 
 def read_batch(data: bytes, where: str) -> tuple[np.ndarray, dict[str, list[Any]]]:
-    """The pixels [N, 3072] uint8 of a batch and its lists, by name."""
+    """Return the pixels [N, 3072] uint8 of a batch, and its lists by name."""
     rule = f"expected {where} to be a CIFAR batch (a dict of an array of bytes, and of lists)"
     try:
-        for instruction, argument, place in pickletools.genops(data):
+        for instruction, argument, position in pickletools.genops(data):
             if instruction.name not in ALLOWED:
-                raise ValueError(f"the instruction {instruction.name} at byte {place}")
-            # A slot of the memo costs memory up to its number.
-            if instruction.name in SLOTS and not 0 <= int(argument or 0) <= len(data):
-                raise ValueError(f"slot {argument} of the memo at byte {place}")
-        # Keys are bytes in Python 2's files, str in Python 3's.
-        content = _Reader(io.BytesIO(data), encoding="bytes").load()
-    except RecursionError:
-        raise ValueError(f"{rule}, got one nested too deep") from None
+                raise ValueError(f"the instruction {instruction.name} at byte {position}")
+            # The memo takes memory up to the number of a slot.
+            if instruction.name.endswith("PUT") and not 0 <= int(argument or 0) <= len(data):
+                raise ValueError(f"slot {argument} of the memo at byte {position}")
+        # Keys are bytes in files of Python 2, str in files of Python 3.
+        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
     except Exception as error:
-        # Whatever a malformed program runs into.
+        # A malformed program may run into any error.
         raise ValueError(f"{rule}, got: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{rule}, got {type(content).__name__}")
     named = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in content.items()}
-    pixels = named.get("data")
-    pixels = pixels.value if isinstance(pixels, _Bytes) else None
+    array = named.get("data")
+    pixels = array.value if isinstance(array, _Bytes) else None
     if pixels is None or pixels.ndim != 2 or pixels.shape[1] != 3072:
         got = "no array" if pixels is None else f"{pixels.shape}"
         raise ValueError(f"{rule} with data [N, 3072], got {got}")
-    lists = {k: v for k, v in named.items() if isinstance(k, str) and isinstance(v, list)}
-    return pixels, lists
+    return pixels, {k: v for k, v in named.items() if isinstance(k, str) and isinstance(v, list)}

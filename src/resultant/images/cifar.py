@@ -1,9 +1,9 @@
-"""CIFAR-10 and CIFAR-100 in whichever form they are at hand.
+"""CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder.
 
 A long-tailed subset is defined by positions, so the order of the training images matters. The
-official archives (python or binary, packed or extracted) give the official order, data_batch_1
-to 5. An .npz and packed sheets keep the order that they were written in. An image folder is read
-class by class in sorted order of file names: subsets then have the usual sizes, not members.
+official archives (python or binary, packed or extracted) have the official order, data_batch_1 to
+5. An .npz keeps the order in which it was written. An image folder is read class by class in sorted
+order of file names: subsets then have the usual sizes, but not the usual members.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from resultant.features.numpy_files import read_npz
 from resultant.images._torchvision import torchvision_module
 from resultant.images._unpickle import read_batch
 from resultant.images.longtail import long_tail_indices
-from resultant.images.sheets import pixels, read_sheets
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100_CLASSES = (
@@ -38,7 +37,7 @@ CIFAR100_CLASSES = (
     "television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
 )
 
-# Of the archives at https://www.cs.toronto.edu/~kriz/cifar.html
+# MD5 of the archives at https://www.cs.toronto.edu/~kriz/cifar.html
 MD5 = {
     "cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a",
     "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
@@ -46,85 +45,54 @@ MD5 = {
     "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
 }
 
-# No file of either data set is larger.
+# No file of either dataset is larger.
 MAX_MEMBER = 1 << 28
 
 Split = tuple[np.ndarray, np.ndarray]  # pixels [N, 3, 32, 32] uint8, labels [N]
-# Both splits, and the positions of the training images that are there if not all are.
-Found = tuple[Split, Split, np.ndarray | None]
+Splits = tuple[Split, Split]  # training and test images
 
 
 @dataclass(frozen=True, eq=False)
 class Cifar:
-    """Images [N, 3, 32, 32] uint8 and labels [N] int64 of both splits, and the class names.
+    """Images and labels of CIFAR.
 
-    Of the training images some may be all that there are: those at the ascending positions ``held``
-    [n]. Labels are of all. An image that is not there cannot be asked for. ``dataset`` is their
-    name, None for images of one's own in the shape of CIFAR.
+    Attributes:
+        train_images: Training images [N, 3, 32, 32] uint8.
+        train_labels: Training labels [N] int64.
+        test_images: Test images [M, 3, 32, 32] uint8.
+        test_labels: Test labels [M] int64.
+        class_names: Names of the classes.
+        dataset: Name of the dataset; None for other images in the shape of CIFAR.
     """
 
-    held_images: Tensor
+    train_images: Tensor
     train_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
     class_names: tuple[str, ...]
-    held: Tensor | None = None
     dataset: str | None = None
-
-    def __post_init__(self) -> None:
-        number = len(self.train_labels if self.held is None else self.held)
-        if len(self.held_images) != number:
-            raise ValueError(f"expected {number} training images, got {len(self.held_images)}")
 
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
 
-    @property
-    def whole(self) -> bool:
-        """Whether all training images are there."""
-        return self.held is None
-
-    @property
-    def train_images(self) -> Tensor:
-        """All training images."""
-        whole = self.held is None
-        return self.held_images if whole else self.images_at(torch.arange(len(self.train_labels)))
-
     def members(self, imbalance: float, subset: int = 0) -> Tensor:
-        """The positions of a long-tailed subset of the training images (`long_tail_indices`)."""
+        """Return the positions of a long-tailed subset (`long_tail_indices`)."""
         return long_tail_indices(self.train_labels, self.num_classes, imbalance, subset)
-
-    def missing(self, rows: Tensor) -> Tensor:
-        """The positions among ``rows`` at which there is no training image."""
-        return rows[:0] if self.held is None else rows[~torch.isin(rows, self.held)]
-
-    def images_at(self, rows: Tensor) -> Tensor:
-        """The training images at the positions ``rows``."""
-        if self.held is None:
-            return self.held_images[rows]
-        missing = self.missing(rows)
-        if len(missing):
-            rule = f"expected training images that are among the {len(self.held):,} held"
-            raise ValueError(
-                f"{rule} of {len(self.train_labels):,}, got {len(missing):,} others, such as "
-                f"that at position {int(missing[0])}"
-            )
-        return self.held_images[torch.searchsorted(self.held, rows)]
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How the files of one of the two data sets are called."""
+    """Names of the files of one dataset."""
 
     name: str
     classes: tuple[str, ...]
     train: tuple[str, ...]
     test: str
-    folders: dict[str, str]  # extension of a file to the folder in the archive
+    folders: dict[str, str]  # folder in the archive by extension of the files
     archives: tuple[str, ...]
-    labels: str  # the list of a python batch
-    label_bytes: int  # of a binary record, of which the last is the label
+    labels: str  # key of the labels in a python batch
+    label_bytes: int  # of a binary record; the last byte is the label
 
 
 KINDS = {
@@ -152,18 +120,28 @@ KINDS = {
 
 
 def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) -> Cifar:
-    """CIFAR from ``root``: a file or folder of one of these forms, or a folder that holds one.
+    """Load CIFAR-10 or CIFAR-100.
+
+    ``root`` is a file or folder of one of these forms, or a folder that holds one. The first form
+    that exists is read, in this order:
 
     - extracted official batches, python (read by a restricted unpickler) or binary;
-    - an official archive .tar.gz, read in memory; under its official name its MD5 is checked;
+    - an official archive .tar.gz, read in memory; under its official name the MD5 is checked;
     - NAME.npz with train_images, train_labels, test_images and test_labels (or x_train, y_train,
       x_test and y_test), images [N, 3, 32, 32] or [N, 32, 32, 3] uint8;
-    - packed sheets NAME/*.webp, tiles of 32 x 32 row by row, training images first, with
-      labels.json {"train": [...], "test": [...]} beside them, see `resultant.images.sheets`. Sheets
-      of CIFAR-100 in class order need no labels. A long-tailed subset can be all that they hold;
     - an image folder train/CLASS/*.png and test/CLASS/*.png, classes by name or number.
 
-    The first found is read, in this order. ``download`` fetches the archive by torchvision first.
+    Args:
+        name: ``cifar10`` or ``cifar100``.
+        root: File or folder.
+        download: Fetch the archive to ``root`` with torchvision first.
+
+    Returns:
+        Images and labels of both splits.
+
+    Raises:
+        ValueError: If no form exists, or a file is broken; the error names the file.
+        OSError: If the download fails.
     """
     if name not in KINDS:
         raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")
@@ -174,14 +152,13 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
             fetch(str(root), download=True)
         except RuntimeError as error:
             raise OSError(f"expected to download {name} to {root}, got: {error}") from error
-    train, test, held = _find(kind, root)()
-    parts = [*_checked(kind, "train", train, root, held), *_checked(kind, "test", test, root)]
-    positions = None if held is None else torch.from_numpy(held.astype(np.int64))
-    return Cifar(*parts, class_names=kind.classes, held=positions, dataset=name)
+    train, test = _find(kind, root)()
+    parts = [*_checked(kind, "train", train, root), *_checked(kind, "test", test, root)]
+    return Cifar(*parts, class_names=kind.classes, dataset=name)
 
 
-def _find(kind: _Kind, root: Path) -> Callable[[], Found]:
-    """The reader of what stands at ``root``."""
+def _find(kind: _Kind, root: Path) -> Callable[[], Splits]:
+    """Return the reader of the form at ``root``."""
     if root.is_file():
         if root.name.endswith((".tar.gz", ".tgz")):
             return lambda: _archive(kind, root)
@@ -200,19 +177,15 @@ def _find(kind: _Kind, root: Path) -> Callable[[], Found]:
     if (root / f"{kind.name}.npz").is_file():
         return lambda: _npz(root / f"{kind.name}.npz")
     for folder in (root / kind.name, root):
-        if any(folder.glob("*.webp")):
-            return lambda f=folder: read_sheets(kind.name, f)
         if (folder / "train").is_dir():
-            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"), None)
-    forms = [*kind.folders.values(), *kind.archives, f"{kind.name}.npz", f"{kind.name}/*.webp"]
-    expected = ", ".join([*forms, "train/CLASS/*.png"])
+            return lambda f=folder: (_folder(kind, f / "train"), _folder(kind, f / "test"))
+    forms = [*kind.folders.values(), *kind.archives, f"{kind.name}.npz", "train/CLASS/*.png"]
+    expected = ", ".join(forms)
     got = "none of them" if root.is_dir() else "no such folder"
     raise ValueError(f"expected {kind.name} in {root} as one of {expected}; got {got}")
 
 
-def _checked(
-    kind: _Kind, split: str, data: Split, root: Path, held: np.ndarray | None = None
-) -> tuple[Tensor, Tensor]:
+def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, Tensor]:
     images, labels = data
     where = f"{split} images of {kind.name} in {root}"
     if images.dtype != np.uint8 or images.ndim != 4:
@@ -221,31 +194,30 @@ def _checked(
         images = images.transpose(0, 3, 1, 2)
     if images.shape[1:] != (3, 32, 32) or not len(images):
         raise ValueError(f"expected {where} [N, 3, 32, 32], got {images.shape}")
-    one_each = labels.shape == images.shape[:1] or (held is not None and labels.ndim == 1)
-    if not one_each or not np.issubdtype(labels.dtype, np.integer):
-        rule = f"expected integer labels [{len(images)}], one for each of the {where}"
+    if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+        rule = f"expected integer labels [{len(images)}], one per image of the {where}"
         raise ValueError(f"{rule}, got {labels.dtype} {labels.shape}")
     bad = np.flatnonzero((labels < 0) | (labels >= len(kind.classes)))
     if bad.size:
         rule = f"expected labels of the {where} in [0, {len(kind.classes)})"
         raise ValueError(f"{rule}, got {labels[bad[0]]} at index {bad[0]}")
     blank = np.flatnonzero(~images.any((1, 2, 3)))
-    # No image of either data set is black: these stand for images that are not there.
+    # No image of either dataset is black: black images stand for missing ones.
     if blank.size > 1:
-        rule = f"expected the {where} as they are"
-        raise ValueError(f"{rule}, got {blank.size:,} black ones, the first at index {blank[0]}")
+        got = f"{blank.size:,} black images, the first at index {blank[0]}"
+        raise ValueError(f"expected the {where} without gaps, got {got}")
     images = np.array(images, order="C")
     return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
 
 
 def _file(path: Path) -> bytes:
     if not path.is_file():
-        raise ValueError(f"expected the file {path} beside the others, got none")
+        raise ValueError(f"expected the file {path} next to the others, got none")
     return path.read_bytes()
 
 
-def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Found:
-    """The official batches, each file's bytes by its name."""
+def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: str) -> Splits:
+    """Read the official batches; ``read`` returns the bytes of a file by its name."""
 
     def split(names: tuple[str, ...]) -> Split:
         parts = [
@@ -257,7 +229,7 @@ def _batches(kind: _Kind, extension: str, read: Callable[[str], bytes], where: s
         images, labels = zip(*parts, strict=True)
         return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
 
-    return split(kind.train), split((kind.test,)), None
+    return split(kind.train), split((kind.test,))
 
 
 def _python(kind: _Kind, data: bytes, where: str) -> Split:
@@ -278,20 +250,20 @@ def _record(kind: _Kind, data: bytes, where: str) -> Split:
     return records[:, kind.label_bytes :], records[:, kind.label_bytes - 1].astype(np.int64)
 
 
-def _archive(kind: _Kind, path: Path) -> Found:
-    """An archive's batches. Members are taken by name into memory: no path is ever written to."""
+def _archive(kind: _Kind, path: Path) -> Splits:
+    """Read the batches of an archive into memory: nothing is written to disk."""
     if path.name in MD5:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "md5").hexdigest()
-        if found != MD5[path.name]:
-            raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {found}")
-    wanted = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
+            md5 = hashlib.file_digest(file, "md5").hexdigest()
+        if md5 != MD5[path.name]:
+            raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {md5}")
+    names = {n + e for n in (*kind.train, kind.test) for e in kind.folders}
     members: dict[str, bytes] = {}
     try:
         with tarfile.open(path, "r:gz") as tar:
             for member in tar:
                 name = PurePosixPath(member.name).name
-                if name not in wanted or not member.isreg():
+                if name not in names or not member.isreg():
                     continue
                 if member.size > MAX_MEMBER:
                     raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
@@ -309,32 +281,34 @@ def _archive(kind: _Kind, path: Path) -> Found:
     return _batches(kind, extension, read, str(path))
 
 
-def _npz(path: Path) -> Found:
+def _npz(path: Path) -> Splits:
     arrays = read_npz(path)
     names = ("train_images", "train_labels", "test_images", "test_labels")
     for keys in (names, ("x_train", "y_train", "x_test", "y_test")):
         if all(k in arrays for k in keys):
             x_train, y_train, x_test, y_test = (arrays[k] for k in keys)
-            return (x_train, y_train), (x_test, y_test), None
+            return (x_train, y_train), (x_test, y_test)
     raise ValueError(f"expected {path} to hold {', '.join(names)}, got {', '.join(arrays)}")
 
 
 def _folder(kind: _Kind, folder: Path) -> Split:
     if not folder.is_dir():
-        raise ValueError(f"expected the folder {folder}, with a folder of images a class, got none")
+        raise ValueError(f"expected the folder {folder} with one folder per class, got none")
     number = len(kind.classes)
-    found = {p.name for p in folder.iterdir() if p.is_dir()}
+    folders = {p.name for p in folder.iterdir() if p.is_dir()}
     for names in (kind.classes, tuple(str(c) for c in range(number))):
-        if found == set(names):
+        if folders == set(names):
             break
     else:
-        odd = sorted(found ^ set(kind.classes))[:5]
+        odd = sorted(folders ^ set(kind.classes))[:5]
         rule = f"expected {folder} to hold a folder for each of the {number} classes of {kind.name}"
-        raise ValueError(f"{rule}, by name or number, got {len(found)}; missing or odd: {odd}")
+        raise ValueError(
+            f"{rule}, by name or number, got {len(folders)}; missing or unknown: {odd}"
+        )
     images, labels = [], []
     for c, name in enumerate(names):
         for path in sorted((folder / name).glob("*.png")):
-            image = pixels(path)
+            image = _pixels(path)
             if image.shape != (32, 32, 3):
                 raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
             images.append(image)
@@ -342,3 +316,14 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     if not images:
         raise ValueError(f"expected images {folder}/CLASS/*.png, got none")
     return np.stack(images), np.array(labels)
+
+
+def _pixels(path: Path) -> np.ndarray:
+    """Read an image as [H, W, 3] uint8."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise ValueError(f"expected {path} to be a whole image, got: {error}") from None

@@ -50,7 +50,7 @@ def train_cifar(
     if data.dataset not in (None, config.dataset):
         raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
     members = data.members(config.imbalance, config.subset)
-    images = data.images_at(members).to(device)
+    images = data.train_images[members].to(device)
     labels = data.train_labels[members].to(device)
     counts = torch.bincount(labels.cpu(), minlength=data.num_classes)
     dtype = getattr(torch, config.precision)

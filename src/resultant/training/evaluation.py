@@ -42,7 +42,6 @@ class CifarFeatures:
         labels: Labels [n] of the training images.
         test_labels: Labels [m] of the test images.
         members: Rows of the long-tailed subset.
-        whole: True if the training images are the whole balanced set, False for the subset alone.
     """
 
     runs: tuple[Run, ...]
@@ -50,15 +49,12 @@ class CifarFeatures:
     labels: Tensor
     test_labels: Tensor
     members: Tensor
-    whole: bool
 
     @property
     def pools(self) -> dict[str, Tensor]:
         """Rows that a probe trains on, by name of the pool."""
-        pools = {"long_tail": self.members}
-        if self.whole:
-            pools["balanced"] = torch.arange(len(self.labels), device=self.labels.device)
-        return pools
+        balanced = torch.arange(len(self.labels), device=self.labels.device)
+        return {"long_tail": self.members, "balanced": balanced}
 
     def subset(self, space: str, run: int) -> tuple[Tensor, Tensor]:
         """Return the features of the long-tailed subset and of the test images."""
@@ -67,12 +63,10 @@ class CifarFeatures:
 
 
 def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
-    """Compute the features of all runs of a job; of the subset alone if ``data`` is not whole."""
+    """Compute the features of all runs of a job."""
     device = trained.stacks[0].device
     config = trained.job.config
-    members = data.members(config.imbalance, config.subset)
-    rows = torch.arange(len(data.train_labels)) if data.whole else members
-    images = torch.cat([data.images_at(rows), data.test_images]).to(device)
+    images = torch.cat([data.train_images, data.test_images]).to(device)
     spaces: dict[str, list[Tensor]] = {"encoder": [], "projection": []}
     for stack in trained.stacks:
         assert isinstance(stack.network, StackedResNet32)
@@ -82,10 +76,9 @@ def cifar_features(trained: Trained, data: Cifar) -> CifarFeatures:
     return CifarFeatures(
         tuple(run for stack in trained.stacks for run in stack.runs),
         spaces,
-        data.train_labels[rows].to(device),
+        data.train_labels.to(device),
         data.test_labels.to(device),
-        (members if data.whole else torch.arange(len(members))).to(device),
-        data.whole,
+        data.members(config.imbalance, config.subset).to(device),
     )
 
 
@@ -99,7 +92,7 @@ def evaluate_cifar(
 
     Args:
         trained: The finished job.
-        data: CIFAR images. Without all training images, the balanced set is not probed.
+        data: CIFAR images.
         probes: Settings of the probes; None for those of the paper.
         features: Features of the networks; None to compute them.
 

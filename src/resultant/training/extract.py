@@ -225,7 +225,7 @@ def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Sp
     if imbalance is not None:
         members = data.members(imbalance, subset)
     return {
-        "train": _Split(data.images_at(members), data.train_labels[members], members),
+        "train": _Split(data.train_images[members], data.train_labels[members], members),
         "test": _Split(data.test_images, data.test_labels, test),
     }
 
