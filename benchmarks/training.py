@@ -18,7 +18,7 @@ from benchmarks.gpu import milliseconds
 from resultant._core.files import write_text
 from resultant.images.lists import DATASETS
 from resultant.networks.kernels import norm as _norm_kernel
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.stack import Stack

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from interpreter import run_interpreted
 from resultant.images.augment import ContrastiveView, normalize
-from resultant.networks.models import patches
+from resultant.networks.stacked_resnet import patches
 
 CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1)"
 

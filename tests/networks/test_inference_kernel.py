@@ -7,20 +7,21 @@ import torch
 import torch.nn.functional as F
 
 from interpreter import run_interpreted
-from resultant.networks.models import StackedResNet32, patches
 from resultant.networks.norm import channels_last
+from resultant.networks.stacked_resnet import StackedResNet32, patches
 
-CHECK = "import test_inference_kernel; test_inference_kernel.check('cpu', 5)"
+CHECK = "from networks import test_inference_kernel as test; test.check('cpu', 5)"
 NETWORK = """
-import torch, test_inference_kernel
-from resultant.networks.kernels import inference as _inference_kernel
-from resultant.networks import models
+import torch
+from networks import test_inference_kernel as test
+from resultant.networks import stacked_resnet
+from resultant.networks.kernels import inference
 
 calls = []
-models._infers = lambda x: x.dtype is torch.float32
-convolve = _inference_kernel.convolve
-_inference_kernel.convolve = lambda *given: calls.append(given) or convolve(*given)
-test_inference_kernel.check_network("cpu", 3, 8)
+stacked_resnet._infers = lambda x: x.dtype is torch.float32
+convolve = inference.convolve
+inference.convolve = lambda *args: calls.append(args) or convolve(*args)
+test.check_network("cpu", 3, 8)
 assert len(calls) == 30
 """
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plain_resnet import PlainResNet32
-from resultant.networks.models import (
-    ImageNetwork,
+from resultant.networks.norm import channels_last
+from resultant.networks.stacked_resnet import (
     StackedConv,
     StackedLinear,
     StackedResNet32,
@@ -20,7 +20,7 @@ from resultant.networks.models import (
     _BlockConv,
     patches,
 )
-from resultant.networks.norm import channels_last
+from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.proco_checkpoint import read_proco_checkpoint
 
 P, C = 16, 7

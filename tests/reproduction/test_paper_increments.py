@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant.classes.statistics import ClassState
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.stack import Stack

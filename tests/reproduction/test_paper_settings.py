@@ -11,7 +11,7 @@ import torch
 
 from resultant.analysis.decisions import RealizationGrid
 from resultant.features.store import write_store
-from resultant.networks.models import ImageNetwork
+from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import PRESETS, ProbeConfig, Run
 from resultant_reproduction import ARTEFACTS, Evidence, Records, settings
 from resultant_reproduction.artefact import Artefact, Outcome, rows

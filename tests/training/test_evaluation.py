@@ -18,7 +18,7 @@ from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.evaluation import (

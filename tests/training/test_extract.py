@@ -22,7 +22,7 @@ from resultant.images.cifar import Cifar
 from resultant.images.lists import DATASETS
 from resultant.images.loader import ViewDataset, evaluation_view
 from resultant.images.longtail import long_tail_indices
-from resultant.networks.models import StackedResNet32, patches
+from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset

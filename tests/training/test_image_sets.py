@@ -28,7 +28,7 @@ from resultant.images.loader import (
     loader,
 )
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
-from resultant.networks.models import ImageNetwork
+from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
     ListedImages,

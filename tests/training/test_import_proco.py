@@ -24,7 +24,7 @@ from resultant.images.augment import normalize
 from resultant.images.lists import DATASETS
 from resultant.images.loader import ViewDataset, evaluation_view
 from resultant.images.longtail import long_tail_counts
-from resultant.networks.models import patches
+from resultant.networks.stacked_resnet import patches
 from resultant.training.config import PRESETS, preset
 from resultant.training.extract import extract
 from resultant.training.image_sets import load_images

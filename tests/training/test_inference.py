@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.inference import outputs
 from tiny_job import DATA
 

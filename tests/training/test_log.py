@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState
 from resultant.images.longtail import long_tail_indices
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.inference import outputs

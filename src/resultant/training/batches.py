@@ -19,8 +19,8 @@ from torch import Tensor
 from resultant.images.augment import ClassificationView, ContrastiveView, normalize
 from resultant.images.lists import ListedDataset
 from resultant.images.loader import Loader, ViewDataset
-from resultant.networks.models import patches
 from resultant.networks.norm import fused
+from resultant.networks.stacked_resnet import patches
 
 # Images that are augmented at a time when an epoch begins.
 CHUNK_IMAGES = 16384

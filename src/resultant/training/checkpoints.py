@@ -14,7 +14,7 @@ from torch import Tensor
 from resultant._core import distributed, tensor_files
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.log import MetricsLog

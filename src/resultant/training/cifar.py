@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.images.cifar import Cifar
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run
 from resultant.training.hooks import Diagnostic, GradientErrors, HeldOutTest

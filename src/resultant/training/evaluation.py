@@ -19,7 +19,7 @@ from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.cifar import Cifar
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.job import Trained

@@ -20,7 +20,8 @@ from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.lists import DATASETS, ImageList
-from resultant.networks.models import Outputs, StackedResNet32
+from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import CIFAR
 from resultant.training.image_sets import (
     WORKERS,

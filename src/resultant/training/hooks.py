@@ -16,7 +16,7 @@ from torch import Tensor
 
 from resultant.classes.realization import realize
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
-from resultant.networks.models import StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Progress
 from resultant.training.stack import Stack

@@ -12,7 +12,8 @@ from resultant._core.device import full_precision
 from resultant.images.augment import normalize
 from resultant.images.lists import ListedDataset
 from resultant.images.loader import Loader
-from resultant.networks.models import Outputs, StackedResNet32, patches
+from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import normalized
 
 # Images per forward pass of a stacked network.

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from resultant._core import tensor_files
 from resultant._core.network_files import Location, split_run
-from resultant.networks.models import CosineClassifier, ImageNetwork, StackedResNet32
+from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.networks.timm_encoder import CosineClassifier, ImageNetwork
 from resultant.training.checkpoints import one_run
 from resultant.training.config import CIFAR, Run, TrainConfig
 from resultant.training.proco_checkpoint import imbalance_of, recipe

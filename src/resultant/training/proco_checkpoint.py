@@ -33,7 +33,7 @@ from resultant._core import tensor_files
 from resultant.images.lists import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
-from resultant.networks.models import HIDDEN
+from resultant.networks.stacked_resnet import HIDDEN
 from resultant.training._proco_layout import recognize
 from resultant.training._torch_archive import (
     Archive,

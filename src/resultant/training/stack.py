@@ -17,7 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from resultant._core import distributed, validation
 from resultant._core.device import timed_convolutions
 from resultant.classes.rule import Rule
-from resultant.networks.models import ImageNetwork, Outputs, StackedResNet32
+from resultant.networks.outputs import Outputs
+from resultant.networks.stacked_resnet import StackedResNet32
+from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.batches import Batches
 from resultant.training.config import Run, TrainConfig
 from resultant.training.stacked_loss import StackedLogitAdjustedCrossEntropy, StackedProCoLoss

@@ -1,15 +1,15 @@
-"""The networks: ResNet-32 for CIFAR, many runs side by side, and larger encoders from timm.
+"""ResNet-32 for CIFAR, with several runs in one network.
 
 Small networks leave a GPU idle, so `StackedResNet32` holds several independent ones: their channels
-stand side by side, a run's convolutions see only its own channels, and every parameter carries the
-run in front. A stack of one is the plain network.
+are concatenated, the convolutions of a run see only the channels of that run, and every parameter
+has the run as its first axis. A stack of one run is the plain network.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,18 +18,11 @@ from torch import Tensor, nn
 from resultant.images.image_ops import PATCH
 from resultant.networks.fused_block import FusedBlock, fits
 from resultant.networks.norm import NormRelu, channels_last, fused
+from resultant.networks.outputs import Outputs
 
 WIDTHS = (16, 32, 64)
 BLOCKS = 5
 HIDDEN = 512
-
-
-class Outputs(NamedTuple):
-    """Of every run: encoder [S, N, d], unit projection [S, N, p], logits [S, N, C] or None."""
-
-    encoder: Tensor
-    projection: Tensor
-    logits: Tensor | None
 
 
 class _BlockConv(torch.autograd.Function):
@@ -259,52 +252,3 @@ class StackedResNet32(nn.Module):
         projection = F.normalize(self.projector(encoder), dim=-1)
         logits = None if self.classifier is None else self.classifier(encoder)
         return Outputs(encoder, projection, logits)
-
-
-class CosineClassifier(nn.Module):
-    """Logits ``scale * cos(w_c, x)``, without bias.
-
-    Class vectors begin with length one, as in ProCo's public code: the length is no part of the
-    logits, but says how far a step turns them.
-    """
-
-    def __init__(self, i: int, num_classes: int, scale: float = 30.0) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(F.normalize(torch.empty(num_classes, i).uniform_(-1, 1), dim=-1))
-        self.scale = scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.scale * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
-
-
-class ImageNetwork(nn.Module):
-    """A timm encoder with projector d -> d -> p on the sphere and, if wanted, a cosine classifier.
-
-    The outputs have a leading run axis of one, as `StackedResNet32` has of its runs.
-    """
-
-    def __init__(
-        self, architecture: str, dim: int = 1024, num_classes: int | None = None, seed: int = 0
-    ) -> None:
-        super().__init__()
-        import timm
-
-        if not timm.is_model(architecture):
-            rule = "expected an architecture that timm has, such as resnet50"
-            raise ValueError(f"{rule}, got {architecture!r}")
-        with torch.random.fork_rng(devices=[]):
-            # Not torch.manual_seed, which would seed the devices too.
-            torch.default_generator.manual_seed(seed)
-            self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)
-            d: int = self.encoder.num_features  # type: ignore[assignment]
-            self.projector = nn.Sequential(
-                nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
-            )
-            self.classifier = None if num_classes is None else CosineClassifier(d, num_classes)
-
-    def forward(self, x: Tensor) -> Outputs:
-        encoder = self.encoder(x).float()
-        with torch.autocast(x.device.type, enabled=False):
-            projection = F.normalize(self.projector(encoder), dim=-1)
-            logits = None if self.classifier is None else self.classifier(encoder)
-        return Outputs(encoder[None], projection[None], None if logits is None else logits[None])
