@@ -18,7 +18,7 @@ import copy
 import torch
 from resultant.networks.kernels import norm as kernel
 from resultant.networks import norm
-from test_norm import distance, reference
+from networks.test_norm import distance, reference
 
 torch.manual_seed(0)
 # Few rows and programs, so that a program passes several times and the last pass is not full.
