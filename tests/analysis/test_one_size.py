@@ -67,7 +67,7 @@ def test_the_rule_is_that_of_the_groups() -> None:
     assert group_rule(10) == "head is the 3 largest of 10 classes, tail the 3 smallest"
     assert shot_groups(torch.arange(10) * 50).tolist() == [2] * 3 + [1] * 4 + [0] * 3
     for number in (9, 100):
-        said = "head has more than 100 training rows a class, tail fewer than 20"
+        said = "head classes have more than 100 training rows, tail classes fewer than 20"
         assert group_rule(number) == said
     assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
 

@@ -1,4 +1,10 @@
-"""Class statistics, angular gains, target gains and the realizations of a gain."""
+"""Classes on the sphere, and the rules by which they are scored.
+
+`statistics` sums samples and fits classes, `rule` names a way to score, `gain` computes angular
+and target gains, `realization` turns a rule and fitted classes into scores, `cosines` multiplies
+queries with class directions, `finite_sample` corrects for small samples, `groups` divides classes
+into head, medium and tail.
+"""
 
 from resultant.classes.finite_sample import (
     cross_fit_temperature,

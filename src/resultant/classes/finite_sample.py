@@ -1,9 +1,9 @@
-r"""What a finite sample does to class statistics, and how to undo it.
+r"""Effects of a finite sample on class statistics, and their corrections.
 
-The mean length of n unit vectors is biased upwards (eq:finite-resultant-identity), a query counted
-in its own class scores too high (eq:self-inclusion), and a gain equalized on the sample it is
-applied to is not equal elsewhere (sec:cross-fitted-estimator). The statistics are sums, so a query
-or a fold is taken out again by subtraction.
+The mean length of n unit vectors is biased upwards (eq:finite-resultant-identity), a query that
+counts in its own class scores too high (eq:self-inclusion), and gains equalized on one sample are
+not equal on another (sec:cross-fitted-estimator). The statistics are sums, so a query or a fold is
+removed by subtraction.
 """
 
 from __future__ import annotations
@@ -34,24 +34,71 @@ from resultant.score.limits import require_temperature
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
-    r""":math:`\mathbb E[R_n^2] = A^2 + (1-A^2)/n` of n independent unit vectors with mean length
-    A (eq:finite-resultant-identity); 0 <= A <= 1, n >= 1, broadcasting."""
+    r"""Compute :math:`\mathbb E[R_n^2] = A^2 + (1-A^2)/n` (eq:finite-resultant-identity).
+
+    Args:
+        A: Mean length in [0, 1] of the distribution.
+        n: Number >= 1 of independent unit vectors.
+
+    Returns:
+        Expectations in the broadcast shape of A and n.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+        >>> from resultant import expected_square_resultant
+        >>> expected_square_resultant(0.5, 4)
+        tensor(0.4375, dtype=torch.float64)
+    """
     A, n, dtype = _sample("A", A, n, 1)
     return (A * A + (1 - A) * (1 + A) / n).to(dtype)
 
 
 def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
-    r""":math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
+    r"""Compute :math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
 
-    0 <= R <= 1, n >= 2, broadcasting. It is negative where R^2 < 1/n.
+    Args:
+        R: Length in [0, 1] of the mean of n unit vectors.
+        n: Number >= 2 of unit vectors.
+
+    Returns:
+        Estimates in the broadcast shape of R and n, negative where R^2 < 1/n.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+        >>> from resultant import unbiased_square_resultant
+        >>> unbiased_square_resultant(0.5, 3)
+        tensor(-0.1250, dtype=torch.float64)
     """
     R, n, dtype = _sample("R", R, n, 2)
     return (R * R - (1 - R) * (1 + R) / (n - 1)).to(dtype)
 
 
 def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
-    r""":math:`(1-A^2)/(\tau n)`, the expected gain in leading score of a query that is among the
-    n samples of its class mean (eq:self-inclusion); 0 <= A <= 1, tau > 0, n >= 1."""
+    r"""Compute :math:`(1-A^2)/(\tau n)`, the bias of a query in its own class (eq:self-inclusion).
+
+    The bias is the expected increase of the leading score of a query that is among the n samples
+    of its class mean.
+
+    Args:
+        A: Mean length in [0, 1] of the class.
+        tau: Temperature > 0.
+        n: Sample count >= 1 of the class.
+
+    Returns:
+        Biases in the broadcast shape of A, tau and n.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+        >>> from resultant import self_inclusion
+        >>> self_inclusion(0.6, 0.1, 10)
+        tensor(0.6400, dtype=torch.float64)
+    """
     A, n, dtype = _sample("A", A, n, 1)
     tau = torch.as_tensor(tau, dtype=A.dtype, device=A.device)
     validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
@@ -59,7 +106,7 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
 
 
 def _sample(name: str, a: Number, n: Number, least: int) -> tuple[Tensor, Tensor, torch.dtype]:
-    """A mean length and a sample size to compute with, and the dtype of the result."""
+    """Return a mean length and a sample size as tensors, and the dtype of the result."""
     if isinstance(n, Tensor) and not n.dtype.is_floating_point:
         n = n.to(a.dtype if isinstance(a, Tensor) else torch.float64)
     (a, n), dtype = validation.tensors(**{name: a, "n": n})
@@ -69,7 +116,7 @@ def _sample(name: str, a: Number, n: Number, least: int) -> tuple[Tensor, Tensor
 
 
 class LeaveOneOutScores(NamedTuple):
-    """Own-class scores [N] with the query taken out of its class, and with it included."""
+    """Own-class scores [N] without the query in its class, and with it."""
 
     left_out: Tensor
     included: Tensor
@@ -86,23 +133,43 @@ def leave_one_out_scores(
     weights: Tensor | None = None,
     validate_args: bool | None = None,
 ) -> LeaveOneOutScores:
-    r"""The exact scores q of queries against their own class, without and with the query in it.
+    r"""Score queries against their own class, without and with the query in the class.
 
-    ``z`` [N, p] with labels ``y`` [N] are among the samples of ``statistics``; ``tau`` is a number
-    or [C]. The mean of ``included - left_out`` is what `self_inclusion` gives to leading order
-    (eq:self-inclusion). Computed in float64.
+    The mean of ``included - left_out`` is `self_inclusion` to leading order (eq:self-inclusion).
+
+    Args:
+        z: Unit vectors [N, p] that are among the samples of ``statistics``.
+        y: Their labels [N] int64.
+        statistics: Sums over the samples.
+        tau: Temperature > 0, a number or one per class [C].
+        estimator: Estimator of kappa, see `concentration`.
+        weights: Weights [N] that the samples were added with.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Scores ``left_out`` and ``included`` [N] in float64.
+
+    Raises:
+        ValueError: If an argument does not fit, or a query has a class without samples.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassStatistics, leave_one_out_scores
+        >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])
+        >>> leave_one_out_scores(z, y, ClassStatistics(1, 2).update(z, y), 0.5).left_out
+        tensor([1.6000, 1.6000], dtype=torch.float64)
     """
     tau = require_temperature(tau, statistics.num_classes, statistics.device, validate_args)
-    w = statistics.queries(z, y, weights, validate_args)
+    w = statistics.require_queries(z, y, weights, validate_args)
     state = statistics.state(estimator)
     scores = [z.new_empty(len(z), dtype=torch.float64) for _ in range(2)]
     for rows in chunks.feature_slices(z):
         x, own = normalized(z[rows]), y[rows]
-        at = tau[own] if tau.dim() else tau
+        own_tau = tau[own] if tau.dim() else tau
         left_out = statistics.left_out(x, own, w[rows], estimator)
         included = state.mu[own], state.kappa[own]
         for q, (mu, kappa) in zip(scores, (left_out, included), strict=True):
-            q[rows] = exact_score((x * mu).sum(-1), kappa, at, state.dim)
+            q[rows] = exact_score((x * mu).sum(-1), kappa, own_tau, state.dim)
     return LeaveOneOutScores(*scores)
 
 
@@ -115,7 +182,29 @@ def fold_statistics(
     *,
     validate_args: bool | None = None,
 ) -> list[ClassStatistics]:
-    """The statistics of each fold of a sample ``z`` [N, p], ``y`` [N], ``fold`` [N] int64."""
+    """Compute the statistics of each fold of a sample.
+
+    Args:
+        z: Unit vectors [N, p].
+        y: Labels [N] int64.
+        fold: Fold indices [N] int64, in [0, num_folds).
+        num_classes: Number of classes.
+        num_folds: Number of folds >= 2.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        One `ClassStatistics` per fold.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import fold_statistics
+        >>> z, y, fold = torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
+        >>> [s.count.tolist() for s in fold_statistics(z, y, fold, 2, 2)]
+        [[1, 1], [1, 1]]
+    """
     num_folds = validation.integer("num_folds", num_folds, 2)
     if not isinstance(z, Tensor) or z.dim() != 2:
         raise ValueError(f"expected z [N, p], got {shape_of(z)}")
@@ -126,15 +215,15 @@ def fold_statistics(
     for k in range(num_folds):
         rows = (fold == k).nonzero().squeeze(-1)
         statistics = ClassStatistics(num_classes, z.shape[1], device=z.device)
-        # A fold is gathered by pieces too: it may be most of the sample.
+        # Gathered in chunks: a fold may be most of the sample.
         for part in rows.split(chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)):
-            statistics.update(z[part], y[part], validate_args=False)
+            statistics.add(z[part], y[part])
         folds.append(statistics)
     return folds
 
 
 class CrossFit(NamedTuple):
-    """For each of K folds what the other folds say: a state, A [K, C] and tau [K, C]."""
+    """Fits to the other folds for each of K folds: states, A [K, C] and tau [K, C]."""
 
     states: tuple[ClassState, ...]
     resultant: Tensor
@@ -150,7 +239,7 @@ def cross_fit_temperature(
     r_max: float,
     estimator: str = "mle",
 ) -> CrossFit:
-    r"""Cross-fitted temperatures that equalize the leading gain at A_ref/tau.
+    r"""Compute cross-fitted temperatures that equalize the leading gain at A_ref/tau.
 
     From the statistics without fold k,
     :math:`\widehat A_c^{(-k)}=\sqrt{\max\{U_c^{(-k)},0\}}` with U of `unbiased_square_resultant`,
@@ -160,8 +249,31 @@ def cross_fit_temperature(
     where nothing is clipped. Score fold k with ``class_scores(z_k, states[k], temperature[k],
     "native")``.
 
-    U takes two samples. A class that has fewer outside the fold takes A_ref, hence tau; if it has
-    none, its state is that of no sample (e_1, kappa 0).
+    U needs two samples. A class with fewer samples outside the fold gets A_ref, hence tau; a class
+    without samples has the state of no sample (e_1, kappa 0).
+
+    Args:
+        folds: Statistics of K >= 2 folds, without weights.
+        tau: Temperature > 0, a number or one per class [C].
+        A_ref: Reference mean length in (0, 1].
+        r_min: Smallest ratio of temperatures, > 0.
+        r_max: Largest ratio of temperatures, >= r_min.
+        estimator: Estimator of kappa, see `concentration`.
+
+    Returns:
+        States, mean lengths [K, C] and temperatures [K, C].
+
+    Raises:
+        ValueError: If an argument is outside its range, or samples have weights.
+
+    Example:
+        >>> import torch
+        >>> from resultant import cross_fit_temperature, fold_statistics
+        >>> z, y = torch.eye(8)[[0, 0, 0, 1]], torch.zeros(4, dtype=torch.int64)
+        >>> folds = fold_statistics(z, y, torch.tensor([0, 0, 1, 1]), 1, 2)
+        >>> cross_fit_temperature(folds, 0.1, 0.5, r_min=0.5, r_max=2.0).temperature
+        tensor([[0.0500],
+                [0.2000]], dtype=torch.float64)
     """
     if len(folds) < 2:
         raise ValueError(f"expected two folds or more, got {len(folds)}")

@@ -1,4 +1,4 @@
-"""Groups of classes by how many training samples they have (sec:frozen-states)."""
+"""Groups of classes by training count: head, medium and tail (sec:frozen-states)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,31 @@ from resultant._core.arrays import shape_of
 HEAD, MEDIUM, TAIL = 0, 1, 2
 GROUPS = ("head", "medium", "tail")
 
-# So many classes are grouped by their ranks.
+# Number of classes that are grouped by rank.
 RANKED = 10
 
 
 def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
-    """The group [C] int64 of each class by its training count: HEAD above 100, MEDIUM from 20 to
-    100, TAIL below 20 (sec:boundary-selection).
+    """Assign each class to a group by its training count (sec:boundary-selection).
 
-    ``ranked``, by default where C is `RANKED`, groups by frequency rank in its place: the first and
-    the last third of the ranks, rounded down, are head and tail (3, 4 and 3 of ten classes). The
-    paper says that it ranks ten classes but not where it cuts. Classes of one count are not parted:
-    they are MEDIUM where a cut would go through them.
+    HEAD is above 100 samples, MEDIUM from 20 to 100, TAIL below 20. By rank, the first and the
+    last third of the classes, rounded down, are head and tail (3, 4 and 3 of ten classes); the
+    paper ranks ten classes but does not state the cuts. Classes of equal count stay together:
+    they are MEDIUM where a cut would separate them.
+
+    Args:
+        counts: Training counts [C] >= 0.
+        ranked: Group by rank; by default where C is `RANKED`.
+
+    Returns:
+        Groups [C] int64.
+
+    Raises:
+        ValueError: If counts is not [C], or a count is negative.
+
+    Example:
+        >>> shot_groups(torch.tensor([500, 50, 5]))
+        tensor([0, 1, 2])
     """
     if not isinstance(counts, Tensor) or counts.dim() != 1:
         raise ValueError(f"expected counts [C], got {shape_of(counts)}")
@@ -43,24 +56,24 @@ def shot_groups(counts: Tensor, ranked: bool | None = None) -> Tensor:
 
 
 def group_rule(num_classes: int) -> str:
-    """What `shot_groups` goes by, in a few words."""
+    """Describe the rule of `shot_groups` in a few words."""
     if num_classes != RANKED:
-        return "head has more than 100 training rows a class, tail fewer than 20"
+        return "head classes have more than 100 training rows, tail classes fewer than 20"
     third = RANKED // 3
     return f"head is the {third} largest of {RANKED} classes, tail the {third} smallest"
 
 
 def one_size(counts: Tensor) -> bool:
-    """Whether there are no groups of the classes: all have the same training count, or, where ranks
-    are what they would be grouped by, the largest has less than twice that of the smallest."""
+    """Return True if classes form no groups: all training counts are equal or, for classes that
+    are grouped by rank, the largest count is less than twice the smallest."""
     if len(counts) == RANKED and counts.max() < 2 * counts.min():
         return True
     return bool((counts == counts[:1]).all())
 
 
 def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:
-    """The classes of each of the `shot_groups` of training ``counts`` [C]: a mask [C] by name; none
-    where all classes are of `one_size`."""
+    """Return a mask [C] of classes per name of the `shot_groups` of training ``counts`` [C]; none
+    where the classes are of `one_size`."""
     counts = torch.as_tensor(counts)
     if counts.dim() != 1 or not len(counts) or counts.is_floating_point() or counts.is_complex():
         raise ValueError(f"expected counts [C] of integers, got {shape_of(counts)} {counts.dtype}")

@@ -1,9 +1,9 @@
-r"""What a labelled sample says about its classes: mergeable sums and fitted states.
+r"""Class statistics of a labelled sample: sums that merge, and the states fitted to them.
 
 A class with unit vectors :math:`z_i` and mean :math:`\bar z` has the mean length
 :math:`R=|\bar z|`, the direction :math:`\mu=\bar z/R` and a concentration :math:`\kappa` fitted
-to R. The sums behind them add over any split of the sample, and a query or a fold is taken out
-again by subtraction (sec:self-inclusion, sec:cross-fitted-estimator).
+to R. The sums add over any split of the sample, and a query or a fold is removed by subtraction
+(sec:self-inclusion, sec:cross-fitted-estimator).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import write_tensors
 from resultant.vmf.estimators import concentration_at, mean_resultant_at
 
-# The cap of the authors' code, which stands for the infinite concentration of equal samples.
+# The cap of the authors' code, in place of the infinite concentration of equal samples.
 MAX_KAPPA = 1e5
 
-# A mean of float64 unit vectors no longer than this is rounding, and has no direction.
+# A mean of float64 unit vectors of at most this length is rounding and has no direction.
 ZERO_LENGTH = 64 * torch.finfo(torch.float64).eps
 
 FORMAT = "resultant.ClassStatistics 1"
@@ -33,9 +33,22 @@ FORMAT = "resultant.ClassStatistics 1"
 
 @dataclass(frozen=True, eq=False)
 class ClassState:
-    r"""A snapshot of C classes: unit directions ``mu`` [C, p], ``kappa`` [C] >= 0, ``count`` [C].
+    r"""A snapshot of C classes, each a von Mises-Fisher distribution.
 
-    Values are checked unless ``validate_args=False``, also on a GPU.
+    Args:
+        mu: Unit directions [C, p], p >= 2.
+        kappa: Concentrations [C] >= 0, in the dtype of mu.
+        count: Sample counts [C] >= 0.
+        validate_args: Check values, also on a GPU.
+
+    Raises:
+        ValueError: If a shape, dtype, device or value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState
+        >>> ClassState(torch.eye(2), torch.tensor([1.0, 2.0]), torch.ones(2)).resultant
+        tensor([0.4464, 0.6978])
     """
 
     mu: Tensor
@@ -65,38 +78,55 @@ class ClassState:
 
     @property
     def num_classes(self) -> int:
+        """Number of classes C."""
         return self.mu.shape[0]
 
     @property
     def dim(self) -> int:
+        """Dimension p."""
         return self.mu.shape[1]
 
     @property
     def resultant(self) -> Tensor:
-        r"""The mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C], of the fitted kappa."""
+        r"""Mean resultant lengths :math:`A_c = A_p(\kappa_c)` [C] of the fitted kappa."""
         return mean_resultant_at(self.dim, self.kappa)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> ClassState:
-        """The state elsewhere, mu and kappa in another floating dtype; the count keeps its own."""
+        """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype."""
         mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
         return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
 
 
 class ClassStatistics:
-    r"""Sums over the samples of each class, from which `ClassState` is fitted.
+    r"""Sums over the samples of each class, from which a `ClassState` is fitted.
 
-    ``count`` [C] int64, ``weight`` [C] and ``total`` [C, p] float64: how many samples, the sum of
-    their weights (one each, if not given), and the sum of the weighted unit vectors. Statistics of
-    any split of a sample merge to those of the whole, up to rounding.
+    The sums are ``count`` [C] int64, ``weight`` [C] float64 (sums of weights, by default one per
+    sample) and ``total`` [C, p] float64 (sums of weighted unit vectors). Statistics of any split of
+    a sample merge to the statistics of the whole, up to rounding.
 
-    Classes that have no ordinary fit are defined as follows.
+    Classes without an ordinary fit are defined as follows.
 
     - no sample, or no weight: R = 0, mu = e_1, kappa = 0;
     - one sample or equal samples (R = 1): kappa = ``MAX_KAPPA`` = 1e5, the cap of the authors'
-      code in place of infinity. It holds for all classes and estimators: kappa is never above;
+      code in place of infinity, which holds for all classes and estimators;
     - samples that cancel (R below 64 float64 roundings): R = 0, mu = e_1, kappa = 0.
+
+    Args:
+        num_classes: Number of classes C >= 1.
+        dim: Dimension p >= 2.
+        device: Device of the sums.
+
+    Raises:
+        ValueError: If num_classes or dim is not such an integer.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassStatistics
+        >>> z, y = torch.eye(3), torch.tensor([0, 0, 1])
+        >>> ClassStatistics(num_classes=2, dim=3).update(z, y).mean_length
+        tensor([0.7071, 1.0000], dtype=torch.float64)
     """
 
     def __init__(
@@ -113,18 +143,21 @@ class ClassStatistics:
 
     @property
     def num_classes(self) -> int:
+        """Number of classes C."""
         return self.total.shape[0]
 
     @property
     def dim(self) -> int:
+        """Dimension p."""
         return self.total.shape[1]
 
     @property
     def device(self) -> torch.device:
+        """Device of the sums."""
         return self.total.device
 
     def to(self, device: torch.device | str) -> ClassStatistics:
-        """The statistics on another device; never shared with these."""
+        """Copy the statistics to a device; the copy shares no memory with the original."""
         return self._of(*(a.to(device, copy=True) for a in (self.count, self.weight, self.total)))
 
     @staticmethod
@@ -142,15 +175,30 @@ class ClassStatistics:
         *,
         validate_args: bool | None = None,
     ) -> ClassStatistics:
-        """Add unit vectors ``z`` [N, p] with labels ``y`` [N] int64 and ``weights`` [N] >= 0.
+        """Add samples.
 
-        Lengths are taken to one in float64: a rounded length would move 1 - R, and with it a
-        large concentration. Values are checked on the CPU, elsewhere with ``validate_args=True``;
-        nothing else waits for the device. Returns these statistics.
+        The vectors are normalized in float64: a rounded length would change 1 - R, and with it a
+        large concentration. Only the check of values synchronises with the device.
+
+        Args:
+            z: Unit vectors [N, p].
+            y: Labels [N] int64.
+            weights: Weights [N] >= 0, by default 1.
+            validate_args: Check values; by default on the CPU only.
+
+        Returns:
+            These statistics.
+
+        Raises:
+            ValueError: If an argument does not fit.
         """
         require_features(z, self.dim, self.device, validate_args)
         require_labels(y, len(z), self.num_classes, self.device, validate_args)
-        weights = self._weights(weights, z, validate_args)
+        return self.add(z, y, self._weights(weights, z, validate_args))
+
+    @torch.no_grad()
+    def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
+        """Add samples without checking them; weights are float64."""
         self.count.index_add_(0, y, torch.ones_like(y))
         self.weight.index_add_(0, y, _ones(z) if weights is None else weights)
         for rows in feature_slices(z):
@@ -170,15 +218,15 @@ class ClassStatistics:
         return weights.double()
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
-        """Add the samples of other statistics of the same shape; returns these statistics."""
-        self._require_alike(other)
+        """Add the samples of other statistics of the same shape, and return these statistics."""
+        self._require_same_shape(other)
         for mine, theirs in zip(self._sums(), other._sums(), strict=True):
             mine.add_(theirs.to(self.device))
         return self
 
     def without(self, other: ClassStatistics) -> ClassStatistics:
-        """New statistics with the samples of a part of these taken out."""
-        self._require_alike(other)
+        """Build statistics without the samples of a part of these."""
+        self._require_same_shape(other)
         count, weight, total = (
             mine - theirs.to(self.device)
             for mine, theirs in zip(self._sums(), other._sums(), strict=True)
@@ -192,14 +240,14 @@ class ClassStatistics:
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.count, self.weight, self.total
 
-    def _require_alike(self, other: ClassStatistics) -> None:
+    def _require_same_shape(self, other: ClassStatistics) -> None:
         if not isinstance(other, ClassStatistics):
             raise ValueError(f"expected ClassStatistics, got {type(other).__name__}")
         if other.total.shape != self.total.shape:
-            raise ValueError(f"expected statistics alike, {self!r}, got {other!r}")
+            raise ValueError(f"expected statistics of the shape of {self!r}, got {other!r}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a safetensors file; a file of that name is replaced only by a whole one."""
+        """Write a safetensors file atomically."""
         names = ("count", "weight", "total")
         tensors = {n: a.cpu().contiguous() for n, a in zip(names, self._sums(), strict=True)}
         write_tensors(Path(path), tensors, {"format": FORMAT})
@@ -208,7 +256,7 @@ class ClassStatistics:
     def load(
         path: str | os.PathLike[str], *, device: torch.device | str | None = None
     ) -> ClassStatistics:
-        """The statistics that `save` wrote; any other file is a ValueError that names it."""
+        """Read the statistics that `save` wrote; any other file is a ValueError that names it."""
         rule = f"expected {os.fspath(path)} to be a whole safetensors file of ClassStatistics"
         try:
             with safe_open(path, framework="pt", device="cpu") as file:
@@ -238,11 +286,18 @@ class ClassStatistics:
 
     @property
     def mean_length(self) -> Tensor:
-        r"""The lengths :math:`R_c=|\bar z_c|` [C] of the class means, between 0 and 1."""
+        r"""Lengths :math:`R_c=|\bar z_c|` [C] of the class means, between 0 and 1."""
         return fit_direction(self.total, self.weight)[1]
 
     def state(self, estimator: str = "mle") -> ClassState:
-        r"""The fitted state, in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c."""
+        r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c.
+
+        Args:
+            estimator: ``"mle"``, ``"proco"`` or ``"banerjee"``; see `concentration`.
+
+        Returns:
+            The fitted state.
+        """
         mu, kappa = _fit(self.total, self.weight, estimator)
         return ClassState(mu, kappa, self.count.clone(), validate_args=False)
 
@@ -256,22 +311,31 @@ class ClassStatistics:
         weights: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        r"""Directions [N, p] and concentrations [N] of each query's own class without the query.
+        r"""Fit each query's own class without the query (sec:self-inclusion), in float64.
 
-        Fitted to :math:`\bar X_{-i}` of sec:self-inclusion, in float64. The queries ``z`` [N, p]
-        with labels ``y`` [N] are among the samples, with the ``weights`` they came with. A class
-        that the query leaves empty is that of no sample: e_1 and 0.
+        Args:
+            z: Unit vectors [N, p] that are among the samples.
+            y: Their labels [N] int64.
+            estimator: As in `state`.
+            weights: Weights [N] that the samples were added with.
+            validate_args: Check values; by default on the CPU only.
+
+        Returns:
+            Directions [N, p] and concentrations [N], e_1 and 0 for a class that is left empty.
+
+        Raises:
+            ValueError: If an argument does not fit, or a query has a class without samples.
         """
-        w = self.queries(z, y, weights, validate_args)
+        w = self.require_queries(z, y, weights, validate_args)
         mu, kappa = z.new_empty(z.shape, dtype=torch.float64), z.new_empty(len(z)).double()
         for rows in feature_slices(z):
             mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 
-    def queries(
+    def require_queries(
         self, z: Tensor, y: Tensor, weights: Tensor | None, validate: bool | None
     ) -> Tensor:
-        """The weights of queries that are among the samples."""
+        """Return the weights of queries; raise unless the queries can be among the samples."""
         require_features(z, self.dim, self.device, validate)
         require_labels(y, len(z), self.num_classes, self.device, validate)
         weights = self._weights(weights, z, validate)
@@ -284,6 +348,7 @@ class ClassStatistics:
         return _ones(z) if weights is None else weights
 
     def left_out(self, x: Tensor, y: Tensor, w: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
+        """Compute `leave_one_out` of float64 unit vectors x, without checks and chunks."""
         count, before = self.count[y] - 1, self.weight[y]
         total = self.total[y] - w.unsqueeze(-1) * x
         weight, total = _unless_empty(count, before - w, total, before)
@@ -293,19 +358,19 @@ class ClassStatistics:
 def _unless_empty(
     count: Tensor, weight: Tensor, total: Tensor, before: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sums after a subtraction, without the rounding that an empty class is left with."""
+    """Set the sums of classes that a subtraction left empty to zero, without its rounding."""
     empty = (count <= 0) | (weight <= ZERO_LENGTH * before)
     return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)
 
 
 def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """mu [..., p] and R [...] of sums and weights, as `ClassStatistics` defines them."""
+    """Compute mu [..., p] and R [...] from sums and weights, as `ClassStatistics` defines them."""
     mean = total / torch.where(weight > 0, weight, 1.0).unsqueeze(-1)
     length = mean.square().sum(-1).sqrt()
-    known = (length > ZERO_LENGTH) & (weight > 0)
+    defined = (length > ZERO_LENGTH) & (weight > 0)
     first = torch.eye(1, total.shape[-1], dtype=total.dtype, device=total.device)[0]
-    mu = torch.where(known.unsqueeze(-1), mean / length.unsqueeze(-1), first)
-    return mu, torch.where(known, length.clamp_max(1), 0.0)
+    mu = torch.where(defined.unsqueeze(-1), mean / length.unsqueeze(-1), first)
+    return mu, torch.where(defined, length.clamp_max(1), 0.0)
 
 
 def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
@@ -314,6 +379,7 @@ def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]
 
 
 def capped_concentration(p: int, R: Tensor, estimator: str) -> Tensor:
+    """Fit the concentration to R, at most `MAX_KAPPA`."""
     return concentration_at(p, R, estimator).clamp_max(MAX_KAPPA)
 
 

@@ -1,7 +1,7 @@
-r"""The score of given classes at given rho, by the fastest way each device has.
+r"""Evaluation of the score by the fastest way of each device.
 
-Under torch.compile and on other devices it is one expression (`ExactScorer`); on CUDA the fused
-kernel; on the CPU pieces that fit the cache, as polynomials in rho where that pays.
+Under torch.compile and on other devices the score is one expression (`ExactScorer`), on CUDA the
+fused kernel, on the CPU chunks that fit the cache, as polynomials in rho where that is faster.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special.debye import expansion
 from resultant.special.differences import Lower
 
-# A polynomial in rho is set up if that takes no more rows than this share of those to score.
+# A polynomial in rho is built if its nodes are no more than this share of the rows to score.
 ROW_SHARE = 0.25
 
 
 def evaluate(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    """The score and, if asked for, its slope (else an empty tensor) of tensors that broadcast."""
+    """Compute the score and, if ``slope``, its slope (else an empty tensor), broadcasting."""
     if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
-        score = _by_pieces if rho.device.type == "cpu" else _fused()
+        score = _by_chunks if rho.device.type == "cpu" else _fused()
         if score is not None:
             shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
             q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
@@ -39,10 +39,10 @@ def evaluate(
 
 
 class Tilt:
-    r"""The squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
+    r"""Squares at both ends of the tilt from :math:`\kappa\mu` to :math:`\kappa\mu + tz`."""
 
     def __init__(self, kappa: Tensor, tau: Tensor) -> None:
-        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and what its rounding leaves out
+        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and its rounding error
         self.y0 = kappa * kappa
         self.twice = 2 * kappa * self.t
         self.square = self.t * self.t
@@ -50,18 +50,18 @@ class Tilt:
         self.least = apart * apart
 
     def y1(self, rho: Tensor) -> Tensor:
-        r""":math:`\tilde\kappa^2`, of which no term is negative."""
+        r"""Compute :math:`\tilde\kappa^2` as a sum of terms that are not negative."""
         return torch.addcmul(self.least, self.twice, 1 + rho)
 
     def h(self, rho: Tensor) -> Tensor:
-        """``y1 - y0``, by itself."""
+        """Compute ``y1 - y0`` directly."""
         return torch.addcmul(self.square, self.twice, rho)
 
 
 def _rows(
     rho: Tensor, kappa: Tensor, tau: Tensor, shape: torch.Size
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """rho as [rows, classes], kappa and tau as [classes] or [1]."""
+    """Reshape rho to [rows, classes], kappa and tau to [classes] or [1]."""
     if rho.shape == shape and rho.dim() == 2 and kappa.dim() == 1 and tau.dim() == 0:
         return rho, kappa, tau.reshape(1)
     classes = validation.broadcast(kappa.shape, tau.shape)
@@ -74,16 +74,16 @@ def _rows(
 
 @cache
 def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """The fused kernel, where Triton is at hand."""
+    """Import the fused kernel; None without Triton."""
     try:
-        from resultant.score import _triton as _score_kernel
+        from resultant.score import _triton
     except ImportError:
         return None
-    return _score_kernel.score
+    return _triton.score
 
 
 class ExactScorer:
-    """The score of given classes for any rho: what depends on the classes is computed once."""
+    """Exact score of fixed classes for any rho; terms of the classes are computed once."""
 
     def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
         self.tilt = Tilt(kappa, tau)
@@ -98,7 +98,7 @@ class ExactScorer:
 
 
 def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
-    """The exact score of these classes or, for enough rows, the polynomial that equals it."""
+    """Build the exact score of the classes or, for many rows, the polynomial that equals it."""
     degree = degree_for(kappa, tau, p, kappa.dtype)
     if degree is None or rows * ROW_SHARE < degree + 2:
         return ExactScorer(kappa, tau, p)
@@ -106,18 +106,18 @@ def _scorer(kappa: Tensor, tau: Tensor, p: int, rows: int) -> Scorer:
     return ScorePolynomial(exact, max(kappa.numel(), tau.numel()), degree, kappa.dtype)
 
 
-def _by_pieces(
+def _by_chunks(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, Tensor]:
-    """The score of rho [rows, classes] on the CPU, in pieces that fit the cache."""
-    piece = chunks.CACHE_BYTES // rho.element_size() * torch.get_num_threads()
-    if rho.numel() <= piece:
+    """Score rho [rows, classes] on the CPU, in chunks that fit the cache."""
+    size = chunks.CACHE_BYTES // rho.element_size() * torch.get_num_threads()
+    if rho.numel() <= size:
         return ExactScorer(kappa, tau, p)(rho, slope)
     rows, columns = rho.shape
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
-    width = min(columns, piece)
-    height = max(1, piece // width)
+    width = min(columns, size)
+    height = max(1, size // width)
     for left in range(0, columns, width):
         part = slice(left, left + width)
         kappa_part, tau_part = (a[part] if len(a) > 1 else a for a in (kappa, tau))

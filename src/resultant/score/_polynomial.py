@@ -1,11 +1,11 @@
-r"""The score of many queries under the same classes, as one polynomial in rho a class.
+r"""Scores of many queries for the same classes, as one polynomial in rho per class.
 
-For a given class the slope :math:`\partial_\rho q` is analytic in rho up to its first pole, where
+For one class the slope :math:`\partial_\rho q` is analytic in rho up to its first pole, where
 :math:`\tilde\kappa^2 = -j_{\nu,1}^2`, that is beyond
-:math:`-b = -(\nu^2 + \kappa^2 + t^2)/(2\kappa t)`. Its Chebyshev series on [-1, 1] therefore falls
-off like :math:`(b + \sqrt{b^2-1})^{-k}`: some eight terms in float64 at p = 1024, tau = 0.1. The
-score is the integral of that polynomial from the exact q(0), so that both keep the relative
-accuracy of the slope.
+:math:`-b = -(\nu^2 + \kappa^2 + t^2)/(2\kappa t)`. The Chebyshev series of the slope on [-1, 1]
+therefore decays like :math:`(b + \sqrt{b^2-1})^{-k}`: about eight terms in float64 at p = 1024,
+tau = 0.1. The score is the integral of this polynomial from the exact q(0), so that score and slope
+keep the relative accuracy of the slope.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Scorer = Callable[[Tensor, bool], tuple[Tensor, Tensor]]
 
 
 def degree_for(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> int | None:
-    """The degree that reaches the precision of ``dtype`` for every class, if it is small."""
+    """Return the degree that reaches the precision of ``dtype`` for every class, if small."""
     t, nu = 1 / tau.double(), p / 2 - 1
     kappa = kappa.double()
     b = float(((nu * nu + kappa * kappa + t * t) / (2 * kappa * t)).min())
@@ -38,13 +38,13 @@ def degree_for(kappa: Tensor, tau: Tensor, p: int, dtype: torch.dtype) -> int | 
 
 
 class ScorePolynomial:
-    """Built from the exact score of the classes in float64, evaluated in the dtype of rho."""
+    """Polynomials built from the exact scores in float64 and evaluated in the dtype of rho."""
 
     def __init__(self, exact: Scorer, classes: int, degree: int, dtype: torch.dtype) -> None:
         nodes, to_chebyshev, to_powers = _transforms(degree)
         q0, _ = exact(torch.zeros(1, classes, dtype=torch.float64), False)
         _, slopes = exact(nodes.unsqueeze(1).expand(-1, classes), True)
-        # In two steps: the product of the two matrices would not be well conditioned.
+        # In two steps: the product of the two matrices is ill-conditioned.
         powers = to_powers @ (to_chebyshev @ slopes)
         self.slope = list(powers.to(dtype))
         counts = torch.arange(1, degree + 2, dtype=torch.float64).unsqueeze(1)
@@ -57,11 +57,12 @@ class ScorePolynomial:
 
 @cache
 def _transforms(degree: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Chebyshev nodes; values there -> Chebyshev coefficients; these -> powers of rho."""
+    """Return the Chebyshev nodes and the matrices from values at the nodes to Chebyshev
+    coefficients, and from these to powers of rho."""
     n = degree + 1
     k = torch.arange(n)
     odd = 2 * k + 1
-    # k times the angle of a node, reduced to one turn before it is rounded
+    # k times the angle of a node, reduced to one turn before rounding
     turns = (k.unsqueeze(1) * odd % (4 * n)).double() / (2 * n)
     to_chebyshev = torch.cos(turns * math.pi) * (2 / n)
     to_chebyshev[0] /= 2

@@ -1,7 +1,7 @@
-"""The score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
+"""Score on a GPU: one Triton kernel that reads rho and writes q, or q and its slope.
 
-The formulas are those of `_differences.Lower`. A program owns a block of classes, keeps what
-depends on them in registers, and goes down its rows; each element of rho is read once.
+The formulas are those of `resultant.special.differences.Lower`. A program owns a block of classes,
+keeps their terms in registers, and walks down its rows; each element of rho is read once.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -29,13 +29,13 @@ from resultant.special.debye import expansion
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
-# Classes in a block at most, and rows a program goes down.
+# Largest number of classes in a block, and rows per program.
 BLOCK = 128
 ROWS = 4
 WARPS = 1
-# Blocks of rows in a launch; CUDA has no more along the second axis.
+# Blocks of rows in a launch, the limit of CUDA along the second axis.
 LAUNCH = 65535
-# Columns whose numbers, filled up to blocks, are int32.
+# Number of columns whose indices, padded to blocks, fit int32.
 NARROW = 2**31 - BLOCK
 
 
@@ -96,7 +96,7 @@ else:
     def _log1p_double(x):
         return libdevice.log1p(x)
 
-    # For float32 one approximate instruction each, and one step of Newton.
+    # For float32 one approximate instruction and one step of Newton.
 
     @triton.jit
     def _reciprocal(x):
@@ -219,9 +219,9 @@ def _walk(
     SMALL: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Down ROWS rows, of which there are ``left``."""
+    """Score ROWS rows, of which ``left`` exist."""
     for i in range(ROWS):
-        # one comparison: an "and" of two masks is no mask to some interpreters
+        # One comparison: some interpreters do not accept an "and" of two masks as a mask.
         here = tl.where(i < left, column, columns) < columns
         rho = tl.load(rho_at, mask=here, other=0.0)
         q, r1 = _difference(
@@ -258,7 +258,7 @@ def _score_rows(
 ):
     block = tl.program_id(0)
     if WIDE:
-        # Under one kappa and tau all rho are one row, and its numbers need not be of 32 bits.
+        # With one kappa and tau all rho form one row, whose indices may exceed 32 bits.
         block = block.to(tl.int64)
     column = block * BLOCK + tl.arange(0, BLOCK)
     first = tl.program_id(1).to(tl.int64) * ROWS
@@ -279,7 +279,7 @@ def _score_rows(
     q_at += first * columns + column
     slope_at += first * columns + column
     left = rows - first
-    # In most uses the tilt moves s by little; then its logarithms need no exponent.
+    # The tilt usually changes s little; its logarithms then need no exponent.
     lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
     steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
     if tl.min(steady.to(tl.int32)) == 1:
@@ -307,8 +307,8 @@ def _constants(p: int, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
-    """q and, if asked for, its slope (else an empty tensor) of rho [rows, classes] under
-    kappa, tau, each [classes] or [1]."""
+    """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
+    kappa and tau, each [classes] or [1]."""
     rho = rho.contiguous()
     shape = rho.shape
     if kappa.numel() == tau.numel() == 1:
