@@ -275,7 +275,7 @@ def test_other_errors() -> None:
     with pytest.raises(ValueError, match="expected p >= 2, got 1"):
         ClassStatistics(C, 1)
     statistics = fitted(Z, Y)
-    with pytest.raises(ValueError, match=r"alike, .*num_classes=5, dim=6.*got .*dim=3\)"):
+    with pytest.raises(ValueError, match=r"of the shape of .*num_classes=5, dim=6.*got .*dim=3\)"):
         statistics.merge(ClassStatistics(C, 3))
     with pytest.raises(ValueError, match="expected ClassStatistics, got str"):
         statistics.merge("x")  # type: ignore[arg-type]

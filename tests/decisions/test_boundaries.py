@@ -295,7 +295,7 @@ def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
 def test_errors() -> None:
     state = classes()
     rule = realize(state, Rule(TAU))
-    with pytest.raises(ValueError, match=r"expected a rule in float64, got torch\.float32"):
+    with pytest.raises(ValueError, match=r"expected scores in float64, got torch\.float32"):
         short_arc_roots(realize(state, Rule(TAU), dtype=torch.float32))
     with pytest.raises(ValueError, match=r"two different classes .* got \[0, 9\] at index 0"):
         short_arc_roots(rule, torch.tensor([[0, 9]]))
@@ -311,7 +311,7 @@ def test_errors() -> None:
         shot_groups([1, 2])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected counts >= 0 and finite, got -1 at index 1"):
         shot_groups(torch.tensor([3, -1]))
-    with pytest.raises(ValueError, match=r"expected groups \[6\], one a class, got shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"expected groups \[6\], one per class, got shape \(2,\)"):
         select_pairs(state, torch.zeros(2))
     with pytest.raises(ValueError, match=r"expected groups in \{0, 1, 2\}, got 3 at index 0"):
         select_pairs(state, torch.full((C,), 3))

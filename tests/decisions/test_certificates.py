@@ -25,8 +25,8 @@ from resultant.decisions.certificates import (
     disagreement_bound,
     gradient_bound,
     loss_bound,
-    margin_change,
 )
+from resultant.decisions.changes import margin_change
 from resultant.score.exact import decompose, vmf_score
 
 EQUAL = Rule(0.1, "temperature")

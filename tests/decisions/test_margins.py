@@ -196,7 +196,7 @@ Z, Y = queries(STATE)
         (torch.tensor([0, 1]), r"expected pairs \[P, 2\], got shape \(2,\)"),
         ([[0, 1]], r"expected pairs \[P, 2\], got list"),
         (PAIRS.int(), "expected pairs of dtype torch.int64, got torch.int32"),
-        (PAIRS.to("meta"), "expected pairs on cpu, got them on meta"),
+        (PAIRS.to("meta"), "expected pairs on cpu, got pairs on meta"),
         (
             torch.tensor([[0, 1], [2, 6]]),
             r"expected pairs of two different classes in \[0, 6\), got \[2, 6\] at index 1",

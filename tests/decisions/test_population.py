@@ -18,7 +18,8 @@ from scipy import optimize, stats
 from torch import Tensor
 
 from binary_models import CRITICAL, DOUBLINGS, ORDERED, models
-from resultant.decisions.binary_model import BinaryModel, projection_variance, rate_function
+from resultant.decisions.binary_model import BinaryModel
+from resultant.decisions.rates import projection_variance, rate_function
 from resultant.score.exact import vmf_score
 from resultant.special.bessel import ratio
 from resultant.vmf.distribution import VonMisesFisher

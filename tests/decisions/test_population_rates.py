@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from binary_models import CLOSE, DOUBLINGS, ORDERED, models
-from resultant.decisions.binary_model import BinaryModel, projection_variance, rate_function
+from resultant.decisions.binary_model import BinaryModel
+from resultant.decisions.rates import projection_variance, rate_function
 
 
 @pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])

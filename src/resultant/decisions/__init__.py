@@ -1,15 +1,21 @@
-"""Margins, boundaries, gradients of decisions, and certificates."""
+"""Decisions between classes, and how an edit of the gains changes them.
 
-from resultant.decisions.binary_model import BinaryModel, projection_variance, rate_function
+`margins` and `gradients` measure decisions and their losses, `boundaries` finds where two classes
+meet, `changes` compares margins before and after an edit, `certificates` proves agreement with the
+cosine rule, `pairs` chooses pairs of classes, `binary_model` and `rates` hold the limits of two
+matched classes in high dimension.
+"""
+
+from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.boundaries import displacement, posterior_thresholds, short_arc_roots
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
     gradient_bound,
     loss_bound,
-    margin_change,
     residual_bound,
 )
+from resultant.decisions.changes import margin_change
 from resultant.decisions.gradients import (
     gradient_coordinates,
     gradient_cosines,
@@ -25,6 +31,7 @@ from resultant.decisions.margins import (
     pairwise_margins,
 )
 from resultant.decisions.pairs import select_pairs
+from resultant.decisions.rates import projection_variance, rate_function
 
 __all__ = [
     "BinaryModel",

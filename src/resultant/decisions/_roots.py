@@ -13,24 +13,30 @@ from resultant._core import chunks
 
 LOCATIONS = 2001
 
-# How near to a root Brent's method goes, in radians and as a share; scipy takes no smaller share.
+# Tolerances of Brent's method, absolute in radians and relative; scipy accepts no smaller RTOL.
 XTOL, RTOL = 1e-15, 4 * np.finfo(float).eps
 
-# (angles u [K, P], which of the arcs [P]) -> margins [K, P]
+# (angles u [K, P], indices of arcs [P]) -> margins [K, P]
 Margin = Callable[[Tensor, Tensor], Tensor]
 
-# (f(u, i), low, high, i) -> roots, and where they were found
+# (f(u, i), low, high, i) -> roots, success
 Find = Callable[[Callable, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def solve(
     margin: Margin, theta: Tensor, falling: Tensor, find: Find, width: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """How many roots the margins have on arcs of angles ``theta`` [P], and where, NaN unless it is
-    the only one.
+    """Count the roots of margins on arcs of angles ``theta`` [P], and refine unique ones.
 
-    Margins that are ``falling`` [P] all along need only the two ends of their arc. ``find``
-    refines; ``width`` numbers are at work for each margin.
+    Args:
+        margin: Margins of arcs at angles.
+        theta: Angles [P] of the arcs.
+        falling: Mask [P] of margins that fall on their whole arc, which need only its two ends.
+        find: Refinement, `elementwise` or `brent`.
+        width: Temporary numbers per margin.
+
+    Returns:
+        Numbers of roots [P] int64 and roots [P], NaN unless unique.
     """
     count = torch.zeros_like(theta, dtype=torch.int64)
     root = torch.full_like(theta, math.nan)
@@ -43,7 +49,7 @@ def solve(
         for which in open_arcs.split(height):
             u = fractions.unsqueeze(1) * theta[which]
             D = margin(u, which)
-            # Compared and not multiplied: NaN, of two classes of prior zero, is then no root.
+            # Compared, not multiplied: NaN, from two classes of prior zero, is then no root.
             zero = D == 0
             cross = ((D[:-1] < 0) & (D[1:] > 0)) | ((D[:-1] > 0) & (D[1:] < 0))
             count[which] = zero.sum(0) + cross.sum(0)
@@ -57,7 +63,7 @@ def solve(
 
 
 def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, find: Find) -> Tensor:
-    """The roots [P] in brackets."""
+    """Refine roots [P] in brackets."""
     if not len(which):
         return low
 
@@ -66,10 +72,10 @@ def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, find: Find)
         index = torch.as_tensor(i, device=low.device).long()
         return margin(at.unsqueeze(0), index).squeeze(0).cpu().numpy()
 
-    found, success = find(f, low.cpu().numpy(), high.cpu().numpy(), which.cpu().numpy())
-    root = torch.as_tensor(found, device=low.device)
-    # Scores may round otherwise in other company, so that a margin of rounding changes its sign
-    # and with it the bracket: the root is at that end then.
+    roots, success = find(f, low.cpu().numpy(), high.cpu().numpy(), which.cpu().numpy())
+    root = torch.as_tensor(roots, device=low.device)
+    # The rounding of scores depends on the batch, so that a margin of the size of rounding may
+    # change its sign and lose the bracket: the root is then at the nearest end.
     lost = torch.as_tensor(~success, device=low.device)
     ends = torch.stack([low[lost], high[lost]])
     nearest = margin(ends, which[lost]).abs().argmin(0, keepdim=True)
@@ -77,24 +83,24 @@ def refine(margin: Margin, which: Tensor, low: Tensor, high: Tensor, find: Find)
     return root
 
 
-# Both find the zeros of f(u, i) for i of ``which`` in brackets, and say where they did. What they
-# need of scipy is loaded there: it is slow to import, and few need it.
+# Both find the zeros of f(u, i) for i of ``which`` in brackets, and report success. scipy.optimize
+# is imported inside: the import is slow, and few callers need it.
 
 
 def elementwise(
     f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All at once (Chandrupatla's method)."""
+    """Find all roots together (Chandrupatla's method)."""
     from scipy.optimize.elementwise import find_root
 
-    found = find_root(f, (low, high), args=(which,))
-    return found.x, found.success
+    result = find_root(f, (low, high), args=(which,))
+    return result.x, result.success
 
 
 def brent(
     f: Callable, low: np.ndarray, high: np.ndarray, which: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One after another (Brent's method)."""
+    """Find the roots one after another (Brent's method)."""
     from scipy.optimize import brentq
 
     root, success = low.copy(), np.zeros(len(low), dtype=bool)

@@ -1,17 +1,18 @@
 r"""The matched binary model: typical margins, error transition, projection limit, exponents.
 
-Two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`, :math:`j\in\{h,t\}`, and
+Two classes :math:`Z\mid Y=j\sim\mathrm{vMF}_p(\mu_j,\nu\lambda_j)`, :math:`j\in\{h,t\}`, where
 :math:`\nu=p/2-1` grows while :math:`\lambda_j`, the cosine c of the mean directions, the
-temperature and the class offsets stay (sec:conditional-margin). With :math:`t=1/\tau`,
+temperature and the class offsets are fixed (sec:conditional-margin). With :math:`t=1/\tau`,
 :math:`w=r_h\mu_h-r_t\mu_t` and :math:`r_j=r_0(\lambda_j)` the score difference that decides for h
 where it is >= 0 is
 
 .. math:: D_\nu(z) = D_0(z) + O(1/\nu), \qquad D_0(z) = b_h - b_t + t\,w^\top z.
 
-The leading rule sees one projection of Z, whose law has a density in closed form. The exact rule
-sees two, and given the cosine to its own class decides by the other one alone, whose tail is known.
-The errors of both are one-dimensional integrals (`BinaryModel.log_errors`), at any p and however
-small; `BinaryModel.monte_carlo` counts them over draws.
+The leading rule depends on one projection of Z, whose distribution has a density in closed form.
+The exact rule depends on two projections; given the cosine to the own class it depends on the other
+one, whose tail is known. The errors of both rules are one-dimensional integrals
+(`BinaryModel.log_errors`), at any p and of any size; `BinaryModel.monte_carlo` counts errors over
+draws.
 """
 
 from __future__ import annotations
@@ -27,30 +28,32 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant.classes.statistics import ClassState
-from resultant.score.exact import vmf_score, vmf_score_and_slope
-from resultant.special.debye import Number
+from resultant.decisions.rates import projection_variance, rate_function
+from resultant.score.exact import exact_score, exact_score_and_slope
 from resultant.vmf.angle import sample_angle
 from resultant.vmf.tails import log_plane_tail, log_projection_tail, tail_dimension
 
-Rule = Literal["leading", "exact"]
+# Scores that decide: the leading terms or the exact scores.
+Decision = Literal["leading", "exact"]
 
-# Newton's steps to where a score has a value, at most; what one below CLOSE misses is its square.
+# Largest number of Newton steps to a value of a score; after a step below CLOSE the error is its
+# square.
 STEPS = 60
 CLOSE = 1e-9
 
 
 class Pair(NamedTuple):
-    """One number for each class, h (head) and t (tail)."""
+    """One number per class, h (head) and t (tail)."""
 
     h: float
     t: float
 
 
 class Estimate(NamedTuple):
-    """A Monte Carlo frequency of so many samples, and its standard error.
+    """A Monte Carlo frequency with its standard error and number of samples.
 
-    The standard error is taken at (count + 1/2) / (samples + 1), so that a count of zero does not
-    pass for a probability of zero.
+    The standard error is computed at (count + 1/2) / (samples + 1), so that a count of zero is not
+    taken for a probability of zero.
     """
 
     value: float
@@ -59,12 +62,12 @@ class Estimate(NamedTuple):
 
     @property
     def displayed(self) -> float:
-        """The frequency, or half a count where nothing was counted (fig:synthetic-transition)."""
+        """Frequency, or half a count if nothing was counted (fig:synthetic-transition)."""
         return self.value or 0.5 / self.samples
 
 
 class EstimatePair(NamedTuple):
-    """One estimate for each class."""
+    """One estimate per class."""
 
     h: Estimate
     t: Estimate
@@ -74,10 +77,24 @@ class EstimatePair(NamedTuple):
 class BinaryModel:
     r"""The matched binary model of sec:conditional-margin.
 
-    ``lambda_h``, ``lambda_t`` > 0 are the concentrations over nu, ``cosine`` is
-    :math:`c=\mu_h^\top\mu_t`, ``tau`` > 0 the temperature, ``b_h`` and ``b_t`` the offsets of the
-    logits: none of them changes with p. What has an argument ``p`` >= 3 holds at that dimension,
-    the rest in the limit.
+    The parameters do not change with p. Methods with an argument ``p`` >= 3 hold at this
+    dimension, the others in the limit.
+
+    Args:
+        lambda_h: Concentration of class h over nu, > 0.
+        lambda_t: Concentration of class t over nu, > 0.
+        cosine: Cosine :math:`c=\mu_h^\top\mu_t` of the mean directions.
+        tau: Temperature > 0.
+        b_h: Offset of the logit of class h.
+        b_t: Offset of the logit of class t.
+
+    Raises:
+        ValueError: If an argument is outside its range, or both classes are the same.
+
+    Example:
+        >>> from resultant import BinaryModel
+        >>> BinaryModel(lambda_h=2.0, lambda_t=1.0, cosine=0.5).limiting_errors
+        Pair(h=0.0, t=0.0)
     """
 
     lambda_h: float
@@ -110,13 +127,26 @@ class BinaryModel:
         b_h: float = 0.0,
         b_t: float = 0.0,
     ) -> BinaryModel:
-        r"""The model of two fitted classes: class ``a`` of the state is h, class ``b`` is t.
+        r"""Build the model of two fitted classes.
 
-        Matched at p = ``state.dim``, where the classes draw from the very laws they are scored by:
-        :math:`\lambda_j=\kappa_j/\nu`, so that ``concentrations(p)`` are the fitted ones, and
-        :math:`c=\mu_a^\top\mu_b`. At another p the lambdas stay. Any concentrations > 0 and any
-        angle will do, unless both laws are one. ``b_h`` and ``b_t`` are what the logits have
-        besides the scores, as a log prior.
+        The model is matched at p = ``state.dim``: :math:`\lambda_j=\kappa_j/\nu`, so that
+        ``concentrations(p)`` are the fitted ones, and :math:`c=\mu_a^\top\mu_b`. At another p the
+        lambdas are the same.
+
+        Args:
+            state: Classes with p >= 3.
+            a: Index of class h.
+            b: Index of class t.
+            tau: Temperature > 0.
+            b_h: Offset of the logit of class h, such as a log prior.
+            b_t: Offset of the logit of class t.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: If an index is not a class, a concentration is zero, or both classes are
+                the same.
         """
         if not isinstance(state, ClassState):
             raise ValueError(f"expected state to be a ClassState, got {type(state).__name__}")
@@ -133,48 +163,48 @@ class BinaryModel:
             if not value > 0:
                 raise ValueError(f"expected kappa > 0, got {value:g} at class {c}")
         if apart == 0 and kappa[0] == kappa[1]:
-            raise ValueError(f"expected two classes of different laws, got one of {a} and {b}")
+            raise ValueError(f"expected two different distributions, got equal classes {a} and {b}")
         lambda_h, lambda_t = (kappa / nu).tolist()
         return cls(lambda_h, lambda_t, max(-1.0, 1 - apart), tau, b_h, b_t)
 
     @property
     def delta(self) -> float:
-        r""":math:`\delta=(b_h-b_t)/t`."""
+        r"""Difference of the offsets, :math:`\delta=(b_h-b_t)/t`."""
         return (self.b_h - self.b_t) * self.tau
 
     @property
     def r(self) -> Pair:
-        r""":math:`r_j=r_0(\lambda_j)`, the limit of the mean resultant lengths."""
+        r"""Limits :math:`r_j=r_0(\lambda_j)` of the mean resultant lengths."""
         return Pair(_r0(self.lambda_h), _r0(self.lambda_t))
 
     @property
     def W(self) -> float:
-        r""":math:`\|w\|`."""
+        r"""Norm :math:`\|w\|`."""
         r = self.r
         return math.sqrt((r.h - r.t) ** 2 + 2 * r.h * r.t * (1 - self.cosine))
 
     @property
     def beta(self) -> Pair:
-        r""":math:`\beta_j=\mu_j^\top n`, with n = w/W."""
+        r"""Cosines :math:`\beta_j=\mu_j^\top n` with n = w/W."""
         r, W = self.r, self.W
         h, t = (r.h - r.t * self.cosine) / W, (r.h * self.cosine - r.t) / W
         return Pair(max(-1.0, min(1.0, h)), max(-1.0, min(1.0, t)))
 
     @property
     def alpha(self) -> Pair:
-        r""":math:`\alpha_j=\sqrt{1-\beta_j^2}`, from the sine between the mean directions."""
+        r"""Sines :math:`\alpha_j=\sqrt{1-\beta_j^2}`, from the sine between the mean directions."""
         r = self.r
         sine = math.sqrt((1 - self.cosine) * (1 + self.cosine)) / self.W
         return Pair(r.t * sine, r.h * sine)
 
     @property
     def xi_0(self) -> float:
-        r""":math:`\xi_0=-\delta/W`: the leading rule decides for h where n'z is at least this."""
+        r"""Threshold :math:`\xi_0=-\delta/W`: the leading rule decides for h if n'z >= xi_0."""
         return -self.delta / self.W
 
     @property
     def typical_margins(self) -> Pair:
-        r""":math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`.
+        r"""Typical margins :math:`R_h=\delta+r_h(r_h-r_tc)` and :math:`R_t=r_t(r_t-r_hc)-\delta`.
 
         :math:`D_0(Z)` tends to :math:`tR_h` in class h and to :math:`-tR_t` in class t.
         """
@@ -184,56 +214,63 @@ class BinaryModel:
 
     @property
     def limiting_errors(self) -> Pair:
-        """The limits of the class errors, 0, 1/2 or 1 by the sign of the typical margin
+        """Limits of the class errors, 0, 1/2 or 1 by the sign of the typical margin
         (thm:conditional-error-transition)."""
         return Pair(*(0.0 if R > 0 else 1.0 if R < 0 else 0.5 for R in self.typical_margins))
 
     @property
     def variances(self) -> Pair:
-        r""":math:`\sigma^2_{\lambda_j}(w)` of eq:projection-clt: nu times the variance of w'Z."""
+        r"""Limits :math:`\sigma^2_{\lambda_j}(w)` of nu Var(w'Z) (eq:projection-clt)."""
         lambdas = (self.lambda_h, self.lambda_t)
         parts = zip(lambdas, self.beta, self.alpha, strict=True)
         W = self.W
         return Pair(*(float(projection_variance(x, W * b, W * a)) for x, b, a in parts))
 
     def gaussian_errors(self, p: int) -> Pair:
-        r""":math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))`, which holds near the transition.
+        r"""Compute errors :math:`\Phi(-\sqrt\nu R_j/\sigma_{\lambda_j}(w))` near the transition.
 
-        eq:projection-clt at :math:`R_j=O(\nu^{-1/2})`; further away, see `exponents`.
+        They hold for :math:`R_j=O(\nu^{-1/2})` (eq:projection-clt); further away see `exponents`.
         """
         nu = tail_dimension(p) / 2 - 1
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
 
     def rates(self, xi: float) -> Pair:
-        r""":math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
+        r"""Compute :math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
         lambdas = (self.lambda_h, self.lambda_t)
         parts = zip(lambdas, self.beta, strict=True)
         return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
 
     @property
     def exponents(self) -> Pair:
-        r"""The limits of :math:`-\nu^{-1}\log\epsilon_j`: :math:`I_j(\xi_0)` (eq:error-exponent).
+        r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent).
 
-        Zero for a class whose typical margin is not positive, since its error does not vanish.
-        Where :math:`\lambda_h\ge\lambda_t`, :math:`b_h\ge b_t` and :math:`R_t>0`, that of h is
-        the larger, unless both are equal in the symmetric case.
+        The exponent is zero for a class whose typical margin is not positive, since its error does
+        not vanish. If :math:`\lambda_h\ge\lambda_t`, :math:`b_h\ge b_t` and :math:`R_t>0`, the
+        exponent of h is the larger, except for equality in the symmetric case.
         """
         rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
         return Pair(*(rate if R > 0 else 0.0 for rate, R in rates))
 
     def reversed_prior(self) -> BinaryModel:
-        """The same classes with their offsets exchanged; this can reverse the exponents."""
+        """Exchange the offsets of the classes, which can reverse the order of the exponents."""
         return replace(self, b_h=self.b_t, b_t=self.b_h)
 
     def concentrations(self, p: int) -> Pair:
-        r""":math:`\kappa_j=\nu\lambda_j`."""
+        r"""Compute :math:`\kappa_j=\nu\lambda_j`."""
         nu = tail_dimension(p) / 2 - 1
         return Pair(nu * self.lambda_h, nu * self.lambda_t)
 
-    def log_errors(self, p: int, rule: Rule = "leading") -> Pair:
-        r"""The logarithms of :math:`\Pr_h(D<0)` and :math:`\Pr_t(D\ge0)` for a rule, :math:`D_0` or
-        :math:`D_\nu`, by quadrature."""
+    def log_errors(self, p: int, rule: Decision = "leading") -> Pair:
+        r"""Compute :math:`\log\Pr_h(D<0)` and :math:`\log\Pr_t(D\ge0)` by quadrature.
+
+        Args:
+            p: Dimension >= 3.
+            rule: ``"leading"`` for :math:`D_0` or ``"exact"`` for :math:`D_\nu`.
+
+        Returns:
+            One logarithm per class.
+        """
         _require_rule(rule)
         kappa, beta = self.concentrations(p), self.beta
         if rule == "exact":
@@ -245,23 +282,31 @@ class BinaryModel:
         t = log_projection_tail(self.xi_0, beta.t, kappa.t, p, upper=True)
         return Pair(float(h), float(t))
 
-    def errors(self, p: int, rule: Rule = "leading") -> Pair:
-        """The class errors of a rule, by quadrature."""
+    def errors(self, p: int, rule: Decision = "leading") -> Pair:
+        """Compute the class errors of a rule by quadrature; arguments as in `log_errors`."""
         return Pair(*(math.exp(e) for e in self.log_errors(p, rule)))
 
     def sample_margins(
         self, p: int, samples: int, label: Literal["h", "t"]
     ) -> tuple[Tensor, Tensor]:
-        r""":math:`D_0(Z)` and :math:`D_\nu(Z)` [samples], float64, of the same draws Z of a class.
+        r"""Draw Z of a class and compute :math:`D_0(Z)` and :math:`D_\nu(Z)`.
 
-        Only what Z has in the plane of the mean directions is drawn, exactly, hence at no price
-        in p. torch.manual_seed governs the draws.
+        Only the projection of Z on the plane of the mean directions is drawn, exactly, so the cost
+        does not grow with p. torch.manual_seed determines the draws.
+
+        Args:
+            p: Dimension >= 3.
+            samples: Number of draws.
+            label: Class, ``"h"`` or ``"t"``.
+
+        Returns:
+            Leading and exact score differences [samples] in float64.
         """
         xi, u = self._sample_plane(p, samples, label)
         return self._leading_margin(xi), self._exact_margin(xi, u, p)
 
-    def monte_carlo(self, p: int, samples: int, rule: Rule = "exact") -> EstimatePair:
-        r"""The class errors of a rule, :math:`D_0` or :math:`D_\nu`, counted over draws."""
+    def monte_carlo(self, p: int, samples: int, rule: Decision = "exact") -> EstimatePair:
+        r"""Count the class errors of a rule, :math:`D_0` or :math:`D_\nu`, over draws."""
         _require_rule(rule)
         margins = []
         for label in Pair._fields:
@@ -271,7 +316,7 @@ class BinaryModel:
         return EstimatePair(_frequency(margins[0] < 0), _frequency(margins[1] >= 0))
 
     def _sample_plane(self, p: int, samples: int, label: str) -> tuple[Tensor, Tensor]:
-        """Draws of n'Z and of e'Z, where e is across n in the plane of the mean directions."""
+        """Draw n'Z and e'Z, where e is orthogonal to n in the plane of the mean directions."""
         if label not in Pair._fields:
             raise ValueError(f"expected label 'h' or 't', got {label!r}")
         samples = validation.integer("samples", samples, 1)
@@ -291,49 +336,9 @@ class BinaryModel:
 
     def _exact_margin(self, xi: Tensor, u: Tensor, p: int) -> Tensor:
         kappa, beta, alpha = self.concentrations(p), self.beta, self.alpha
-        q_h = vmf_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p)
-        q_t = vmf_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p)
+        q_h = exact_score(beta.h * xi + alpha.h * u, kappa.h, self.tau, p)
+        q_t = exact_score(beta.t * xi + alpha.t * u, kappa.t, self.tau, p)
         return (self.b_h - self.b_t) + (q_h - q_t)
-
-
-def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:
-    r"""The rate of :math:`n^\top Z`, :math:`Z\sim\mathrm{vMF}_p(\mu,\nu\lambda)`, of
-    eq:rate-function:
-
-    .. math:: I(\xi) = J(\lambda) - J(\lambda\alpha\sqrt{1-\xi^2}) - \lambda\beta\xi
-        - \log(1-\xi^2), \qquad J(s) = \sqrt{1+s^2} - \log(1+\sqrt{1+s^2})
-
-    with :math:`\beta=\mu^\top n` in [-1, 1] and :math:`\alpha^2+\beta^2=1`. Convex, zero at
-    :math:`r_0(\lambda)\beta` and infinite from :math:`|\xi|=1` on.
-    """
-    (xi, lam, beta), dtype = validation.tensors(xi=xi, lam=lam, beta=beta)
-    if validation.should_validate(None, xi, lam, beta):
-        validation.require_in_range("xi", xi, -math.inf, rule="finite", open_low=True)
-        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
-        validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
-    outside = xi.abs() >= 1
-    xi = torch.where(outside, 0.0, xi)
-    rest = (1 - xi) * (1 + xi)
-    # J depends on s^2 alone, so that no root has a derivative at zero.
-    square = lam * lam * ((1 - beta) * (1 + beta)) * rest
-    root, start = (1 + square).sqrt(), (1 + lam * lam).sqrt()
-    rise = (lam * lam - square) / (start + root)  # start - root
-    rate = rise - torch.log1p(rise / (1 + root)) - lam * beta * xi - rest.log()
-    return torch.where(outside, math.inf, rate).to(dtype)
-
-
-def projection_variance(lam: Number, along: Number, across: Number) -> Tensor:
-    r""":math:`\sigma^2_\lambda(v)` of eq:projection-clt, the limit of nu times the variance of v'Z.
-
-    ``along`` is :math:`v^\top\mu` and ``across`` the length of the rest of v:
-    :math:`r_0'(\lambda)\,along^2 + \tfrac12(1-r_0(\lambda)^2)\,across^2`.
-    """
-    (lam, along, across), dtype = validation.tensors(lam=lam, along=along, across=across)
-    if validation.should_validate(None, lam, along, across):
-        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
-    # 1 - r^2 = 2/(1+S) and r' = 1/(S(1+S)), with S = sqrt(1+lam^2).
-    S = (1 + lam * lam).sqrt()
-    return ((along * along / S + across * across) / (1 + S)).to(dtype)
 
 
 def _r0(lam: float) -> float:
@@ -341,7 +346,7 @@ def _r0(lam: float) -> float:
 
 
 class _Bound(NamedTuple):
-    """From which cosine to the other class on its score is ahead, by the cosine to the own."""
+    """Cosine to the other class above which its score is ahead, given the cosine to the own."""
 
     own: float
     other: float
@@ -350,16 +355,16 @@ class _Bound(NamedTuple):
     p: int
 
     def __call__(self, rho: Tensor) -> Tensor:
-        value = self.offset + vmf_score(rho, self.own, self.tau, self.p)
+        value = self.offset + exact_score(rho, self.own, self.tau, self.p)
         low, high = (
-            vmf_score(torch.full_like(rho, end), self.other, self.tau, self.p)
+            exact_score(torch.full_like(rho, end), self.other, self.tau, self.p)
             for end in (-1.0, 1.0)
         )
-        # The score is concave in the cosine: after the first of Newton's steps they come from the
-        # left and do not pass.
+        # The score is concave in the cosine: after the first Newton step the iterates approach from
+        # the left and do not overshoot.
         at = torch.zeros_like(rho)
         for _ in range(STEPS):
-            q, slope = vmf_score_and_slope(at, self.other, self.tau, self.p)
+            q, slope = exact_score_and_slope(at, self.other, self.tau, self.p)
             before, at = at, (at + (value - q) / slope).clamp(-1, 1)
             if ((at - before).abs() <= CLOSE).all():
                 break
@@ -367,9 +372,9 @@ class _Bound(NamedTuple):
 
 
 def _require_rule(rule: str) -> None:
-    if rule not in get_args(Rule):
-        known = ", ".join(get_args(Rule))
-        raise ValueError(f"expected rule to be one of {known}, got {rule!r}")
+    if rule not in get_args(Decision):
+        names = ", ".join(get_args(Decision))
+        raise ValueError(f"expected rule to be one of {names}, got {rule!r}")
 
 
 def _require(

@@ -1,13 +1,13 @@
-r"""Where two classes meet: boundaries on the short arc between their prototypes.
+r"""Boundaries between two classes on the short arc between their prototypes.
 
 On the great circle from :math:`\mu_a` to :math:`\mu_b`, an angle :math:`\theta` apart, the cosines
 at :math:`u\in[0,\theta]` are :math:`\cos u` and :math:`\cos(\theta-u)`, and the boundary is where
 :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin, sec:root-solving).
 
-A score that rises with its cosine makes D fall along the whole arc. Then there is one root if the
-class-centre margins D(0) and -D(theta) are not negative, and none otherwise: the native,
-temperature and preserved scores and the cosine rule never have more. Only an added negative slope
-can bend D back.
+A score that rises with its cosine makes D fall along the whole arc. D then has one root if the
+class-centre margins D(0) and -D(theta) are not negative, and none otherwise: native, temperature
+and preserved scores and the cosine rule never have more. Only an added negative slope can make D
+rise.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import normalized
+from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization
 from resultant.decisions import _roots
 from resultant.decisions._roots import LOCATIONS as LOCATIONS
 from resultant.decisions.margins import all_pairs, require_pairs
 
-# The slope of a score counts as positive from this share of the terms it is the sum of.
+# The slope of a score counts as positive above this share of the sum of its terms.
 RISING = 1e-9
 
-# Prototypes this close to opposite have no short arc to speak of.
+# Prototypes whose angle is this close to pi have no defined short arc.
 OPPOSITE = 1e-6
 
 
 class Change(IntEnum):
-    """What an intervention does to the boundary of a pair (sec:root-solving)."""
+    """Effect of an intervention on the boundary of a pair (sec:root-solving)."""
 
     DISPLACED = 0  # one root before and after
     CREATED = 1  # none before, one after
@@ -47,9 +48,13 @@ class Change(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class ArcRoots:
-    """Roots on P short arcs: the angles ``theta`` [P] of the arcs, how many roots each has,
-    ``count`` [P] int64, and where, as angles ``root`` [P] from the first class, NaN unless it is
-    the only one."""
+    """Roots on P short arcs.
+
+    Attributes:
+        theta: Angles [P] of the arcs.
+        count: Numbers of roots [P] int64.
+        root: Angles [P] of the roots from the first class, NaN unless the root is unique.
+    """
 
     theta: Tensor
     count: Tensor
@@ -57,135 +62,192 @@ class ArcRoots:
 
     @property
     def unique(self) -> Tensor:
-        """Which arcs have one root, [P] bool."""
+        """Mask [P] of arcs with one root."""
         return self.count == 1
 
     @property
     def status(self) -> list[str]:
-        """``none``, ``unique`` or ``multiple`` for each arc."""
+        """``none``, ``unique`` or ``multiple`` per arc."""
         names = ("none", "unique", "multiple")
         return [names[min(c, 2)] for c in self.count.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Displacement:
-    """The way ``shift`` [P] of each root in radians, NaN unless displaced, and the `Change` [P]
-    as int64."""
+    """Changes of P boundaries.
+
+    Attributes:
+        shift: Displacements [P] of the roots in radians, NaN unless displaced.
+        change: `Change` [P] as int64.
+    """
 
     shift: Tensor
     change: Tensor
 
     @property
     def displaced(self) -> Tensor:
-        """Which pairs have one root before and after, [P] bool."""
+        """Mask [P] of pairs with one root before and after."""
         return self.change == Change.DISPLACED
 
     def tally(self) -> dict[str, int]:
-        """How many pairs underwent each change, by its name in lower case."""
+        """Count the pairs per change, by the name of the change in lower case."""
         return {c.name.lower(): int((self.change == c).sum()) for c in Change}
 
 
 class DisplacementError(NamedTuple):
-    """Predicted against exact displacements, in degrees, over the pairs displaced in both.
-
-    NaN where there are none.
-    """
+    """Errors of predicted displacements in degrees, over pairs displaced in both; NaN without."""
 
     mean_absolute: float
     largest: float
-    same_direction: float  # share of the pairs whose two displacements have one sign
+    same_direction: float  # share of pairs whose displacements have the same sign
     comparable: int
     total: int
 
 
 @torch.no_grad()
 def short_arc_roots(
-    rule: Realization,
+    realization: Realization,
     pairs: Tensor | None = None,
     *,
     exhaustive: bool = False,
     validate_args: bool | None = None,
 ) -> ArcRoots:
-    r"""The roots of :math:`s_a(\cos u)=s_b(\cos(\theta-u))` on the short arcs of ``pairs`` [P, 2],
-    or of all pairs (eq:short-arc-margin), for any rule: exact, ``rule.linear()`` or
-    `joint_leading`.
+    r"""Find the boundaries of pairs of classes on their short arcs.
 
-    Sign changes between 2,001 uniform locations and zeros at one of them are counted, each once;
-    a single one is refined to rounding. Where both scores rise all along, at most one root exists
-    and the ends of the arc tell, so the locations are left out there. Prototypes that coincide
-    have no arc, and no root.
+    The equation is :math:`s_a(\cos u)=s_b(\cos(\theta-u))` (eq:short-arc-margin). Sign changes
+    between 2,001 uniform locations and zeros at a location are counted; a single root is refined
+    to rounding. Where both scores rise on the whole arc, at most one root exists and the ends of
+    the arc decide, so the other locations are skipped. Coinciding prototypes have no arc and no
+    root.
 
-    ``exhaustive`` is the protocol of the paper to the letter, for some thousands of pairs: every
-    arc has its 2,001 locations, and Brent's method (`scipy.optimize.brentq`) refines root by root.
-    Otherwise all roots are refined at once by a method like it (`scipy.optimize.elementwise`).
+    Args:
+        realization: Scores of C classes in float64: exact, ``linear()`` or `joint_leading`.
+        pairs: Pairs [P, 2] int64 of different classes; by default all pairs.
+        exhaustive: Follow the protocol of the paper exactly, for some thousands of pairs: 2,001
+            locations for every arc, and Brent's method (`scipy.optimize.brentq`) root by root.
+            Otherwise all roots are refined together (`scipy.optimize.elementwise`).
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Angles, numbers of roots and roots [P].
+
+    Raises:
+        ValueError: If the scores are not in float64, or pairs does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, realize, short_arc_roots
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> short_arc_roots(realize(state, Rule(0.5))).root
+        tensor([0.5786, 0.5018, 0.6708], dtype=torch.float64)
     """
     if pairs is None:
-        pairs = all_pairs(len(rule.mu), rule.mu.device)
-    _require(rule, pairs, validate_args)
-    theta = _angles(normalized(rule.mu), pairs)
+        pairs = all_pairs(len(realization.mu), realization.mu.device)
+    _require(realization, pairs, validate_args)
+    theta = _angles(normalized(realization.mu), pairs)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
-        return rule.at(u.cos(), a) - rule.at((theta[which] - u).cos(), b)
+        return realization.at(u.cos(), a) - realization.at((theta[which] - u).cos(), b)
 
     if exhaustive:
         falling, find = torch.zeros_like(theta, dtype=torch.bool), _roots.brent
     else:
-        falling, find = _rising(rule)[pairs].all(-1), _roots.elementwise
+        falling, find = _rising(realization)[pairs].all(-1), _roots.elementwise
     return ArcRoots(theta, *_roots.solve(margin, theta, falling, find))
 
 
 @torch.no_grad()
 def posterior_thresholds(
-    rule: Realization,
+    realization: Realization,
     pairs: Tensor,
     level: float = 0.5,
     *,
     validate_args: bool | None = None,
 ) -> ArcRoots:
-    r"""Where :math:`P_a` passes ``level`` on the short arc from a to b, given all classes:
-    :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`.
+    r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes.
 
-    Unlike the equality of a pair it depends on the competitors (sec:softmax-geometry, "Pairwise
-    Boundaries and Class Count"). Prototypes opposite to one another leave the arc undetermined and
-    are refused.
+    The equation is :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))`. Unlike the boundary
+    of a pair, the threshold depends on the competitors (sec:softmax-geometry, "Pairwise Boundaries
+    and Class Count").
+
+    Args:
+        realization: Scores of C classes in float64.
+        pairs: Pairs [P, 2] int64 of different classes, with prototypes that are not opposite.
+        level: Probability in (0, 1).
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Angles, numbers of roots and roots [P].
+
+    Raises:
+        ValueError: If an argument does not fit, or prototypes are opposite.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, posterior_thresholds, realize
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
+        ['none']
     """
-    _require(rule, pairs, validate_args)
+    _require(realization, pairs, validate_args)
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"expected level in (0, 1), got {level!r}")
-    mu = normalized(rule.mu)
+    mu = normalized(realization.mu)
     theta = _angles(mu, pairs)
     opposite = theta > math.pi - OPPOSITE
     if opposite.any():
         i = int(opposite.nonzero()[0])
-        what = f"an angle below pi - {OPPOSITE:g}"
-        raise ValueError(f"expected pairs at {what}, got {float(theta[i]):.9g} at index {i}")
+        rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
+        raise ValueError(f"{rule}, got {float(theta[i]):.9g} at index {i}")
     bar = math.log(level) - math.log1p(-level)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
         angle = theta[which]
         weights = torch.stack([(angle - u).sin(), u.sin()]) / angle.sin()
-        # [K, P, C]: the cosines of every class with the location, a and b exactly.
-        rho = weights[0, ..., None] * (mu[a] @ mu.T) + weights[1, ..., None] * (mu[b] @ mu.T)
+        # Cosines [K, P, C] of every class with the location, exact for a and b.
+        rho = weights[0, ..., None] * cosines(mu[a], mu) + weights[1, ..., None] * cosines(
+            mu[b], mu
+        )
         own, other = (i.expand(u.shape).unsqueeze(-1) for i in (a, b))
         rho.scatter_(-1, other, (angle - u).cos().unsqueeze(-1))
         rho.scatter_(-1, own, u.cos().unsqueeze(-1))
-        scores = rule.at(rho)
+        scores = realization.at(rho)
         mine = scores.gather(-1, own).squeeze(-1)
         return mine - scores.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
 
     falling = torch.zeros_like(theta, dtype=torch.bool)
     return ArcRoots(
-        theta, *_roots.solve(margin, theta, falling, _roots.elementwise, width=len(rule.mu))
+        theta, *_roots.solve(margin, theta, falling, _roots.elementwise, width=len(realization.mu))
     )
 
 
 def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
-    """What happens to each boundary from one rule to another (sec:root-solving)."""
+    """Compare boundaries before and after an intervention (sec:root-solving).
+
+    Args:
+        before: Roots of P pairs.
+        after: Roots of the same pairs.
+
+    Returns:
+        Shifts and changes [P].
+
+    Raises:
+        ValueError: If the numbers of pairs differ.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, displacement, realize, short_arc_roots
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> before = short_arc_roots(realize(state, Rule(0.5)))
+        >>> after = short_arc_roots(realize(state, Rule(0.5, "cosine")))
+        >>> displacement(before, after).shift
+        tensor([0.2068, 0.2836, 0.1145], dtype=torch.float64)
+    """
     if before.count.shape != after.count.shape:
         got = f"{len(before.count)} and {len(after.count)}"
-        raise ValueError(f"expected roots of the same pairs before and after, got {got} of them")
+        raise ValueError(f"expected roots of the same pairs before and after, got {got} pairs")
     change = torch.full_like(before.count, Change.MULTIPLE)
     for kind, m, n in (
         (Change.DISPLACED, 1, 1),
@@ -199,28 +261,28 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
 
 
 def displacement_error(exact: Displacement, predicted: Displacement) -> DisplacementError:
-    """How far predicted displacements are from exact ones (fig:main-boundaries)."""
+    """Measure the error of predicted displacements (fig:main-boundaries)."""
     if exact.change.shape != predicted.change.shape:
         got = f"{len(exact.change)} and {len(predicted.change)}"
-        raise ValueError(f"expected displacements of the same pairs, got {got} of them")
+        raise ValueError(f"expected displacements of the same pairs, got {got} pairs")
     both = exact.displaced & predicted.displaced
-    true, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
-    error = (guess - true).abs()
+    expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
+    error = (guess - expected).abs()
     number = len(error)
     if not number:
         return DisplacementError(math.nan, math.nan, math.nan, 0, len(both))
-    same = float((true.sign() == guess.sign()).double().mean())
+    same = float((expected.sign() == guess.sign()).double().mean())
     return DisplacementError(float(error.mean()), float(error.max()), same, number, len(both))
 
 
-def _require(rule: Realization, pairs: Tensor, validate: bool | None) -> None:
-    if rule.mu.dtype != torch.float64:
-        raise ValueError(f"expected a rule in float64, got {rule.mu.dtype}")
-    require_pairs(pairs, rule, validate)
+def _require(realization: Realization, pairs: Tensor, validate: bool | None) -> None:
+    if realization.mu.dtype != torch.float64:
+        raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
+    require_pairs(pairs, realization, validate)
 
 
 def _angles(mu: Tensor, pairs: Tensor) -> Tensor:
-    """The angles [P] between float64 unit vectors, right to rounding also near zero and pi."""
+    """Compute the angles [P] between float64 unit vectors, accurate also near zero and pi."""
     theta = mu.new_empty(len(pairs))
     height = chunks.rows_per_chunk(8 * mu.shape[1], chunks.MATRIX_BYTES)
     for part in torch.arange(len(pairs), device=mu.device).split(height):
@@ -230,10 +292,12 @@ def _angles(mu: Tensor, pairs: Tensor) -> Tensor:
     return theta
 
 
-def _rising(rule: Realization) -> Tensor:
-    """Which scores rise with their cosine on all of [-1, 1], [C] bool.
+def _rising(realization: Realization) -> Tensor:
+    """Mark the scores that rise with their cosine on all of [-1, 1], [C] bool.
 
-    The exact score is concave in rho, as R(x)/x falls with x, so its slope is least at rho = 1.
+    The exact score is concave in rho, as R(x)/x falls with x, so its slope is smallest at rho = 1.
     """
-    terms = rule.gain().abs() + (0.0 if rule.slope is None else rule.slope.abs())
-    return rule.slope_at(torch.ones_like(rule.kappa)) > RISING * terms
+    terms = realization.gain().abs() + (
+        0.0 if realization.slope is None else realization.slope.abs()
+    )
+    return realization.slope_at(torch.ones_like(realization.kappa)) > RISING * terms

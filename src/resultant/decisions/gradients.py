@@ -22,7 +22,7 @@ from resultant.decisions.margins import score_rows
 
 
 class GradientCoordinates(NamedTuple):
-    r"""``ambient = prototype + radial * z`` and its projection ``tangent`` on the sphere."""
+    """Parts of a gradient, ``ambient = prototype + radial * z``, and its ``tangent`` part."""
 
     prototype: Tensor  # sum_c C_c mu_c [N, p]
     radial: Tensor  # sum_c (t / kappa_c) C_c [N]
@@ -32,42 +32,88 @@ class GradientCoordinates(NamedTuple):
 
 @torch.no_grad()
 def gradient_coordinates(
-    z: Tensor, y: Tensor, rule: Realization, *, validate_args: bool | None = None
+    z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> GradientCoordinates:
-    r"""The gradient of the cross-entropy :math:`L_y` in the prototype coordinates of
-    eq:gradient-coordinate-decomposition, for unit vectors ``z`` [N, p] and labels ``y`` [N].
+    r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts.
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
-    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c`. The radial part comes from the exact score
-    alone, not from a linear term; it has a limit at kappa = 0.
+    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition). The
+    radial part comes from the exact score only, not from a linear term; it has a limit at
+    kappa = 0.
+
+    Args:
+        z: Unit vectors [N, p].
+        y: Labels [N] int64.
+        realization: Scores of C classes.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Parts of the gradient in the dtype of the scores.
+
+    Raises:
+        ValueError: If z or y does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, gradient_coordinates, realize
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> y = torch.tensor([0, 1, 2])
+        >>> gradient_coordinates(torch.eye(3), y, realize(state, Rule(0.5))).radial
+        tensor([-0.0407,  0.0592,  0.1730], dtype=torch.float64)
     """
-    _require(z, y, rule, validate_args)
-    parts = [_coordinates(z[rows], y[rows], rule) for rows in score_rows(z, len(rule.mu), rule)]
+    _require(z, y, realization, validate_args)
+    parts = [
+        _coordinates(z[rows], y[rows], realization)
+        for rows in score_rows(z, len(realization.mu), realization)
+    ]
     if not parts:
-        parts = [_coordinates(z, y, rule)]
+        parts = [_coordinates(z, y, realization)]
     prototype, radial = (torch.cat(a) for a in zip(*parts, strict=True))
     x = z.to(prototype.dtype)
     ambient = prototype + radial.unsqueeze(-1) * x
     return GradientCoordinates(prototype, radial, ambient, _tangent(prototype, x))
 
 
-@torch.no_grad()
 def loss_gradient(
-    z: Tensor, y: Tensor, rule: Realization, *, validate_args: bool | None = None
+    z: Tensor, y: Tensor, realization: Realization, *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""The gradient on the sphere, :math:`\Pi_z\nabla_zL_y` [N, p], of the cross-entropy of unit
-    vectors ``z`` [N, p] and labels ``y`` [N], in the dtype of the rule.
+    r"""Compute the gradient of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`.
 
-    With exact scores eq:exact-loss-gradient after projection, for any realization and offsets;
-    with ``rule.linear()`` eq:leading-sphere-gradient.
+    With exact scores the gradient is eq:exact-loss-gradient after projection, for any realization
+    and offsets; with ``realization.linear()`` it is eq:leading-sphere-gradient.
+
+    Args:
+        z: Unit vectors [N, p].
+        y: Labels [N] int64.
+        realization: Scores of C classes.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Gradients [N, p] in the dtype of the scores.
+
+    Raises:
+        ValueError: If z or y does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, loss_gradient, realize
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> loss_gradient(torch.eye(3)[:1], torch.tensor([0]), realize(state, Rule(0.5)))
+        tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
     """
-    _require(z, y, rule, validate_args)
-    G = z.new_empty(z.shape, dtype=rule.mu.dtype)
-    for rows in score_rows(z, len(rule.mu), rule):
+    _require(z, y, realization, validate_args)
+    return sphere_gradient(z, y, realization)
+
+
+@torch.no_grad()
+def sphere_gradient(z: Tensor, y: Tensor, realization: Realization) -> Tensor:
+    """Compute `loss_gradient` without checking the arguments."""
+    G = z.new_empty(z.shape, dtype=realization.mu.dtype)
+    for rows in score_rows(z, len(realization.mu), realization):
         x = z[rows].to(G.dtype)
-        rho = cosines(x, rule.mu)
-        C = _residual(rule.at(rho), y[rows]) * rule.slope_at(rho)
-        G[rows] = _tangent(C @ rule.mu, x)
+        rho = cosines(x, realization.mu)
+        C = _residual(realization.at(rho), y[rows]) * realization.slope_at(rho)
+        G[rows] = _tangent(C @ realization.mu, x)
     return G
 
 
@@ -80,26 +126,43 @@ class GradientDifference(NamedTuple):
 
 @torch.no_grad()
 def intercept_gradient_difference(
-    z: Tensor,
-    y: Tensor,
-    state: ClassState,
-    rule: Rule,
-    *,
-    validate_args: bool | None = None,
+    z: Tensor, y: Tensor, state: ClassState, rule: Rule, *, validate_args: bool | None = None
 ) -> GradientDifference:
-    r"""What the intercept does to the gradient (eq:intercept-gradient-difference):
-    :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}` and
-    :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c`, which are equal.
+    r"""Compute the effect of the intercept on the gradient in two ways, which agree.
 
-    The second does not know the labels.
+    The difference is
+    :math:`\nabla_{\mathbb S}L_y^{temp}-\nabla_{\mathbb S}L_y^{preserve}`, the prediction
+    :math:`\Pi_z\sum_c(P_c^{temp}-P_c^{preserve})d_c\mu_c` (eq:intercept-gradient-difference), which
+    does not depend on the labels.
+
+    Args:
+        z: Unit vectors [N, p].
+        y: Labels [N] int64.
+        state: C classes.
+        rule: Temperature, target gains and offset; its realization is ignored.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Differences and predictions [N, p] in float64.
+
+    Raises:
+        ValueError: If an argument does not fit, or a class has no temperature.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, intercept_gradient_difference
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> z, y = torch.eye(3), torch.tensor([0, 1, 2])
+        >>> sides = intercept_gradient_difference(z, y, state, Rule(0.5))
+        >>> torch.allclose(sides.difference, sides.predicted)
+        True
     """
     temperature, preserve = (
         realize(state, replace(rule, realization=name), validate_args=validate_args)
         for name in ("temperature", "preserve")
     )
-    difference = loss_gradient(z, y, temperature, validate_args=validate_args) - loss_gradient(
-        z, y, preserve, validate_args=False
-    )
+    _require(z, y, temperature, validate_args)
+    difference = sphere_gradient(z, y, temperature) - sphere_gradient(z, y, preserve)
     predicted = torch.empty_like(difference)
     for rows in score_rows(z, state.num_classes, temperature):
         x = z[rows].to(predicted.dtype)
@@ -110,8 +173,25 @@ def intercept_gradient_difference(
 
 
 def stacked_relative_error(G: Tensor, other: Tensor) -> float:
-    r""":math:`100\,\|G-G'\|_F/\|G\|_F` in percent, of gradients [N, p] (sec:gradient-protocol)."""
-    G, other = _alike(G, other)
+    r"""Compute :math:`100\,\|G-G'\|_F/\|G\|_F` (sec:gradient-protocol).
+
+    Args:
+        G: Gradients [N, p].
+        other: Gradients [N, p] to compare.
+
+    Returns:
+        The error in percent.
+
+    Raises:
+        ValueError: If the shapes differ, or G is zero.
+
+    Example:
+        >>> import torch
+        >>> from resultant import stacked_relative_error
+        >>> stacked_relative_error(torch.eye(2), 0.5 * torch.eye(2))
+        50.0
+    """
+    G, other = _pair(G, other)
     size = float(torch.linalg.vector_norm(G))
     if not size > 0:
         raise ValueError(f"expected G of positive norm, got {size:g}")
@@ -119,58 +199,92 @@ def stacked_relative_error(G: Tensor, other: Tensor) -> float:
 
 
 def mean_relative_error(G: Tensor, other: Tensor) -> float:
-    r"""The mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|` in percent, of gradients [N, p];
-    rows of G that are zero are left out."""
-    G, other = _alike(G, other)
+    r"""Compute the mean over rows of :math:`100\,\|G_i-G'_i\|/\|G_i\|`.
+
+    Zero rows of G are left out.
+
+    Args:
+        G: Gradients [N, p].
+        other: Gradients [N, p] to compare.
+
+    Returns:
+        The mean error in percent.
+
+    Raises:
+        ValueError: If the shapes differ, or G is zero.
+
+    Example:
+        >>> import torch
+        >>> from resultant import mean_relative_error
+        >>> mean_relative_error(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+        50.0
+    """
+    G, other = _pair(G, other)
     size = torch.linalg.vector_norm(G, dim=-1)
-    some = size > 0
-    if not some.any():
+    nonzero = size > 0
+    if not nonzero.any():
         raise ValueError("expected a row of G of positive norm, got none")
     errors = torch.linalg.vector_norm(G - other, dim=-1)
-    return 100 * float((errors[some] / size[some]).mean())
+    return 100 * float((errors[nonzero] / size[nonzero]).mean())
 
 
 def gradient_cosines(G: Tensor, other: Tensor) -> Tensor:
-    """The cosines [N] between the rows of two stacks [N, p] in float64, NaN where one is zero
-    (sec:gradient-protocol)."""
-    G, other = _alike(G, other)
-    # A row is scaled by its largest entry, lest the squares of a small gradient vanish.
+    """Compute the cosines between the rows of two stacks of gradients (sec:gradient-protocol).
+
+    Args:
+        G: Gradients [N, p].
+        other: Gradients [N, p] to compare.
+
+    Returns:
+        Cosines [N] in float64, NaN where a row is zero.
+
+    Raises:
+        ValueError: If the shapes differ.
+
+    Example:
+        >>> import torch
+        >>> from resultant import gradient_cosines
+        >>> gradient_cosines(torch.eye(2), torch.ones(2, 2))
+        tensor([0.7071, 0.7071], dtype=torch.float64)
+    """
+    G, other = _pair(G, other)
+    # Scaled by the largest entry of a row: the squares of a small gradient would vanish.
     G, other = (a / a.abs().amax(-1, keepdim=True) for a in (G, other))
     product = torch.linalg.vector_norm(G, dim=-1) * torch.linalg.vector_norm(other, dim=-1)
     return ((G * other).sum(-1) / product).clamp(-1, 1)
 
 
-def _require(z: Tensor, y: Tensor, rule: Realization, validate: bool | None) -> None:
-    require_features(z, rule.mu.shape[1], rule.mu.device, validate)
-    require_labels(y, len(z), len(rule.mu), rule.mu.device, validate)
+def _require(z: Tensor, y: Tensor, realization: Realization, validate: bool | None) -> None:
+    require_features(z, realization.mu.shape[1], realization.mu.device, validate)
+    require_labels(y, len(z), len(realization.mu), realization.mu.device, validate)
 
 
 def _residual(scores: Tensor, y: Tensor) -> Tensor:
-    """``P_c - 1[c = y]`` [N, C]; that of the label as minus the sum of the others, which keeps
-    its digits where P_y is near one."""
+    """Compute ``P_c - 1[c = y]`` [N, C]; the entry of the label is minus the sum of the others, so
+    that no digits are lost where P_y is near one."""
     P = scores.softmax(-1)
     P.scatter_(-1, y.unsqueeze(-1), 0.0)
     return P.scatter_(-1, y.unsqueeze(-1), -P.sum(-1, keepdim=True))
 
 
-def _coordinates(z: Tensor, y: Tensor, rule: Realization) -> tuple[Tensor, Tensor]:
-    """sum_c C_c mu_c [N, p] and sum_c (t / kappa_c) C_c [N]."""
-    rho = cosines(z, rule.mu)
-    weight = _residual(rule.at(rho), y)
-    prototype = (weight * rule.slope_at(rho)) @ rule.mu
-    if rule.tau is None:
+def _coordinates(z: Tensor, y: Tensor, realization: Realization) -> tuple[Tensor, Tensor]:
+    """Compute sum_c C_c mu_c [N, p] and sum_c (t / kappa_c) C_c [N]."""
+    rho = cosines(z, realization.mu)
+    weight = _residual(realization.at(rho), y)
+    prototype = (weight * realization.slope_at(rho)) @ realization.mu
+    if realization.tau is None:
         return prototype, torch.zeros_like(prototype[:, 0])
-    # The slope over kappa has a limit at zero, reached long before this.
-    kappa = rule.kappa.clamp_min(math.sqrt(torch.finfo(rho.dtype).tiny))
-    exact = Realization(rule.mu, kappa, rule.tau, None, None)
-    return prototype, (weight * exact.slope_at(rho) / (kappa * rule.tau)).sum(-1)
+    # The slope over kappa has a limit at zero, which this kappa reaches.
+    kappa = realization.kappa.clamp_min(math.sqrt(torch.finfo(rho.dtype).tiny))
+    exact = Realization(realization.mu, kappa, realization.tau, None, None)
+    return prototype, (weight * exact.slope_at(rho) / (kappa * realization.tau)).sum(-1)
 
 
 def _tangent(G: Tensor, z: Tensor) -> Tensor:
     return G - (G * z).sum(-1, keepdim=True) * z
 
 
-def _alike(G: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+def _pair(G: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     if not isinstance(G, Tensor) or G.dim() != 2 or not isinstance(other, Tensor):
         raise ValueError(f"expected gradients [N, p], got {shape_of(G)} and {shape_of(other)}")
     if G.shape != other.shape:

@@ -65,83 +65,141 @@ def joint_leading(
 
 
 def all_pairs(num_classes: int, device: torch.device | str | None = None) -> Tensor:
-    """The C(C-1)/2 unordered pairs a < b of classes, [P, 2] int64, in order."""
+    """List the C(C-1)/2 unordered pairs a < b of classes, [P, 2] int64, in order."""
     return torch.triu_indices(num_classes, num_classes, 1, device=device).T.contiguous()
 
 
 def pairwise_margins(
-    z: Tensor, rule: Realization, pairs: Tensor, *, validate_args: bool | None = None
+    z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: bool | None = None
 ) -> Tensor:
-    r"""The log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` [N, P] of unit vectors ``z`` [N, p] for
-    ``pairs`` [P, 2] of classes, offsets included.
+    r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` of pairs of classes.
 
-    Exact with exact scores; eq:leading-pairwise-logodds with leading ones.
+    The log odds are exact with exact scores, and those of eq:leading-pairwise-logodds with leading
+    scores. Offsets are included.
+
+    Args:
+        z: Unit vectors [N, p].
+        realization: Scores of C classes.
+        pairs: Pairs [P, 2] int64 of different classes.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Margins [N, P] in the dtype of the scores.
+
+    Raises:
+        ValueError: If z or pairs does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, pairwise_margins, realize
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> pairwise_margins(torch.eye(3)[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
+        tensor([[0.5475]], dtype=torch.float64)
     """
-    require_features(z, rule.mu.shape[1], rule.mu.device, validate_args)
-    require_pairs(pairs, rule, validate_args)
+    require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
+    require_pairs(pairs, realization, validate_args)
+    return score_differences(z, realization, pairs)
+
+
+def score_differences(z: Tensor, realization: Realization, pairs: Tensor) -> Tensor:
+    """Compute `pairwise_margins` without checking the arguments."""
     classes, place = pairs.unique(return_inverse=True)
-    margins = z.new_empty(len(z), len(pairs), dtype=rule.mu.dtype)
-    for rows in score_rows(z, max(len(classes), len(pairs)), rule):
-        s = rule.at(cosines(z[rows], rule.mu[classes]), classes)
+    margins = z.new_empty(len(z), len(pairs), dtype=realization.mu.dtype)
+    for rows in score_rows(z, max(len(classes), len(pairs)), realization):
+        s = realization.at(cosines(z[rows], realization.mu[classes]), classes)
         margins[rows] = s[:, place[:, 0]] - s[:, place[:, 1]]
     return margins
 
 
 class CentreMargins(NamedTuple):
-    """The margins [P] of a pair at the prototype of a, in favour of a, and at that of b, of b."""
+    """Margins [P] of pairs at the prototype of a, in favour of a, and at that of b, of b."""
 
     a: Tensor
     b: Tensor
 
 
 def centre_margins(
-    rule: Realization, pairs: Tensor | None = None, *, validate_args: bool | None = None
+    realization: Realization, pairs: Tensor | None = None, *, validate_args: bool | None = None
 ) -> CentreMargins:
-    r"""The class-centre margins of ``pairs`` [P, 2], or of `all_pairs`, with
-    :math:`c=\mu_a^\top\mu_b` (sec:softmax-geometry):
+    r"""Compute the margins of pairs of classes at their prototypes (sec:softmax-geometry).
 
-    :math:`M_a=b_a-b_b+q_a(1)-q_b(c)` and :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; leading ones
-    :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c` with a leading rule.
+    With :math:`c=\mu_a^\top\mu_b`, :math:`M_a=b_a-b_b+q_a(1)-q_b(c)` and
+    :math:`M_b=b_b-b_a+q_b(1)-q_a(c)`; with leading scores :math:`M_a^0=b_a-b_b+g_a^0-g_b^0c`.
+
+    Args:
+        realization: Scores of C classes.
+        pairs: Pairs [P, 2] int64 of different classes; by default `all_pairs`.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Margins ``a`` and ``b`` [P].
+
+    Raises:
+        ValueError: If pairs does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, centre_margins, realize
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> centre_margins(realize(state, Rule(0.5))).a
+        tensor([0.5475, 0.6836, 0.9642], dtype=torch.float64)
     """
     if pairs is None:
-        pairs = all_pairs(len(rule.mu), rule.mu.device)
-    require_pairs(pairs, rule, validate_args)
-    peak = rule.at(torch.ones_like(rule.kappa))
+        pairs = all_pairs(len(realization.mu), realization.mu.device)
+    require_pairs(pairs, realization, validate_args)
+    peak = realization.at(torch.ones_like(realization.kappa))
     a, b = pairs.T
-    # The Gram matrix costs less than gathering the prototypes, once there are enough pairs.
-    if len(pairs) * 2 > len(rule.mu):
-        c = cosines(rule.mu, rule.mu)[a, b]
+    # The Gram matrix costs less than gathering the prototypes of many pairs.
+    if len(pairs) * 2 > len(realization.mu):
+        c = cosines(realization.mu, realization.mu)[a, b]
     else:
-        c = (rule.mu[a] * rule.mu[b]).sum(-1)
-    return CentreMargins(peak[a] - rule.at(c, b), peak[b] - rule.at(c, a))
+        c = (realization.mu[a] * realization.mu[b]).sum(-1)
+    return CentreMargins(peak[a] - realization.at(c, b), peak[b] - realization.at(c, a))
 
 
 def effective_competitors(scores: Tensor) -> Tensor:
-    r""":math:`N_{\mathrm{eff}}=\sum_j\exp(s_j-s_\star)` [...] of ``scores`` [..., C], so that
-    :math:`\log\sum_je^{s_j}=s_\star+\log N_{\mathrm{eff}}` (sec:softmax-geometry); in [1, C]."""
+    r"""Compute :math:`N_{\mathrm{eff}}=\sum_j\exp(s_j-s_\star)`, the number of competitors.
+
+    :math:`\log\sum_je^{s_j}=s_\star+\log N_{\mathrm{eff}}` (sec:softmax-geometry).
+
+    Args:
+        scores: Scores [..., C] of one class or more.
+
+    Returns:
+        Numbers [...] in [1, C].
+
+    Raises:
+        ValueError: If scores has no class.
+
+    Example:
+        >>> import torch
+        >>> from resultant import effective_competitors
+        >>> effective_competitors(torch.tensor([[2.0, 2.0, -100.0]]))
+        tensor([2.])
+    """
     if not isinstance(scores, Tensor) or scores.dim() == 0 or not scores.shape[-1]:
         raise ValueError(f"expected scores [..., C] of one class or more, got {shape_of(scores)}")
     return (scores - scores.amax(-1, keepdim=True)).exp().sum(-1)
 
 
-def require_pairs(pairs: Tensor, rule: Realization, validate: bool | None) -> None:
-    """Raise unless ``pairs`` is [P, 2] int64 on the device of the rule, of two of its classes."""
+def require_pairs(pairs: Tensor, realization: Realization, validate: bool | None) -> None:
+    """Raise unless ``pairs`` [P, 2] int64 holds two different classes per row."""
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:
         raise ValueError(f"expected pairs [P, 2], got {shape_of(pairs)}")
     if pairs.dtype != torch.int64:
         raise ValueError(f"expected pairs of dtype torch.int64, got {pairs.dtype}")
-    if pairs.device != rule.mu.device:
-        raise ValueError(f"expected pairs on {rule.mu.device}, got them on {pairs.device}")
+    if pairs.device != realization.mu.device:
+        raise ValueError(f"expected pairs on {realization.mu.device}, got pairs on {pairs.device}")
     if not validation.should_validate(validate, pairs):
         return
-    number = len(rule.mu)
+    number = len(realization.mu)
     bad = ((pairs < 0) | (pairs >= number)).any(-1) | (pairs[:, 0] == pairs[:, 1])
     if bad.any():
         i = int(bad.nonzero()[0])
-        rule_text = f"two different classes in [0, {number})"
-        raise ValueError(f"expected pairs of {rule_text}, got {pairs[i].tolist()} at index {i}")
+        rule = f"two different classes in [0, {number})"
+        raise ValueError(f"expected pairs of {rule}, got {pairs[i].tolist()} at index {i}")
 
 
-def score_rows(z: Tensor, width: int, rule: Realization) -> Iterator[slice]:
-    """Rows of z of which ``width`` numbers each fit the budget of scores."""
-    return chunks.row_slices(len(z), width * rule.mu.dtype.itemsize, chunks.SCORE_BYTES)
+def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:
+    """Yield slices of the rows of z, ``width`` numbers per row, that fit the budget of scores."""
+    return chunks.row_slices(len(z), width * realization.mu.dtype.itemsize, chunks.SCORE_BYTES)

@@ -1,4 +1,4 @@
-"""Which pairs of classes are looked at: the closest and random ones between shot groups."""
+"""Choice of pairs of classes: the closest pairs and random pairs between shot groups."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from torch import Tensor
 
 from resultant._core import chunks, validation
 from resultant._core.arrays import normalized, shape_of
+from resultant.classes.cosines import cosines
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
 from resultant.classes.statistics import ClassState
 
 PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
 
-# Up to this many classes all pairs are taken.
+# Up to this number of classes all pairs are chosen.
 FEW_CLASSES = 20
 
 Pair = tuple[int, int]
 
 
 class SelectedPairs(NamedTuple):
-    """Pairs [P, 2], the type of each as an index [P] of PAIR_TYPES, and whether it is one of the
-    closest [P] bool."""
+    """Chosen pairs.
+
+    Attributes:
+        pairs: Pairs [P, 2].
+        kind: Types [P] as indices of `PAIR_TYPES`.
+        closest: Mask [P] of the closest pairs.
+    """
 
     pairs: Tensor
     kind: Tensor
@@ -35,15 +41,34 @@ class SelectedPairs(NamedTuple):
 def select_pairs(
     state: ClassState, groups: Tensor, per_type: int = 5, seed: int = 0
 ) -> SelectedPairs:
-    """The pairs of sec:boundary-selection: in each of the six types of `shot_groups` pairs the
-    ``per_type`` closest in prototype cosine, and as many other random ones.
+    """Choose the pairs of sec:boundary-selection, the closest and random ones of each type.
 
-    All of a type where it has fewer, and all pairs where C <= 20. A pair names the more frequent
-    group first. Draws depend on ``seed``, the groups and the closest pairs alone.
+    A type is a pair of shot groups. Each of the six types gives the ``per_type`` pairs that are
+    closest in prototype cosine and as many random other pairs: all pairs of a type with fewer, and
+    all pairs where C <= 20. A pair names the more frequent group first.
+
+    Args:
+        state: C classes.
+        groups: Groups [C] of the classes, see `resultant.classes.groups.shot_groups`.
+        per_type: Number >= 1 of closest and of random pairs per type.
+        seed: Seed of the draws, which depend on the groups and the closest pairs otherwise.
+
+    Returns:
+        Pairs with their types.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, select_pairs
+        >>> state = ClassState(torch.eye(3), torch.ones(3), torch.tensor([500, 50, 5]))
+        >>> select_pairs(state, torch.tensor([0, 1, 2])).pairs.tolist()
+        [[0, 1], [0, 2], [1, 2]]
     """
     C = state.num_classes
     if not isinstance(groups, Tensor) or groups.shape != (C,):
-        raise ValueError(f"expected groups [{C}], one a class, got {shape_of(groups)}")
+        raise ValueError(f"expected groups [{C}], one per class, got {shape_of(groups)}")
     per_type = validation.integer("per_type", per_type, 1)
     groups = groups.cpu()
     validation.require_in_range("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
@@ -67,19 +92,19 @@ def select_pairs(
 
 
 def _closest(mu: Tensor, first: Tensor, second: Tensor, same: bool, number: int) -> list[Pair]:
-    """The pairs of the largest cosine between two groups, or within one, in falling order."""
-    found: list[tuple[float, int, int]] = []
+    """Find the pairs of largest cosine between two groups, or within one, in falling order."""
+    candidates: list[tuple[float, int, int]] = []
     for part in chunks.row_slices(len(first), 8 * len(second), chunks.MATRIX_BYTES):
         rows = first[part]
-        rho = mu[rows.to(mu.device)] @ mu[second.to(mu.device)].T
+        rho = cosines(mu[rows.to(mu.device)], mu[second.to(mu.device)])
         if same:
             rho.masked_fill_((rows.unsqueeze(1) >= second).to(mu.device), -math.inf)
-        values, places = rho.flatten().topk(min(number, rho.numel()))
-        for value, place in zip(values.tolist(), places.tolist(), strict=True):
+        values, indices = rho.flatten().topk(min(number, rho.numel()))
+        for value, index in zip(values.tolist(), indices.tolist(), strict=True):
             if value > -math.inf:
-                i, j = divmod(place, len(second))
-                found.append((-value, int(rows[i]), int(second[j])))
-    return [(a, b) for _, a, b in sorted(found)[:number]]
+                i, j = divmod(index, len(second))
+                candidates.append((-value, int(rows[i]), int(second[j])))
+    return [(a, b) for _, a, b in sorted(candidates)[:number]]
 
 
 def _others(
@@ -91,7 +116,7 @@ def _others(
     every: bool,
     generator: torch.Generator,
 ) -> list[Pair]:
-    """Random pairs beside the near ones, or every other pair where asked for or too few."""
+    """Draw random pairs other than the near ones; all of them if ``every`` or if there are few."""
     m, n = len(first), len(second)
     total = m * (m - 1) // 2 if same else m * n
     taken = set(near)

@@ -14,7 +14,7 @@ from resultant._core.validation import DivergedError
 from resultant.classes.gain import angular_gain, target_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS, Rule
-from resultant.decisions.certificates import margin_change
+from resultant.decisions.changes import margin_change
 
 
 def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -> Tensor:

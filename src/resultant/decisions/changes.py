@@ -1,0 +1,126 @@
+r"""Changes of margins between two classes when their gains change (sec:margin-change-protocol)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from resultant._core import chunks
+from resultant._core.arrays import require_features, require_labels
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.decisions._rounding import score_error
+from resultant.decisions.margins import require_pairs
+
+
+@dataclass(frozen=True, eq=False)
+class MarginChange:
+    r"""Changes of margins :math:`s_a-s_b`, one per pair and query [I], in float64.
+
+    Attributes:
+        exact: Exact changes, ``linear + residual``.
+        linear: Changes from the gains.
+        residual: Rest.
+        certified: Mask where linear outweighs residual and rounding.
+        correct: Mask where linear and exact have the same sign.
+        row: Indices of the queries.
+        pair: Indices of the pairs.
+    """
+
+    exact: Tensor
+    linear: Tensor
+    residual: Tensor
+    certified: Tensor
+    correct: Tensor
+    row: Tensor
+    pair: Tensor
+
+    @property
+    def coverage(self) -> float:
+        """Share of certified changes."""
+        return float(self.certified.double().mean())
+
+    @property
+    def agreement(self) -> float:
+        """Share of changes where linear and exact have the same sign."""
+        return float(self.correct.double().mean())
+
+
+@torch.no_grad()
+def margin_change(
+    z: Tensor,
+    y: Tensor,
+    state: ClassState,
+    rule: Rule,
+    pairs: Tensor,
+    *,
+    validate_args: bool | None = None,
+) -> MarginChange:
+    r"""Compute the change of margins from the native score to a rule (sec:margin-change-protocol).
+
+    For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
+    :math:`\Delta m=\Delta m_{lin}+r` with
+    :math:`\Delta m_{lin}=(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b`. The sign is certified by
+    :math:`|\Delta m_{lin}|>|r|` and a slack for rounding: the error of the four scores in the dtype
+    of z and twice that in float64 (see `certificate`). An offset is common to both scores and
+    cancels.
+
+    Args:
+        z: Unit vectors [N, p].
+        y: Labels [N] int64.
+        state: C classes.
+        rule: Temperature, realization and target gains.
+        pairs: Pairs [P, 2] int64 of different classes.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Changes [I], one per pair and query of its two classes.
+
+    Raises:
+        ValueError: If an argument does not fit, or a class has no temperature.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassState, Rule, margin_change
+        >>> state = ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
+        >>> y, pairs = torch.tensor([0, 1, 2]), torch.tensor([[0, 1]])
+        >>> margin_change(torch.eye(3), y, state, Rule(0.5, "angular"), pairs).exact
+        tensor([0.4413, 0.0073], dtype=torch.float64)
+    """
+    device = state.mu.device
+    require_features(z, state.dim, device, validate_args)
+    require_labels(y, len(z), state.num_classes, device, validate_args)
+    native, edited = (
+        realize(state, replace(rule, realization=name), validate_args=validate_args)
+        for name in ("native", rule.realization)
+    )
+    scores = native, edited
+    require_pairs(pairs, native, validate_args)
+    raised = edited.gain() - native.gain()
+    errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
+    slack = errors[0] + errors[1]
+    row, pair = _incidences(y, pairs)
+    columns, height = [], chunks.rows_per_chunk(8 * z.shape[1], chunks.FEATURE_BYTES)
+    for rows, index in zip(row.split(height), pair.split(height), strict=True):
+        x, (a, b) = z[rows].double(), pairs[index].T
+        rho_a, rho_b = ((x * native.mu[c]).sum(1) for c in (a, b))
+        before, after = (s.at(rho_a, a) - s.at(rho_b, b) for s in scores)
+        linear = raised[a] * rho_a - raised[b] * rho_b
+        columns.append((after - before, linear, slack[a] + slack[b]))
+    exact, linear, slack = map(torch.cat, zip(*columns, strict=True))
+    residual = exact - linear
+    certified = linear.abs() > residual.abs() + slack
+    correct = linear.sign() == exact.sign()
+    return MarginChange(exact, linear, residual, certified, correct, row, pair)
+
+
+def _incidences(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """List rows and pairs [I] of the queries from both classes of every pair."""
+    members = {c: (y == c).nonzero().squeeze(1) for c in pairs.unique().tolist()}
+    rows = [torch.cat([members[a], members[b]]) for a, b in pairs.tolist()]
+    sizes = torch.tensor([len(r) for r in rows], dtype=torch.int64, device=y.device)
+    pair = torch.arange(len(rows), device=y.device).repeat_interleave(sizes)
+    return torch.cat([y[:0], *rows]), pair
