@@ -73,7 +73,11 @@ def test_model_of_rounded_and_of_equal_directions(state: ClassState) -> None:
         ({}, (-1, 0), r"expected a to be a class in \[0, 3\), got -1"),
         ({}, (True, 0), r"expected a to be a class in \[0, 3\), got True"),
         ({}, (1, 1), "expected two different distributions, got equal classes 1 and 1"),
-        ({"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)}, (0, 2), "equal classes 0 and 2"),
+        (
+            {"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)},
+            (0, 2),
+            "equal classes 0 and 2",
+        ),
         ({"kappa": torch.tensor([0.0, 1.0, 2.0])}, (1, 0), "expected kappa > 0, got 0 at class 0"),
         ({"mu": torch.eye(3, 2)[[0, 1, 0]]}, (0, 1), r"expected p >= 3 \(nu > 0\), got 2"),
     ],

@@ -25,7 +25,7 @@ from resultant._core.arrays import (
 )
 from resultant._core.validation import Number
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, realize, realized
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions._rounding import score_error
@@ -196,7 +196,7 @@ def residual_bound(
         tensor(0.5325, dtype=torch.float64)
     """
     tau = require_temperature(tau, state.num_classes, state.mu.device, validate_args)
-    native = realize(state, Rule(tau), validate_args=False)
+    native = realized(state, Rule(tau))
     g = native.gain()
     peak = (-0.5 / (tau * native.kappa)).clamp_min(-1)
     rho = torch.stack([-torch.ones_like(peak), peak, torch.ones_like(peak)])
