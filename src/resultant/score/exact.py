@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant.score._arguments import ScoreSpec, score_arguments
+from resultant.score._arguments import score_arguments, validated_arguments
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import ScoreAndSlope, remainder, score, slope
 from resultant.special.bessel import inner, ratio
@@ -81,7 +81,7 @@ def vmf_score(
         >>> vmf_score(0.5, 10.0, 0.1, 128)
         tensor(0.7721, dtype=torch.float64)
     """
-    return _typed_score(*score_arguments(rho, kappa, tau, p, validate_args))
+    return _typed_score(*validated_arguments(rho, kappa, tau, p, validate_args))
 
 
 def vmf_score_slope(
@@ -109,7 +109,7 @@ def vmf_score_slope(
         >>> vmf_score_slope(0.5, 10.0, 0.1, 128)
         tensor(0.7676, dtype=torch.float64)
     """
-    return _typed_slope(*score_arguments(rho, kappa, tau, p, validate_args))
+    return _typed_slope(*validated_arguments(rho, kappa, tau, p, validate_args))
 
 
 def vmf_score_and_slope(
@@ -135,38 +135,36 @@ def vmf_score_and_slope(
         >>> vmf_score_and_slope(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7676, dtype=torch.float64))
     """
-    return _typed_both(*score_arguments(rho, kappa, tau, p, validate_args))
+    return _typed_both(*validated_arguments(rho, kappa, tau, p, validate_args))
 
 
 def exact_score(rho: Number, kappa: Number, tau: Number, p: int) -> Tensor:
     """Compute `vmf_score` without checking values."""
-    return _typed_score(*score_arguments(rho, kappa, tau, p, False))
+    return _typed_score(*score_arguments(rho, kappa, tau, p))
 
 
 def exact_slope(rho: Number, kappa: Number, tau: Number, p: int) -> Tensor:
     """Compute `vmf_score_slope` without checking values."""
-    return _typed_slope(*score_arguments(rho, kappa, tau, p, False))
+    return _typed_slope(*score_arguments(rho, kappa, tau, p))
 
 
 def exact_score_and_slope(rho: Number, kappa: Number, tau: Number, p: int) -> tuple[Tensor, Tensor]:
     """Compute `vmf_score_and_slope` without checking values."""
-    return _typed_both(*score_arguments(rho, kappa, tau, p, False))
+    return _typed_both(*score_arguments(rho, kappa, tau, p))
 
 
-def _typed_score(arguments: list[Tensor], spec: ScoreSpec, dtype: torch.dtype) -> Tensor:
+def _typed_score(arguments: list[Tensor], p: int, dtype: torch.dtype) -> Tensor:
     if any(a.requires_grad for a in arguments):
-        return ScoreAndSlope.apply(*arguments, spec)[0].to(dtype)  # type: ignore[index]
-    return score(*arguments, spec).to(dtype)
+        return ScoreAndSlope.apply(*arguments, p)[0].to(dtype)  # type: ignore[index]
+    return score(*arguments, p).to(dtype)
 
 
-def _typed_slope(arguments: list[Tensor], spec: ScoreSpec, dtype: torch.dtype) -> Tensor:
-    return slope(*arguments, spec).to(dtype)
+def _typed_slope(arguments: list[Tensor], p: int, dtype: torch.dtype) -> Tensor:
+    return slope(*arguments, p).to(dtype)
 
 
-def _typed_both(
-    arguments: list[Tensor], spec: ScoreSpec, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    q, slopes = ScoreAndSlope.apply(*arguments, spec)  # type: ignore[misc]
+def _typed_both(arguments: list[Tensor], p: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    q, slopes = ScoreAndSlope.apply(*arguments, p)  # type: ignore[misc]
     return q.to(dtype), slopes.to(dtype)
 
 
@@ -199,10 +197,10 @@ def decompose(
         >>> h + g * 0.5 + r, vmf_score(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7721, dtype=torch.float64))
     """
-    (rho, kappa, tau), spec, dtype = score_arguments(rho, kappa, tau, p, validate_args)
-    intercept = score(torch.zeros_like(kappa), kappa, tau, spec)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
+    intercept = score(torch.zeros_like(kappa), kappa, tau, p)
     gain = ratio(p / 2 - 1, kappa, 0) / tau
-    rest = remainder(rho, kappa, tau, spec)
+    rest = remainder(rho, kappa, tau, p)
     return Decomposition(intercept.to(dtype), gain.to(dtype), rest.to(dtype))
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
-from resultant.score._arguments import score_arguments, validate_score
+from resultant.score._arguments import validated_arguments
 from resultant.score.ratio_expansion import ratio_coefficients
 from resultant.special.bessel import inner
 
@@ -288,9 +288,8 @@ def directional_cumulants(
         (tensor(0.0388, dtype=torch.float64), tensor(0.0077, dtype=torch.float64))
     """
     order = _order(order, 3, least=1)
-    (rho, kappa, _), spec, dtype = score_arguments(rho, kappa, 1.0, p, validate_args)
-    validate_score(rho, kappa, torch.ones_like(kappa), spec)
-    nu, y, m = spec.p / 2 - 1, kappa * kappa, kappa * rho
+    (rho, kappa, _), p, dtype = validated_arguments(rho, kappa, 1.0, p, validate_args)
+    nu, y, m = p / 2 - 1, kappa * kappa, kappa * rho
     D = [inner(nu, y, n) for n in range(order)]
     cumulants = [m * D[0]]
     if order >= 2:
@@ -330,16 +329,14 @@ def _joint_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
 ) -> tuple[list[Tensor], float, torch.dtype]:
     nu = joint_order(p)
-    (rho, kappa, tau), spec, dtype = score_arguments(rho, kappa, tau, p, validate_args)
-    validate_score(rho, kappa, tau, spec)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     return [rho, kappa, tau], nu, dtype
 
 
 def _fixed_arguments(
     rho: Number, kappa: Number, tau: Number, p: int, validate_args: bool | None
 ) -> tuple[list[Tensor], int, torch.dtype]:
-    (rho, kappa, tau), spec, dtype = score_arguments(rho, kappa, tau, p, validate_args)
-    validate_score(rho, kappa, tau, spec)
+    (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     if validation.should_validate(validate_args, rho, kappa, tau):
         validation.require_in_range("kappa", kappa, 0.0, rule="> 0 and finite", open_low=True)
-    return [rho, kappa, tau], spec.p, dtype
+    return [rho, kappa, tau], p, dtype
