@@ -21,7 +21,7 @@ from resultant._core.files import write_text
 from resultant.training.config import ProbeConfig
 from resultant.training.probe import linear_probes
 from resultant_reproduction.evidence import PACKAGED, packaged
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 ORDERS = 5
 # Choices that differ from ours, by name.

@@ -21,12 +21,12 @@ def record(
 def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:
     """Records with the parts that a job leaves, all but the trajectory empty."""
     pools = {"long_tail": {}, "balanced": {}}
-    watched = list(job.watched)
-    errors = {"gradient_error": [0.5 for _ in watched], "increment_error": [{} for _ in watched]}
+    epochs = list(job.diagnosed)
+    errors = {"gradient_error": [0.5 for _ in epochs], "increment_error": [{} for _ in epochs]}
     return [
         record(job.config, *astuple(run), plan=plan, probes=pools)
         | ({"analysis": {}} if run.realization in job.analyzed else {})
         | ({"ended": {}} if run.realization in job.ended else {})
-        | ({"trajectory": {"epoch": watched, **errors}} if watched else {})
+        | ({"trajectory": {"epoch": epochs, **errors}} if epochs else {})
         for run in job.runs
     ]

@@ -18,7 +18,7 @@ from resultant_reproduction.networks import Reader, apart, by_place, on_grid
 from resultant_reproduction.plan import BOTH, controlled, official, stronger_views, wanted
 from resultant_reproduction.records import paired, path_of
 from resultant_reproduction.rules import span
-from resultant_reproduction.summary import BETAS, SPACES
+from resultant_reproduction.summarize import BETAS, SPACES
 from resultant_reproduction.training_advice import in_words
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from resultant_reproduction.rules import (
     whole,
     within,
 )
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 LARGE = tuple(name for name, kind in CONDITIONS.items() if isinstance(kind, str))
 CIFAR100 = tuple(name for name in CONDITIONS if name.startswith("CIFAR-100 "))

@@ -75,9 +75,7 @@ def _run(options: Reproduce) -> int:
         raise ValueError(f"{rule}, got {' '.join(options.what)}")
     data = Path("data") if options.dry_run else arguments.data_root(options.data)
     where = data, options.work, options.results, arguments.find_device(options.device)
-    settings = {name: getattr(options, name) for name in OF_RUN}
-    settings["beside"] = settings.pop("concurrent_jobs")
-    return run_plan(plans[0], *where, **settings)
+    return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
 
 
 def _write(options: Reproduce) -> None:

@@ -30,7 +30,7 @@ from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import paired
 from resultant_reproduction.rules import BORNE_OUT, FACTOR, borne_out, counted, holm, said_toward
 from resultant_reproduction.spread import welch
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.uniform import READOUTS, Changes, Differences, equalized, under
 
 JOINT = "resultant reproduce run joint"

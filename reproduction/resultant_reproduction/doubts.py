@@ -11,7 +11,7 @@ from resultant_reproduction.artefact import Cell, Value
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.plan import controlled, joint_trials, official, stronger_views
 from resultant_reproduction.records import path_of
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 
 def _said(values: list[Value | None]) -> str:

@@ -31,7 +31,7 @@ from resultant_reproduction.intervals import Interval, over_queries, resampled
 from resultant_reproduction.networks import KAPPAS, added, edited, stores, swapped, swaps
 from resultant_reproduction.plan import BOTH, RULES, controlled
 from resultant_reproduction.records import paired, path_of
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.training_advice import in_words, over_seeds_of, rerun
 
 # Of cross-fitting. The paper gives no numbers; a clip at a factor of two leaves the ordinary class.

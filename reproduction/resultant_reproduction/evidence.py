@@ -24,7 +24,7 @@ from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant_reproduction.plan import BOTH, controlled
 from resultant_reproduction.records import Records
-from resultant_reproduction.summary import SPACES, summarize
+from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
 
 # A native network of the controlled recipe, of this data set, imbalance and seed, is shipped.

@@ -26,7 +26,7 @@ from resultant_reproduction.plan import controlled, wanted
 from resultant_reproduction.records import dig, paired, path_of
 from resultant_reproduction.rules import of_networks
 from resultant_reproduction.special_figures import draw_intercepts
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -38,7 +38,7 @@ from resultant_reproduction.special_figures import (
     draw_support,
     names_of,
 )
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -38,7 +38,7 @@ from resultant_reproduction.networks import (
 from resultant_reproduction.plan import controlled, missing, plan, stronger_views
 from resultant_reproduction.records import paired, path_of
 from resultant_reproduction.rules import by_network, counted, several, significant
-from resultant_reproduction.summary import BETAS, SPACES
+from resultant_reproduction.summarize import BETAS, SPACES
 from resultant_reproduction.training import COLUMNS, angular_training, joint_fc
 from resultant_reproduction.training_advice import rerun
 from resultant_reproduction.training_claims import columns_less

@@ -18,7 +18,7 @@ from resultant_reproduction.figures import bars
 from resultant_reproduction.plan import official, wanted
 from resultant_reproduction.records import paired, path_of
 from resultant_reproduction.special_figures import draw_training_gain
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,5 +1,5 @@
-"""How gradients change with the strength of the power family, exactly and by leading scores
-(sec:historical-gradient), while networks are trained."""
+"""Gradient increments of the power family during training, exact and leading
+(sec:historical-gradient)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.training.stack import Stack
 
-# sec:historical-power-temperature: the strengths beside native.
+# Strengths of the interventions (sec:historical-power-temperature); native is 1.
 POWERS = {"reduced": 0.5, "increased": 1.5}
 
 
 def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
-    """`gradient_increments` of every run of a stack, for its projections ``z`` [runs, n, p] of
+    """Return `gradient_increments` of every run of a stack, for projections ``z`` [runs, n, p] of
     images with labels ``y`` [n], both on the CPU."""
     offsets = stack.proco.log_prior.cpu().double().expand(len(stack.runs), -1)
     return [
@@ -33,18 +33,28 @@ def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]
 def gradient_increments(
     z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
 ) -> dict[str, Any]:
-    r"""What fig:training-gain shows of one state: how the gradients of queries ``z`` [n, p] change
-    from the native policy to each strength of `POWERS`, exactly and by leading scores.
+    r"""Measure the change of gradients from the native policy to each strength of `POWERS`
+    (fig:training-gain).
 
-    An increment is that of all tangent gradients stacked, a vector of n p numbers.
-    ``increment_error`` is :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength, and
-    ``mean_increment_error`` the mean over queries of the same for one query, which is how the
-    paper's "mean relative error" is read. It does not say on which plane it projects increments:
-    ``increment_plane`` is the one through zero that is nearest to all four in least squares. It has
-    the ``share`` of their squared lengths that is in it, and by strength the points ``exact`` and
-    ``leading`` in its principal axes, so turned that the exact one has x >= 0 for the increased
-    strength, and y >= 0 for the reduced one.
-    Empty where a class has gain zero, of which there is no power, or all have the same.
+    An increment stacks the tangent gradients of all queries into one vector of n p numbers. The
+    paper does not define the plane on which it projects increments; here it is the plane through
+    zero with the least squared distance to the four increments.
+
+    Args:
+        z: Queries [n, p] of unit length.
+        y: Labels [n].
+        state: The classes.
+        tau: Temperature.
+        offset: Offsets [C].
+
+    Returns:
+        ``increment_error``: :math:`100\|\Delta G-\Delta G^0\|/\|\Delta G\|` by strength.
+        ``mean_increment_error``: the mean over queries of the same ratio for one query, our reading
+        of the paper's "mean relative error".
+        ``increment_plane``: the ``share`` of squared lengths within the plane, and by strength the
+        points ``exact`` and ``leading`` in its principal axes, with x >= 0 for the exact increased
+        increment and y >= 0 for the exact reduced one.
+        Empty if a class has gain zero, which has no powers, or if all gains are equal.
     """
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
         return {}
@@ -56,13 +66,13 @@ def gradient_increments(
     native = gradients("native")
     changes = {name: gradients("temperature", beta) - native for name, beta in POWERS.items()}
     stacked = torch.stack([change.flatten(1) for change in changes.values()]).flatten(0, 1)
-    # Of the four vectors their products are enough: n p is large.
+    # The products of the four vectors suffice; n p is large.
     size, axes = torch.linalg.eigh(stacked @ stacked.T)
     size, axes = size.flip(0).clamp_min(0), axes.flip(1)
     points = (axes * size.sqrt())[:, :2].unflatten(0, (len(POWERS), 2))
-    at = list(POWERS)
-    fixed = torch.stack([points[at.index("increased"), 0, 0], points[at.index("reduced"), 0, 1]])
-    points = points * torch.where(fixed < 0, -1.0, 1.0)
+    names = list(POWERS)
+    signs = [points[names.index("increased"), 0, 0], points[names.index("reduced"), 0, 1]]
+    points = points * torch.where(torch.stack(signs) < 0, -1.0, 1.0)
     return {
         "increment_error": {n: stacked_relative_error(*change) for n, change in changes.items()},
         "mean_increment_error": {n: mean_relative_error(*change) for n, change in changes.items()},

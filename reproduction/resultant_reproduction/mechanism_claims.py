@@ -15,7 +15,7 @@ from resultant_reproduction.historical import ENDS
 from resultant_reproduction.networks import at_path, by_place
 from resultant_reproduction.records import Records, dig, paired, path_of
 from resultant_reproduction.rules import FACTOR, counted, of_networks, span
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 LABEL = "sec:cifar10-local-mechanism"
 # Twice the largest leading gradient error that is printed, of sec:historical-gradient.

@@ -12,7 +12,7 @@ from resultant_reproduction.evidence import BROUGHT, CONDITIONS, Evidence
 from resultant_reproduction.intervals import Interval, over_queries, over_settings
 from resultant_reproduction.plan import RULES
 from resultant_reproduction.records import dig, paired
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
 

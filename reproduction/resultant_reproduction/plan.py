@@ -1,4 +1,7 @@
-"""The trainings of the paper as data: which jobs a plan has, which have records, what is left."""
+"""The trainings of the paper as data: the jobs of a plan, the jobs without records, their cost.
+
+Torch is not imported, so that `resultant reproduce list` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,32 @@ from itertools import product
 from statistics import linear_regression, median
 from typing import NamedTuple
 
-from resultant.classes.rule import EDITED
-from resultant.images.longtail import long_tail_counts
-from resultant.training.config import STACK, Run, TrainConfig, preset
+from resultant.training.config import REALIZATIONS, STACK, Run, TrainConfig, preset
 from resultant.training.records import Record, identity
 from resultant_reproduction.records import Records, dig
 
-RULES = ("native", *EDITED)
+RULES = tuple(name for name in REALIZATIONS if name != "cosine")
 BOTH = ("native", "angular")
 SETS = ("cifar10", "cifar100")
 IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
 
-# fig:training-gain, fig:c10-trajectory: where gradients are compared.
-WATCHED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
+# Epochs after which gradients are compared (fig:training-gain, fig:c10-trajectory).
+DIAGNOSED = (1, 5, 10, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200)
 
 
 @dataclass(frozen=True)
 class PlannedJob:
     """Runs of one configuration that are trained together.
 
-    Leading and exact gradients are compared after ``gradient_epochs``; of the realizations
-    ``analyzed`` the frozen analysis is kept. Of the realizations ``ended`` all
-    rules are compared at the last state of training.
+    Attributes:
+        name: Name within the plan.
+        config: The training settings.
+        runs: The runs.
+        gradient_epochs: Epochs after which leading and exact gradients are compared.
+        analyzed: Realizations whose frozen analysis is kept.
+        ended: Realizations for which all rules are compared at the last state of training.
     """
 
     name: str
@@ -43,22 +48,24 @@ class PlannedJob:
     ended: tuple[str, ...] = ()
 
     @property
-    def watched(self) -> tuple[int, ...]:
-        """Those of ``gradient_epochs`` that it has."""
+    def diagnosed(self) -> tuple[int, ...]:
+        """The ``gradient_epochs`` within the training."""
         return tuple(epoch for epoch in self.gradient_epochs if epoch <= self.config.epochs)
 
     @property
     def views(self) -> int:
-        """Images that pass through a network while it is trained."""
+        """Number of views in the training."""
         c = self.config
-        images = long_tail_counts(PER_CLASS[c.dataset], CLASSES[c.dataset], c.imbalance).sum()
-        steps = int(images) // c.batch_size
+        # As `resultant.images.longtail.long_tail_counts`, which loads torch.
+        largest, last, factor = PER_CLASS[c.dataset], CLASSES[c.dataset] - 1, 1 / c.imbalance
+        images = sum(int(largest * factor ** (i / last)) for i in range(last + 1))
+        steps = images // c.batch_size
         return len(self.runs) * c.epochs * steps * c.batch_size * c.views
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Jobs in the order in which they are run, for some seeds."""
+    """Jobs in the order of their execution; ``make`` builds them from seeds."""
 
     name: str
     title: str
@@ -66,26 +73,27 @@ class Plan:
     make: Callable[[Sequence[int]], Iterator[PlannedJob]]
 
     def jobs(self, seeds: Sequence[int] | None = None) -> list[PlannedJob]:
+        """Build the jobs, for the planned seeds unless others are named."""
         return list(self.make(self.seeds if seeds is None else tuple(seeds)))
 
 
 def controlled(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
-    """The controlled two-view recipe (sec:controlled-training-protocol)."""
+    """Return the controlled two-view recipe (sec:controlled-training-protocol)."""
     return preset("cifar-controlled", dataset=dataset, imbalance=float(imbalance), **changes)
 
 
 def official(dataset: str, imbalance: float, **changes: object) -> TrainConfig:
-    """ProCo's public three-view recipe, which the historical table looks like."""
+    """Return ProCo's public three-view recipe, which matches the historical table best."""
     return preset("cifar-official", dataset=dataset, imbalance=float(imbalance), **changes)
 
 
 def stronger_views() -> TrainConfig:
-    """The controlled recipe on AutoAugment and Cutout, CIFAR-10 IF 100."""
+    """Return the controlled recipe with AutoAugment and Cutout views, CIFAR-10 IF 100."""
     return controlled("cifar10", 100, contrastive_view="autoaugment")
 
 
 def joint_trials(dataset: str) -> dict[str, TrainConfig]:
-    """Joint training at IF 100 as it is kept, and with less of a classifier in it."""
+    """Return the recipe of joint training at IF 100, and variants with a weaker classifier."""
     changes = {"kept": {}, "one-view": {"classifier_views": 1}, "half-weight": {"alpha": 0.5}}
     return {
         name: controlled(dataset, 100, objective="joint", **own) for name, own in changes.items()
@@ -117,16 +125,16 @@ def _joint(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 
 
 def _controls(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # Under the frequency prior, main and joint have native and beta = 0.
+    # The plans main and joint have native and beta = 0 under the frequency prior.
     for imbalance, objective in product((1, *IMBALANCES), ("contrastive", "joint")):
         config = controlled("cifar10", imbalance, objective=objective, prior=0.0)
-        watched = WATCHED if imbalance == 50 else ()
+        diagnosed = DIAGNOSED if imbalance == 50 else ()
         runs = _runs(RULES, seeds, (0.0, 0.5))
         analyzed = ("native",) if objective == "contrastive" else ()
-        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, watched, analyzed)
+        yield PlannedJob(f"if{imbalance}-u-{objective}", config, runs, diagnosed, analyzed)
     for imbalance, objective in product(IMBALANCES, ("contrastive", "joint")):
         config = controlled("cifar10", imbalance, objective=objective)
-        yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(EDITED, seeds, (0.5,)))
+        yield PlannedJob(f"if{imbalance}-f-{objective}", config, _runs(RULES[1:], seeds, (0.5,)))
 
 
 def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -134,11 +142,11 @@ def _power(seeds: Sequence[int]) -> Iterator[PlannedJob]:
     for dataset, imbalance in product(SETS, (50, 100)):
         config = official(dataset, imbalance, family="power")
         runs = _runs(("native", "temperature"), seeds, (0.5, 1.5))
-        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, WATCHED)
+        yield PlannedJob(f"{dataset}-if{imbalance}", config, runs, DIAGNOSED)
 
 
 def _official(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # The same runs are in power, with their analysis.
+    # The plan power has the same runs, with their analysis.
     for dataset in SETS:
         runs = _runs(("native",), seeds)
         yield PlannedJob(f"{dataset}-if100", official(dataset, 100), runs, analyzed=())
@@ -151,7 +159,7 @@ def _failure(seeds: Sequence[int]) -> Iterator[PlannedJob]:
 
 
 def _beyond(seeds: Sequence[int]) -> Iterator[PlannedJob]:
-    # Native (beta = 1) and beta = 0 are in main.
+    # The plan main has native (beta = 1) and beta = 0.
     config = controlled("cifar100", 100)
     yield PlannedJob("beta", config, _runs(("angular",), seeds, (-0.5, 0.5, 1.5, 2.0)))
     for name, changes in (("mle", {"estimator": "mle"}), ("leave-out", {"leave_out": True})):
@@ -189,61 +197,66 @@ PLANS = {
 
 @cache
 def _planned() -> dict[str, set[int]]:
-    """The seeds that all plans together ask for, by what is trained."""
-    found: dict[str, set[int]] = {}
+    """Return the seeds of all plans together, by kind of run."""
+    seeds: dict[str, set[int]] = {}
     for job in (job for plan in PLANS.values() for job in plan.jobs()):
         for run in job.runs:
             kind = identity(job.config, run.realization, run.beta)
-            found.setdefault(kind, set()).add(run.seed)
-    return found
+            seeds.setdefault(kind, set()).add(run.seed)
+    return seeds
 
 
-def wanted(config: TrainConfig, realization: str = "native", beta: float = 0.0) -> int:
-    """How many seeds of a kind of run the plans have."""
+def planned_seeds(config: TrainConfig, realization: str = "native", beta: float = 0.0) -> int:
+    """Return the number of planned seeds of a kind of run."""
     return len(_planned().get(identity(config, realization, beta), ()))
 
 
+wanted = planned_seeds
+
+
 def plan(name: str) -> Plan:
+    """Look up a plan."""
     if name not in PLANS:
         raise ValueError(f"expected a plan, one of {', '.join(PLANS)}, got {name!r}")
     return PLANS[name]
 
 
-def _whole(record: Record, job: PlannedJob, run: Run) -> bool:
-    """Whether a record has what a job asks of a run."""
-    asked = {"analysis": run.realization in job.analyzed, "ended": run.realization in job.ended}
-    # A plan leaves out the probes of the balanced set where it has not all of its images.
+def _is_complete(record: Record, job: PlannedJob, run: Run) -> bool:
+    """Test whether a record has all parts that a job keeps of a run."""
+    parts = {"analysis": run.realization in job.analyzed, "ended": run.realization in job.ended}
+    # A plan skips the probes of the balanced set if some of its images are missing.
     pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
-    there = all(part in record for part, needed in asked.items() if needed)
-    return there and pools <= record.get("probes", {}).keys() and _followed(record, job)
+    complete = all(part in record for part, needed in parts.items() if needed)
+    return complete and pools <= record.get("probes", {}).keys() and _has_errors(record, job)
 
 
-def _followed(record: Record, job: PlannedJob) -> bool:
-    """Whether the trajectory of a record has the errors that a job asks for."""
+def _has_errors(record: Record, job: PlannedJob) -> bool:
+    """Test whether the trajectory of a record has the errors of all diagnosed epochs."""
     course = record.get("trajectory", {})
     increments = ("increment_error",) if job.config.family == "power" else ()
     names = ("epoch", "gradient_error", *increments)
     rows = zip(*(course.get(name, ()) for name in names), strict=False)
-    return {epoch for epoch, *errors in rows if None not in errors} >= set(job.watched)
+    return {epoch for epoch, *errors in rows if None not in errors} >= set(job.diagnosed)
 
 
 def missing(jobs: Sequence[PlannedJob], records: Records) -> list[PlannedJob]:
-    """The jobs of which a run has no record, or not all of it, with such runs alone. Whichever
-    plan left a record, it counts."""
+    """Return the jobs with incomplete records, reduced to the runs concerned. Records of all plans
+    count."""
 
-    def known(job: PlannedJob, run: Run) -> bool:
+    def is_recorded(job: PlannedJob, run: Run) -> bool:
         record = records.seeds(job.config, run.realization, run.beta).get(run.seed)
-        return record is not None and _whole(record, job, run)
+        return record is not None and _is_complete(record, job, run)
 
     left = (
-        replace(job, runs=tuple(run for run in job.runs if not known(job, run))) for job in jobs
+        replace(job, runs=tuple(run for run in job.runs if not is_recorded(job, run)))
+        for job in jobs
     )
     return [job for job in left if job.runs]
 
 
 class Pace(NamedTuple):
-    """How long a job takes where k runs are trained side by side: ``each`` + ``shared`` / k
-    microseconds a view, and ``around`` the training loop so many seconds, on a ``device``."""
+    """Time of a job with k runs trained together: ``each`` + ``shared`` / k microseconds per view,
+    and ``around`` seconds outside the training loop, on a ``device``."""
 
     each: float = 2.9
     shared: float = 5.9
@@ -252,9 +265,9 @@ class Pace(NamedTuple):
 
     @staticmethod
     def of(records: Records) -> Pace:
-        """As measured by jobs that had their device alone, on a GPU if any record is of one: a line
-        in 1 / k through the jobs, or the default one scaled where there are not two sizes of them.
-        """
+        """Fit the pace to jobs that had their device alone, on a GPU if any record is from a GPU: a
+        line in 1 / k, or the default pace scaled if all jobs have one size."""
+        # Records call the number of concurrent jobs "beside".
         alone = (r for r in records if not r.get("beside"))
         timed = [(r, us) for r in alone if (us := dig(r, "us_a_view")) is not None]
         timed = [(r, us) for r, us in timed if "device" in r.get("versions", {})] or timed
@@ -270,42 +283,45 @@ class Pace(NamedTuple):
             shared, each = linear_regression(shares, [us for _, us in jobs])
             if shared >= 0 and each > 0:
                 return pace._replace(each=each, shared=shared)
-        scale = median(us / pace.us_a_view(runs) for runs, us in jobs)
+        scale = median(us / pace.microseconds(runs) for runs, us in jobs)
         return pace._replace(each=scale * pace.each, shared=scale * pace.shared)
 
-    def us_a_view(self, runs: int) -> float:
+    def microseconds(self, runs: int) -> float:
+        """Return the time per view."""
         return self.each + self.shared / min(runs, STACK)
 
     def minutes(self, jobs: Sequence[PlannedJob]) -> float:
-        loops = sum(job.views * self.us_a_view(len(job.runs)) for job in jobs) / 1e6
+        """Return the time of jobs in turn."""
+        loops = sum(job.views * self.microseconds(len(job.runs)) for job in jobs) / 1e6
         return (loops + self.around * len(jobs)) / 60
 
-    def said(self) -> str:
+    def text(self) -> str:
+        """Describe the pace."""
         return (
-            f"on {self.device}: {self.each:.2g} + {self.shared:.2g} / k us a view where k runs are "
-            f"trained side by side, and {self.around:.0f} s a job around its training loop"
+            f"on {self.device}: {self.each:.2g} + {self.shared:.2g} / k us per view for k runs "
+            f"trained together, and {self.around:.0f} s per job outside its training loop"
         )
 
 
-def said(minutes: float) -> str:
-    """So many minutes in words, never none."""
+def minutes_text(minutes: float) -> str:
+    """Format a time, at least one minute."""
     return f"{max(1, round(minutes)):,} minute{'s' if round(minutes) > 1 else ''}"
 
 
 def estimate(jobs: Sequence[PlannedJob], pace: Pace) -> str:
-    """What jobs cost, in a line."""
+    """Describe the number of jobs, runs and views, and their time."""
     views, runs = sum(job.views for job in jobs), sum(len(job.runs) for job in jobs)
     both = ((len(jobs), "job"), (runs, "run"))
     jobs_and_runs = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in both)
-    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {said(pace.minutes(jobs))}"
+    return f"{jobs_and_runs}, {views / 1e6:,.0f} million views: {minutes_text(pace.minutes(jobs))}"
 
 
 def outlook(jobs: Sequence[PlannedJob], records: Records, pace: Pace) -> list[str]:
-    """A line a job: its runs, how long they take, and whether they have their records."""
+    """Describe each job in one line: its records, and the time of the runs without records."""
     lines = []
     for job in jobs:
         left = missing([job], records)
-        known = len(job.runs) - sum(len(part.runs) for part in left)
-        stands = said(pace.minutes(left)) if left else "done"
-        lines.append(f"{job.name}: {known} of {len(job.runs)} records, {stands}")
+        done = len(job.runs) - sum(len(part.runs) for part in left)
+        rest = minutes_text(pace.minutes(left)) if left else "done"
+        lines.append(f"{job.name}: {done} of {len(job.runs)} records, {rest}")
     return lines

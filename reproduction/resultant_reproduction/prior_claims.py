@@ -13,7 +13,7 @@ from resultant_reproduction.networks import less, pooled
 from resultant_reproduction.plan import official, wanted
 from resultant_reproduction.records import dig
 from resultant_reproduction.rules import NO_IMAGES, SIZE, alike, of_networks, sized
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 # What the paper prints twice, and not alike.
 TWICE = {

@@ -1,8 +1,8 @@
-"""Run a plan: train what has no record yet, job by job, and add records with frozen summaries.
+"""Run a plan: train the runs without records, job by job, and append their records.
 
-A job that was stopped goes on from its checkpoint, and its records are added all at once. One that
-fails does not stop the others. Where the packages of the command line are not installed,
-``python -m resultant_reproduction.run PLAN`` does what ``resultant reproduce run PLAN`` does.
+An interrupted job continues from its checkpoint, and its records are appended together. A failed
+job does not stop the others. ``python -m resultant_reproduction.run PLAN`` does the same as
+``resultant reproduce run PLAN`` without the packages of the command line.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from resultant_reproduction.plan import (
     plan,
 )
 from resultant_reproduction.records import Records, folders
-from resultant_reproduction.summary import SPACES, summaries, summarize_state
+from resultant_reproduction.summarize import SPACES, summaries, summarize_state
 
 Say = Callable[[str], object]
 
-# What a trajectory keeps of metrics.jsonl.
+# Metrics that a trajectory keeps.
 TRAJECTORY = (
     "epoch",
     "gain_mean",
@@ -62,12 +62,12 @@ TRAJECTORY = (
 )
 
 
-# Of a pace that is a GPU's.
-NO_GPU = "; this machine has no GPU and takes far longer"
+# Appended to the pace of a GPU.
+NO_GPU = "; this machine has no GPU and is much slower"
 
 
 class OutOfTimeError(Exception):
-    """The minutes of a call are over; what was trained is in the checkpoint."""
+    """The time limit is reached; the checkpoint holds the training so far."""
 
 
 def run_plan(
@@ -80,48 +80,63 @@ def run_plan(
     seeds: Sequence[int] = (),
     jobs: Sequence[str] = (),
     minutes: float | None = None,
-    beside: int = 0,
+    concurrent_jobs: int = 0,
     dry_run: bool = False,
     stack: int = STACK,
     checkpoint_every: int = 10,
     say: Say = print,
 ) -> int:
-    """Train the runs of a plan that lack a record, or a part of it, in the folder ``results``, and
-    add theirs to ``results/NAME.jsonl``; how many jobs remain.
+    """Train the runs of a plan without complete records, and append to ``results/NAME.jsonl``.
 
-    Records of other plans count, and those of an installed package where ``results`` is the usual
-    folder: no run that has a whole one is trained again. ``seeds`` are others than planned, and
-    ``jobs`` some of the plan; networks and checkpoints go to ``work/NAME/JOB``. A call that was
-    killed, or whose ``minutes`` were over, is taken up by the next one. A job that fails is told
-    and the others are done; if a run of it diverged, its kinds of runs are trained apart, and then
-    its seeds. ``dry_run`` says what would be trained and how long it takes, and does not look for
-    images.
+    Records of other plans count, and the packaged records if ``results`` is the default folder. The
+    next call continues a call that was killed or reached its time limit. A failed job is reported,
+    and the other jobs are trained; if a run diverged, the kinds of runs of its job are trained
+    separately, and then the seeds. Calls for different plans can share a device, but two calls at
+    once must not write the same file of records: the file is rewritten as a whole. A job that
+    another call is training is reported as failed.
 
-    Calls for different plans can share a device, one evaluating while another trains: ``beside``
-    says how many others do, so that the times in these records are not taken for the device's own.
-    Two calls at once must not write the same file of records: it is read and written anew, and what
-    another call added in between would be lost. A job that another call is at is told as failed.
+    Args:
+        name: Name of the plan.
+        data: Folder of CIFAR.
+        work: Folder for networks and checkpoints, in ``work/NAME/JOB``.
+        results: Folder of records.
+        device: auto, cpu, cuda or cuda:N.
+        seeds: Seeds to train instead of the planned ones.
+        jobs: Jobs to train, by name; all if empty.
+        minutes: Time limit; the call stops at the next checkpoint.
+        concurrent_jobs: Other jobs sharing the device, so that times of these records do not count
+            as times of the device alone.
+        dry_run: Report what is left and its time, without reading images.
+        stack: Runs trained as one network.
+        checkpoint_every: Epochs between checkpoints.
+        say: Function that reports a line of progress.
+
+    Returns:
+        The number of jobs without complete records.
+
+    Raises:
+        ValueError: An unknown plan or job, or an argument out of range.
     """
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"expected minutes > 0 and finite, got {minutes:g}")
-    if beside < 0:
-        raise ValueError(f"expected beside >= 0, got {beside}")
+    if concurrent_jobs < 0:
+        raise ValueError(f"expected concurrent_jobs >= 0, got {concurrent_jobs}")
     planned = plan(name).jobs(seeds or None)
     unknown = set(jobs) - {job.name for job in planned}
     if unknown:
         known = ", ".join(job.name for job in planned)
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
-    wanted = [job for job in planned if not jobs or job.name in jobs]
-    read = folders(Path(results))
-    records = Records.read(*read)
-    left, pace = missing(wanted, records), Pace.of(records)
-    where = f", in {results} or among ours" if len(read) > 1 else ""
-    say(f"{name}: {len(wanted) - len(left)} of {len(wanted)} jobs have their records{where}")
+    chosen = [job for job in planned if not jobs or job.name in jobs]
+    sources = folders(Path(results))
+    records = Records.read(*sources)
+    left, pace = missing(chosen, records), Pace.of(records)
+    where = f", in {results} or packaged" if len(sources) > 1 else ""
+    say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
     if left:
         slower = "" if pace.device == "CPU" or torch.cuda.is_available() else NO_GPU
-        say(f"left: {estimate(left, pace)} ({pace.said()}{slower})")
+        say(f"left: {estimate(left, pace)} ({pace.text()}{slower})")
     if dry_run:
-        for line in outlook(wanted, records, pace):
+        for line in outlook(chosen, records, pace):
             say(line)
         return len(left)
     if device == "auto":
@@ -130,54 +145,54 @@ def run_plan(
     images = _images(left, data)
     end = math.inf if minutes is None else time.monotonic() + 60 * minutes
     whole = {job.name: job for job in plan(name).jobs()}
-    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end, "beside": beside}
+    options = {"stack": stack, "checkpoint_every": checkpoint_every, "end": end}
+    options["concurrent_jobs"] = concurrent_jobs
 
     def train(job: PlannedJob) -> None:
         folder = Path(work) / name / _folder(job, whole[job.name])
-        made = run_job(job, images[job.config.dataset], folder, device, say=say, **options)
-        made = [{**record, "plan": name} for record in made]
-        path, seconds = Path(results) / f"{name}.jsonl", made[0]["whole_seconds"]
-        append(path, made)
-        say(f"{job.name}: {len(made)} records in {path} after {seconds:.0f} s")
-        if missing([job], Records(made)):
-            rule = "expected all that the plan keeps of a run"
-            raise ValueError(f"{rule}, got less from {folder}; remove it to train again")
+        new = run_job(job, images[job.config.dataset], folder, device, say=say, **options)
+        new = [{**record, "plan": name} for record in new]
+        path, seconds = Path(results) / f"{name}.jsonl", new[0]["whole_seconds"]
+        append(path, new)
+        say(f"{job.name}: {len(new)} records in {path} after {seconds:.0f} s")
+        if missing([job], Records(new)):
+            rule = "expected all parts of a record that the plan keeps"
+            raise ValueError(f"{rule}, got fewer from {folder}; remove it to train again")
 
     if not _in_turn(left, train, end, say):
-        say(f"{minutes:g} minutes are over; the same call goes on from here")
-    remain = missing(wanted, Records.read(*read))
+        say(f"{minutes:g} minutes are over; repeat the call to continue")
+    remain = missing(chosen, Records.read(*sources))
     if remain:
-        say(f"{name}: without all records: {', '.join(job.name for job in remain)}")
+        say(f"{name}: incomplete records: {', '.join(job.name for job in remain)}")
     return len(remain)
 
 
 def _in_turn(
     jobs: Sequence[PlannedJob], train: Callable[[PlannedJob], object], end: float, say: Say
 ) -> bool:
-    """Train jobs, those that fail in parts where that may help; whether there was time for all.
-    Something is trained in any case: after the end as well, up to a checkpoint, where all before
-    failed."""
-    queue, begun = deque(jobs), False
+    """Train jobs in turn, diverged jobs in parts; return False if the time is over. At least one
+    job is trained up to a checkpoint, also after the end."""
+    queue, started = deque(jobs), False
     while queue:
         job = queue.popleft()
         try:
-            if begun and time.monotonic() > end:
+            if started and time.monotonic() > end:
                 return False
             train(job)
-            begun = True
+            started = True
         except OutOfTimeError:
             return False
         except (ValueError, OSError, torch.OutOfMemoryError) as error:
-            parts = _apart(job) if isinstance(error, DivergedError) else []
-            told = f"{job.name}, {', '.join(run.name for run in job.runs)}: failed: {error}"
-            say(f"{told}; now in {len(parts)} parts" if parts else told)
+            parts = _split(job) if isinstance(error, DivergedError) else []
+            report = f"{job.name}, {', '.join(run.name for run in job.runs)}: failed: {error}"
+            say(f"{report}; now in {len(parts)} parts" if parts else report)
             queue.extendleft(reversed(parts))
     return True
 
 
-def _apart(job: PlannedJob) -> list[PlannedJob]:
-    """A job as several, by the kinds of its runs, or run by run if they are of one kind; none of a
-    single run."""
+def _split(job: PlannedJob) -> list[PlannedJob]:
+    """Split a job by the kinds of its runs, or run by run if all are of one kind; a single run
+    cannot be split."""
     kinds = list(dict.fromkeys((run.realization, run.beta) for run in job.runs))
     parts = [
         tuple(run for run in job.runs if (run.realization, run.beta) == kind) for kind in kinds
@@ -188,7 +203,7 @@ def _apart(job: PlannedJob) -> list[PlannedJob]:
 
 
 def _folder(job: PlannedJob, whole: PlannedJob) -> str:
-    """A name for a job or for a part of it: the same for the same runs, and no other's."""
+    """Return a name for a job or a part of it that depends on the runs only."""
     if job.runs == whole.runs:
         return job.name
     runs = " ".join(sorted(run.name for run in job.runs))
@@ -208,24 +223,25 @@ def run_job(
     *,
     stack: int = STACK,
     checkpoint_every: int = 10,
-    beside: int = 0,
+    concurrent_jobs: int = 0,
     end: float = math.inf,
     say: Say = print,
 ) -> list[Record]:
-    """Train a job and evaluate it: one record a run, with a frozen summary where one is read.
+    """Train and evaluate a job; return one record per run, with frozen summaries as planned.
 
-    ``job_seconds`` of a record are those of the training loop, ``whole_seconds`` of all; of calls
-    that this one continues, those of epochs that were not lost.
-    After the ``end``, of the monotonic clock, it stops at the next checkpoint.
+    ``job_seconds`` of a record is the time of the training loop and ``whole_seconds`` the total
+    time, including the epochs of earlier calls that this call continues. After ``end`` of the
+    monotonic clock the training stops at the next checkpoint.
     """
-    began, said = time.monotonic(), [0.0]
+    start, last_report = time.monotonic(), 0.0
 
-    def watch(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
+        nonlocal last_report
         epoch, of = progress.before + progress.epoch, progress.before + progress.epochs
         if not progress.epoch:
             say(f"{planned.name}: {progress.resumed}")
-        elif epoch == of or time.monotonic() - said[0] > 15:
-            said[0] = time.monotonic()
+        elif epoch == of or time.monotonic() - last_report > 15:
+            last_report = time.monotonic()
             say(
                 f"{planned.name}: epoch {epoch}/{of}, {progress.views_per_second:,.0f} views/s, "
                 f"{progress.seconds_left:.0f} s left"
@@ -238,26 +254,28 @@ def run_job(
         planned.runs,
         out,
         checkpoint_every=checkpoint_every,
-        gradient_epochs=planned.watched,
+        gradient_epochs=planned.diagnosed,
         stack=stack,
-        concurrent_jobs=beside,
+        concurrent_jobs=concurrent_jobs,
     )
     diagnostic = power_diagnostic if planned.config.family == "power" else None
-    trained = train_cifar(job, data, device, watch, diagnostic)
+    trained = train_cifar(job, data, device, report, diagnostic)
     features = cifar_features(trained, data)
     records: list[Record] = evaluate_cifar(trained, data, features=features)
     by_run = {record["run"]: record for record in records}
     for record in records:
         record["us_a_view"] = 1e6 * trained.seconds / _views(record, trained)
-    for name, found in frozen_summaries(features, planned).items():
-        by_run[name]["analysis"] = found
-    for name, found in last_states(features, trained, planned).items():
-        by_run[name]["ended"] = found
+    parts = {
+        "analysis": frozen_summaries(features, planned),
+        "ended": last_states(features, trained, planned),
+    }
     if planned.gradient_epochs:
-        for name, found in trajectories(out / "metrics.jsonl", job.gradient_epochs).items():
-            by_run[name]["trajectory"] = found
+        parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
+    for part, by_name in parts.items():
+        for name, content in by_name.items():
+            by_run[name][part] = content
     for record in records:
-        record["whole_seconds"] = trained.earlier + time.monotonic() - began
+        record["whole_seconds"] = trained.earlier + time.monotonic() - start
     return records
 
 
@@ -270,40 +288,40 @@ def _views(record: Record, trained: Trained) -> float:
 def frozen_summaries(
     features: CifarFeatures, planned: PlannedJob
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """The frozen summaries of the runs that the plan wants analyzed, by their names."""
+    """Summarize the frozen analysis of the planned runs, by name of the run."""
     labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
-    found = {}
+    analyses = {}
     for i, run in enumerate(features.runs):
         if run.realization in planned.analyzed:
             both = {name: features.subset(name, i) for name in SPACES}
             train, test = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
-            found[run.name] = summaries(train, labels, test, queries)
-    return found
+            analyses[run.name] = summaries(train, labels, test, queries)
+    return analyses
 
 
 def last_states(
     features: CifarFeatures, trained: Trained, planned: PlannedJob
 ) -> dict[str, dict[str, Any]]:
-    """All rules at the last state of some runs, by their names: the classes as training left them
-    in the bank, and held-out Projection features (sec:same-state-diagnostic)."""
+    """Compare all rules at the last state of the planned runs, by name of the run: the class
+    statistics of the bank and held-out Projection features (sec:same-state-diagnostic)."""
     config = trained.job.config
     labels, queries = features.labels[features.members].cpu(), features.test_labels.cpu()
-    found = {}
-    for i, (run, stack, place) in enumerate(trained.networks()):
+    states = {}
+    for i, (run, stack, index) in enumerate(trained.networks()):
         if run.realization in planned.ended:
             train, test = (x.cpu() for x in features.subset("projection", i))
             space = FrozenSpace(
                 *("projection", train, labels, test, queries, None, None),
-                *(stack.proco.bank.statistics(place).to("cpu"), config.temperature),
+                *(stack.proco.bank.statistics(index).to("cpu"), config.temperature),
                 *(config.estimator, torch.float64),
             )
-            found[run.name] = summarize_state(space, config.prior)
-    return found
+            states[run.name] = summarize_state(space, config.prior)
+    return states
 
 
 def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
-    """What metrics.jsonl says of each run at some epochs, None where it is silent; without what it
-    says of none."""
+    """Read the metrics of each run at some epochs from metrics.jsonl; None for a missing value, and
+    no entry for a metric without values."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for values in read_metrics(path):
         if values["epoch"] in epochs:
@@ -319,35 +337,35 @@ def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of ``resultant reproduce run`` by the same names; defaults are `run_plan`'s."""
-    made = argparse.ArgumentParser(
+    """Return the options of ``resultant reproduce run``, with the defaults of `run_plan`."""
+    options = argparse.ArgumentParser(
         prog="python -m resultant_reproduction.run",
-        description="Train what a plan has no records of; a call that was stopped is continued.",
+        description="Train the runs of a plan without records; repeat an interrupted call.",
         argument_default=argparse.SUPPRESS,
     )
-    made.add_argument("name", choices=list(PLANS), metavar="PLAN", help=", ".join(PLANS))
-    made.add_argument("--data", type=Path, help="folder of CIFAR")
-    made.add_argument("--work", type=Path, help="folder for networks and checkpoints")
-    made.add_argument("--results", type=Path, help="folder of records")
-    made.add_argument("--device", help="auto, cpu, cuda or cuda:N")
-    made.add_argument("--seeds", type=int, nargs="+", help="if not those of the plan")
-    made.add_argument("--jobs", nargs="+", metavar="JOB", help="some jobs of it")
-    made.add_argument("--minutes", type=float, help="stop at a checkpoint after so long")
-    made.add_argument("--beside", type=int, help="other calls on the same device")
-    made.add_argument("--dry-run", action="store_true", help="say what there is to do")
-    return made
+    options.add_argument("name", choices=list(PLANS), metavar="PLAN", help=", ".join(PLANS))
+    options.add_argument("--data", type=Path, help="folder of CIFAR")
+    options.add_argument("--work", type=Path, help="folder for networks and checkpoints")
+    options.add_argument("--results", type=Path, help="folder of records")
+    options.add_argument("--device", help="auto, cpu, cuda or cuda:N")
+    options.add_argument("--seeds", type=int, nargs="+", help="seeds instead of the planned ones")
+    options.add_argument("--jobs", nargs="+", metavar="JOB", help="jobs to train")
+    options.add_argument("--minutes", type=float, help="time limit; stops at a checkpoint")
+    options.add_argument("--concurrent-jobs", type=int, help="other jobs sharing the device")
+    options.add_argument("--dry-run", action="store_true", help="report what is left")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line without its packages; 1 if something of the plan is left."""
-    given = vars(parser().parse_args(argv))
-    given.setdefault("data", Path(os.environ.get(DATA_VARIABLE, "data")))
+    """Run the command; return 1 if the plan has incomplete records, 2 for bad input."""
+    options = vars(parser().parse_args(argv))
+    options.setdefault("data", Path(os.environ.get(DATA_VARIABLE, "data")))
     try:
-        left = run_plan(**given)
+        left = run_plan(**options)
     except (ValueError, FileNotFoundError) as error:
         print(f"{parser().prog}: {error}", file=sys.stderr)
         return 2
-    return int(left > 0 and "dry_run" not in given)
+    return int(left > 0 and "dry_run" not in options)
 
 
 if __name__ == "__main__":

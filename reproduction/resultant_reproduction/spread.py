@@ -17,7 +17,7 @@ from resultant_reproduction.evidence import CONDITIONS, Evidence, trained_as
 from resultant_reproduction.plan import IMBALANCES, RULES, SETS, official
 from resultant_reproduction.records import dig, paired, path_of
 from resultant_reproduction.rules import equals, span
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 # tab:angular-training.
 PRINTED_SEEDS = 3

@@ -16,7 +16,7 @@ from resultant_reproduction.intervals import Interval, over_seeds
 from resultant_reproduction.plan import wanted
 from resultant_reproduction.records import path_of
 from resultant_reproduction.rules import counted, span
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 
 def training(found: Effects, missing: str = "") -> Sentence:

@@ -43,7 +43,7 @@ from resultant_reproduction.rules import (
     with_p,
 )
 from resultant_reproduction.spread import PRINTED_SEEDS
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.training import (
     COLUMNS,
     angular_training,

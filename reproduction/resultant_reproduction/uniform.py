@@ -16,7 +16,7 @@ from resultant_reproduction.controls import (
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.intervals import Interval, over_settings
 from resultant_reproduction.records import paired, path_of
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 
 # Changes by imbalance and space; before that, their differences by seed, and by prior too.
 READOUTS: tuple[tuple[str, str], ...] = tuple(product(IMBALANCES, SPACES))

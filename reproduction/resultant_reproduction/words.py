@@ -214,7 +214,7 @@ def plans_note(records: Records) -> str:
         "`resultant reproduce run PLAN` trains what has no record yet, or not all that the plan "
         f"keeps of a run; `--seeds {' '.join(map(str, MORE))}` other seeds than planned. Records "
         "of other plans count, and a call that was stopped is taken up by the next one. Times are "
-        f"as {Pace.of(records).said()}."
+        f"as {Pace.of(records).text()}."
     )
 
 

@@ -20,7 +20,7 @@ from resultant_reproduction.artefact import printed
 from resultant_reproduction.beyond import ranked, recipe, sweep
 from resultant_reproduction.intervals import Interval
 from resultant_reproduction.plan import controlled, official
-from resultant_reproduction.summary import BETAS, SPACES
+from resultant_reproduction.summarize import BETAS, SPACES
 from training_records import record
 
 CONFIG = controlled("cifar100", 100)

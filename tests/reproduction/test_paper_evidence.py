@@ -14,7 +14,7 @@ from resultant.training.evaluation import FROZEN_FITS
 from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, trained_as
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 from small_features import small_features
 from training_records import record
 

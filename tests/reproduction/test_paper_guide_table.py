@@ -19,7 +19,7 @@ from resultant_reproduction.advice import Sentence
 from resultant_reproduction.artefact import Outcome
 from resultant_reproduction.controls import control_config
 from resultant_reproduction.plan import IMBALANCES, SETS, controlled, official, stronger_views
-from resultant_reproduction.summary import SPACES
+from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.words import section
 from training_records import record
 

@@ -92,12 +92,12 @@ def test_pace() -> None:
         timed(6, 12, 9.0, **gpu, job_seconds=10.0, whole_seconds=90.0, beside=2),
     ]
     pace = Pace.of(Records([slow, *fast]))
-    assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.said().startswith("on GPU: 3 + 6 /")
-    assert pace.us_a_view(24) == pace.us_a_view(12) == pytest.approx(3.5)
+    assert pace[:3] == pytest.approx((3.0, 6.0, 50.0)) and pace.text().startswith("on GPU: 3 + 6 /")
+    assert pace.microseconds(24) == pace.microseconds(12) == pytest.approx(3.5)
     usual = Pace()
     assert Pace.of(Records()) == usual
     one = Pace.of(Records([slow]))
-    assert one.us_a_view(4) == pytest.approx(900) and one.around == usual.around
+    assert one.microseconds(4) == pytest.approx(900) and one.around == usual.around
     assert one.device == "CPU"
     assert one.shared / one.each == pytest.approx(usual.shared / usual.each)
     # Larger jobs that are slower a view are not a law.

@@ -126,7 +126,7 @@ def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
 def test_seed_by_seed(tmp_path: Path) -> None:
     """What another call left out is trained, and nothing twice."""
     for seeds in ((1,), (0, 1)):
-        options = {"seeds": seeds, "jobs": ("plain",), "beside": len(seeds) - 1}
+        options = {"seeds": seeds, "jobs": ("plain",), "concurrent_jobs": len(seeds) - 1}
         left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
         assert left == 0
     records = read_lines(tmp_path / "power.jsonl")
@@ -182,8 +182,8 @@ def test_minutes_that_never_end(minutes: float, tmp_path: Path) -> None:
 
 
 def test_negative_number_of_calls(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected beside >= 0, got -1"):
-        run.run_plan("main", tmp_path, beside=-1, dry_run=True)
+    with pytest.raises(ValueError, match="expected concurrent_jobs >= 0, got -1"):
+        run.run_plan("main", tmp_path, concurrent_jobs=-1, dry_run=True)
 
 
 TIMES = ("job_seconds", "us_a_view", "whole_seconds")
@@ -249,10 +249,10 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     """In an epoch, in the frozen analysis, before records are there: the same records."""
     # An epoch has three steps.
     moments = ["step=5", "analysis=1", "records=1", "step=5"]
-    here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    folders = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path), *moments],
-        env={**os.environ, "PYTHONPATH": here, "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
     )

@@ -13,7 +13,7 @@ from resultant.analysis import FrozenSpace, analyze_space
 from resultant.classes.realization import class_scores
 from resultant_reproduction.beyond import sweep
 from resultant_reproduction.plan import controlled
-from resultant_reproduction.summary import BETAS, QUESTIONS, SPACES, summaries, summarize
+from resultant_reproduction.summarize import BETAS, QUESTIONS, SPACES, summaries, summarize
 from training_records import record
 
 

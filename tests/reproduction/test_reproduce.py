@@ -182,7 +182,7 @@ def test_records_that_come_with_the_package(
 
     assert done() == ("0 of 6", "members: 0 of 2 jobs have their records")
     records.append(ours / "members.jsonl", left_by(jobs[0], "members"))
-    told = "jobs have their records, in results or among ours"
+    told = "jobs have their records, in results or packaged"
     assert done() == ("3 of 6", f"members: 1 of 2 {told}")
     records.append(own / "members.jsonl", left_by(jobs[1], "members"))
     assert done() == ("6 of 6", f"members: 2 of 2 {told}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
     """Return a text that is the same for all seeds of a configuration, realization and beta."""
-    given = asdict(config) if isinstance(config, TrainConfig) else config
+    given = vars(config) if isinstance(config, TrainConfig) else config
     settings = {f.name: given.get(f.name, f.default) for f in fields(TrainConfig)}
     # An imbalance of 100 equals one of 100.0.
     for f in fields(TrainConfig):

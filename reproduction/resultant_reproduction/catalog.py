@@ -1,0 +1,147 @@
+"""Overview of tables, figures and training plans, from the list of artefacts and the records.
+
+Nothing is computed from features and torch is not imported: `resultant reproduce list` prints this.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from resultant_reproduction.plan import PLANS, Pace, estimate, missing
+from resultant_reproduction.records import Records
+
+Rows = list[tuple[str, ...]]
+
+HEADINGS = ("name", "label", "status", "to complete it")
+PLAN_HEADINGS = ("plan", "trainings", "runs done", "left, and its time")
+
+# Seeds that extend a plan of one seed.
+MORE = (1, 2)
+
+PLACEHOLDERS = (
+    "LISTS is the folder of the usual lists (ImageNet_LT_train.txt, iNaturalist18_train.txt and so "
+    "on), IMAGES the folder of the images of the same dataset, and a .pth.tar file a checkpoint of "
+    "ProCo's authors, from their repository."
+)
+
+
+class Entry(NamedTuple):
+    """A table or figure.
+
+    Attributes:
+        name: Name on the command line.
+        label: Label in the paper, such as ``tab:joint-fc``.
+        plans: Training plans whose records it reads.
+        data: Data that may not be shipped; empty if it needs none.
+        commands: Commands for a user who has these data.
+        needs: The part that needs these data: all, some, optional, or none if empty.
+    """
+
+    name: str
+    label: str
+    plans: tuple[str, ...] = ()
+    data: str = ""
+    commands: tuple[str, ...] = ()
+    needs: str = ""
+
+
+@cache
+def load(name: str) -> dict[str, Any]:
+    """Read NAME.toml of this package."""
+    path = importlib.resources.files("resultant_reproduction") / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def catalog() -> dict[str, Entry]:
+    """Return all artefacts by name: tables, figures, and questions beyond the paper."""
+    entries = {}
+    for name, about in load("artefacts").items():
+        data = load("external").get(about.get("external"), {"data": "", "commands": ()})
+        entries[name] = Entry(
+            *(name, about["label"], tuple(about.get("plans", ()))),
+            *(data["data"], tuple(data["commands"]), about.get("needs", "")),
+        )
+    return entries
+
+
+def plan_progress(records: Records) -> dict[str, tuple[int, int]]:
+    """Count by plan the runs with complete records, and all runs."""
+    progress = {}
+    for name, plan in PLANS.items():
+        jobs = plan.jobs()
+        runs, left = (sum(len(job.runs) for job in part) for part in (jobs, missing(jobs, records)))
+        progress[name] = runs - left, runs
+    return progress
+
+
+def describe(entry: Entry, progress: Mapping[str, tuple[int, int]]) -> tuple[str, str]:
+    """Return the status of an artefact and the steps that complete it."""
+    done, runs = (sum(progress[plan][i] for plan in entry.plans) for i in (0, 1))
+    left = [plan for plan in entry.plans if progress[plan][0] < progress[plan][1]]
+    steps = [f"resultant reproduce run {plan}" for plan in left]
+    if entry.needs in ("some", "all"):
+        steps.append(f"{entry.data}, see below")
+    if entry.needs == "all":
+        return "needs data we may not ship", ", ".join(steps)
+    if entry.plans and not done:
+        return "not run yet", ", ".join(steps)
+    parts = [f"{done} of {runs} runs"] if left else []
+    parts += ["some numbers need data we may not ship"] if entry.needs == "some" else []
+    status = f"partly rerun ({'; '.join(parts)})" if parts else "rerun"
+    return status, ", ".join(steps)
+
+
+def overview(records: Records) -> Rows:
+    """Return one row per artefact, under `HEADINGS`."""
+    progress = plan_progress(records)
+    return [(e.name, e.label, *describe(e, progress)) for e in catalog().values()]
+
+
+def unfinished(records: Records) -> set[str]:
+    """Return the plans with incomplete records."""
+    return {name for name, (done, runs) in plan_progress(records).items() if done < runs}
+
+
+def plan_rows(records: Records) -> Rows:
+    """Return one row per plan, under `PLAN_HEADINGS`."""
+    rows: Rows = []
+    pace = Pace.of(records)
+    for plan in PLANS.values():
+        jobs = plan.jobs()
+        left = missing(jobs, records)
+        runs, lacking = (sum(len(job.runs) for job in part) for part in (jobs, left))
+        partial = sum(
+            run.seed in records.seeds(job.config, run.realization, run.beta)
+            for job in left
+            for run in job.runs
+        )
+        done = f"{runs - lacking} of {runs}" + (f", {partial} in part" if partial else "")
+        rest = estimate(left, pace) if left else "nothing"
+        more = missing(plan.jobs(MORE), records) if len(plan.seeds) == 1 else []
+        rest += f"; two more seeds: {estimate(more, pace)}" if more else ""
+        rows.append((plan.name, plan.title, done, rest))
+    return rows
+
+
+def plans_note(records: Records) -> str:
+    """Explain how to run a plan, and the source of the times."""
+    return (
+        "`resultant reproduce run PLAN` trains the runs of a plan without complete records; "
+        f"`--seeds {' '.join(map(str, MORE))}` trains other seeds than planned. Records of other "
+        "plans count, and the next call continues an interrupted one. Times are measured "
+        f"{Pace.of(records).text()}."
+    )
+
+
+def external_commands() -> Rows:
+    """Return artefacts and data that may not be shipped, each row followed by its commands."""
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for entry in catalog().values():
+        if entry.data:
+            names.setdefault((entry.data, entry.commands), []).append(entry.name)
+    return [(f"{', '.join(who)}: {data}", *commands) for (data, commands), who in names.items()]
