@@ -24,7 +24,6 @@ import torch
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
-from resultant.cli.arguments import DATA_VARIABLE
 from resultant.images.cifar import Cifar, load_cifar
 from resultant.training.cifar import train_cifar
 from resultant.training.config import RESULTS, STACK
@@ -359,7 +358,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 1 if the plan has incomplete records, 2 for bad input."""
     options = vars(parser().parse_args(argv))
-    options.setdefault("data", Path(os.environ.get(DATA_VARIABLE, "data")))
+    # As `resultant.cli.arguments`, which needs the packages of the command line.
+    options.setdefault("data", Path(os.environ.get("RESULTANT_DATA", "data")))
     try:
         left = run_plan(**options)
     except (ValueError, FileNotFoundError) as error:
