@@ -75,6 +75,7 @@ def launch_all(device: str) -> list[torch.Tensor]:
     return [*results, make(torch.tensor([[1, 0]], device=device), drawn, None)]
 
 
+@pytest.mark.slow
 def test_every_launch_is_guarded() -> None:
     run_interpreted(CHECK)
 

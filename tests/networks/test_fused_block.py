@@ -35,7 +35,7 @@ def per_channel(v: Tensor) -> Tensor:
 
 
 def distance(a: Tensor, b: Tensor) -> float:
-    """Relative, in the mean square."""
+    """Return the relative distance in the mean square."""
     return float((a.double() - b.double()).norm() / b.double().norm())
 
 
@@ -48,19 +48,19 @@ def seeded() -> None:
 @pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
 @pytest.mark.parametrize("norm", [False, True])
 def test_kernels(c: int, n: int, runs: int, norm: bool) -> None:
-    """Each convolution by itself, fed with what it rounds: only the last rounding is left."""
-    from resultant.networks.kernels import conv as _conv_kernel
+    """Each convolution alone, on rounded inputs: only the last rounding remains."""
+    from resultant.networks.kernels import conv
 
     x, g, y, w = (*(activation(n, runs, c) for _ in range(3)), weights(runs, c))
     saved = torch.randn(4, runs * c, device="cuda") if norm else None
     line = torch.randn(3, runs * c, device="cuda")
     h = x.double()
     if saved is not None:
-        # In one rounding to float32, as a fused multiply-add has it.
+        # One rounding to float32, as in a fused multiply-add.
         h = rounded((h * per_channel(saved[2]) + per_channel(saved[3])).float().double()).relu()
     kernel = rounded(w).double().flatten(0, 1)
 
-    out, partial = _conv_kernel.convolve(x, w, saved)
+    out, partial = conv.convolve(x, w, saved)
     exact = F.conv2d(h, kernel, None, 1, 1, 1, runs)
     assert distance(out, exact) < 2.5e-3
     assert ((out - exact).abs() <= 2**-8 * exact.abs() + 1e-4 * exact.abs().max()).all()
@@ -76,7 +76,7 @@ def test_kernels(c: int, n: int, runs: int, norm: bool) -> None:
     dh, dw, _ = torch.ops.aten.convolution_backward(
         dy, h, kernel, None, (1, 1), (1, 1), (1, 1), False, (0, 0), runs, (True, True, False)
     )
-    dx, partial, d_weight = _conv_kernel.differentiate(x, g, y, line, w, saved)
+    dx, partial, d_weight = conv.differentiate(x, g, y, line, w, saved)
     dh = dh * (h > 0) if norm else dh
     assert distance(dx, dh) < 2.5e-3
     assert distance(d_weight.flatten(0, 1), dw) < 1e-4
@@ -112,7 +112,7 @@ def case(c: int, n: int, runs: int, following: int) -> Case:
 
 
 class Rounded(torch.autograd.Function):
-    """bf16 where the block stores or multiplies: of a value, if so wanted, and of its gradient."""
+    """Round to bf16 where the block stores or multiplies: a value on request, and its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: bool) -> Tensor:  # type: ignore[override]
@@ -124,7 +124,7 @@ class Rounded(torch.autograd.Function):
 
 
 def plain(x: Tensor, shortcut: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-    """The block in float64, rounded as on the GPU: else signs at the ReLUs would differ."""
+    """Compute the block in float64, rounded as on the GPU: else signs at the ReLUs differ."""
     w1, gamma1, beta1, mean1, var1, w2, gamma2, beta2, mean2, var2, following = arguments
     runs, c = gamma1.shape
 
@@ -170,7 +170,7 @@ def run(
 @pytest.mark.parametrize(("c", "n", "runs"), SHAPES)
 @pytest.mark.parametrize("stage", [1, 2])
 def test_block(c: int, n: int, runs: int, stage: int) -> None:
-    """Outcome, gradients and running moments."""
+    """Outputs, gradients and running moments."""
     following = c * stage
     data = case(c, n, runs, following)
     fused = run(FusedBlock.apply, data, following, None)

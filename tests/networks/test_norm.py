@@ -1,4 +1,4 @@
-"""Batch norm, residual and ReLU as one: the kernels in Triton's interpreter, and on a GPU."""
+"""Batch norm, residual and ReLU: the kernels in Triton's interpreter and on a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from resultant.networks import norm
 from networks.test_norm import distance, reference
 
 torch.manual_seed(0)
-# Few rows and programs, so that a program passes several times and the last pass is not full.
+# Few rows and programs, so that a program takes several steps and the last one is not full.
 for kernel.ROWS, kernel.PROGRAMS, shapes in (
     (256, 512, ((6, 24, 7, 5), (3, 70, 4, 4), (2, 64, 9, 1))),
     (32, 3, ((6, 24, 7, 5),)),
@@ -36,15 +36,16 @@ for kernel.ROWS, kernel.PROGRAMS, shapes in (
             before = mean.double(), var.double()
             out, saved = kernel.forward(x, r, gamma, beta, mean, var, 0.1, 1e-5)
             g = [torch.randn_like(x) for _ in range(parts)]
-            found = kernel.backward(x, out, saved, g[0], g[1] if parts == 2 else None, residual, C)
+            second = g[1] if parts == 2 else None
+            results = kernel.backward(x, out, saved, g[0], second, residual, C)
             exact, *gradients = reference(x, r, gamma, beta, *before, sum(g))
             assert distance(out, exact) < 1e-6, (shape, residual, parts)
-            for a, b in zip(found, gradients):
+            for a, b in zip(results, gradients):
                 assert (a is None) == (b is None)
                 assert a is None or distance(a, b) < 1e-6, (shape, residual, parts)
             assert distance(mean, before[0]) < 1e-6 and distance(var, before[1]) < 1e-6
 
-# The function around them: the gradient of the next stage's shortcut comes in half the size.
+# The autograd function: the gradient of the shortcut to the next stage has half the size.
 for shape, wides in (((3, 8, 6, 4), (4, 8, None)), ((2, 8, 5, 7), (8,))):
     for residual in (False, True):
         for wide in wides:
@@ -71,7 +72,7 @@ for shape, wides in (((3, 8, 6, 4), (4, 8, None)), ((2, 8, 5, 7), (8,))):
 
 
 def distance(a: Tensor, b: Tensor) -> float:
-    """Relative, in the mean square."""
+    """Return the relative distance in the mean square."""
     a, b = (v.detach().double().cpu() for v in (a, b))
     return float((a - b).norm() / b.norm())
 
@@ -85,8 +86,8 @@ def reference(
     var: Tensor,
     g: Tensor,
 ) -> tuple[Tensor | None, ...]:
-    """The output in float64 and the gradients of x, residual, gamma and beta; ``mean`` and ``var``
-    move."""
+    """Return the output in float64 and the gradients of x, residual, gamma and beta; update the
+    moments."""
     leaves = [
         None if a is None else a.double().requires_grad_() for a in (x, residual, gamma, beta)
     ]
@@ -98,6 +99,7 @@ def reference(
     return out.detach(), *(None if a is None else a.grad for a in leaves)
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     run_interpreted(CHECK)
 
@@ -123,7 +125,7 @@ def test_plain_path_is_batch_norm_of_each_run() -> None:
 
 @pytest.mark.parametrize("size", [(6, 4), (5, 7)])
 def test_halved(size: tuple[int, int]) -> None:
-    """Each run gets its own zero channels, as many before as behind."""
+    """Each run is padded with zero channels, equally many before and after."""
     x = torch.randn(2, 3, 4, *size)
     padded = F.pad(x[..., ::2, ::2], (0, 0, 0, 0, 2, 2))
     assert torch.equal(halved(x.flatten(1, 2), 3, 8), padded.flatten(1, 2))
@@ -142,7 +144,7 @@ def test_shortcut_of_the_next_block() -> None:
 @pytest.mark.parametrize("shape", [(5, 7, 9), (80, 32, 32)])
 @pytest.mark.parametrize("shortcut", [None, 24, 48])
 @pytest.mark.parametrize("residual", [False, True])
-# A relative rounding of 2^-9 in bfloat16, and at most two of them on the way.
+# At most two roundings of 2^-9 each in bfloat16.
 @pytest.mark.parametrize(("dtype", "bar"), [(torch.float32, 2e-6), (torch.bfloat16, 2.0**-8)])
 def test_on_a_gpu(
     dtype: torch.dtype,
@@ -167,7 +169,7 @@ def test_on_a_gpu(
     exact = [a for a in plain(*wide, shortcut=shortcut) if a is not None]
     assert "_NormRelu" in type(outputs[0].grad_fn).__name__
     assert len(outputs) == len(exact) == 1 + (shortcut is not None)
-    # None where rounding may decide whether the output is positive.
+    # No gradient where rounding may decide the sign of the output.
     with torch.no_grad():
         before = copy.deepcopy(plain).normalized(wide[0]) + (wide[1] if residual else 0)
     sure = (before.abs() > 1e-4).to(device="cuda", dtype=dtype)

@@ -165,6 +165,7 @@ def test_derivatives(nu: float) -> None:
     check_derivatives(lambda v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", as_orders(11.5, torch.float64))
 def test_gradcheck(order: float | torch.Tensor) -> None:
     """Whole Jacobians, with gradients in the incoming gradient."""
@@ -281,6 +282,7 @@ def test_transforms() -> None:
     torch.testing.assert_close(second, ratio(3.5, x, 2))
 
 
+@pytest.mark.slow
 def test_compile() -> None:
     x = torch.linspace(0.1, 50, 12, dtype=torch.float64, requires_grad=True)
 

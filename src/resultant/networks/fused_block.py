@@ -1,4 +1,4 @@
-"""The basic residual block of many runs as one function, for small networks on a GPU."""
+"""The basic residual block of many runs as one autograd function, for training on a GPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from resultant.networks.norm import EPS, MOMENTUM, _shortcut, channels_last, fused
 
-# Channels of a run, and the width of the square images that go with them.
+# Width of the square images by the number of channels of a run.
 WIDTHS = {16: 32, 32: 16}
 
 
 def fits(x: Tensor, weight: Tensor) -> bool:
-    """Whether the fused block takes x [N, runs * c, W, W] with weights [runs, o, c, 3, 3]."""
+    """Return True if the block accepts x [N, runs * c, W, W] and weight [runs, o, c, 3, 3]."""
     runs, o, c = weight.shape[:3]
     width = WIDTHS.get(c)
     return (
@@ -34,11 +34,11 @@ def fits(x: Tensor, weight: Tensor) -> bool:
 class FusedBlock(torch.autograd.Function):
     """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut), in training, with stride 1.
 
-    x and shortcut [N, runs * c, W, W] are channels-last bf16 and may be one memory under two names:
-    their gradients come back apart. As with `norm.NormRelu`, ``following`` names the channels of
-    the next block, whose shortcut is then returned beside the outcome. Convolutions are
-    [runs, c, c, 3, 3], norms [runs, c], all in float32. The normalized activation between the
-    convolutions is never stored. The first call compiles: make it before a graph is captured.
+    x and shortcut [N, runs * c, W, W] are channels-last bf16 and may share memory: their gradients
+    are returned separately. As in `norm.NormRelu`, ``following`` is the number of channels of the
+    next block, whose shortcut is then returned too. Convolutions are [runs, c, c, 3, 3], norms
+    [runs, c], all in float32. The normalized activation between the convolutions is never stored.
+    The first call compiles the kernels, and must come before a graph is captured.
     """
 
     @staticmethod
@@ -66,10 +66,10 @@ class FusedBlock(torch.autograd.Function):
                     f"contiguous in float32; got x {x.dtype} {tuple(x.shape)} of strides "
                     f"{x.stride()} on {x.device} and {name} {w.dtype} {tuple(w.shape)}"
                 )
-        from resultant.networks.kernels import conv as _conv_kernel
+        from resultant.networks.kernels import conv
         from resultant.networks.kernels.conv import Norm
 
-        saved = _conv_kernel.forward(
+        saved = conv.forward(
             x, channels_last(shortcut),
             w1, Norm(gamma1, beta1, running_mean1, running_var1),
             w2, Norm(gamma2, beta2, running_mean2, running_var2),
@@ -78,18 +78,18 @@ class FusedBlock(torch.autograd.Function):
         ctx.save_for_backward(x, w1, w2, *saved)
         if following is None:
             return saved.out, None
-        # The same memory under two names where it can be: each gradient then arrives by itself.
+        # The same memory as two tensors where possible, for separate gradients.
         return saved.out, _shortcut(saved.out.detach(), gamma2, following)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        from resultant.networks.kernels import conv as _conv_kernel
+        from resultant.networks.kernels import conv
         from resultant.networks.kernels.conv import Saved
 
         x, w1, w2, *saved = ctx.saved_tensors
         one, two = (None if g is None else channels_last(g) for g in gradients)
-        assert one is not None, "the outcome of a block is read"
-        dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2 = _conv_kernel.backward(
+        assert one is not None, "the output of a block has a gradient"
+        dx, g, dw1, d_gamma1, d_beta1, dw2, d_gamma2, d_beta2 = conv.backward(
             x, w1, w2, Saved(*saved), one, two
         )
         shape = w1.shape[:2]

@@ -1,4 +1,4 @@
-"""Batch norm, residual and ReLU as one function, fused on a GPU."""
+"""Batch norm, residual and ReLU as one module, fused on a GPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOMENTUM, EPS = 0.1, 1e-5
 class NormRelu(nn.Module):
     """relu(batch_norm(x) + residual) over the channels of x [N, runs * channels, H, W].
 
-    Parameters and running moments are [runs, channels]. Where ``shortcut`` names the channels of
-    the next block, its shortcut is returned beside the output: the output again, or `halved`. On a
-    GPU the gradients of both then come back without being added first.
+    Parameters and running moments are [runs, channels]. With ``shortcut``, the number of channels
+    of the next block, the shortcut of that block is returned too: the output itself, or `halved`.
+    On a GPU the gradients of the two then arrive separately, which saves adding them.
     """
 
     running_mean: Tensor
@@ -48,16 +48,16 @@ class NormRelu(nn.Module):
         return out, self.shortcut(out, shortcut)
 
     def shortcut(self, out: Tensor, wide: int | None) -> Tensor | None:
-        """The shortcut into a block of ``wide`` channels, if there is one."""
+        """Return the shortcut into a block of ``wide`` channels; None without a next block."""
         return None if wide is None else _shortcut(out, self.weight, wide)
 
     def line(self) -> tuple[Tensor, Tensor]:
-        """What the norm is out of training: scale and shift [runs, channels]."""
+        """Return the norm in evaluation mode as scale and shift, each [runs, channels]."""
         scale = self.weight / (self.running_var + EPS).sqrt()
         return scale, self.bias - self.running_mean * scale
 
     def normalized(self, x: Tensor) -> Tensor:
-        """Batch norm alone, of x [N, runs * channels, ...]."""
+        """Apply the batch norm alone to x [N, runs * channels, ...]."""
         return F.batch_norm(
             x,
             self.running_mean.flatten(),
@@ -82,27 +82,27 @@ class _NormRelu(torch.autograd.Function):
         running_var: Tensor,
         shortcut: int | None,
     ) -> tuple[Tensor, Tensor | None]:
-        from resultant.networks.kernels import norm as _norm_kernel
+        from resultant.networks.kernels import norm
 
-        out, saved = _norm_kernel.forward(
+        out, saved = norm.forward(
             x, residual, gamma, beta, running_mean, running_var, MOMENTUM, EPS
         )
         ctx.save_for_backward(x, out, saved)
         ctx.residual, ctx.shape = residual is not None, gamma.shape
         if shortcut is None:
             return out, None
-        # The same memory under two names where it can be.
+        # The same memory as two tensors where possible, for separate gradients.
         return out, _shortcut(out.detach(), gamma, shortcut)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        from resultant.networks.kernels import norm as _norm_kernel
+        from resultant.networks.kernels import norm
 
         x, out, saved = ctx.saved_tensors
         one, two = (None if g is None else channels_last(g) for g in gradients)
-        assert one is not None, "the output of a norm is read"
+        assert one is not None, "the output of a norm has a gradient"
         runs, channels = ctx.shape
-        dx, d_residual, d_gamma, d_beta = _norm_kernel.backward(
+        dx, d_residual, d_gamma, d_beta = norm.backward(
             x, out, saved, one, two, ctx.residual, channels
         )
         d_gamma, d_beta = (d.view(runs, channels) for d in (d_gamma, d_beta))
@@ -110,9 +110,9 @@ class _NormRelu(torch.autograd.Function):
 
 
 def halved(x: Tensor, runs: int, wide: int) -> Tensor:
-    """Every other pixel of x [N, runs * channels, H, W], with channels of zeros on either side.
+    """Return every other pixel of x [N, runs * channels, H, W], padded with channels of zeros.
 
-    The shortcut into a stage of ``wide`` channels and half the size, without parameters.
+    This is the shortcut without parameters into a stage of ``wide`` channels and half the size.
     """
     pixels = x.permute(0, 2, 3, 1)[:, ::2, ::2].unflatten(-1, (runs, -1))
     side = (wide - pixels.shape[-1]) // 2
@@ -129,4 +129,5 @@ def channels_last(x: Tensor) -> Tensor:
 
 
 def fused() -> bool:
+    """Return True if Triton is installed, which the fused kernels need."""
     return importlib.util.find_spec("triton") is not None

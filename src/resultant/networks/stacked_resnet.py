@@ -26,10 +26,10 @@ HIDDEN = 512
 
 
 class _BlockConv(torch.autograd.Function):
-    """A grouped convolution as one with fewer, wider groups, zero off the diagonal blocks.
+    """A grouped convolution computed with fewer, wider groups that are zero off the diagonal.
 
-    cuDNN is slow on groups of 16 channels and fast on 64, and the zeros cost only arithmetic, of
-    which there is plenty.
+    cuDNN is slow on groups of 16 channels and fast on 64; the zeros cost only arithmetic, which is
+    not the bottleneck.
     """
 
     @staticmethod
@@ -55,13 +55,13 @@ class _BlockConv(torch.autograd.Function):
 
 
 def _diagonal(dense: Tensor, groups: int, block: int) -> Tensor:
-    """The diagonal blocks [groups, o, i, 3, 3, block] of a dense kernel, as a view."""
+    """Return the diagonal blocks [groups, o, i, 3, 3, block] of a dense kernel, as a view."""
     split = dense.unflatten(1, (block, -1)).unflatten(0, (groups, block, -1))
     return split.diagonal(dim1=1, dim2=3)
 
 
 class StackedConv(nn.Module):
-    """A 3 x 3 convolution of every run: x [N, runs * i, H, W] to [N, runs * o, H', W']."""
+    """A 3 x 3 convolution per run: x [N, runs * i, H, W] to [N, runs * o, H', W']."""
 
     def __init__(self, runs: int, i: int, o: int, stride: int = 1, block: int = 1) -> None:
         super().__init__()
@@ -78,7 +78,10 @@ class StackedConv(nn.Module):
         return F.conv2d(x, weight, None, self.stride, 1, 1, runs)
 
     def _dense_for(self, x: Tensor) -> Tensor:
-        """The wide kernel, zero but for what a step fills in; kept, as graphs read it there."""
+        """Return the wide kernel, zero except for the blocks that a step fills in.
+
+        The tensor is kept, because a captured graph reads its memory.
+        """
         if self._dense is None or self._dense.device != x.device:
             runs, o, i = self.weight.shape[:3]
             dense = x.new_zeros(runs * o, self.block * i, 3, 3)
@@ -87,10 +90,10 @@ class StackedConv(nn.Module):
 
 
 class Stem(StackedConv):
-    """The first convolution, as a matrix product of patches; the runs of one seed share theirs.
+    """The first convolution, as a matrix product of patches that the runs of one seed share.
 
-    x is [N, G * 32, H, W] for G seeds, with runs / G runs of each in turn: the 27 numbers of each
-    pixel's neighbourhood (`patches`), and five zeros.
+    x is [N, G * 32, H, W] for G seeds, each with runs / G consecutive runs: per pixel the 27 values
+    of its neighbourhood (`patches`) and five zeros.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -103,7 +106,7 @@ class Stem(StackedConv):
 
 
 def patches(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """The 3 x 3 neighbourhoods of images [G, N, 3, H, W] as channels [N, G * 32, H, W]."""
+    """Gather the 3 x 3 neighbourhoods of images [G, N, 3, H, W] as channels [N, G * 32, H, W]."""
     groups, n, _, h, w = images.shape
     windows = F.pad(images, (1, 1, 1, 1)).unfold(3, 3, 1).unfold(4, 3, 1)
     out = torch.zeros(n, h, w, groups, PATCH, dtype=dtype or images.dtype, device=images.device)
@@ -112,7 +115,11 @@ def patches(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 class Block(nn.Module):
-    """The basic block; ``following`` is the number of channels of the next one, if there is one."""
+    """The basic residual block; ``following`` is the number of channels of the next block, or None.
+
+    There are three paths: the fused block for training (`fused_block`), fused convolutions for
+    inference (`kernels.inference`), and plain torch everywhere else.
+    """
 
     def __init__(
         self,
@@ -149,9 +156,9 @@ class Block(nn.Module):
 
 
 def _infers(x: Tensor) -> bool:
-    """Whether there are kernels for this outside of training."""
-    wanted = x.is_cuda and x.dtype is torch.float32 and fused()
-    return wanted and x.is_contiguous(memory_format=torch.channels_last)
+    """Return True if the kernels for inference accept ``x``."""
+    accepted = x.is_cuda and x.dtype is torch.float32 and fused()
+    return accepted and x.is_contiguous(memory_format=torch.channels_last)
 
 
 class Encoder(nn.Module):
@@ -183,7 +190,7 @@ class Encoder(nn.Module):
 
 
 class StackedLinear(nn.Module):
-    """x [runs, N, i] to [runs, N, o]."""
+    """A linear layer per run: x [runs, N, i] to [runs, N, o]."""
 
     def __init__(self, runs: int, i: int, o: int) -> None:
         super().__init__()
@@ -195,7 +202,7 @@ class StackedLinear(nn.Module):
 
 
 class StackedNorm(NormRelu):
-    """Batch norm of features x [runs, N, d], and ReLU."""
+    """Batch norm and ReLU of features x [runs, N, d]."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         runs, _, d = x.shape
@@ -204,11 +211,23 @@ class StackedNorm(NormRelu):
 
 
 class StackedResNet32(nn.Module):
-    """ResNet-32 with projector 64 -> 512 -> p on the sphere and, if wanted, a linear classifier.
+    """ResNet-32 with a projector 64 -> 512 -> p to the unit sphere and an optional classifier.
 
-    ``seeds`` has one seed a run; runs of the same seed start from the same weights and must stand
-    together, as they read the same images. ``blocks`` says how many runs share one wide
-    convolution on a GPU in each of the three stages; from some number of runs on none need to.
+    Args:
+        seeds: One seed per run. Runs of one seed start from the same weights and must be
+            consecutive, as they read the same images.
+        dim: Dimension p of the projection.
+        num_classes: Number of classes C of a linear classifier; None for no classifier.
+        blocks: Number of runs that share one wide convolution on a GPU, for each of the three
+            stages; by default 1 for more than 8 runs.
+        fuse: Train with the fused blocks where the device has them.
+
+    Example:
+        >>> import torch
+        >>> from resultant.networks.stacked_resnet import StackedResNet32, patches
+        >>> network = StackedResNet32([0, 0], dim=16, num_classes=10)
+        >>> [tuple(a.shape) for a in network(patches(torch.zeros(1, 4, 3, 32, 32)))]
+        [(2, 4, 64), (2, 4, 16), (2, 4, 10)]
     """
 
     def __init__(
@@ -235,7 +254,7 @@ class StackedResNet32(nn.Module):
 
     @torch.no_grad()
     def _start(self, seeds: Sequence[int]) -> None:
-        """Kaiming-normal convolutions and PyTorch's usual linear layers, drawn on the CPU."""
+        """Draw convolutions by Kaiming-normal and linear layers as PyTorch does, on the CPU."""
         for run, seed in enumerate(seeds):
             generator = torch.Generator().manual_seed(seed)
             for module in self.modules():

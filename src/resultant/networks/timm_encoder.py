@@ -10,10 +10,10 @@ from resultant.networks.outputs import Outputs
 
 
 class CosineClassifier(nn.Module):
-    """Logits ``scale * cos(w_c, x)``, without bias.
+    """Logits ``scale * cos(w_c, x)`` without bias: x [N, i] to [N, C].
 
-    Class vectors begin with length one, as in ProCo's public code: the length is no part of the
-    logits, but says how far a step turns them.
+    Class vectors start with length one, as in ProCo's public code: the length does not change the
+    logits, but determines how far a step turns a class vector.
     """
 
     def __init__(self, i: int, num_classes: int, scale: float = 30.0) -> None:
@@ -26,9 +26,18 @@ class CosineClassifier(nn.Module):
 
 
 class ImageNetwork(nn.Module):
-    """A timm encoder with projector d -> d -> p on the sphere and, if wanted, a cosine classifier.
+    """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier.
 
-    The outputs have a leading run axis of one, as `StackedResNet32` has of its runs.
+    The outputs have a leading axis of one run, as those of `StackedResNet32`.
+
+    Args:
+        architecture: Name of a timm model, such as ``resnet50``.
+        dim: Dimension p of the projection.
+        num_classes: Number of classes C of a cosine classifier; None for no classifier.
+        seed: Seed of the initial weights; the global generators are left unchanged.
+
+    Raises:
+        ValueError: If timm has no such model.
     """
 
     def __init__(
@@ -38,7 +47,7 @@ class ImageNetwork(nn.Module):
         import timm
 
         if not timm.is_model(architecture):
-            rule = "expected an architecture that timm has, such as resnet50"
+            rule = "expected an architecture of timm, such as resnet50"
             raise ValueError(f"{rule}, got {architecture!r}")
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed, which would seed the devices too.

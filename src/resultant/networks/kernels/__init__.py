@@ -1,1 +1,1 @@
-"""Fused GPU kernels of the networks."""
+"""Fused GPU kernels of the networks, in Triton and CUDA."""

@@ -1,9 +1,9 @@
-"""A residual block's forward and backward, as fused CUDA kernels over channels-last activations.
+"""Forward and backward of a residual block, as fused CUDA kernels on channels-last activations.
 
-The convolutions (`conv.cu`, compiled when first called) apply the norm before them while they read
-and take the sums of the norm after them while they write, so that what lies between two of them is
-stored once, and neither a normalized activation nor its gradient is stored at all. The sums are
-finished by the kernels of `_norm_kernel`. Everything is added in a fixed order.
+A convolution (`conv.cu`, compiled at the first call) applies the preceding norm while it reads and
+takes the sums of the following norm while it writes, so the activation between two convolutions is
+stored once, and neither a normalized activation nor its gradient is stored at all. The kernels of
+`norm` finish the sums. All sums have a fixed order.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -22,18 +22,18 @@ import triton
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.networks.kernels import norm as _norm_kernel
+from resultant.networks.kernels import norm as norms
 from resultant.networks.kernels.norm import COLUMNS, FINAL_COLUMNS, ROWS
 
 THREADS = 128
 
 
 class Plan(NamedTuple):
-    """What goes with so many channels of a run.
+    """Launch parameters for one number of channels of a run.
 
-    The width of an image, and how many blocks, forward and backward, a multiprocessor should hold:
-    with more their shared memory leaves it too small a cache. ``reserve`` is the least that a block
-    asks for on the way back, so that no more come than should.
+    ``width`` is that of an image; ``forward`` and ``backward`` are the blocks that a multiprocessor
+    should hold: more would leave too small a cache next to their shared memory. ``reserve`` is the
+    least number of bytes that a block of the backward pass requests, to keep that number.
     """
 
     width: int
@@ -55,22 +55,22 @@ class Norm(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A kernel of `conv.cu`: for so many channels of a run, after a norm or not."""
+    """A kernel of `conv.cu`: its name, the channels of a run, and if a norm precedes it."""
 
     name: str
     channels: int
     norm: bool
 
 
-VARIANTS = [Variant(*each) for each in product(("convolve", "differentiate"), PLANS, (False, True))]
+VARIANTS = [Variant(*v) for v in product(("convolve", "differentiate"), PLANS, (False, True))]
 
 
 @cache
 def _kernels(device: int) -> dict[Variant, tuple[Any, int]]:
-    """All kernels, compiled side by side, and the bytes of shared memory that each needs."""
+    """Return all kernels, compiled in parallel, and the bytes of shared memory of each."""
 
     def begin() -> None:
-        # A thread begins on the first device, and can load a module once it has launched something.
+        # A thread starts on the first device, and can load a module after its first launch.
         torch.cuda.set_device(device)
         torch.zeros(1, device="cuda")
 
@@ -94,7 +94,7 @@ def _compiled(variant: Variant) -> tuple[Any, int]:
             f"-DBLOCKS={blocks}",
         ],
     )
-    # Images with a border of zeros, and the weights; all of two bytes.
+    # Images with a border of zeros, and the weights, two bytes each.
     row = plan.width + 1
     memory = max(reserve, 2 * (((tiles * row + 1) * row + 1) * channels + 9 * channels**2))
     kernel.set_shared_memory_config(memory)
@@ -102,7 +102,7 @@ def _compiled(variant: Variant) -> tuple[Any, int]:
 
 
 def _parts(images: int, runs: int, blocks: int) -> int:
-    """Blocks to a run: no more than the device holds at once, each with as many images."""
+    """Return the blocks per run: as many as the device holds, with equal shares of images."""
     most = max(1, torch.cuda.get_device_properties().multi_processor_count * blocks // runs)
     return -(-images // -(-images // most))
 
@@ -114,7 +114,8 @@ def _launch(name: str, weight: Tensor, norm: bool, parts: int, *arguments: Tenso
 
 
 def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, Tensor]:
-    """conv(x), or conv(relu(norm(x))) with the norm's ``saved`` [4, C]; sums [parts, 2, C]."""
+    """Compute conv(x), or conv(relu(norm(x))) with ``saved`` [4, C] of the norm, and the sums
+    [parts, 2, C] of the result."""
     with device_of(x):
         images, runs, channels = x.shape[0], *weight.shape[:2]
         parts = _parts(images, runs, PLANS[channels].forward)
@@ -130,10 +131,11 @@ def convolve(x: Tensor, weight: Tensor, saved: Tensor | None) -> tuple[Tensor, T
 def differentiate(
     x: Tensor, g: Tensor, y: Tensor, line: Tensor, weight: Tensor, saved: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x and of the weight, where y = convolve(x, weight, saved) has a g + b y + c.
+    """Compute the gradients of x and of the weight; that of y = convolve(x, weight, saved) is
+    a g + b y + c.
 
-    With a norm the first is the gradient of its outcome, where that is positive; its sums are
-    [parts, 2, C].
+    With a norm, the first is the gradient of the output of the norm, where that is positive; its
+    sums are [parts, 2, C].
     """
     with device_of(x):
         images, runs, channels = x.shape[0], *weight.shape[:2]
@@ -150,10 +152,10 @@ def differentiate(
 
 
 def _moments(partial: Tensor, norm: Norm, M: int, momentum: float, eps: float) -> Tensor:
-    """What is needed of a norm's channels [4, C]; the running moments move."""
+    """Return mean, 1/deviation, scale, shift [4, C] of a norm; update its running moments."""
     parts, _, C = partial.shape
     saved = partial.new_empty(4, C)
-    _norm_kernel._moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+    norms._moments[(triton.cdiv(C, FINAL_COLUMNS),)](
         partial, *norm, saved, M, C, parts, momentum, eps,
         triton.next_power_of_2(parts), FINAL_COLUMNS,
     )  # fmt: skip
@@ -161,11 +163,11 @@ def _moments(partial: Tensor, norm: Norm, M: int, momentum: float, eps: float) -
 
 
 def _gradient_moments(partial: Tensor, saved: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
-    """a, b, c [3, C] and the gradients of gamma and beta."""
+    """Return a, b, c [3, C] and the gradients of gamma and beta."""
     parts, _, C = partial.shape
     line = partial.new_empty(3, C)
     d_gamma, d_beta = partial.new_empty(2, C)
-    _norm_kernel._gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
+    norms._gradient_moments[(triton.cdiv(C, FINAL_COLUMNS),)](
         partial, saved, line, d_gamma, d_beta, M, C, parts,
         triton.next_power_of_2(parts), FINAL_COLUMNS,
     )  # fmt: skip
@@ -173,7 +175,7 @@ def _gradient_moments(partial: Tensor, saved: Tensor, M: int) -> tuple[Tensor, T
 
 
 class Saved(NamedTuple):
-    """What the backward needs: both convolutions' outcomes, the block's, the norms' [4, C]."""
+    """Tensors for the backward pass: outputs of the convolutions and the block, norms [4, C]."""
 
     y1: Tensor
     y2: Tensor
@@ -186,34 +188,32 @@ def forward(
     x: Tensor, shortcut: Tensor, w1: Tensor, norm1: Norm, w2: Tensor, norm2: Norm,
     momentum: float, eps: float,
 ) -> Saved:  # fmt: skip
-    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut)."""
+    """Compute relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut)."""
     with device_of(x):
-        M, C, steps, parts, across = _norm_kernel._grid(x)
+        M, C, steps, parts, across = norms._grid(x)
         y1, partial = convolve(x, w1, None)
         saved1 = _moments(partial, norm1, M, momentum, eps)
         y2, partial = convolve(y1, w2, saved1)
         saved2 = _moments(partial, norm2, M, momentum, eps)
         out = torch.empty_like(x)
-        _norm_kernel._apply[(parts, across)](
-            y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS
-        )
+        norms._apply[(parts, across)](y2, shortcut, saved2, out, M, C, steps, True, ROWS, COLUMNS)
         return Saved(y1, y2, out, saved1, saved2)
 
 
 def backward(
     x: Tensor, w1: Tensor, w2: Tensor, saved: Saved, one: Tensor, two: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """Gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2 and beta2.
+    """Compute the gradients of x, shortcut, w1, gamma1, beta1, w2, gamma2 and beta2.
 
-    ``one`` and ``two`` are those of the outcome and of its shortcut to the next block.
+    ``one`` and ``two`` are the gradients of the output and of its shortcut to the next block.
     """
     with device_of(x):
-        M, C, steps, parts, across = _norm_kernel._grid(x)
+        M, C, steps, parts, across = norms._grid(x)
         y1, y2, out, saved1, saved2 = saved
         runs, channels = w1.shape[:2]
         partial = x.new_empty(parts, 2, C, dtype=torch.float32)
         g = torch.empty_like(x)
-        _norm_kernel._gradient_sums[(parts, across)](
+        norms._gradient_sums[(parts, across)](
             y2, out, one, two, saved2, g, partial, M, C, *x.shape[2:], channels,
             0 if two is None else two.shape[1] // runs,
             steps, True, two is not None, two is not None and two.shape != x.shape, ROWS, COLUMNS,

@@ -1,9 +1,8 @@
-"""A 3 x 3 convolution of many runs with the norm, residual and ReLU after it, for networks that are
-not trained, in float32 on a GPU.
+"""A 3 x 3 convolution of many runs with norm, residual and ReLU, for inference in float32 on a GPU.
 
-A norm out of training is a line in each channel, so all of it is one pass over the activation. The
-products are those of tensor cores, of three parts each, and as exact as float32; cuDNN has nothing
-fast for that.
+A norm in evaluation mode is a scale and a shift per channel, so everything is one pass over the
+activation. Tensor cores compute each product in three parts, as exact as float32; cuDNN has no fast
+algorithm for this.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 
-# Pixels of a program.
+# Pixels per program.
 PIXELS = 128
 
 
@@ -28,7 +27,7 @@ def _convolve(
     RUNS: tl.constexpr, FROM: tl.constexpr, TO: tl.constexpr, STRIDE: tl.constexpr,
     RESIDUAL: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Of a run, PIXELS pixels of the outcome, whose images are ``high`` times ``wide``."""
+    """Compute PIXELS pixels of one run; output images are ``high`` times ``wide``."""
     run = tl.program_id(1)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     image, row, column = pixel // (high * wide), pixel // wide % high, pixel % wide
@@ -53,10 +52,10 @@ def _convolve(
 def convolve(
     x: Tensor, weight: Tensor, scale: Tensor, shift: Tensor, residual: Tensor | None, stride: int
 ) -> Tensor:
-    """relu(conv(x) * scale + shift + residual), channels-last [N, runs * o, H', W'].
+    """Compute relu(conv(x) * scale + shift + residual), channels-last [N, runs * o, H', W'].
 
-    x is [N, runs * i, H, W] and residual as the outcome, both channels-last; weight is
-    [runs, o, i, 3, 3], scale and shift are [runs, o].
+    x [N, runs * i, H, W] and the residual, of the shape of the result, are channels-last; weight
+    is [runs, o, i, 3, 3], scale and shift are [runs, o].
     """
     runs, o, i = weight.shape[:3]
     n, _, H, W = x.shape

@@ -2,8 +2,8 @@
 
 An activation [N, C, H, W] is read as a matrix [M, C] of M = N H W rows. The forward takes the
 channel sums in one pass and writes ``relu(x * scale + shift + residual)`` in a second; the backward
-likewise sums in one pass and writes in another. Sums are taken in a fixed order, in float32. The
-second pass starts where the first ended, with what the cache still holds.
+also sums in one pass and writes in another. Sums have a fixed order, in float32. The second pass
+starts where the first ended, with the rows that are still in the cache.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -21,14 +21,14 @@ from resultant._core.device import device_of
 
 ROWS = 256
 COLUMNS = 64
-# Programs that pass over an activation together; their partial sums are few enough to add at once.
+# Programs that share a pass over an activation; one program can add their partial sums.
 PROGRAMS = 512
 FINAL_COLUMNS = 16
 
 
 @triton.jit
 def _sums(x, partial, M, C, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Sums of x and x^2 over this program's rows."""
+    """Sum x and x^2 over the rows of this program."""
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = column < C
@@ -60,7 +60,7 @@ def _moments(
     partial, gamma, beta, running_mean, running_var, saved, M, C, parts, momentum, eps,
     PARTS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """saved <- mean, 1/deviation, scale, shift of each channel; the running moments move."""
+    """Store mean, 1/deviation, scale and shift of each channel; update the running moments."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     here = column < C
     first, second = _total(partial, parts, C, column, here, PARTS)
@@ -107,12 +107,12 @@ def _gradient_sums(
     RESIDUAL: tl.constexpr, TWO: tl.constexpr, HALVED: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Sums of g and g (x - mean), with g the gradient where the output is positive.
+    """Sum g and g (x - mean), with g the gradient where the output is positive.
 
-    The gradient may come in two parts, which saves adding them beforehand. With a residual g is
-    also its gradient; then, or when it has two parts, it is written down, and otherwise worked out
-    again. A second part that is halved holds the even pixels, and of each run's ``wide`` channels
-    those in the middle are meant.
+    The gradient may come in two parts, which saves adding them beforehand. With a residual, g is
+    also the gradient of the residual; then, or with two parts, g is stored, otherwise computed
+    again. A second part that is halved holds the even pixels, in the middle of the ``wide``
+    channels of each run.
     """
     part, parts = tl.program_id(0), tl.num_programs(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -155,7 +155,7 @@ def _gradient_moments(
     partial, saved, line, d_gamma, d_beta, M, C, parts,
     PARTS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """line <- a, b, c of each channel, with dx = a g + b x + c."""
+    """Store a, b, c of each channel in ``line``, with dx = a g + b x + c."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     here = column < C
     first, second = _total(partial, parts, C, column, here, PARTS)
@@ -196,7 +196,7 @@ def _gradient_apply(
 
 
 def _grid(x: Tensor) -> tuple[int, int, int, int, int]:
-    """Rows, channels, passes of each program, programs over rows, over channels."""
+    """Return rows, channels, steps of each program, programs over rows, programs over channels."""
     C = x.shape[1]
     M = x.numel() // C
     across = triton.cdiv(C, COLUMNS)
@@ -215,7 +215,7 @@ def forward(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """relu(norm(x) + residual) and what the backward needs of the channels [4, C]."""
+    """Compute relu(norm(x) + residual), and mean, 1/deviation, scale, shift [4, C]."""
     M, C, steps, parts, across = _grid(x)
     partial = torch.empty(parts, 2, C, dtype=torch.float32, device=x.device)
     saved = torch.empty(4, C, dtype=torch.float32, device=x.device)
@@ -241,7 +241,7 @@ def backward(
     residual: bool,
     channels: int,
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-    """Gradients of x, residual, gamma and beta; ``one`` and ``two`` add up to that of out.
+    """Compute the gradients of x, residual, gamma and beta; ``one + two`` is that of out.
 
     ``two`` may be the gradient of the shortcut to the next stage (`norm.halved`), for runs of
     ``channels`` each.

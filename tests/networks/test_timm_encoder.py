@@ -1,0 +1,85 @@
+"""Encoders of timm: layout, outputs and initial weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from resultant.networks.timm_encoder import ImageNetwork
+
+P, C = 16, 7
+
+pytest.importorskip("timm")
+
+
+@pytest.mark.parametrize("architecture", ["resnet50", "resnext50_32x4d"])
+def test_layout(architecture: str) -> None:
+    """The tensor names of torchvision, which the authors use, and the authors' heads."""
+    torchvision = pytest.importorskip("torchvision")
+    with torch.device("meta"):
+        network = ImageNetwork(architecture, 1024, C)
+        theirs = getattr(torchvision.models, architecture)()
+    del theirs.fc
+    shapes = {n: a.shape for n, a in network.encoder.state_dict().items()}
+    assert shapes == {n: a.shape for n, a in theirs.state_dict().items()}
+    # The later variant strides in the 3 x 3 convolution.
+    assert network.encoder.get_submodule("layer2.0.conv2").stride == (2, 2)
+    heads = {
+        n: tuple(p.shape) for n, p in network.named_parameters() if not n.startswith("encoder")
+    }
+    assert heads == {
+        "projector.0.weight": (2048, 2048),
+        "projector.0.bias": (2048,),
+        "projector.1.weight": (2048,),
+        "projector.1.bias": (2048,),
+        "projector.3.weight": (1024, 2048),
+        "projector.3.bias": (1024,),
+        "classifier.weight": (C, 2048),
+    }
+
+
+def test_outputs() -> None:
+    network = ImageNetwork("test_resnet", P, C).eval()
+    with torch.no_grad():
+        encoder, projection, logits = network(torch.randn(2, 3, 64, 64))
+    assert encoder.shape == (1, 2, network.encoder.num_features)
+    assert projection.shape == (1, 2, P)
+    torch.testing.assert_close(projection.norm(dim=-1), torch.ones(1, 2))
+    assert logits is not None and network.classifier is not None
+    cosine = F.cosine_similarity(encoder[0, :, None], network.classifier.weight[None], dim=-1)
+    torch.testing.assert_close(logits[0], 30 * cosine)
+
+
+def test_unknown_architecture() -> None:
+    rule = "expected an architecture of timm, such as resnet50, got 'resnet51x'"
+    with pytest.raises(ValueError, match=rule):
+        ImageNetwork("resnet51x")
+
+
+def test_start_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights that the global generator gives after the seed; all generators are unchanged."""
+    import timm
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(7)
+        encoder = timm.create_model("test_resnet", num_classes=0)
+        d = encoder.num_features
+        heads = {"projector.0": nn.Linear(d, d), "projector.3": nn.Linear(d, P)}
+        classifier = torch.empty(C, d).uniform_(-1, 1)
+        classifier = classifier / classifier.norm(dim=1, keepdim=True)
+    expected = {f"encoder.{n}": a for n, a in encoder.named_parameters()}
+    for name, layer in heads.items():
+        expected |= {f"{name}.{n}": a for n, a in layer.named_parameters()}
+    seeded: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    before = torch.get_rng_state()
+    network = ImageNetwork("test_resnet", P, C, seed=7)
+    assert seeded == [] and torch.equal(torch.get_rng_state(), before)
+    for name, a in expected.items():
+        assert torch.equal(network.get_parameter(name), a), name
+    torch.testing.assert_close(network.get_parameter("classifier.weight").data, classifier)
+    other, name = ImageNetwork("test_resnet", P, seed=8), "projector.0.weight"
+    assert other.classifier is None
+    assert not torch.equal(other.get_parameter(name), network.get_parameter(name))
