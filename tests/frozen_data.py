@@ -32,12 +32,12 @@ def small_space(dtype: torch.dtype = torch.float64, **options: object) -> Frozen
     return FrozenSpace.fit(*train, *test, dtype=dtype, **options)  # type: ignore[arg-type]
 
 
-def noisy_space() -> FrozenSpace:
+def noisy_space(**options: object) -> FrozenSpace:
     """A space with one class of pure noise, whose gain is below a third of the mean."""
     (x, y), test = features(COUNTS), features(torch.full((C,), PER_CLASS), seed=1)
-    torch.manual_seed(5)
-    x = torch.where((y == 3).unsqueeze(1), torch.randn_like(x), x)
-    return FrozenSpace.fit(x, y, *test, dtype=torch.float64)
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))
+    x = torch.where((y == 3).unsqueeze(1), noise, x)
+    return FrozenSpace.fit(x, y, *test, dtype=torch.float64, **options)  # type: ignore[arg-type]
 
 
 def rows(z: Tensor) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The gains of classes, plain and without the bias of few rows."""
+"""Gains of classes, with and without the bias of few rows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from frozen_data import (
-    TAU,
-    P,
-    features,
-    rows,
-)
-from frozen_data import small_space as make_space
+from frozen_data import COUNTS, TAU, P, features, rows, small_space
 from resultant.analysis import FrozenSpace, gain_distribution
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import concentration, mean_resultant
@@ -30,7 +24,20 @@ def alike(counts: torch.Tensor, seed: int = 0) -> tuple[torch.Tensor, torch.Tens
     return VonMisesFisher(mu[y], torch.full((len(y),), 550.0, dtype=F64)).sample(), y
 
 
-def test_equal_classes_of_unequal_sizes_have_no_trend() -> None:
+def test_gains_against_definition(small: FrozenSpace) -> None:
+    found = gain_distribution(small)
+    g = found.gain.numpy()
+    assert found.mean == pytest.approx(g.mean()) and found.spread == pytest.approx(
+        g.std() / g.mean()
+    )
+    assert found.ratio == pytest.approx(g.max() / g.min())
+    # Spearman's is Pearson's of the mean ranks.
+    ranks = [[np.mean((a < v).sum() + (a <= v).sum()) for v in a] for a in (g, COUNTS.numpy())]
+    assert found.rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
+    assert found.groups["tail"] == pytest.approx(g[16:].mean())
+
+
+def test_corrected_gains_of_equal_classes_have_no_trend() -> None:
     counts = torch.logspace(math.log10(500), math.log10(5), 100).round().long()
     x, y = alike(counts)
     found = gain_distribution(FrozenSpace.fit(x, y, x[:9], y[:9]))
@@ -44,7 +51,7 @@ def test_equal_classes_of_unequal_sizes_have_no_trend() -> None:
 
 
 @pytest.mark.parametrize("estimator", ["mle", "proco"])
-def test_corrected_gains_by_pairs_of_rows(estimator: str) -> None:
+def test_corrected_gains_against_definition(estimator: str) -> None:
     """U is the mean cosine of two different rows; a class of one row has none."""
     counts = torch.tensor([40, 12, 5, 2, 1, 7, 1])
     (x, y), test = features(counts), features(torch.full((7,), 2), seed=1)
@@ -70,16 +77,16 @@ def test_corrected_gains_by_pairs_of_rows(estimator: str) -> None:
     assert found.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
 
 
-def test_gains_of_single_rows_are_not_corrected() -> None:
+def test_classes_of_one_row_have_no_corrected_gain() -> None:
     x, y = features(torch.ones(3, dtype=torch.int64))
     found = gain_distribution(FrozenSpace.fit(x, y, x, y))
     assert found.uncorrected == (0, 1, 2) and bool(found.corrected_gain.isnan().all())
     assert found.corrected_spread is None and found.corrected_rank_correlation is None
 
 
-def test_only_fitted_rows_are_corrected_for() -> None:
+def test_correction_counts_fitted_rows_only() -> None:
     """With rows kept for calibration the means are of the others, and so is n."""
-    space = make_space(fitting_share=0.5)
+    space = small_space(fitting_share=0.5)
     assert space.fitting is not None
     x, y = space.train[space.fitting], space.labels[space.fitting]
     cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
@@ -87,6 +94,3 @@ def test_only_fitted_rows_are_corrected_for() -> None:
     found = gain_distribution(space)
     assert float(found.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
     assert found.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
-
-
-# Cosine prototypes

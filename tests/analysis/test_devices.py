@@ -1,13 +1,13 @@
-"""A frozen space on a device answers as it does on the CPU.
+"""Questions about a space on a device have the answers of the CPU.
 
-Without a GPU the device is simulated: tensors that say they are on CUDA, are computed with on the
-CPU, and refuse what CUDA tensors refuse, to meet tensors of another device or NumPy.
+Without a GPU the device is simulated by tensors of the CPU that report the device CUDA and refuse
+operations with tensors of another device or NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from frozen_data import COUNTS, PER_CLASS, C, features, small_space
+from frozen_data import COUNTS, features, noisy_space, small_space
 from resultant._core import chunks
 from resultant.analysis import (
     QUESTIONS,
+    Analysis,
     FrozenSpace,
+    Policy,
     analyze_space,
     boundary_displacement,
     compare_gradients,
@@ -30,12 +32,12 @@ from resultant.analysis import (
     self_inclusion,
 )
 from resultant.analysis.decisions import grid_policies
-from resultant.score import _backends as _evaluate
+from resultant.score import _backends
 
 F64 = torch.float64
 CUDA = torch.device("cuda", 0)
 
-# Functions that take a tensor to where it is told, or may look at tensors of two devices.
+# Functions that move a tensor, or accept tensors of two devices.
 MOVES = (Tensor.copy_, Tensor.to, Tensor.cpu)
 TO_NUMPY = (Tensor.numpy, Tensor.__array__)
 
@@ -51,7 +53,7 @@ def there(a: Tensor) -> Tensor:
 
 
 class Simulated(TorchFunctionMode):
-    """CUDA, as far as it concerns which tensor is where."""
+    """The devices of tensors as CUDA has them."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -81,12 +83,12 @@ class Simulated(TorchFunctionMode):
             kwargs["device"] = "cpu"
         if func is Tensor.__iter__:
             return map(there, args[0].unbind())
-        found = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         if func in MOVES and target is not None:
-            found = found.clone()
+            result = result.clone()
         if not away:
-            return found
-        return there(found) if isinstance(found, Tensor) else tree_map_only(Tensor, there, found)
+            return result
+        return there(result) if isinstance(result, Tensor) else tree_map_only(Tensor, there, result)
 
 
 def _tensors(a: Any) -> Iterator[Tensor]:
@@ -107,19 +109,19 @@ def _here(a: Any) -> Any:
 
 
 def _target(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
-    """Whether the result is asked for on the device, None where it is not said."""
+    """True for a result on the device, False for the CPU, None for the device of the arguments."""
     if func is Tensor.cpu:
         return False
-    wanted = kwargs.get("device")
+    device = kwargs.get("device")
     for a in args[1:] if func is Tensor.to else ():
         if isinstance(a, Tensor):
             return isinstance(a, There)
-        wanted = a if isinstance(a, (str, torch.device)) else wanted
-    return None if wanted is None else torch.device(wanted).type == "cuda"
+        device = a if isinstance(a, (str, torch.device)) else device
+    return None if device is None else torch.device(device).type == "cuda"
 
 
 def _require_together(func: Any, tensors: list[Tensor]) -> None:
-    """Raise where tensors of two devices meet, unless those of the CPU are scalars."""
+    """Raise if tensors of two devices meet, except scalars of the CPU."""
     if any(isinstance(a, There) for a in tensors):
         for a in tensors:
             if not isinstance(a, There) and a.dim():
@@ -128,24 +130,27 @@ def _require_together(func: Any, tensors: list[Tensor]) -> None:
 
 def _require_index(func: Any, a: Tensor, index: Any, value: Any = None) -> None:
     index = list(_tensors(index))
-    # What an index picks must be put there; a slice takes a copy from anywhere.
+    # Assignment by index needs one device; assignment to a slice copies from any device.
     _require_together(func, [a, *index, *([value] if index and isinstance(value, Tensor) else [])])
     if index and any(isinstance(i, There) for i in index) != isinstance(a, There):
         raise RuntimeError(f"expected index and tensor on one device in {func.__name__}")
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    # Several pieces of everything.
+def on_device(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AbstractContextManager[object]:
+    """A context with a device; results of the CPU are faster outside of it."""
+    # Several chunks of everything.
     monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 15)
-    if request.param == "simulated":
-        monkeypatch.setattr(_evaluate, "_fused", lambda: None)
-    with Simulated() if request.param == "simulated" else nullcontext():
-        yield "cuda"
+    if request.param == "real":
+        return nullcontext()
+    monkeypatch.setattr(_backends, "_fused", lambda: None)
+    return Simulated()
 
 
 def close(a: Any, b: Any, where: str) -> None:
-    """Results alike: all but floats equal, floats to rounding."""
+    """Compare results: floats up to rounding, everything else exactly."""
     if isinstance(a, dict):
         assert a.keys() == b.keys(), where
         for key in a:
@@ -160,74 +165,81 @@ def close(a: Any, b: Any, where: str) -> None:
         assert a == b, where
 
 
-def both(device: str, **options: Any) -> tuple[FrozenSpace, FrozenSpace]:
-    return small_space(**options), small_space(device=device, **options)
+def test_simulation_refuses(on_device: AbstractContextManager[object]) -> None:
+    with on_device:
+        a, b = torch.arange(3.0, device="cuda"), torch.arange(3.0)
+        for wrong in (lambda: a + b, lambda: b[a.long()], lambda: torch.cat([a, b])):
+            with pytest.raises(RuntimeError):
+                wrong()
+        with pytest.raises(TypeError):
+            a.numpy()
+        assert a.is_cuda and a.device == CUDA and (a + torch.tensor(1.0)).is_cuda
+        assert not a.cpu().is_cuda and b.to(a).is_cuda and not a.to("cpu").is_cuda
 
 
-def test_simulation_refuses(device: str) -> None:
-    a, b = torch.arange(3.0, device=device), torch.arange(3.0)
-    for wrong in (lambda: a + b, lambda: b[a.long()], lambda: torch.cat([a, b])):
-        with pytest.raises(RuntimeError):
-            wrong()
-    with pytest.raises(TypeError):
-        a.numpy()
-    assert a.is_cuda and a.device == CUDA and (a + torch.tensor(1.0)).is_cuda
-    assert not a.cpu().is_cuda and b.to(a).is_cuda and not a.to("cpu").is_cuda
-
-
-def test_every_question(device: str) -> None:
-    here, away = both(device)
-    assert away.device.type == "cuda" and away.units("test", torch.arange(3)).is_cuda
-    a, b = (analyze_space(space, seed=3) for space in (here, away))
-    assert b.notes == {}
+def test_every_question(
+    small_analysis: Analysis, on_device: AbstractContextManager[object]
+) -> None:
+    with on_device:
+        space = small_space(device="cuda")
+        assert space.device.type == "cuda" and space.units("test", torch.arange(3)).is_cuda
+        result = analyze_space(space)
+        assert result.notes == {}
+        # Results and classes are on the CPU.
+        assert result.gains is not None and not result.gains.gain.is_cuda
+        assert not space.state.mu.is_cuda and not space.statistics.total.is_cuda
     for name in ("space", *QUESTIONS):
-        close(getattr(a, name).to_dict(), getattr(b, name).to_dict(), name)
+        close(getattr(small_analysis, name).to_dict(), getattr(result, name).to_dict(), name)
 
 
-def test_splits_and_identities(device: str) -> None:
+def test_splits_and_identities(on_device: AbstractContextManager[object]) -> None:
     identities = torch.arange(int(COUNTS.sum())) // 3 % 200
-    here, away = both(device, fitting_share=0.8, identities=identities, estimator="banerjee")
+    options: dict[str, Any] = {"fitting_share": 0.8, "identities": identities}
     questions: dict[str, Callable[[FrozenSpace], Any]] = {
         "gradients": lambda s: compare_gradients(s, 50, gamma=1.0, seed=1),
         "inclusion": lambda s: self_inclusion(s, 60),
         "same": lambda s: same_state(s, 0.5, gamma=-1.0, per_class=2),
-        "boundaries": lambda s: boundary_displacement(s, 2, beta=0.5, seed=1),
-        "margins": lambda s: margin_directions(s, 2, realization="angular", seed=1),
+        "boundaries": lambda s: boundary_displacement(s, 1, beta=0.5, seed=1),
+        "margins": lambda s: margin_directions(s, 1, realization="angular", seed=1),
     }
-    for name, question in questions.items():
-        close(question(here).to_dict(), question(away).to_dict(), name)
-    assert self_inclusion(away, 60).history is not None
+    space = small_space(estimator="banerjee", **options)
+    expected = {name: question(space).to_dict() for name, question in questions.items()}
+    with on_device:
+        space = small_space(estimator="banerjee", device="cuda", **options)
+        results = {name: question(space).to_dict() for name, question in questions.items()}
+    assert results["inclusion"]["history"] is not None
+    close(expected, results, "results")
 
 
-def test_results_are_on_the_cpu(device: str) -> None:
-    away = small_space(device=device)
-    decisions = decide(away, grid_policies(), torch.tensor([3, 50, 2]))
-    for column in (decisions.prediction, decisions.nll, decisions.confidence):
-        assert all(not a.is_cuda and len(a) == 3 for a in column.values())
-    gains = analyze_space(away, ["gains"]).gains
-    assert gains is not None and not gains.gain.is_cuda
-    assert not away.state.mu.is_cuda and not away.statistics.total.is_cuda
+def test_decisions_are_on_the_cpu(on_device: AbstractContextManager[object]) -> None:
+    with on_device:
+        space = small_space(device="cuda")
+        decisions = decide(space, [Policy("angular")], torch.tensor([3, 50, 2]))
+        for column in (decisions.prediction, decisions.nll, decisions.confidence):
+            assert all(not a.is_cuda and len(a) == 3 for a in column.values())
 
 
-def test_undefined_temperatures(device: str) -> None:
-    """One class of pure noise has none at beta = 1.5."""
-    (x, y), test = features(COUNTS), features(torch.full((C,), PER_CLASS), seed=1)
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))
-    x = torch.where((y == 3).unsqueeze(1), noise, x)
-    here, away = (FrozenSpace.fit(x, y, *test, dtype=F64, device=d) for d in ("cpu", device))
-    assert away.untempered(1.5) == here.untempered(1.5) == (3,)
-    for question in (same_state, boundary_displacement, margin_directions):
-        close(question(here, beta=1.5).to_dict(), question(away, beta=1.5).to_dict(), "beta")
+def test_undefined_temperatures(
+    noisy: FrozenSpace, on_device: AbstractContextManager[object]
+) -> None:
+    """One class of pure noise has no temperature at beta = 1.5."""
+    questions = (same_state, boundary_displacement, margin_directions)
+    expected = [question(noisy, beta=1.5).to_dict() for question in questions]
+    with on_device:
+        space = noisy_space(device="cuda")
+        assert space.untempered(1.5) == (3,)
+        results = [question(space, beta=1.5).to_dict() for question in questions]
+    close(expected, results, "results")
 
 
-def test_rows_without_direction(device: str) -> None:
+def test_rows_without_direction(on_device: AbstractContextManager[object]) -> None:
     x, y = features(torch.tensor([4, 4, 4]))
     x[7] = 0
-    with pytest.raises(ValueError, match="got a zero vector in row 7"):
-        FrozenSpace.fit(x, y, x[:3], y[:3], device=device)
+    with on_device, pytest.raises(ValueError, match="got a zero vector in row 7"):
+        FrozenSpace.fit(x, y, x[:3], y[:3], device="cuda")
 
 
-def test_devices_that_are_not() -> None:
+def test_unknown_devices() -> None:
     x, y = features(torch.tensor([4, 4, 4]))
     for name in ("gpu", "cuda:77"):
         with pytest.raises(ValueError, match=f"expected a device to compute on, got '{name}'"):

@@ -1,0 +1,32 @@
+"""Small frozen spaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from frozen_data import noisy_space, small_space
+from resultant.analysis import Analysis, FrozenSpace, analyze_space
+
+
+@pytest.fixture(scope="session")
+def small() -> FrozenSpace:
+    """24 long-tailed classes in 12 dimensions."""
+    return small_space()
+
+
+@pytest.fixture(scope="session")
+def noisy() -> FrozenSpace:
+    """The same, with one class of noise."""
+    return noisy_space()
+
+
+@pytest.fixture(scope="session")
+def small_steps() -> dict[str, float]:
+    """The last progress per step of `small_analysis`."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def small_analysis(small: FrozenSpace, small_steps: dict[str, float]) -> Analysis:
+    """All questions about the small space."""
+    return analyze_space(small, progress=small_steps.__setitem__)

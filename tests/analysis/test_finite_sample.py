@@ -1,0 +1,119 @@
+"""Effects of few rows against refits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from frozen_data import TAU, features, fitted, rows, score
+from resultant.analysis import FrozenSpace, self_inclusion, support_curve
+from resultant.analysis import finite_sample as samples
+
+
+@pytest.mark.parametrize("most", [500, 25])
+def test_support_against_definition(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw by itself, of classes as large as asked for and of those cut to some rows."""
+    monkeypatch.setattr(samples, "MOST_ROWS", most)
+    x, y = features(torch.tensor([60, 30, 45, 20]))
+    space = FrozenSpace.fit(x, y, *features(torch.full((4,), 2), seed=1))
+    sizes, draws = (4, 9, 15), 6
+    found = support_curve(space, sizes, draws=draws, seed=3)
+    assert found.classes.tolist() == [0, 1, 2], "the last has fewer than 30 rows"
+    cut = max(most, 30)
+    assert found.reference_rows.tolist() == [min(n, cut) - 15 for n in (60, 30, 45)]
+    generator, unit = torch.Generator().manual_seed(3), rows(x)
+    torch.randperm(3, generator=generator)  # which classes: all of them
+    values = np.zeros((3, draws, len(sizes), 5))
+    for c in range(3):
+        own = np.flatnonzero((y == c).numpy())
+        own = np.sort(own[torch.randperm(len(own), generator=generator).numpy()[:cut]])
+        for d in range(draws):
+            drawn = own[torch.randperm(len(own), generator=generator).numpy()]
+            A, mu = unbiased_length(unit[drawn[15:]])
+            for k, n in enumerate(sizes):
+                R = np.linalg.norm(unit[drawn[:n]].mean(0))
+                corrected, direction = unbiased_length(unit[drawn[:n]])
+                angle = math.degrees(math.acos(direction @ mu))
+                expected = math.sqrt(A**2 + (1 - A**2) / n) - A
+                values[c, d, k] = abs(R - A), R - A, expected, abs(corrected - A), angle
+    error, bias, expected, corrected, angle = values.mean((0, 1)).T
+    np.testing.assert_allclose(found.error, error, rtol=1e-9)
+    np.testing.assert_allclose(found.error_sd, values[..., 0].mean(1).std(0, ddof=1), rtol=1e-9)
+    np.testing.assert_allclose(found.bias, bias, rtol=1e-9)
+    np.testing.assert_allclose(found.predicted_bias, expected, rtol=1e-9)
+    np.testing.assert_allclose(found.corrected_error, corrected, rtol=1e-9)
+    np.testing.assert_allclose(found.direction_degrees, angle, rtol=1e-9)
+
+
+def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
+    """sqrt(max(U, 0)) of unit rows, U the mean cosine of two of them, and their direction."""
+    cosines = (x @ x.T)[~np.eye(len(x), dtype=bool)]
+    mean = x.mean(0)
+    return math.sqrt(max(cosines.mean(), 0)), mean / np.linalg.norm(mean)
+
+
+def test_support_bias_equals_the_prediction() -> None:
+    counts = torch.full((12,), 400)
+    space = FrozenSpace.fit(*features(counts), *features(torch.full((12,), 2), seed=1))
+    found = support_curve(space, (100, 5, 20), draws=40)
+    assert found.sizes == (5, 20, 100) and len(found.classes) == 12
+    assert found.reference_rows.tolist() == [300] * 12
+    torch.testing.assert_close(found.bias[0], found.predicted_bias[0], rtol=0.1, atol=0)
+    assert (found.error.diff() < 0).all() and (found.direction_degrees.diff() < 0).all()
+    assert found.error[0] > 2 * found.error[2]
+    assert (found.error_sd > 0).all()
+
+
+def test_support_of_equal_rows_has_no_error() -> None:
+    x = torch.eye(3).repeat_interleave(30, 0)
+    y = torch.arange(3).repeat_interleave(30)
+    found = support_curve(FrozenSpace.fit(x, y, x, y), (5, 10, 20), draws=2)
+    assert found.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
+    for values in (found.error, found.bias, found.corrected_error, found.direction_degrees):
+        torch.testing.assert_close(values, torch.zeros_like(values), atol=1e-6, rtol=0)
+    with pytest.raises(ValueError, match="expected two classes of 4 rows or more"):
+        support_curve(FrozenSpace.fit(x[::15], y[::15], x, y), (5, 2))
+
+
+def test_self_inclusion_against_refits() -> None:
+    counts = torch.tensor([20, 12, 6, 1])
+    x, y = features(counts)
+    identities = torch.arange(len(y))
+    identities[(y == 1).nonzero().squeeze(1)] = torch.arange(12) // 2
+    test = features(torch.full((4,), 2), seed=1)
+    space = FrozenSpace.fit(x, y, *test, identities=identities)
+    found = self_inclusion(space)
+    assert found.classes.tolist() == [0, 1, 2] and found.queries.tolist() == [20, 12, 6]
+    unit = rows(x)
+    for place, c in enumerate((0, 1, 2)):
+        own = np.flatnonzero((y == c).numpy())
+        n = len(own)
+        mu, kappa = fitted(unit[own])
+        exact, leading, history = [], [], []
+        for i in own:
+            rest = own[own != i]
+            included = score(unit[i] @ mu, kappa, TAU)
+            other, k = fitted(unit[rest])
+            exact.append(included - score(unit[i] @ other, k, TAU))
+            means = unit[own].mean(0) - unit[rest].mean(0)
+            leading.append(unit[i] @ means / TAU)
+            others = own[identities[own].numpy() != int(identities[i])]
+            other, k = fitted(unit[others])
+            history.append(included - score(unit[i] @ other, k, TAU))
+        assert float(found.exact[place]) == pytest.approx(np.mean(exact), rel=1e-6)
+        assert float(found.exact_sd[place]) == pytest.approx(np.std(exact, ddof=1), rel=1e-6)
+        assert float(found.leading[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert float(found.leading_sd[place]) == pytest.approx(np.std(leading, ddof=1), rel=1e-9)
+        # With the unbiased A the mean over a whole class is the prediction, exactly.
+        assert float(found.predicted[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert n == int(found.count[place]) and found.history is not None
+        assert float(found.history[place]) == pytest.approx(np.mean(history), rel=1e-6)
+    assert found.history is not None
+    torch.testing.assert_close(found.history[[0, 2]], found.exact[[0, 2]])
+    assert float(found.history[1]) != pytest.approx(float(found.exact[1]), rel=1e-3)
+    assert self_inclusion(FrozenSpace.fit(x, y, *test)).history is None
+    few = self_inclusion(space, most=9)
+    assert few.queries.tolist() == [3, 3, 3]

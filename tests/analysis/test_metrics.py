@@ -1,0 +1,53 @@
+"""Calibration and paired differences against direct calculation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from resultant.analysis.metrics import calibration_error, confidence_bins, paired_gain
+from resultant.classifiers.calibration import expected_calibration_error
+
+
+def test_confidence_bins_and_calibration_error() -> None:
+    confidence = torch.tensor([0.0, 0.05, 0.5, 0.52, 1.0, 1.0])
+    right = torch.tensor([False, True, True, False, True, False])
+    bins = confidence_bins(confidence, right)
+    assert bins[0].tolist() == [2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2]
+    expected = (2 * abs(0.5 - 0.025) + 2 * abs(0.5 - 0.51) + 2 * abs(0.5 - 1)) / 6
+    assert calibration_error(*bins) == pytest.approx(expected)
+
+
+def test_calibration_error_equals_that_of_probabilities() -> None:
+    """Also where bins meet: confidences of fifteenths, rounded and not."""
+    confidence = (torch.arange(8, 16, dtype=torch.float64) / 15).repeat(2)
+    confidence[8:] += 1e-3 * torch.linspace(-1, 0, 8)
+    right = torch.arange(16) % 3 == 0
+    p = torch.stack([confidence, 1 - confidence], 1)
+    expected = expected_calibration_error(p, (~right).long())
+    assert expected > 0.1
+    assert calibration_error(*confidence_bins(confidence, right)) == pytest.approx(expected)
+
+
+def test_paired_gain_against_definition() -> None:
+    before = torch.tensor([True] * 60 + [False] * 40)
+    after = torch.tensor([True] * 55 + [False] * 5 + [True] * 14 + [False] * 26)
+    found = paired_gain(before, after)
+    assert (found.better, found.worse) == (14, 5)
+    assert found.gain == pytest.approx(0.09)
+    deviation = (after.double() - before.double()).std(correction=0) / 10
+    assert found.high - found.gain == pytest.approx(1.959964 * float(deviation), rel=1e-6)
+    tail = sum(math.comb(19, k) for k in range(6)) / 2**19
+    assert found.p_value == pytest.approx(2 * tail)
+    assert paired_gain(before, before).p_value == 1.0
+
+
+def test_paired_intervals_are_cut_to_possible_differences() -> None:
+    """Of eighteen queries, sixteen of them better and none worse."""
+    wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
+    found, turned = paired_gain(wrong, right), paired_gain(right, wrong)
+    assert (found.gain, found.high) == (pytest.approx(16 / 18), 1.0)
+    assert found.low == pytest.approx(16 / 18 - 1.959964 * math.sqrt(16 / 18 * 2 / 18 / 18))
+    assert (turned.gain, turned.low, turned.high) == (-found.gain, -1.0, -found.low)

@@ -1,0 +1,128 @@
+"""Boundaries and margins of pairs against direct calculation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+
+from frozen_data import PER_CLASS, TAU, C, P, features, ratio, rows, score, scores
+from resultant.analysis import (
+    FrozenSpace,
+    boundary_displacement,
+    margin_directions,
+    typical_margins,
+)
+from resultant.decisions.binary_model import BinaryModel
+from resultant.decisions.pairs import select_pairs
+
+
+def arc_root(f, theta: float) -> tuple[int, float]:
+    u = np.linspace(0, theta, 2001)
+    D = f(u)
+    crossings = np.flatnonzero(np.sign(D[:-1]) != np.sign(D[1:]))
+    if len(crossings) != 1:
+        return len(crossings), math.nan
+    root = brentq(f, u[crossings[0]], u[crossings[0] + 1], xtol=1e-14)
+    return 1, float(root)  # type: ignore[arg-type]
+
+
+def test_boundaries_against_brent(small: FrozenSpace) -> None:
+    found = boundary_displacement(small, per_type=2)
+    chosen = select_pairs(small.state, small.groups, 2, 0)
+    assert torch.equal(found.pairs, chosen.pairs) and len(found.pairs) == 24
+    assert found.kind == tuple(k for k in ("HH", "HM", "HT", "MM", "MT", "TT") for _ in range(4))
+    kappa, mu = small.state.kappa.numpy(), small.state.mu.numpy()
+    A = np.array([ratio(P, k) for k in kappa])
+    g = A / TAU
+    names = {(1, 1): "displaced", (0, 1): "created", (1, 0): "vanished", (0, 0): "absent"}
+
+    def exact_root(a: int, b: int, theta: float, tau: np.ndarray) -> tuple[int, float]:
+        def margin(u):
+            own, other = np.cos(u), np.cos(theta - u)
+            return score(own, kappa[a], tau[a]) - score(other, kappa[b], tau[b])
+
+        return arc_root(margin, theta)
+
+    def linear_root(a: int, b: int, theta: float) -> tuple[int, float]:
+        return arc_root(lambda u: g[a] * np.cos(u) - g[b] * np.cos(theta - u), theta)
+
+    errors = []
+    for i, (a, b) in enumerate(found.pairs.tolist()):
+        theta = math.acos(mu[a] @ mu[b])
+        assert float(found.cosine[i]) == pytest.approx(math.cos(theta))
+        assert float(found.theta_degrees[i]) == pytest.approx(math.degrees(theta))
+        before, after = (exact_root(a, b, theta, t) for t in (np.full(C, TAU), A / g.mean()))
+        assert found.change[i] == names[before[0], after[0]]
+        for degrees, root in ((found.before_degrees, before[1]), (found.after_degrees, after[1])):
+            assert float(degrees[i]) == pytest.approx(math.degrees(root), abs=1e-8, nan_ok=True)
+        # After equalization the linear mean has its boundary in the middle.
+        linear = linear_root(a, b, theta)
+        if linear[0] == before[0] == after[0] == 1:
+            shift = math.degrees(theta / 2 - linear[1])
+            assert float(found.predicted["linear_mean"].shift_degrees[i]) == pytest.approx(shift)
+            errors.append(abs(shift - float(found.shift_degrees[i])))
+    linear = found.predicted["linear_mean"]
+    assert linear.comparable == len(errors) > 5
+    assert linear.mean_absolute_degrees == pytest.approx(np.mean(errors))
+    assert sum(found.tally.values()) == 24 and found.tally["displaced"] >= len(errors)
+    finer = found.predicted["linear_intercept"].mean_absolute_degrees
+    assert finer < linear.mean_absolute_degrees
+    assert set(found.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
+
+
+def test_few_classes_use_all_pairs() -> None:
+    counts = torch.tensor([60, 50, 40, 30, 25, 20, 15, 12, 10, 8])
+    space = FrozenSpace.fit(*features(counts), *features(torch.full((10,), 4), seed=1))
+    assert len(boundary_displacement(space).pairs) == 45
+    assert space.summary().groups == {"head": 3, "medium": 4, "tail": 3}
+
+
+def test_margin_directions_against_definition(small: FrozenSpace) -> None:
+    found = margin_directions(small, per_type=2)
+    before, after = (scores(small, name, 0, 0, small.test[:]) for name in ("native", "temperature"))
+    y, rho = small.test_labels.numpy(), rows(small.test[:]) @ small.state.mu.numpy().T
+    g = np.array([ratio(P, k) for k in small.state.kappa.tolist()]) / TAU
+    same, covered, total = 0, 0, 0
+    for a, b in found.pairs.tolist():
+        for i in np.flatnonzero((y == a) | (y == b)):
+            exact = (after[i, a] - after[i, b]) - (before[i, a] - before[i, b])
+            linear = (g.mean() - g[a]) * rho[i, a] - (g.mean() - g[b]) * rho[i, b]
+            same += np.sign(exact) == np.sign(linear)
+            covered += abs(linear) > abs(exact - linear)
+            total += 1
+    assert found.incidences == total == 24 * 2 * PER_CLASS
+    assert found.agreement == pytest.approx(same / total)
+    assert found.coverage == pytest.approx(covered / total)
+    assert 0.5 < covered / total < 1 and found.certified_wrong == 0
+    assert sum(kind["incidences"] or 0 for kind in found.by_kind.values()) == total
+    assert len(found.linear) == len(found.exact) == total
+    pieces = margin_directions(small, per_type=2, chunk=31)
+    assert (pieces.agreement, pieces.coverage) == (found.agreement, found.coverage)
+
+
+def test_typical_margins_against_definition(small: FrozenSpace) -> None:
+    found = typical_margins(small, per_type=2)
+    native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()
+    state, nu = small.state, P / 2 - 1
+    for i, (a, b) in enumerate(found.pairs.tolist()):
+        margin = native[:, a] - native[:, b]
+        wrong = [(margin[y == a] < 0).mean(), (margin[y == b] >= 0).mean()]
+        assert found.observed[i].tolist() == pytest.approx(wrong)
+        cosine = float(state.mu[a] @ state.mu[b])
+        ka, kb = float(state.kappa[a]), float(state.kappa[b])
+        model = BinaryModel(ka / nu, kb / nu, cosine, TAU)
+        assert found.typical[i].tolist() == pytest.approx(list(model.typical_margins))
+        assert found.gaussian[i].tolist() == pytest.approx(list(model.gaussian_errors(P)))
+        if i < 6:
+            assert found.model[i].tolist() == pytest.approx(list(model.errors(P)), rel=1e-8)
+        centre = score(1.0, ka, TAU) - score(cosine, kb, TAU)
+        assert float(found.centre[i, 0]) == pytest.approx(centre, rel=1e-9)
+    assert found.queries.unique().tolist() == [PER_CLASS]
+    assert found.model_correlation is not None and found.model_correlation > 0.3
+    assert found.typical_correlation is not None and found.typical_correlation < -0.3
+    pieces = typical_margins(small, per_type=2, chunk=31)
+    assert torch.equal(pieces.observed, found.observed)

@@ -1,0 +1,149 @@
+"""The fitted space: statistics, divisions of rows, checks of arguments."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from frozen_data import COUNTS, PER_CLASS, C, P, features, fitted, rows, small_space
+from resultant._core import chunks
+from resultant.analysis import (
+    FrozenSpace,
+    analyze_space,
+    decide,
+    gain_distribution,
+    load_space,
+    realization_grid,
+)
+from resultant.analysis.decisions import grid_policies
+from resultant.classes.statistics import MAX_KAPPA
+from resultant.features.store import FeatureStore, write_store
+
+
+def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
+    x, y = rows(small.train[:]), small.labels.numpy()
+    for c in (0, 9, C - 1):
+        mu, kappa = fitted(x[y == c])
+        np.testing.assert_allclose(small.state.mu[c].numpy(), mu, atol=1e-13)
+        assert float(small.state.kappa[c]) == pytest.approx(kappa, rel=1e-8)
+    assert torch.equal(small.counts, COUNTS)
+    assert small.summary().groups == {"head": 8, "medium": 8, "tail": 8}
+    prior = COUNTS.double() / COUNTS.sum()
+    torch.testing.assert_close(small.log_prior, prior.log())
+
+
+def test_fit_and_decisions_do_not_depend_on_chunks(
+    small: FrozenSpace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(chunks, "ROW_BYTES", 7 * 8 * P)
+    again = small_space()
+    torch.testing.assert_close(again.state.kappa, small.state.kappa, rtol=1e-11, atol=0)
+    arrays = {
+        "train/x": small.train[:].half(),
+        "train/labels": small.labels,
+        "test/x": small.test[:].half(),
+        "test/labels": small.test_labels,
+    }
+    write_store(tmp_path / "f.safetensors", arrays)
+    stored = load_space(FeatureStore.open(tmp_path / "f.safetensors"), "x")
+    assert stored.name == "x" and stored.train[:].dtype == torch.float16
+    torch.testing.assert_close(stored.state.kappa, small.state.kappa, rtol=3e-3, atol=0)
+    policies = grid_policies()
+    whole, pieces = decide(small, policies), decide(small, policies, chunk=50)
+    for policy in policies:
+        assert torch.equal(whole.prediction[policy], pieces.prediction[policy])
+        torch.testing.assert_close(whole.nll[policy], pieces.nll[policy], rtol=1e-11, atol=1e-12)
+    some = torch.tensor([3, 50, 2])
+    part = decide(small, policies[:1], some)
+    assert torch.equal(part.prediction[policies[0]], whole.prediction[policies[0]][some])
+
+
+def test_rows_of_one_identity_stay_together() -> None:
+    x, y = features(COUNTS)
+    test = features(torch.full((C,), PER_CLASS), seed=1)
+    identities = torch.arange(len(y)) // 2 % 300
+    split = FrozenSpace.fit(x, y, *test, fitting_share=0.8, identities=identities)
+    fitting = split.fitting
+    assert fitting is not None and split.calibration is not None
+    assert len(split.calibration) == int((~fitting).sum()) == split.summary().calibration
+    for c in range(C):
+        names = identities[y == c]
+        inside = set(names[fitting[y == c]].tolist())
+        assert not inside & set(names[~fitting[y == c]].tolist())
+        assert len(inside) == math.ceil(0.8 * len(names.unique()))
+    _, kappa = fitted(rows(x[fitting & (y == 2)]))
+    assert float(split.state.kappa[2]) == pytest.approx(kappa, rel=1e-8)
+    assert torch.equal(split.counts, COUNTS), "the prior is that of all training rows"
+    # Of one row a class would have a resultant of one.
+    least = FrozenSpace.fit(x, y, *test, fitting_share=1e-6).fitting
+    assert least is not None and torch.bincount(y[least]).eq(2).all()
+    other = FrozenSpace.fit(x, y, *test, fitting_share=0.8, seed=1).fitting
+    again = FrozenSpace.fit(x, y, *test, fitting_share=0.8, seed=1).fitting
+    assert other is not None and again is not None
+    assert torch.equal(other, again) and not torch.equal(other, fitting)
+
+
+def test_class_of_one_row_has_the_largest_kappa() -> None:
+    x, y = features(torch.tensor([30, 30, 1]))
+    space = FrozenSpace.fit(x, y, *features(torch.tensor([5, 5, 5]), seed=1))
+    assert space.summary().single == (2,) and gain_distribution(space).capped == (2,)
+    assert float(space.state.kappa[2]) == MAX_KAPPA
+    analysis = analyze_space(space)
+    assert analysis.self_inclusion is not None
+    assert analysis.self_inclusion.classes.tolist() == [0, 1]
+
+
+def test_arguments_are_checked(small: FrozenSpace) -> None:
+    x, y = features(torch.tensor([4, 4, 4]))
+    q, w = features(torch.tensor([2, 2, 2]), seed=1)
+    fit = FrozenSpace.fit
+    with pytest.raises(ValueError, match=r"classes seen in training, got classes 3, 9 of 3"):
+        fit(x, y, q, torch.tensor([0, 1, 9, 3, 3, 2]))
+    with pytest.raises(ValueError, match=r"got none of 2: 1, 3 \(queries ask for 1\)"):
+        fit(x, 2 * y, q, torch.tensor([0, 0, 1, 2, 2, 4]))
+    with pytest.raises(ValueError, match=r"train and test of one dimension, got 12 and 3"):
+        fit(x, y, q[:, :3], w)
+    with pytest.raises(ValueError, match=r"expected labels \[12\]"):
+        fit(x, y[:5], q, w)
+    with pytest.raises(ValueError, match="a row or more in test, got none"):
+        fit(x, y, q[:0], w[:0])
+    with pytest.raises(ValueError, match=r"fitting_share in \(0, 1\), got 1.5"):
+        fit(x, y, q, w, fitting_share=1.5)
+    with pytest.raises(ValueError, match="tau > 0"):
+        fit(x, y, q, w, tau=0.0)
+    with pytest.raises(ValueError, match="expected questions among gains"):
+        analyze_space(small, ["gain"])
+    with pytest.raises(KeyError, match="got 'angular' at beta = 2"):
+        realization_grid(small, (0.0,), (0.0,)).point("angular", 2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_rows_without_direction_are_refused(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the fit, whatever the column: none is the first row of a piece."""
+    monkeypatch.setattr(chunks, "ROW_BYTES", 2 * 8 * P)
+    arrays = {"train": features(torch.tensor([4, 4, 4])), "test": features(torch.full((3,), 2))}
+    clean = {key: (x.to(dtype), y) for key, (x, y) in arrays.items()}
+    FrozenSpace.fit(*clean["train"], *clean["test"])
+    bad, y = clean[name]
+    for at, value in (((3, 0), math.nan), ((3, 5), math.inf), ((3, 5), -math.inf), ((3,), 0.0)):
+        x = bad.clone()
+        x[at] = value
+        what = "a zero vector" if value == 0 else str(value)
+        with pytest.raises(
+            ValueError, match=f"expected {name} finite and not zero, got {what} in row 3$"
+        ):
+            FrozenSpace.fit(*(clean | {name: (x, y)})["train"], *(clean | {name: (x, y)})["test"])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_length_of_rows_does_not_matter(small: FrozenSpace, scale: float) -> None:
+    x, y = features(COUNTS)
+    other = FrozenSpace.fit(x.double() * scale, y, small.test, small.test_labels)
+    torch.testing.assert_close(other.state.mu, small.state.mu, rtol=0, atol=1e-14)
