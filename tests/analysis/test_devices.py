@@ -177,6 +177,7 @@ def test_simulation_refuses(on_device: AbstractContextManager[object]) -> None:
         assert not a.cpu().is_cuda and b.to(a).is_cuda and not a.to("cpu").is_cuda
 
 
+@pytest.mark.slow
 def test_every_question(
     small_analysis: Analysis, on_device: AbstractContextManager[object]
 ) -> None:
@@ -192,6 +193,7 @@ def test_every_question(
         close(getattr(small_analysis, name).to_dict(), getattr(result, name).to_dict(), name)
 
 
+@pytest.mark.slow
 def test_splits_and_identities(on_device: AbstractContextManager[object]) -> None:
     identities = torch.arange(int(COUNTS.sum())) // 3 % 200
     options: dict[str, Any] = {"fitting_share": 0.8, "identities": identities}

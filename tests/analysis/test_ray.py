@@ -1,4 +1,4 @@
-"""Frozen features on a Ray cluster of two workers: the same numbers, whoever dies."""
+"""Frozen features on a Ray cluster of two workers, one of which may die: the same numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 
 from frozen_data import COUNTS, PER_CLASS, P, features
 from resultant._core import chunks
-from resultant.analysis import FrozenSpace, analyze_space, load_space
+from resultant.analysis import QUESTIONS, FrozenSpace, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
 from resultant.analysis.decisions import decide, grid_policies
 from resultant.cli import main as cli
@@ -32,16 +32,16 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[None]:
-    """A cluster of two workers, on which the engine finds itself."""
+    """A cluster of two workers that the engine connects to."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("RAY_ADDRESS", raising=False)
         quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-        # Not one that happens to run on this machine.
+        # A new one, even if another runs on this machine.
         ray.init("local", num_cpus=2, **quiet)
         with ray_engine.cluster():
             yield
-        # It was here before, and stays.
+        # The engine leaves a cluster that it did not start.
         assert ray.is_initialized()
         ray.shutdown()
 
@@ -54,7 +54,7 @@ def write(path: Path, z: Any, y: Any, group: int = 64) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """Three shards of training rows and two of held-out ones, of several row groups each."""
+    """Three shards of training rows and two of held-out rows, each with several row groups."""
     folder = tmp_path_factory.mktemp("shards")
     held = torch.full_like(COUNTS, PER_CLASS)
     for split, rows, number in (
@@ -74,12 +74,18 @@ def local(folder: Path) -> FrozenSpace:
 
 @pytest.fixture
 def small_pieces(monkeypatch: Any) -> None:
-    """A row group a piece: 70 rows do not fit."""
+    """One row group per piece: 70 rows do not fit."""
     monkeypatch.setattr(chunks, "TASK_BYTES", 70 * 4 * P)
 
 
+@pytest.fixture
+def tasks(monkeypatch: Any) -> None:
+    """Several tasks per split, but few: tasks of a cluster take long to start."""
+    monkeypatch.setattr(chunks, "TASK_BYTES", 400 * 4 * P)
+
+
 def alike(found: Any, expected: Any, where: str = "") -> None:
-    """Counts and names equal, numbers but for rounding of float32 scores."""
+    """Compare results: floats up to rounding of float32 scores, everything else exactly."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), where
         for key in expected:
@@ -129,7 +135,7 @@ def test_small_files_share_a_piece(folder: Path) -> None:
 
 
 def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> None:
-    """Rows that are chosen from files stay so on their way."""
+    """Selected rows of files stay selected in the pieces."""
     stores = (open_store(folder / "train-*.parquet"), FeatureStore.open(folder))
     there = prepare(stores[0]).store
     rows = torch.cat([stores[1]["train/features"]])
@@ -140,24 +146,8 @@ def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> N
         assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
 
 
-def test_all_questions_as_locally(
-    folder: Path, local: FrozenSpace, workers: None, small_pieces: None
-) -> None:
-    steps: dict[str, float] = {}
-    store = prepare(open_store(folder / "*.parquet")).store
-    space = ray_engine.fit_space(store, "features", progress=steps.__setitem__)
-    assert torch.equal(space.statistics.count, local.statistics.count)
-    torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
-    torch.testing.assert_close(space.state.kappa, local.state.kappa, rtol=1e-11, atol=0)
-    found = ray_engine.analyze_on_cluster(space, progress=steps.__setitem__)
-    expected = analyze_space(local)
-    assert not found.notes and not expected.notes
-    alike(plain(found), plain(expected))
-    assert steps["statistics"] == steps["decisions"] == 1
-
-
 def dies_once(flag: Path, original: Any) -> Any:
-    """A function for workers, the first of which is killed in it."""
+    """A function that kills the first worker that calls it."""
 
     def dying(*arguments: Any, **options: Any) -> Any:
         try:
@@ -178,30 +168,35 @@ def victim(flag: Path) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_survived(
     folder: Path,
     local: FrozenSpace,
     workers: None,
-    small_pieces: None,
+    tasks: None,
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
     for name in ("_sums", "_apply"):
         monkeypatch.setattr(ray_engine, name, dies_once(tmp_path / name, getattr(ray_engine, name)))
-    space = ray_engine.fit_space(open_store(folder), "features")
+    steps: dict[str, float] = {}
+    space = ray_engine.fit_space(open_store(folder), "features", progress=steps.__setitem__)
     assert torch.equal(space.statistics.count, local.statistics.count)
     torch.testing.assert_close(space.statistics.total, local.statistics.total, rtol=0, atol=1e-12)
+    torch.testing.assert_close(space.state.kappa, local.state.kappa, rtol=1e-11, atol=0)
     policies = grid_policies()
-    found, expected = ray_engine.decide_all(space, policies), decide(local, policies)
-    assert found.prediction.keys() == expected.prediction.keys()
+    result = ray_engine.decide_all(space, policies, progress=steps.__setitem__)
+    expected = decide(local, policies)
+    assert result.prediction.keys() == expected.prediction.keys()
     for policy in expected.prediction:
-        assert torch.equal(found.prediction[policy], expected.prediction[policy])
-        torch.testing.assert_close(found.nll[policy], expected.nll[policy])
-        torch.testing.assert_close(found.confidence[policy], expected.confidence[policy])
+        assert torch.equal(result.prediction[policy], expected.prediction[policy])
+        torch.testing.assert_close(result.nll[policy], expected.nll[policy])
+        torch.testing.assert_close(result.confidence[policy], expected.confidence[policy])
+    assert steps == {"statistics": 1, "decisions": 1}
     assert victim(tmp_path / "_sums") != victim(tmp_path / "_apply")
 
 
-def test_samples_that_do_not_fit_are_left_out(
+def test_questions_whose_samples_do_not_fit_are_left_out(
     folder: Path, local: FrozenSpace, workers: None, monkeypatch: Any
 ) -> None:
     questions = ("gradients", "same_state", "typical")
@@ -214,33 +209,35 @@ def test_samples_that_do_not_fit_are_left_out(
     alike(plain(found)["same_state"], plain(analyze_space(local, questions))["same_state"])
 
 
-def test_the_command_writes_the_same_report(
-    folder: Path, workers: None, tmp_path: Path, monkeypatch: Any, capsys: Any
+@pytest.mark.slow
+def test_all_questions_have_the_local_answers(
+    folder: Path, workers: None, tasks: None, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("tyro")
-    from resultant.report import analysis_page as content
+    from resultant.report import analysis_page
 
-    monkeypatch.setattr(content, "drawings", lambda *_: [])
+    monkeypatch.setattr(analysis_page, "drawings", lambda *_: [])
     results = []
-    for where, engine in ((folder / "*.parquet", "ray"), (folder, "local")):
+    for path, engine in ((folder / "*.parquet", "ray"), (folder, "local")):
         out = tmp_path / engine
-        given = ["analyze", str(where), "--engine", engine, "--out", str(out)]
-        assert cli.main(given) == 0, capsys.readouterr().err
+        words = ["analyze", str(path), "--engine", engine, "--out", str(out)]
+        assert cli.main(words) == 0, capsys.readouterr().err
         results.append(json.loads((out / "results.json").read_text())["features"]["features"])
         results[-1].pop("seconds")
+    assert results[0]["notes"] == {} and all(results[0][name] for name in QUESTIONS)
     alike(*results)
 
 
 def refused(capsys: Any, where: Path, out: Path) -> str:
     assert cli.main(["analyze", str(where), "--engine", "ray", "--out", str(out)]) == 2
-    # Behind what tells how far the work is.
+    # After the lines of progress.
     *steps, line = capsys.readouterr().err.splitlines()
     assert all(" s  " in step for step in steps) and not out.exists()
     return line
 
 
-def test_errors_are_a_line(workers: None, tmp_path: Path, capsys: Any) -> None:
+def test_errors_take_one_line(workers: None, tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("tyro")
     out, y = tmp_path / "out", [0, 0, 1, 1]
@@ -254,7 +251,7 @@ def test_errors_are_a_line(workers: None, tmp_path: Path, capsys: Any) -> None:
     write(mixed / "train-1.parquet", z[:, :4], y)
     line = refused(capsys, mixed / "*.parquet", out)
     assert "[N, 5]" in line and "[N, 4]" in line and "train-1.parquet" in line
-    # Found by workers.
+    # Errors of workers.
     for split, row in (("train", 2), ("test", 1)):
         zero = tmp_path / f"zero-{split}"
         for name in ("train", "test"):
@@ -270,7 +267,7 @@ def test_errors_are_a_line(workers: None, tmp_path: Path, capsys: Any) -> None:
     assert "got a.npy" in refused(capsys, tmp_path / "a.npy", out)
 
 
-def test_folders_name_splits(tmp_path: Path) -> None:
+def test_splits_in_names_of_folders(tmp_path: Path) -> None:
     z, y = np.eye(4), [0, 0, 1, 1]
     for split in ("train", "test"):
         write(tmp_path / split / "0.parquet", z, y)
