@@ -14,8 +14,7 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
-from launch import small
-from listed import SIZES, write_images
+from listed import SIZES, four_classes, write_images
 from listed import options as listed_options
 from resultant.classes.rule import REALIZATIONS
 from resultant.cli import main as cli
@@ -171,7 +170,7 @@ def test_refuses_without_data(
 def test_listed_images(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seeds, one after the other, each with its own folder; then their features."""
     monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
-    small()
+    four_classes()
     write_images(tmp_path / "images")
     for path in (tmp_path / "images").glob("*.txt"):
         path.rename(tmp_path / path.name)

@@ -123,7 +123,7 @@ def test_runs_of_one_seed_see_the_same(
 
 
 def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
-    data, runs = tiny_cifar(each=6, size=16), (Run("native"), Run("angular"))
+    data, runs = tiny_cifar(each=6, size=8), (Run("native"), Run("angular"))
     for contrastive, live in (("simclr", 2), ("autoaugment", 0)):
         config = tiny_config(batch_size=6, epochs=1, contrastive_view=contrastive)
         (stack,) = train_cifar(Job(config, runs, tmp_path / contrastive), data).stacks

@@ -36,7 +36,7 @@ from resultant.vmf.estimators import concentration
 from tiny_cifar import tiny_cifar, tiny_config
 
 # Many test images, so that the rules have room to differ.
-DATA = tiny_cifar(each=6, test=20, size=16)
+DATA = tiny_cifar(each=6, test=20, size=8)
 PROBES = ProbeConfig(epochs=3, batch_size=8)
 RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from launch import small
-from listed import SIZES, SMALL, scaled, write_images
+from listed import SIZES, SMALL, four_classes, scaled, write_images
 from resultant._core import tensor_files
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
@@ -157,7 +156,7 @@ def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -
 @pytest.fixture
 def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
-    small()
+    four_classes()
 
 
 @pytest.mark.usefixtures("_four_classes")

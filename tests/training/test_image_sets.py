@@ -1,4 +1,4 @@
-"""Training on listed images, on one process and on two, beside a loop written out here."""
+"""Training on listed images, in one process and in two, against a plain loop."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from launch import NUM_CLASSES, small
-from listed import SIZES, SMALL, options, scaled, write_images
+from listed import NUM_CLASSES, SIZES, SMALL, four_classes, options, scaled, write_images
 from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.images.lists import DATASETS
@@ -47,7 +46,7 @@ CHANGES = {"learning_rate": 0.02, "clip": 0.5}
 @pytest.fixture(autouse=True)
 def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
-    small()
+    four_classes()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def config(**changes: Any) -> TrainConfig:
 
 @dataclass
 class Expected:
-    """What a run should be: its tensors, the mean loss of an epoch, the lengths of gradients."""
+    """The expected tensors of a run, mean losses per epoch, and norms of gradients."""
 
     tensors: dict[str, Tensor]
     losses: list[float]
@@ -76,8 +75,11 @@ class Expected:
 
 
 def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expected:
-    """A plain loop on one process: each rank's images pass the network by themselves, as batch
-    norm asks, and losses, statistics and gradients are those of all of them together."""
+    """Train by a plain loop in one process.
+
+    The images of each rank pass the network on their own, because of batch norm; losses, statistics
+    and gradients are those of all images together.
+    """
     weak = classification_view(DATASETS["imagenet-lt"].mean, settings.size)
     views = [contrastive_view(settings.size)] * 2 + [weak]
     counts = torch.tensor(SIZES["train"])
@@ -109,7 +111,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
         losses = []
         for batches in zip(*shares, strict=True):
             z, logits, y = [], [], []
-            # The moments that go on are those of the first process.
+            # The moments of the first process are kept.
             moments = {name: a.clone() for name, a in network.named_buffers()}
             for rank, (images, labels, _) in enumerate(batches):
                 flat = scaled(images, DATASETS["imagenet-lt"]).transpose(0, 1).flatten(0, 1)
@@ -136,7 +138,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
 
 
 def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[str, float]:
-    """The classifier of saved weights on the test images, one by one."""
+    """Classify the test images one by one with saved weights."""
     network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
     network.eval()
@@ -158,7 +160,7 @@ def check(out: Path, name: str, want: Expected, data: ListedImages) -> None:
     assert tensors.keys() == want.tensors.keys()
     for key, a in want.tensors.items():
         if key.startswith("bank."):
-            # Every class was seen, and every count is whole.
+            # Every class has samples, and every count is whole.
             assert torch.equal(tensors[key][:, -1], a[:, -1]) and (a[:, -1] >= 1).all()
             torch.testing.assert_close(tensors[key], a, rtol=0, atol=2e-4, msg=key)
         else:
@@ -176,30 +178,84 @@ def test_one_process(data: ListedImages, tmp_path: Path) -> None:
     job = Job(settings, (RUN,), tmp_path, test_every=2)
     train_images(job, data, workers=0)
     want = expected(settings, data, 1)
-    # The clip is at work.
+    # Every gradient is clipped.
     assert min(want.norms) > CHANGES["clip"]
     check(tmp_path, RUN.name, want, data)
 
 
+# Two processes of a job, as torchrun starts and ends them: first interrupted after an epoch, then
+# not. Forked processes share the imports, which take longer than the training.
+RANKS = """
+import os, signal, socket, sys
+
+from torchvision_schemas import define_missing
+
+define_missing()
+import timm
+import torch._dynamo
+
+from listed import four_classes
+from resultant.cli import main, progress, train
+from resultant.training import image_sets
+
+four_classes()
+
+
+def stop(self, progress):
+    # The process that writes, after it has written.
+    if os.environ["RANK"] == "0":
+        raise KeyboardInterrupt
+
+
+def ranks(stopped):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = set()
+    for rank in "01":
+        process = os.fork()
+        if not process:
+            os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2")
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            if stopped:
+                progress.EpochProgress.__call__ = stop
+            code = main.main(sys.argv[1:])
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        processes.add(process)
+    codes = []
+    while processes:
+        process, status = os.wait()
+        processes.remove(process)
+        codes.append(os.waitstatus_to_exitcode(status))
+        if codes[-1]:
+            for other in processes:
+                os.kill(other, signal.SIGTERM)
+    return codes
+
+
+assert ranks(stopped=True)[0] > 0
+assert ranks(stopped=False) == [0, 0]
+"""
+
+
+@pytest.mark.slow
 def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
-    """Statistics, losses, weights and tests of two processes are those of one on all the images,
-    also when they are interrupted in between."""
-    tests = Path(__file__).parents[1]
-    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    call += [str(tests / "launch.py"), "train", "imagenet-lt", *options(**CHANGES)]
+    """Statistics, losses, weights and tests of two processes, interrupted and continued, are those
+    of one process on all images."""
+    call = [sys.executable, "-c", RANKS, "train", "imagenet-lt", *options(**CHANGES)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
     call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
     call += ["--precision", "float32", "--checkpoint-every", "1"]
-    places = os.pathsep.join([str(tests.parent / "src"), str(tests)])
-    environment = os.environ | {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
-    stopped = environment | {"STOP": ""}
-    done = subprocess.run(call, capture_output=True, text=True, env=stopped, check=False)
-    assert done.returncode != 0 and "resultant: rank 0: interrupted" in done.stderr, done.stderr
-    _, about = load(tmp_path / RUN.name / "checkpoint.safetensors")
-    assert about["epoch"] == 1
+    tests = Path(__file__).parents[1]
+    path = os.pathsep.join([str(tests.parent / "src"), str(tests)])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    # The first process alone speaks.
+    assert "resultant: rank 0: interrupted" in done.stderr
+    # Only the first process prints.
+    assert done.stderr.count("continues after epoch 1/2") == 1
     assert done.stderr.count("epoch 2/2") == 1 and done.stdout.count("records: ") == 1
     check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
     (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
@@ -210,7 +266,7 @@ def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
 def test_moments_are_those_of_the_first_process(
     data: ListedImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another process has of them when testing begins does not matter."""
+    """The moments of another process make no difference to the test."""
     settings, batches = config(), cast(Any, None)
     stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
     saved = {name: a.clone() for name, a in stack.network.state_dict().items()}
@@ -239,7 +295,7 @@ def test_an_error_while_testing_leaves_the_network_in_training(
         patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError) as caught:
             test(stack)
-        # While the error is looked at, with all that its frames hold.
+        # While the error and its frames are alive.
         assert stack.network.training and caught.value
     test(stack)
     assert stack.network.training
@@ -268,7 +324,7 @@ def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
 
 
 def test_held_out_images(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test list, val where there is none or it is asked for."""
+    """The test list; val if there is none, or if val is requested."""
     assert load_images("imagenet-lt", root, root).held_out == "test"
     data = load_images("imagenet-lt", root, root, "val")
     assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
@@ -284,7 +340,7 @@ def test_held_out_images(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data.counts.tolist() == list(SIZES["train"])
 
 
-def test_refuses(
+def test_refused(
     data: ListedImages, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(message: str, settings: TrainConfig, **changes: Any) -> None:

@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from launch import NUM_CLASSES, small
-from listed import SIZES, scaled, write_images
+from listed import NUM_CLASSES, SIZES, four_classes, scaled, write_images
 from plain_resnet import PlainNetwork, PlainResNet32
 from proco_alike import C, P, loss_modules
 from resultant._core import tensor_files
@@ -229,7 +228,7 @@ def test_features_of_listed_images(
 ) -> None:
     """ImageNet-LT of four classes, and of small images; what the released classifier reaches."""
     monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
-    small()
+    four_classes()
     monkeypatch.setitem(RECIPES, NUM_CLASSES, RECIPES[1000])
     monkeypatch.setitem(PRESETS, "imagenet-lt", preset("imagenet-lt", size=32))
     write_images(tmp_path)

@@ -1,4 +1,4 @@
-"""The shared step against a plain loop of one run, and its runs against one another."""
+"""The shared step against a plain loop of one run, and the runs of a stack against each other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from resultant.training.stack import Stack, build
 from tiny_cifar import tiny_cifar
 from tiny_cifar import tiny_config as larger_config
 
-# Two steps of six images an epoch.
-DATA, COUNTS, N = tiny_cifar(each=6, size=16), [6, 4, 2, 2], 6
+# Two steps of six images per epoch.
+DATA, COUNTS, N = tiny_cifar(each=6, size=8), [6, 4, 2, 2], 6
 CPU = torch.device("cpu")
 
 
@@ -35,7 +35,7 @@ def stacked(
     dtype: torch.dtype = torch.float32,
     device: torch.device = CPU,
 ) -> Stack:
-    """A stack on the tiny data set, in float64 if wanted: a training step magnifies roundings."""
+    """Build a stack on the tiny dataset; float64 keeps steps from magnifying roundings."""
     members = long_tail_indices(DATA.train_labels, 4, config.imbalance)
     images, labels = (a[members].to(device) for a in (DATA.train_images, DATA.train_labels))
     counts = torch.bincount(labels.cpu())
@@ -60,7 +60,7 @@ def trained(stack: Stack, epochs: int) -> Stack:
 
 
 def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
-    """In the root mean square, apart from tensors that hold hardly anything."""
+    """Compare in the root mean square, except tensors that are nearly zero."""
     a, b = a.detach().double(), b.detach().double()
     assert float((a - b).norm()) <= bar * float(b.norm()) + 1e-9 * b.numel() ** 0.5
 
@@ -133,14 +133,14 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
     start = stacked(config, [run], torch.float64).network.state_dict()
     mine = network.named()
     for name, a in stack.network.state_dict().items():
-        # What was learned, without what was there.
+        # The changes, without the initial weights.
         near(a[0] - start[name][0], mine[name] - start[name][0])
     for name in ("old", "new"):
         near(getattr(stack.proco.bank, name)[0], getattr(loss.bank, name))
 
 
 def test_runs_do_not_touch_one_another() -> None:
-    """Three in a stack and each by itself, also with two runs of one seed beside one of another."""
+    """Three runs in a stack equal each run alone, with two runs of one seed and one of another."""
     config = tiny_config(objective="joint")
     runs = [Run("native", seed=0), Run("angular", 0.5, 0), Run("temperature", 0.5, 1)]
     together = trained(stacked(config, runs, torch.float64), 1)
@@ -153,7 +153,7 @@ def test_runs_do_not_touch_one_another() -> None:
                 near(mine[name][place], a[0])
 
 
-def test_realizations_of_one_seed_begin_alike_and_part() -> None:
+def test_realizations_of_one_seed_start_equal_and_diverge() -> None:
     stack = stacked(tiny_config(), [Run("native"), Run("cosine")])
     for a in stack.network.parameters():
         assert torch.equal(a[0], a[1])
@@ -163,7 +163,7 @@ def test_realizations_of_one_seed_begin_alike_and_part() -> None:
 
 
 def test_state_is_all_there_is() -> None:
-    """Carried over in the middle of training, it continues bit for bit."""
+    """Copied in the middle of training, the state continues bit for bit."""
     config, runs = tiny_config(epochs=3), [Run("angular", 0.5, 0), Run("native", seed=1)]
     one, other = trained(stacked(config, runs), 2), stacked(config, runs)
     kept = {name: a.clone() for name, a in one.tensors().items()}
@@ -192,7 +192,7 @@ def test_state_of_another_stack_is_refused() -> None:
 
 
 def test_target_gain_without_temperature() -> None:
-    """Far beyond beta = 1 a class is asked for a gain below zero."""
+    """Far beyond beta = 1 the target gain of a class is negative."""
     stack = stacked(tiny_config(), [Run("native"), Run("temperature", 30.0)])
     with pytest.raises(ValueError, match=r"target gains > 0 .*run 1 class \d \(-"):
         trained(stack, 2)
@@ -203,12 +203,12 @@ def test_one_large_network_at_a_time() -> None:
         build(preset("imagenet-lt"), [Run(), Run(seed=1)], 10)
 
 
-# Four steps an epoch: three are tried, and here the one that is recorded is taken too.
+# Four steps per epoch: three for warm-up, and the recorded one, which runs here too.
 FOUR = larger_config(batch_size=3)
 
 
 class Streams:
-    """Stands in for `torch.cuda` where a step is captured, and notes on which streams that is."""
+    """Replaces `torch.cuda` while a step is captured, and records the streams."""
 
     class Stream:
         def __init__(self, device: torch.device | None = None) -> None:
@@ -243,7 +243,7 @@ class Streams:
 
 
 def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also what is not saved: target gains of steps that were only tried must not be checked."""
+    """Transient values too: target gains of warm-up steps must not be checked."""
     stack = trained(stacked(FOUR, [Run("native"), Run("temperature", 0.5)]), 1)
     stack.batches.load(stack.batches.draw(1))
     least = stack.proco.least_target
@@ -261,7 +261,7 @@ def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What libraries keep for a stream, graphs that run at once must not share."""
+    """Graphs that run at once must not share the workspaces that libraries keep per stream."""
     streams, seen = Streams(), []
     streams.put(monkeypatch)
     for seed in range(2):
@@ -270,7 +270,7 @@ def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyP
         stack.batches.load(stack.batches.draw(0))
         stack.capture()
         seen.append(stack.stream)
-        # Warm-up and capture, and each begins when what was before is done.
+        # Warm-up and capture, each after the work before it.
         assert streams.entered == [stack.stream] * 2
         assert seen[-1].waited == [streams.usual] and streams.usual.waited[-1] is stack.stream
         streams.entered.clear()
@@ -279,7 +279,7 @@ def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.gpu
 def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph leaves the runs as they were, and does what the step does, also on the CPU."""
+    """Capturing restores the runs, and the graph equals the step, also on the CPU."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     config = tiny_config(objective="joint", classification_view=True)
     runs = [Run("native"), Run("angular", 0.5), Run("temperature", 0.5, 1)]
