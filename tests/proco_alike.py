@@ -1,4 +1,4 @@
-"""Checkpoints as ProCo's authors write them, made of look-alikes."""
+"""Checkpoints in the format of ProCo's authors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from resultant.training.proco_checkpoint import read_proco_checkpoint
+from plain_resnet import PlainNetwork
+from resultant.training.proco_checkpoint import convert, read_proco_checkpoint
 
 C, P = 10, 16
 
@@ -119,3 +120,31 @@ def refused(path: Path, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         read_proco_checkpoint(path)
     assert str(path) in str(caught.value)
+
+
+def saved(folder: Path, network: nn.Module, **facts: Any) -> Path:
+    """Write a checkpoint of weights alone."""
+    state = {f"module.{name}": a for name, a in network.state_dict().items()}
+    torch.save({"epoch": 200, "state_dict": state, **facts}, folder / "ckpt.pth.tar")
+    return folder / "ckpt.pth.tar"
+
+
+def converted(folder: Path, network: nn.Module) -> Path:
+    convert(saved(folder, network), folder / "proco.safetensors")
+    return folder / "proco.safetensors"
+
+
+def full_size(name: str, num_classes: int, *, cosine: bool) -> PlainNetwork:
+    """Torchvision's encoder with the authors' heads and random moments."""
+    import torchvision
+
+    torch.manual_seed(1)
+    encoder = getattr(torchvision.models, name)()
+    encoder.fc = nn.Identity()
+    plain = PlainNetwork(encoder, 2048, 2048, 8, num_classes, cosine=cosine)
+    with torch.no_grad():
+        for module in plain.modules():
+            if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d):
+                module.running_mean.normal_(0, 0.1)  # type: ignore[union-attr]
+                module.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
+    return plain.eval()

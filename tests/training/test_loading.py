@@ -1,0 +1,71 @@
+"""Networks of ProCo's authors, converted and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from resultant.networks.models import patches
+
+from plain_resnet import PlainResNet32
+from proco_alike import C, converted, full_size
+from resultant._core import tensor_files
+from resultant.images.augment import normalize
+from resultant.training.extract import extract
+from resultant.training.loading import load_network
+from tiny_cifar import tiny_cifar
+
+
+@pytest.mark.parametrize("cosine", [False, True])
+def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
+    """Loaded as ours, the network equals a plain ResNet-32 of the authors' layout."""
+    torch.manual_seed(3)
+    plain = PlainResNet32(16, 100, cosine=cosine)
+    x = normalize(tiny_cifar().train_images.float())
+    plain(x)
+    plain.eval()
+    loaded = load_network(converted(tmp_path, plain))
+    assert (loaded.run, loaded.banks, loaded.num_classes) == (None, {}, 100)
+    config = loaded.config
+    assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
+    with torch.no_grad():
+        expected = plain(x)
+        found = loaded.network(patches(x[None]))
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "cosine"),
+    [("resnet50", False), ("resnext50_32x4d", True)],
+)
+def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
+    plain = full_size(name, 365, cosine=cosine)
+    loaded = load_network(converted(tmp_path, plain))
+    config = loaded.config
+    assert (config.dataset, config.architecture, config.dim) == ("places-lt", name, 8)
+    assert loaded.imbalance is None
+    x = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected, found = plain(x), loaded.network(x)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a[0], b, rtol=1e-3, atol=1e-4)
+
+
+def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
+    """Files of an earlier import, or of other programs."""
+    tensors, about = tensor_files.load(converted(tmp_path, PlainResNet32(8, C)))
+    path = tmp_path / "a.safetensors"
+    for facts, message in (
+        ({"num_classes": 7}, "a number of classes among .*, got 7 in "),
+        ({"proco": about["proco"] | {"arch": "resnet50"}}, "expected resnet32 for the 10 classes"),
+        ({"proco": {"arch": "resnet32"}}, "expected the facts of a run in "),
+        ({"proco": about["proco"] | {"classifier": "cosine"}}, "the tensors of resnet32 in "),
+    ):
+        tensor_files.save(path, tensors, about | facts)
+        with pytest.raises(ValueError, match=message) as caught:
+            load_network(path)
+        assert str(path) in str(caught.value)
+    with pytest.raises(ValueError, match="the imbalance of the training images of cifar10"):
+        extract(load_network(tmp_path / "proco.safetensors"), tiny_cifar(C), path)
