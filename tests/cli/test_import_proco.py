@@ -156,7 +156,10 @@ def test_features_of_listed_images(
     assert cli.main(["extract", str(network), *words]) == 0
     opened = FeatureStore.open(store)
     reached = opened.metadata["classifier"]["accuracy"]
-    assert f"classifier of the network on test: accuracy {100 * reached:.3f} %, " in capsys.readouterr().out
+    assert (
+        f"classifier of the network on test: accuracy {100 * reached:.3f} %, "
+        in capsys.readouterr().out
+    )
     loaded, images = load_network(network), load_images("imagenet-lt", tmp_path, tmp_path)
     listed = ViewDataset(images.test, [evaluation_view(32)])
     right = [

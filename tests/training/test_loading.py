@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from resultant.networks.models import patches
 
 from plain_resnet import PlainResNet32
 from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
 from resultant.images.augment import normalize
+from resultant.networks.stacked_resnet import patches
 from resultant.training.extract import extract
 from resultant.training.loading import load_network
 from tiny_cifar import tiny_cifar
