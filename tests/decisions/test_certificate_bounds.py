@@ -94,7 +94,7 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
 
 
 @given(cases(), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_bounds_hold(case: Case, centered: bool) -> None:
     """Beyond the rounding of probabilities, and of directions that are units to their dtype."""
     arguments = (case.z, case.y, case.state, case.tau)

@@ -1,4 +1,4 @@
-"""The score, its slope and decomposition: Arb, shapes, transforms, bad input."""
+"""Score, slope and decomposition against Arb; shapes, transforms, compilation, bad input."""
 
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Bad input is passed on purpose, and arguments are unpacked from lists.
@@ -88,7 +88,7 @@ def test_absolute_error_in_float32(p: int) -> None:
 @pytest.mark.parametrize("tau", [2.0, 0.1, 0.07, 0.01])
 @pytest.mark.parametrize("p", [3, 16, 128, 1024, 65536])
 def test_many_rows_equal_single_rows(p: int, tau: float, dtype: torch.dtype) -> None:
-    """A large batch goes by pieces, as polynomials in rho where the classes allow it."""
+    """A large batch is computed in chunks, as polynomials in rho where the classes allow it."""
     generator = torch.Generator().manual_seed(p)
     rho = (torch.rand(700, 301, generator=generator, dtype=torch.float64) * 2 - 1).to(dtype)
     rho[:2] = torch.tensor([[-1.0], [1.0]])
@@ -179,6 +179,7 @@ def test_transforms() -> None:
     torch.testing.assert_close(mixed, expected)
 
 
+@pytest.mark.slow
 def test_compile() -> None:
     rho = (torch.rand(8, 5, dtype=torch.float64) * 2 - 1).requires_grad_()
     kappa = (torch.rand(5, dtype=torch.float64) * 100).requires_grad_()
@@ -193,6 +194,7 @@ def test_compile() -> None:
     torch.testing.assert_close(ours, expected, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_compile_to_native_code() -> None:
     rho = torch.rand(8, 5) * 2 - 1
     kappa = torch.rand(5) * 100
@@ -200,8 +202,9 @@ def test_compile_to_native_code() -> None:
     torch.testing.assert_close(compiled(rho, kappa), vmf_score_and_slope(rho, kappa, 0.1, 1024))
 
 
+@pytest.mark.slow
 def test_compiles_for_any_shape() -> None:
-    """As one graph whose sizes are symbols, which numbers of a table would be as well."""
+    """One graph with symbolic sizes; numbers of a table must not become symbols."""
     whole = torch.compile(
         lambda r, k: vmf_score_and_slope(r, k, 0.1, 128),
         fullgraph=True,
@@ -216,7 +219,7 @@ def test_compiles_for_any_shape() -> None:
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
-    """Finite wherever arguments are allowed, and in float32 as in float64."""
+    """Scores are finite for all allowed arguments, and in float32 equal those in float64."""
     most, least = (math.log2(v) for v in LIMITS[dtype])
     rho = torch.tensor([-1.0, -0.999999, -0.5, 0.0, 0.5, 1.0], dtype=dtype)[:, None, None]
     kappa = torch.logspace(-20, most, 40, 2.0, dtype=dtype)[:, None]
@@ -225,14 +228,14 @@ def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
     parts = decompose(rho, kappa, tau, p)
     assert all(a.isfinite().all() for a in (q, slope, *parts))
     if dtype == torch.float32:
-        right, of = vmf_score_and_slope(rho.double(), kappa.double(), tau.double(), p)
-        size = torch.maximum(right.abs(), (rho * of).abs())
-        assert ((q - right).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
+        exact, exact_slope = vmf_score_and_slope(rho.double(), kappa.double(), tau.double(), p)
+        size = torch.maximum(exact.abs(), (rho * exact_slope).abs())
+        assert ((q - exact).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
 
 
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
 def test_derivatives_up_to_the_limits(p: int) -> None:
-    """In float32 as in float64: the first everywhere, the second in rho up to kappa = 1e12."""
+    """Float32 equals float64: first derivatives everywhere, the second in rho up to kappa 1e12."""
 
     def derivatives(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
         rho = torch.tensor([-0.9, -0.3, 0.4, 0.95])[:, None, None]
@@ -244,7 +247,7 @@ def test_derivatives_up_to_the_limits(p: int) -> None:
         return *(a.detach() for a in first), second[:, :16]
 
     pairs = zip(derivatives(torch.float32), derivatives(torch.float64), strict=True)
-    # That in kappa passes zero, where two terms of the size of p/kappa cancel.
+    # The derivative in kappa passes zero, where two terms of the size of p/kappa cancel.
     for (single, double), bar in zip(pairs, (2e-5, 2e-3, 2e-5, 2e-5), strict=True):
         assert ((single / double - 1).abs() <= bar).all()
 
