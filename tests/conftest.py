@@ -21,16 +21,6 @@ settings.register_profile("repeatable", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-@pytest.fixture
-def blended_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pillow's enhancements with the roundings of x86, which are those of the views, on ARM too."""
-    from PIL import Image
-
-    import pictures
-
-    monkeypatch.setattr(Image, "blend", pictures.blend)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if torch.cuda.is_available():
         return

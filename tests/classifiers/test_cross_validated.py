@@ -93,6 +93,7 @@ def test_folds_against_grid_search(cv: Any, dtype: type, grid: dict[str, Any]) -
     assert ours.cv_results_["rank_test_score"][ours.best_index_] == 1
 
 
+@pytest.mark.slow
 def test_leaving_one_out_against_refits() -> None:
     """Weights, a row of zeros, a class of one sample, and a class with one remaining sample."""
     X, y = sample(20)

@@ -12,7 +12,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from pictures import GREY, SIZE, Picture, affine, levels, pictures, sample, seeded, tv
+from images.pictures import GREY, SIZE, Picture, affine, levels, pictures, sample, seeded, tv
 from resultant.images.augment import (
     NAMES,
     OPERATIONS,
@@ -29,7 +29,7 @@ VIEWS = (ContrastiveView(), ClassificationView())
 
 
 def contrastive(picture: Picture, row: dict[str, float], view: ContrastiveView) -> Picture:
-    """The view as torchvision makes it, from a row of parameters."""
+    """Compute the view with torchvision, from a row of parameters."""
     i, j, h, w = (int(row[k]) for k in ("top", "left", "height", "width"))
     p = tv.resized_crop(picture, i, j, h, w, [view.size] * 2, tv.InterpolationMode.BILINEAR)
     if row["flip"]:
@@ -85,9 +85,9 @@ STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 @pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("name", "level"), STEPS)
-def test_policy_step_is_that_of_the_recipe(name: str, level: int, sign: int) -> None:
-    """With the recipe's own magnitudes, in float64. Ours are float32, and what a shear by a
-    fraction of 30 brings to a whole level may be cut off to the one below."""
+def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None:
+    """The magnitudes of the recipe are float64, ours float32: a shear by a fraction of 30 that
+    reaches an integer level may be truncated to the level below."""
     images = sample()
     m = torch.full((len(images),), magnitude(name, level, sign, SIZE))
     ours = OPERATIONS[name](images.float(), m)
@@ -96,7 +96,7 @@ def test_policy_step_is_that_of_the_recipe(name: str, level: int, sign: int) -> 
     torch.testing.assert_close(ours, levels(expected), atol=most, rtol=0)
 
 
-def test_magnitudes_are_those_of_torchvision_but_for_solarize_and_rotate() -> None:
+def test_magnitudes_equal_torchvision_except_solarize_and_rotate() -> None:
     space = AutoAugment(AutoAugmentPolicy.CIFAR10)._augmentation_space(10, (SIZE, SIZE))
     signed = {name.lower(): bool(s) for name, (_, s) in space.items()}
     theirs = {name.lower(): m for name, (m, _) in space.items()}
@@ -108,7 +108,7 @@ def test_magnitudes_are_those_of_torchvision_but_for_solarize_and_rotate() -> No
             continue
         expected = float(theirs[key][level])
         if key == "solarize":
-            # 256 and not 255 at level 0.
+            # 256 instead of 255 at level 0.
             expected *= 256 / 255
         one = 1 if key in ("brightness", "color", "contrast", "sharpness") else 0
         assert up == pytest.approx(one + expected, rel=1e-6)
@@ -175,7 +175,7 @@ def test_image_of_one_level_stays_within_levels(view: View, level: int) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_views_leave_their_arguments_alone(view: View) -> None:
+def test_views_do_not_change_their_arguments(view: View) -> None:
     images = sample(40)
     parameters = view.draw(40, seeded())
     before = images.clone(), parameters.clone()
@@ -183,7 +183,7 @@ def test_views_leave_their_arguments_alone(view: View) -> None:
     assert torch.equal(images, before[0])
     assert torch.equal(parameters, before[1])
     assert torch.equal(view(images, parameters), first)
-    # An image at a time gives what the batch gives, and an empty batch is one.
+    # Single images give the same views as a batch, and a batch may be empty.
     alone = [view(images[i : i + 1], parameters[i : i + 1]) for i in range(40)]
     assert torch.equal(torch.cat(alone), first)
     assert view(images[:0], parameters[:0]).shape == (0, 3, SIZE, SIZE)
@@ -215,13 +215,13 @@ def test_draws_follow_the_generator(view: View) -> None:
         (lambda: normalize(torch.zeros(2, 1, 4, 4)), r"shape \(2, 1, 4, 4\), 3 means and 3 stds"),
     ],
 )
-def test_bad_settings_are_refused(make: Callable[[], object], message: str) -> None:
+def test_bad_settings(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_bad_images_and_parameters_are_refused(view: View) -> None:
+def test_bad_images_and_parameters(view: View) -> None:
     images, parameters = sample(20), view.draw(20, seeded())
     with pytest.raises(ValueError, match=r"expected uint8 images \[N, 3, 32, 32\]"):
         view(images.float(), parameters)
@@ -231,8 +231,13 @@ def test_bad_images_and_parameters_are_refused(view: View) -> None:
         view(images[:19], parameters)
     with pytest.raises(ValueError, match=r"got torch.float64"):
         view(images, parameters.double())
+    with pytest.raises(
+        ValueError, match=r"expected parameters on (the CPU|cpu, as the images), got"
+    ):
+        view(images, parameters.to("meta"))
 
 
+@pytest.mark.slow
 def test_contrastive_view_is_one_graph() -> None:
     view = ContrastiveView()
     images, parameters = sample(30), view.draw(30, seeded(1))
@@ -242,15 +247,15 @@ def test_contrastive_view_is_one_graph() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("view", VIEWS)
-def test_cuda_gives_what_the_cpu_gives(view: View) -> None:
+def test_cuda_equals_cpu(view: View) -> None:
     images = sample(2000)
     parameters = view.draw(len(images), seeded(15))
-    held = parameters.cuda() if isinstance(view, ContrastiveView) else parameters
-    there = images.cuda()
-    view(there, held)
+    drawn = parameters.cuda() if isinstance(view, ContrastiveView) else parameters
+    on_device = images.cuda()
+    view(on_device, drawn)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out = view(there, held)
+        out = view(on_device, drawn)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)
@@ -263,17 +268,17 @@ def test_contrastive_view_in_a_cuda_graph(compiled: bool) -> None:
     images = sample(512)
     draws = [view.draw(512, seeded(k)) for k in range(3)]
     call = torch.compile(view, fullgraph=True) if compiled else view
-    there, held = images.cuda(), draws[0].cuda()
+    on_device, drawn = images.cuda(), draws[0].cuda()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
-            call(there, held)
+            call(on_device, drawn)
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = call(there, held)
+        out = call(on_device, drawn)
     for parameters in draws[1:]:
-        held.copy_(parameters)
+        drawn.copy_(parameters)
         graph.replay()
         torch.testing.assert_close(out.cpu(), view(images, parameters), atol=0, rtol=0)

@@ -1,4 +1,4 @@
-"""The laws that the parameters of views are drawn from, against torchvision's."""
+"""Distributions of the parameters of views against torchvision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from pictures import SIZE, seeded
+from images.pictures import SIZE, seeded
 from resultant.images.augment import (
     NAMES,
     POLICY,
@@ -38,7 +38,7 @@ def column(view: View, parameters: Tensor, name: str) -> np.ndarray:
 @pytest.mark.parametrize(
     ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
 )
-def test_crops_are_drawn_as_by_torchvision(
+def test_crops_have_the_distribution_of_torchvision(
     scale: tuple[float, float], ratio: tuple[float, float]
 ) -> None:
     view = ContrastiveView(scale=scale, ratio=ratio)
@@ -100,8 +100,8 @@ def test_flags_and_factors() -> None:
     places = drawn[:, 11:].int().tolist()
     orders = Counter(tuple(np.argsort(row)) for row in places)
     theirs_orders = Counter(tuple(row[0].tolist()) for row in theirs)
-    every = list(itertools.permutations(range(4)))
-    table = [[counter[order] for order in every] for counter in (orders, theirs_orders)]
+    permutations = list(itertools.permutations(range(4)))
+    table = [[counter[order] for order in permutations] for counter in (orders, theirs_orders)]
     assert sum(table[0]) == n
     assert p_value(stats.chi2_contingency(table)) > LEAST_P
     assert p_value(stats.chisquare(table[0])) > LEAST_P
@@ -113,7 +113,7 @@ def torchvision_policy() -> list[Any]:
     return [[(snake.get(n, n.lower()), p, level) for n, p, level in pair] for pair in pairs]
 
 
-def test_policy_is_that_of_torchvision() -> None:
+def test_policy_equals_torchvision() -> None:
     for ours, theirs in zip(POLICY, torchvision_policy(), strict=True):
         for (name, p, level), (other, q, at) in zip(ours, theirs, strict=True):
             assert (name, p) == (other, q)
@@ -152,7 +152,7 @@ def test_steps_are_drawn_with_their_probabilities() -> None:
     assert stats.chisquare(observed, [n * expected[cell] for cell in cells]).pvalue > LEAST_P
 
 
-def test_places_of_crop_and_square_are_uniform() -> None:
+def test_positions_of_crop_and_square_are_uniform() -> None:
     view = ClassificationView()
     drawn = view.draw(20_000, seeded(14))
     for name, count in (("top", 9), ("left", 9), ("flip", 2), ("row", SIZE), ("column", SIZE)):

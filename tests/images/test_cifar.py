@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import pickle
@@ -23,6 +24,7 @@ from resultant.images import cifar
 from resultant.images._torchvision import torchvision_module
 from resultant.images._unpickle import read_batch
 from resultant.images.cifar import KINDS, load_cifar
+from resultant.images.longtail import long_tail_indices
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -148,10 +150,17 @@ def test_archives_are_read_in_memory(name: str, binary: bool, tmp_path: Path) ->
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "mine.tar.gz"]
 
 
-def test_official_archive_has_the_official_checksum(tmp_path: Path) -> None:
+def test_official_archive_has_the_official_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tar(tmp_path / "cifar-10-python.tar.gz", python_files("cifar10", tiny("cifar10"), python2))
     with pytest.raises(ValueError, match=r"python\.tar\.gz to have the MD5 c58f30108f718f92"):
         load_cifar("cifar10", tmp_path)
+    md5 = hashlib.md5((tmp_path / "cifar-10-python.tar.gz").read_bytes()).hexdigest()
+    monkeypatch.setitem(cifar.MD5, "cifar-10-python.tar.gz", md5)
+    data = load_cifar("cifar10", tmp_path)
+    same(data, tiny("cifar10"))
+    assert data.members(2.0).tolist() == long_tail_indices(data.train_labels, 10, 2.0).tolist()
 
 
 @pytest.mark.parametrize("keys", ["train_images train_labels test_images test_labels", "x y"])
@@ -188,6 +197,13 @@ def test_image_folder(by_number: bool, tmp_path: Path) -> None:
         load_cifar("cifar100", tmp_path)
     Image.new("RGB", (31, 32)).save(odd)
     with pytest.raises(ValueError, match=r"32 x 32 pixels, got \(32, 31\)"):
+        load_cifar("cifar100", tmp_path)
+    for image in (tmp_path / "test").rglob("*.png"):
+        image.unlink()
+    with pytest.raises(ValueError, match=r"expected images .*test/CLASS/\*\.png, got none"):
+        load_cifar("cifar100", tmp_path)
+    (tmp_path / "test").rename(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"expected the folder .*test with one folder per class"):
         load_cifar("cifar100", tmp_path)
 
 
@@ -248,6 +264,7 @@ def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) 
     assert not proof.exists()
 
 
+DTYPE = b"cnumpy\ndtype\n(U\x02u1K\x00K\x01tR"
 NP = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
 
 
@@ -264,9 +281,13 @@ NP = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x8
         (b"\x80\x02\x82\x01.", "the instruction EXT1"),
         (b"cnumpy\ndtype\n(U\x01OK\x00K\x01tR.", "an array of dtype b'O'"),
         (NP + b"(K\x01(J\xff\xff\xff\x7ft" + b"NN\x89U\x00tb.", "got: "),
+        (NP + b"(K\x01(K\x02tN\x89U\x00tb.", "an array that is not of bytes"),
+        (NP + b"(K\x01(K\x02t" + DTYPE + b"\x89U\x00tb.", r"0 bytes for an array \(2,\)"),
+        (b"c_codecs\nencode\n(X\x01\x00\x00\x00aU\x05utf-8tR.", "another encoding than latin1"),
+        (b"c_codecs\nencode\n(N}U\x07__new__Nstb.", "got: "),
         (b"cnumpy\ndtype\n}b.", "got: "),
         (b"cnumpy.core.multiarray\n_reconstruct\n}U\x05valueK\x01sb.", "got: "),
-        (b"(" * 100_000 + b"t" * 100_000 + b".", "got tuple"),
+        (b"(" * 30_000 + b"t" * 30_000 + b".", "got tuple"),
         (b"].", "got list"),
         (python2({"labels": [0]}), "got no array"),
         (python2({"data": np.zeros((2, 5), np.uint8)}), r"got \(2, 5\)"),
@@ -293,6 +314,9 @@ def test_cifar_errors_name_the_file(tmp_path: Path) -> None:
         load_cifar("cifar10", tmp_path)
     with pytest.raises(ValueError, match="got no such folder"):
         load_cifar("cifar10", tmp_path / "nowhere")
+    (tmp_path / "text").write_text("")
+    with pytest.raises(ValueError, match=r"text to be a folder, a \.tar\.gz or an \.npz"):
+        load_cifar("cifar10", tmp_path / "text")
     files = python_files("cifar10", tiny("cifar10"), python2)
     folder = put(tmp_path / "a", files)
     (folder / "data_batch_4").unlink()

@@ -1,4 +1,4 @@
-"""Operations on images in batch against torchvision and PIL."""
+"""Operations on batches of images against torchvision and PIL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pictures import SIZE, Picture, affine, apart, fused, levels, pictures, sample, seeded, tv
+from images.pictures import (
+    SIZE,
+    Picture,
+    affine,
+    apart,
+    fused,
+    levels,
+    pictures,
+    sample,
+    seeded,
+    tv,
+)
 from resultant.images import image_ops as ops
 from resultant.images.augment import (
     MEAN,
@@ -96,16 +107,16 @@ ELEMENTARY: dict[str, tuple[Ours, Reference, Callable[[int], Tensor]]] = {
 
 
 @pytest.mark.parametrize("name", ELEMENTARY)
-def test_operation_is_that_of_torchvision(name: str) -> None:
+def test_operation_equals_torchvision(name: str) -> None:
     ours, reference, draw = ELEMENTARY[name]
     images = sample()
     m = draw(len(images))
-    given = [reference(p, a) for p, a in zip(pictures(images), m.tolist(), strict=True)]
-    torch.testing.assert_close(ours(images.float(), m), levels(given), atol=0, rtol=0)
+    expected = [reference(p, a) for p, a in zip(pictures(images), m.tolist(), strict=True)]
+    torch.testing.assert_close(ours(images.float(), m), levels(expected), atol=0, rtol=0)
 
 
-def test_blend_is_that_of_pillow() -> None:
-    """Of every two levels, apart on x86, and elsewhere one of the two ways throughout."""
+def test_blend_equals_pillow() -> None:
+    """For every two levels; separate rounding on x86, and elsewhere one of the two ways."""
     a, b = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
     factors = (0.1, 0.5, 0.7, 1.0, 1.1, 1.6, 1.9, -0.2)
     first, second = Image.fromarray(a), Image.fromarray(b)
@@ -119,7 +130,7 @@ def test_blend_is_that_of_pillow() -> None:
 
 
 def test_hue_of_many_colours() -> None:
-    """Also where a hue falls on a step: chromas that are multiples of 5 and 17."""
+    """Chromas that are multiples of 5 and 17 put a hue on a step."""
     steps = [torch.arange(0, 256, k) for k in (3, 5, 17)]
     colours = torch.cat([torch.cartesian_prod(t, t, t) for t in steps]).to(torch.uint8)
     picture = Image.fromarray(colours[:, None].numpy())
@@ -138,17 +149,17 @@ def boxes(n: int, size: int) -> Tensor:
 
 @pytest.mark.parametrize(("size", "most"), [(32, 0), (64, 0), (24, 1)])
 def test_resized_crop(size: int, most: int) -> None:
-    """Exact where the weights are binary fractions; PIL's own weights are rounded elsewhere."""
+    """Exact for weights that are binary fractions; PIL rounds other weights."""
     images = sample(200, size)
     box = boxes(len(images), size)
     box[:2] = torch.tensor([[0, 0, size, size], [size - 1, 0, 1, 1]])
     flip = torch.arange(len(images)) % 2
-    given = []
+    expected = []
     for p, b, f in zip(pictures(images), box.tolist(), flip.tolist(), strict=True):
         cut = tv.resized_crop(p, *b, [size, size], tv.InterpolationMode.BILINEAR)
-        given.append(tv.hflip(cut) if f else cut)
+        expected.append(tv.hflip(cut) if f else cut)
     ours = ops.resized_crop(images, box.float(), flip.float())
-    torch.testing.assert_close(ours, levels(given), atol=most, rtol=0)
+    torch.testing.assert_close(ours, levels(expected), atol=most, rtol=0)
 
 
 def test_padded_crop() -> None:
@@ -157,31 +168,32 @@ def test_padded_crop() -> None:
     flip = torch.arange(len(images)) % 2
     padded = torch.nn.functional.pad(images, [4] * 4)
     ours = ops.crop(padded, corner[:, 0], corner[:, 1], flip, SIZE)
-    given = []
+    expected = []
     for p, (i, j), f in zip(pictures(images), corner.tolist(), flip.tolist(), strict=True):
         cut = tv.crop(tv.pad(p, [4]), i, j, SIZE, SIZE)
-        given.append(tv.hflip(cut) if f else cut)
-    torch.testing.assert_close(ours.float(), levels(given), atol=0, rtol=0)
+        expected.append(tv.hflip(cut) if f else cut)
+    torch.testing.assert_close(ours.float(), levels(expected), atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 16, 80])
 def test_erase(length: int) -> None:
     images = sample().float()
     centre = torch.randint(0, SIZE, (len(images), 2), generator=seeded(6))
-    given = []
+    expected = []
     for a, (i, j) in zip(images, centre.tolist(), strict=True):
         top, left = max(0, i - length // 2), max(0, j - length // 2)
         h, w = min(SIZE, i + length // 2) - top, min(SIZE, j + length // 2) - left
-        given.append(tv.erase(a, top, left, h, w, torch.tensor(0.0)))
+        expected.append(tv.erase(a, top, left, h, w, torch.tensor(0.0)))
     ours = ops.erase(images, centre[:, 0].float(), centre[:, 1].float(), length)
-    torch.testing.assert_close(ours, torch.stack(given), atol=0, rtol=0)
+    torch.testing.assert_close(ours, torch.stack(expected), atol=0, rtol=0)
 
 
 def test_normalize() -> None:
     images = sample()
     means, stds = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
-    for given, mean, std in ((normalize(images), MEAN, STD),) + (
+    for got, mean, std in (
+        (normalize(images), MEAN, STD),
         (normalize(images.float(), means, stds), means, stds),
     ):
         expected = tv.normalize(images / 255, list(mean), list(std))
-        torch.testing.assert_close(given, expected)
+        torch.testing.assert_close(got, expected)

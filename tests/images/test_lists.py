@@ -1,4 +1,4 @@
-"""Lists of images: files, labels, and errors that name the line."""
+"""Lists of images: files, labels, and errors that name the line or file."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def test_list_gaps(tmp_path: Path) -> None:
         read_list(path, tmp_path, check_files=0)
     found = read_list(path, tmp_path, check_files=0, allow_gaps=True)
     assert found.labels.tolist() == [999999999, 2, 0]
+    with pytest.raises(ValueError, match="expected check_files >= 0, got -1"):
+        read_list(path, tmp_path, check_files=-1)
     with pytest.raises(ValueError, match="got no such file"):
         read_list(tmp_path / "none.txt", tmp_path)
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe 0")

@@ -1,4 +1,4 @@
-"""Long-tail subsets against the recipe written out with the global generator."""
+"""Long-tailed subsets against the published recipe with the global generator."""
 
 from __future__ import annotations
 
@@ -55,12 +55,13 @@ def test_subsets_are_nested_and_seeded() -> None:
     [
         ((0, 10, 10), "n_max to be an integer >= 1, got 0"),
         ((10, 2.5, 10), "num_classes to be an integer >= 1, got 2.5"),
+        ((10, 10, "10"), "imbalance to be a number >= 1, got '10'"),
         ((10, 10, 0.5), "imbalance >= 1 and finite, got 0.5"),
         ((10, 10, float("nan")), "imbalance >= 1 and finite, got nan"),
         ((10, 10, 11), "imbalance of at most 10"),
     ],
 )
-def test_counts_refuse(arguments: Any, message: str) -> None:
+def test_bad_counts(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         long_tail_counts(*arguments)
 
@@ -80,6 +81,6 @@ def test_counts_at_the_edges() -> None:
         ([], "of integers"),
     ],
 )
-def test_indices_refuse(labels: list[Any], message: str) -> None:
+def test_bad_labels(labels: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         long_tail_indices(labels, 2, 2)

@@ -1,4 +1,4 @@
-"""The fused views: the same levels as `ContrastiveView`, in Triton's interpreter and on a GPU."""
+"""Fused views have the levels of `ContrastiveView`, in Triton's interpreter and on a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1
 
 
 def images(n: int) -> Tensor:
-    """Smooth ones with noise, a constant and a black one."""
+    """Return smooth images with noise, a constant one and a black one."""
     generator = torch.Generator().manual_seed(1)
     coarse = torch.rand(n, 3, 4, 4, generator=generator) * 255
     fine = torch.nn.functional.interpolate(coarse, 32, mode="bilinear")
@@ -30,24 +30,25 @@ def check(device: str, n: int, groups: int) -> None:
     generator = torch.Generator().manual_seed(2)
     rows = torch.randint(len(x), (groups, 2 * n), generator=generator)
     drawn = view.draw(groups * 2 * n, generator).view(groups, 2 * n, -1)
-    # Whatever the chances: jittered and grey ones are among them.
+    # At least one view is jittered and one is grey.
     drawn[:, 0, 5:7], drawn[:, 1, 5], drawn[:, 1, 6] = 1, 1, 0
     extra = torch.randint(256, (groups, n, 3, 32, 32), generator=generator).to(torch.uint8)
     views = view(x[rows.flatten()], drawn.flatten(0, 1)).unflatten(0, (groups, -1))
-    # Views of this kind, made ones too, and made ones alone.
+    # Augmented views, then with finished views, and finished views alone.
     for live, more in ((2 * n, None), (2 * n, extra), (0, extra)):
         every = views[:, :live]
         if more is not None:
             every = torch.cat([every, more.to(views.dtype)], 1)
-        wanted = patches(normalize(every.flatten(0, 1)).unflatten(0, (groups, -1)))
+        expected = patches(normalize(every.flatten(0, 1)).unflatten(0, (groups, -1)))
         make = PatchedViews(view, x.to(device), torch.float32)
-        named, told = (a[:, :live].to(device) for a in (rows, drawn))
-        got = make(named, told, None if more is None else more.to(device))
-        assert got.shape == wanted.shape and got.stride() == wanted.stride()
-        # A level is at least 0.019 apart; the rest is rounding in the normalisation.
-        torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=1e-6)
+        chosen, parameters = (a[:, :live].to(device) for a in (rows, drawn))
+        got = make(chosen, parameters, None if more is None else more.to(device))
+        assert got.shape == expected.shape and got.stride() == expected.stride()
+        # Levels are at least 0.019 apart; the difference is rounding in the normalisation.
+        torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_interpreted() -> None:
     run_interpreted(CHECK)
 
@@ -59,7 +60,7 @@ def test_gpu() -> None:
 
 @pytest.mark.gpu
 def test_more_patches_than_32_bits_number() -> None:
-    """The last views of 12 seeds, each of three views of 2048 images, are as they are alone."""
+    """The last of three views of 2048 images of 12 seeds are the same as alone."""
     from resultant.images.view_kernel import PatchedViews
 
     view, x, groups, n = ContrastiveView(), images(6).cuda(), 12, 3 * 2048

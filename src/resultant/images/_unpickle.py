@@ -60,8 +60,8 @@ class _Encode:
             raise ValueError("bytes in another encoding than latin1")
         return text.encode("latin1")
 
-    def __setstate__(self, state: Any) -> None:
-        raise ValueError("a state for bytes")
+    # Without it, a state would change the attributes of this class.
+    __setstate__ = _Dtype.__setstate__
 
 
 NAMES = {

@@ -1,14 +1,14 @@
-"""Random views of small images, a batch at a time on the device that holds them.
+"""Random views of batches of small images, on the device of the images.
 
-A view draws its parameters on the CPU, so that every device sees the same augmentations, and then
-makes the images from them:
+A view draws its parameters on the CPU, so that every device has the same augmentations, and then
+computes the images:
 
     parameters = view.draw(len(images), generator)
     augmented = normalize(view(images, parameters))
 
-Images go in as uint8 [N, 3, size, size] and come out as float32 that hold whole grey levels
-0, ..., 255, equal to what the torchvision transforms make of PIL images with these parameters, on
-x86; where Pillow is compiled to fuse products and sums, as on ARM, its levels may be one off.
+Images are uint8 [N, 3, size, size]; views are float32 with integer levels 0, ..., 255. On x86 they
+equal the torchvision transforms of PIL images with the same parameters; Pillow compiled with fused
+products and sums, as on ARM, may differ by one level.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Range = tuple[float, float]
 
 
 class View(Protocol):
-    """A random augmentation: parameters first, images from them after."""
+    """Random augmentation: draw parameters, then compute images from them."""
 
     columns: ClassVar[tuple[str, ...]]
 
     def draw(self, n: int, generator: Generator) -> Tensor:
-        """Parameters [n, k] of n images, float32 on the CPU, one named column each."""
+        """Draw parameters [n, k] of n images, float32 on the CPU, in named columns."""
         ...
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Images uint8 [N, 3, size, size] as float32 grey levels, changed by parameters [N, k]."""
+        """Augment images uint8 [N, 3, size, size] by parameters [N, k]; return float32 levels."""
         ...
 
 
 def normalize(
     images: Tensor, mean: tuple[float, ...] = MEAN, std: tuple[float, ...] = STD
 ) -> Tensor:
-    """``(images / 255 - mean) / std`` channel by channel, of grey levels [N, C, H, W]."""
+    """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
     if images.dim() != 4 or not images.shape[1] == len(mean) == len(std):
         raise ValueError(
-            f"expected images [N, C, H, W] with a mean and a std for each channel, got shape "
+            f"expected images [N, C, H, W] with a mean and a std per channel, got shape "
             f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
         )
-    # Plain numbers: constants on the device would have to be copied there.
+    # Plain numbers: constants on the device would need a copy.
     scales = [1 / (255 * s) for s in std]
     shifts = [-m / s for m, s in zip(mean, std, strict=True)]
     return torch.stack(
@@ -64,14 +64,21 @@ def normalize(
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveView:
-    """Resized crop, flip, colour jitter in random order, grey: the views of contrastive learning.
+    """View of contrastive learning: resized crop, flip, colour jitter in random order, grey.
 
-    As torchvision's RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of
-    ColorJitter with ``p_jitter``, RandomGrayscale(``p_grey``), for images of ``size`` already.
-    The columns of the parameters: the box in pixels; whether to flip, to jitter and to turn grey;
-    the three factors and the hue, in turns; and the place of each of these four in the order.
+    Equal to RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of ColorJitter
+    with ``p_jitter`` and RandomGrayscale(``p_grey``) of torchvision, for images that already have
+    ``size``. The columns of the parameters are the box in pixels; flags to flip, jitter and turn
+    grey; the three factors, and the hue in turns; and the position of these four in the order.
 
     The call can be captured in a CUDA graph and compiled as one graph.
+
+    Example:
+        >>> import torch
+        >>> from resultant.images.augment import ContrastiveView
+        >>> view, images = ContrastiveView(), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+        >>> view(images, view.draw(2, torch.Generator().manual_seed(0))).shape
+        torch.Size([2, 3, 32, 32])
     """
 
     size: int = 32
@@ -107,14 +114,14 @@ class ContrastiveView:
                 raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
 
     def draw(self, n: int, generator: Generator) -> Tensor:
-        """Parameters [n, 15], float32 on the CPU, one named column each."""
+        """Draw parameters [n, 15], float32 on the CPU, in named columns."""
         uniform = _uniform(n, generator)
         height, width = self._box(uniform(self.attempts), uniform(self.attempts))
         place = uniform(2)
         top = (place[:, 0] * (self.size - height + 1)).floor()
         left = (place[:, 1] * (self.size - width + 1)).floor()
         box = torch.stack((top, left, height, width), 1)
-        # What no attempt gave lies in the middle.
+        # Without an attempt that fits, the box is in the middle.
         h, w = self._fallback()
         middle = torch.tensor([(self.size - h) // 2, (self.size - w) // 2, h, w])
         box = torch.where(box.isnan(), middle, box)
@@ -127,8 +134,8 @@ class ContrastiveView:
         return torch.cat((box, flags, factors, places), 1).float()
 
     def _box(self, area: Tensor, aspect: Tensor) -> tuple[Tensor, Tensor]:
-        """Height and width [n] of the first attempt that fits, from uniform draws [n, attempts];
-        NaN where none does."""
+        """Return height and width [n] of the first attempt that fits, or NaN, from uniform draws
+        [n, attempts]."""
         smallest, largest = self.scale
         area = self.size**2 * (smallest + (largest - smallest) * area)
         low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
@@ -141,7 +148,7 @@ class ContrastiveView:
         return height, width
 
     def _fallback(self) -> tuple[int, int]:
-        """The largest height and width within the aspect ratios."""
+        """Return the largest height and width within the aspect ratios."""
         if self.ratio[0] > 1:
             return round(self.size / self.ratio[0]), self.size
         if self.ratio[1] < 1:
@@ -149,15 +156,14 @@ class ContrastiveView:
         return self.size, self.size
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """The views, float32 grey levels [N, 3, size, size], of uint8 images of that shape.
+        """Augment uint8 images [N, 3, size, size]; return float32 levels of this shape.
 
         ``parameters`` [N, 15] are on the device of the images.
         """
         _require(images, parameters, self.size, len(self.columns))
         if parameters.device != images.device:
             raise ValueError(
-                f"expected parameters on {images.device}, where the images are, got them on "
-                f"{parameters.device}"
+                f"expected parameters on {images.device}, as the images, got {parameters.device}"
             )
         box, (flip, jitter, grey) = parameters[:, :4], parameters[:, 4:7].unbind(1)
         x = ops.resized_crop(images, box, flip)
@@ -166,15 +172,15 @@ class ContrastiveView:
         return torch.where(ops.per_image(grey) != 0, ops.grey(x), x)
 
     def _jitter(self, x: Tensor, factors: Tensor, places: Tensor) -> Tensor:
-        """The four adjustments ``factors`` [N, 4] in the order of their ``places`` [N, 4].
+        """Apply the four adjustments ``factors`` [N, 4] in the order ``places`` [N, 4].
 
-        All images turn their hue at once, the costly step. Three rounds go before and three after,
-        in which each image blends toward its own target, or waits.
+        All images turn their hue at once, the costly step. In three rounds before and three after,
+        each image blends toward its own target, or waits.
         """
         place, turn_place = places[:, :3], places[:, 3:]
         rounds = torch.arange(6, device=x.device)
         now = (place + 2 * (place > turn_place))[:, :, None] == rounds
-        # [N, 6]: the factor of the round, or 1.
+        # Factor [N, 6] of each round, or 1.
         factor = torch.where(now, factors[:, :3, None], 1.0).prod(1)
         _, contrast, saturation = now.to(x.dtype).unbind(1)
         for k in range(6):
@@ -187,7 +193,7 @@ class ContrastiveView:
         return x
 
 
-# The CIFAR-10 policy of AutoAugment: 25 pairs of (operation, probability, level 0..9).
+# CIFAR-10 policy of AutoAugment: 25 pairs of (operation, probability, level 0..9).
 Step = tuple[str, float, int]
 POLICY: tuple[tuple[Step, Step], ...] = (
     (("invert", 0.1, 7), ("contrast", 0.2, 6)),
@@ -217,10 +223,10 @@ POLICY: tuple[tuple[Step, Step], ...] = (
     (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
 )
 
-# What lies outside an image that was moved.
+# Level of pixels from outside the image.
 FILL = 128.0
 
-# Each operation on images [N, 3, H, W] with magnitudes [N].
+# Operations on images [N, 3, H, W] with magnitudes [N].
 OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "shear_y": lambda x, m: ops.shear(x, m, FILL, across=False),
     "translate_x": lambda x, m: ops.affine(x, ops.translation(m, 0 * m), FILL),
@@ -240,10 +246,10 @@ NAMES = tuple(OPERATIONS)
 
 
 def magnitude(name: str, level: int, sign: int, size: int) -> float:
-    """The magnitude of an operation at a level 0..9: pixels, degrees, bits, levels or factors.
+    """Return the magnitude of an operation at a level 0..9: pixels, degrees, bits or factors.
 
-    A sign of +1 or -1 turns the direction of shears and translations and takes factors above or
-    below one. Rotations have none: they go against the clock.
+    The sign +1 or -1 is the direction of shears and translations, and puts factors above or below
+    one. Rotations have no sign: they are anticlockwise.
     """
     part = level / 9
     match name:
@@ -264,21 +270,20 @@ def magnitude(name: str, level: int, sign: int, size: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationView:
-    """Padded crop, flip, AutoAugment with the CIFAR-10 policy, cutout: the classifier's view.
+    """View of the classifier: padded crop, flip, AutoAugment (CIFAR-10 policy), cutout.
 
-    As torchvision's RandomCrop(size, ``padding``) and RandomHorizontalFlip; then one of the 25
-    pairs of `POLICY`, each step with its probability; then a black square of side ``cutout``
-    about a random pixel. The pairs are those of torchvision's AutoAugment; what a step does is as
-    in ProCo's public code, whose results this view is for, and there it differs: rotations go one
-    way, not either; the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at
-    level 2); shears are cubic, not nearest; translations keep their fraction of a pixel; and what
-    lies outside an image is grey, not black.
+    RandomCrop(size, ``padding``) and RandomHorizontalFlip of torchvision; then one of the 25 pairs
+    of `POLICY`, each step with its probability; then a black square of side ``cutout`` around a
+    random pixel. The pairs are those of torchvision's AutoAugment. The steps follow ProCo's public
+    code, whose results this view reproduces, and differ from torchvision: rotations go one way;
+    the threshold of solarize falls from 256, not 255 (199.11, not 198.33, at level 2); shears are
+    cubic, not nearest; translations keep their fraction of a pixel; and pixels from outside the
+    image are grey, not black.
 
-    The columns of the parameters: the place of the crop in the padded image; whether to flip; the
-    two steps, as indices into `NAMES` or -1 for none, and their magnitudes; the middle of the
-    square.
-
-    The call groups the images by operation, for which it takes the parameters on the CPU.
+    The columns of the parameters are the position of the crop in the padded image; the flag to
+    flip; the two steps, as indices into `NAMES` or -1 for none, and their magnitudes; and the
+    centre of the square. The call groups the images by operation, for which it needs the parameters
+    on the CPU.
     """
 
     size: int = 32
@@ -297,7 +302,7 @@ class ClassificationView:
         validation.integer("cutout", self.cutout, 0)
 
     def draw(self, n: int, generator: Generator) -> Tensor:
-        """Parameters [n, 9], float32 on the CPU, one named column each."""
+        """Draw parameters [n, 9], float32 on the CPU, in named columns."""
         uniform = _uniform(n, generator)
         corner = (uniform(2) * (2 * self.padding + 1)).floor()
         flip = uniform(1) < 0.5
@@ -321,36 +326,36 @@ class ClassificationView:
         return torch.cat((corner, flip, torch.stack(steps, 1), centre), 1).float()
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """The views, float32 grey levels [N, 3, size, size], of uint8 images of that shape.
+        """Augment uint8 images [N, 3, size, size]; return float32 levels of this shape.
 
         ``parameters`` [N, 9] are on the CPU.
         """
         _require(images, parameters, self.size, len(self.columns))
         if parameters.device.type != "cpu":
-            raise ValueError(f"expected parameters on the CPU, got them on {parameters.device}")
-        there = _sent(parameters, images.device)
+            raise ValueError(f"expected parameters on the CPU, got {parameters.device}")
+        p = _sent(parameters, images.device)
         padded = pad(images, [self.padding] * 4)
-        x = ops.crop(padded, there[:, 0], there[:, 1], there[:, 2], self.size).float()
+        x = ops.crop(padded, p[:, 0], p[:, 1], p[:, 2], self.size).float()
         for column in (3, 5):
             kind, order = parameters[:, column].sort(stable=True)
             counts = torch.bincount(kind.long() + 1, minlength=len(NAMES) + 1).tolist()
             groups = _sent(order, images.device).split(counts)
             for name, rows in zip(NAMES, groups[1:], strict=True):
                 if len(rows):
-                    x[rows] = OPERATIONS[name](x[rows], there[rows, column + 1])
-        return ops.erase(x, there[:, 7], there[:, 8], self.cutout)
+                    x[rows] = OPERATIONS[name](x[rows], p[rows, column + 1])
+        return ops.erase(x, p[:, 7], p[:, 8], self.cutout)
 
 
 def _uniform(n: int, generator: Generator) -> Callable[[int], Tensor]:
-    """Draws of uniform numbers [n, k] in float64."""
+    """Return a function that draws uniform numbers [n, k] in float64."""
     validation.integer("n", n, 0)
     if generator.device.type != "cpu":
-        raise ValueError(f"expected a generator of the CPU, got one of {generator.device}")
+        raise ValueError(f"expected a generator on the CPU, got {generator.device}")
     return lambda k: torch.rand(n, k, generator=generator, dtype=torch.float64)
 
 
 def _sent(a: Tensor, device: torch.device) -> Tensor:
-    """``a`` on the device; the host does not wait, which takes page-locked memory."""
+    """Copy ``a`` to the device from page-locked memory, so that the host does not wait."""
     return a.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else a.to(device)
 
 
@@ -362,6 +367,6 @@ def _require(images: Tensor, parameters: Tensor, size: int, columns: int) -> Non
         )
     if parameters.dtype != torch.float32 or parameters.shape != (len(images), columns):
         raise ValueError(
-            f"expected float32 parameters [{len(images)}, {columns}], a row an image, got "
+            f"expected float32 parameters [{len(images)}, {columns}], one row per image, got "
             f"{parameters.dtype} of shape {tuple(parameters.shape)}"
         )

@@ -1,9 +1,9 @@
-"""Elementary operations on batches of small images, as PIL computes them on each.
+"""Elementary operations on batches of small images, equal to those of PIL on each image.
 
-Images are float tensors [N, 3, H, W] that hold whole grey levels 0, ..., 255, and so is what comes
-back; parameters are [N], one an image. PIL works in whole numbers and cuts off after every step;
-that arithmetic is followed here, as a level gained or lost in one operation becomes many in the
-next (equalization, a turn of the hue). Nothing waits for the device, and no shape depends on data.
+Images are float tensors [N, 3, H, W] of integer levels 0, ..., 255, before and after; parameters
+are [N], one per image. PIL works in integers and truncates after every step. The arithmetic here is
+the same, as one level more or less in one operation becomes many in the next (equalization, hue).
+Nothing waits for the device, and no shape depends on data.
 """
 
 from __future__ import annotations
@@ -15,74 +15,74 @@ from torch.nn.functional import avg_pool2d
 # Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
 PATCH = 32
 
-# Grey as PIL has it, in 65536ths: whole multiples, so float32 sums of them are exact.
+# Luminance weights of PIL: multiples of 1/65536, whose float32 sums are exact.
 GREY = (19595 / 65536, 38470 / 65536, 7471 / 65536)
 
-# A hue is a byte; a sixth of the circle is 42.5 of its steps, 85 half steps.
+# A hue is a byte; a sixth of the circle is 42.5 of its steps, or 85 half steps.
 SIXTH = 85
 
 
 def per_image(a: Tensor) -> Tensor:
-    """[N] as [N, 1, 1, 1]."""
+    """Reshape [N] to [N, 1, 1, 1]."""
     return a[:, None, None, None]
 
 
 def grey(x: Tensor) -> Tensor:
-    """The luminance [N, 1, H, W] of ``x`` [N, 3, H, W]."""
+    """Return the luminance [N, 1, H, W] of ``x`` [N, 3, H, W]."""
     r, g, b = x.split(1, dim=1)
     return r.mul(GREY[0]).add_(g, alpha=GREY[1]).add_(b, alpha=GREY[2]).add_(0.5).floor_()
 
 
 def mean_level(x: Tensor) -> Tensor:
-    """The mean [N, 1, 1, 1] of images, to the nearest level."""
+    """Return the mean [N, 1, 1, 1] of images, rounded to a level."""
     return x.mean((1, 2, 3), keepdim=True).add_(0.5).floor_()
 
 
 def blend(target: Tensor, x: Tensor, factor: Tensor) -> Tensor:
-    """``target + factor (x - target)``, cut off to levels: x at 1, the target at 0."""
-    # Product and sum apart, as Pillow has them on x86: a fused one, rounded once, is now and then
-    # cut off a level lower.
+    """Return ``target + factor (x - target)``, truncated to levels."""
+    # Product and sum are rounded separately, as in Pillow on x86: a fused operation is rounded
+    # once, and sometimes truncated to the level below.
     return (x - target).mul_(factor).add_(target).clamp_(0, 255).floor_()
 
 
 def adjust_brightness(x: Tensor, factor: Tensor) -> Tensor:
-    """Away from black by ``factor`` [N]."""
+    """Scale the difference from black by ``factor`` [N]."""
     return blend(torch.zeros_like(x[:, :1]), x, per_image(factor))
 
 
 def adjust_contrast(x: Tensor, factor: Tensor) -> Tensor:
-    """Away from the mean luminance by ``factor`` [N]."""
+    """Scale the difference from the mean luminance by ``factor`` [N]."""
     return blend(mean_level(grey(x)), x, per_image(factor))
 
 
 def adjust_saturation(x: Tensor, factor: Tensor) -> Tensor:
-    """Away from the luminance of each pixel by ``factor`` [N]."""
+    """Scale the difference from the luminance of each pixel by ``factor`` [N]."""
     return blend(grey(x), x, per_image(factor))
 
 
 def adjust_sharpness(x: Tensor, factor: Tensor) -> Tensor:
-    """Away from the smoothed image by ``factor`` [N]; the outermost pixels stay."""
+    """Scale the difference from the smoothed image by ``factor`` [N], except at the border."""
     inner = x[:, :, 1:-1, 1:-1]
     total = avg_pool2d(x, 3, stride=1, divisor_override=1)
     smooth = x.clone()
-    # Five parts of the pixel, one of each neighbour; thirteenths never lie half-way.
+    # Weight 5 for the pixel and 1 for each neighbour; multiples of 1/13 are never half-way.
     smooth[:, :, 1:-1, 1:-1] = ((total + 4 * inner) / 13).round_()
     return blend(smooth, x, per_image(factor))
 
 
 def adjust_hue(x: Tensor, turn: Tensor) -> Tensor:
-    """Hues turned by ``turn`` [N], in turns within [-1/2, 1/2].
+    """Turn the hues by ``turn`` [N], in turns within [-1/2, 1/2].
 
-    PIL keeps hue, saturation and value as bytes. A step of the hue is up to six levels, so it is
-    reached by PIL's own roundings (float32, its quotient by 6 float64); the rest is whole numbers.
+    PIL stores hue, saturation and value as bytes. A step of the hue is up to six levels, so the hue
+    follows the roundings of PIL (float32, and float64 for the quotient by 6); the rest is integers.
     """
     r, g, _ = x.unbind(1)
     value, least = x.amax(1), x.amin(1)
     chroma = value - least
-    # The hue in sixths of the circle: 0, 2, 4 as red, green, blue is the largest, and off that by
-    # how near the middle channel is to it.
+    # The hue in sixths of the circle: 0, 2 or 4 for the largest channel (red, green, blue), moved
+    # toward the middle channel.
     middle = x.sum(1) - value - least
-    # By way of float64, as compiled kernels do not round float32 quotients correctly.
+    # In float64: compiled kernels do not round float32 quotients correctly.
     far = ((value - middle).double() / chroma.double().clamp_min(1)).float()
     g_least, r_least = g == least, r == least
     up = torch.where(r == value, g_least, torch.where(g == value, ~r_least, r_least))
@@ -92,8 +92,8 @@ def adjust_hue(x: Tensor, turn: Tensor) -> Tensor:
     hue = part.mul_(255).int() + turn.mul(255).int()[:, None, None]
     value, chroma = value.int(), chroma.int()
     saturation = 255 * chroma // value.clamp_min(1)
-    # Red is full where the hue is within a sixth of it, and falls off over the next sixth;
-    # green and blue do the same a third and two thirds on.
+    # Red is full within a sixth of the circle and falls over the next sixth; green and blue are
+    # the same, shifted by one and two thirds.
     ahead = torch.arange(5, 0, -2, device=x.device, dtype=torch.int32)[:, None, None]
     along = ((hue & 255)[:, None] * 2 + ahead * SIXTH) % (6 * SIXTH)
     fall = torch.minimum(along, 4 * SIXTH - along).clamp_(0, SIXTH)
@@ -103,33 +103,33 @@ def adjust_hue(x: Tensor, turn: Tensor) -> Tensor:
 
 
 def invert(x: Tensor) -> Tensor:
-    """Light for dark."""
+    """Invert the levels."""
     return 255 - x
 
 
 def posterize(x: Tensor, bits: Tensor) -> Tensor:
-    """Only the leading ``bits`` [N] of each level."""
+    """Keep the leading ``bits`` [N] of each level."""
     step = torch.exp2(8 - per_image(bits))
     return (x / step).floor_() * step
 
 
 def solarize(x: Tensor, threshold: Tensor) -> Tensor:
-    """Inverted from ``threshold`` [N] on."""
+    """Invert the levels from ``threshold`` [N] on."""
     return torch.where(x < per_image(threshold), x, 255 - x)
 
 
 def autocontrast(x: Tensor) -> Tensor:
-    """Each channel stretched over all levels; a channel of one level stays."""
+    """Stretch each channel over all levels; a channel of one level is unchanged."""
     low, high = x.amin((2, 3), keepdim=True).double(), x.amax((2, 3), keepdim=True).double()
     span = high - low
-    # In float64 and in this order, as what is cut off is often one rounding below a level.
+    # In float64 and in this order, as results are often one rounding below a level.
     scale = torch.full_like(span, 255) / span.clamp_min(1)
     stretched = (x * scale + (-low * scale)).clamp_(0, 255).floor_()
     return torch.where(span > 0, stretched.to(x.dtype), x)
 
 
 def equalize(x: Tensor) -> Tensor:
-    """Each channel with its levels spread evenly over the pixels."""
+    """Spread the levels of each channel evenly over the pixels."""
     level = x.flatten(2).long()
     count = level.new_zeros(*level.shape[:2], 256)
     count.scatter_add_(2, level, torch.ones_like(level))
@@ -142,7 +142,7 @@ def equalize(x: Tensor) -> Tensor:
 
 
 def crop(x: Tensor, top: Tensor, left: Tensor, flip: Tensor, size: int) -> Tensor:
-    """Squares of ``size`` at ``top`` and ``left`` [N], mirrored where ``flip`` [N] is not zero."""
+    """Cut squares of ``size`` at ``top`` and ``left`` [N]; mirror those with ``flip`` [N] != 0."""
     t = torch.arange(size, device=x.device)
     rows = top.long()[:, None] + t
     columns = left.long()[:, None] + torch.where(flip[:, None] != 0, size - 1 - t, t)
@@ -150,22 +150,24 @@ def crop(x: Tensor, top: Tensor, left: Tensor, flip: Tensor, size: int) -> Tenso
 
 
 def resized_crop(x: Tensor, box: Tensor, flip: Tensor) -> Tensor:
-    """Boxes of square images, bilinearly enlarged to the whole, mirrored where ``flip`` [N] is not
-    zero. ``box`` is [N, 4]: top, left, height and width, of whole pixels inside the image.
+    """Enlarge boxes of square images to the size of the image, bilinearly.
+
+    ``box`` [N, 4] is top, left, height and width, in whole pixels inside the image. Images with
+    ``flip`` [N] != 0 are mirrored.
     """
     size = x.shape[-1]
     start, length = box[:, :2, None], box[:, 2:, None]
     t = torch.arange(size, device=x.device) + 0.5
     across = torch.where(flip[:, None] != 0, size - t, t)
-    # [N, 2, size]: where each row and each column comes from, in the box.
+    # [N, 2, size]: source of each row and each column in the box.
     at = torch.stack((t.expand_as(across), across), 1) * (length / size) - 0.5
     at = torch.minimum(at.clamp_min_(0), length - 1)
     low = at.floor()
     weight = at - low
     first = (low + start).long()
     second = (first + 1).clamp_max_(size - 1)
-    # Across first, then down, and to whole levels after each; half a level more, so that cutting
-    # off rounds.
+    # First horizontally, then vertically, with integer levels after each; the half level added
+    # turns truncation into rounding.
     for dim, shape in ((3, (-1, 1, size)), (2, (-1, size, 1))):
         i, j, w = (a[:, dim - 2].reshape(shape) for a in (first, second, weight))
         x = x + 0.5
@@ -174,8 +176,11 @@ def resized_crop(x: Tensor, box: Tensor, flip: Tensor) -> Tensor:
 
 
 def shear(x: Tensor, amount: Tensor, fill: float, *, across: bool) -> Tensor:
-    """Each pixel from ``amount`` [N] times its row further right (``across``), or times its
-    column further down, by cubic interpolation; ``fill`` where there is no image."""
+    """Shear by cubic interpolation.
+
+    A pixel comes from ``amount`` [N] times its row further right (``across``), or times its column
+    further down. Pixels from outside the image are ``fill``.
+    """
     if not across:
         return shear(x.mT, amount, fill, across=True).mT
     H, W = x.shape[2:]
@@ -187,16 +192,17 @@ def shear(x: Tensor, amount: Tensor, fill: float, *, across: bool) -> Tensor:
     d = (at - 0.5 - low)[:, None]
     first = low.long()
     a, b, c, e = (_take(x, (first + k).clamp(0, W - 1), 3) for k in (-1, 0, 1, 2))
-    # The cubic of slope (c - a) at b and (e - b) at c.
+    # The cubic with slope (c - a) at b and (e - b) at c.
     cubic = b + d * (c - a + d * (2 * (a - b) + c - e + d * (b - a + e - c)))
     return torch.where(inside[:, None], cubic.clamp_(0, 255).floor_(), fill).to(x.dtype)
 
 
 def affine(x: Tensor, matrix: Tensor, fill: float) -> Tensor:
-    """Each pixel from the one at (``matrix`` [N, 2, 3]) (x, y, 1), to the nearest; ``fill`` where
-    there is no image.
+    """Move pixels to the nearest position under an affine map.
 
-    The matrix maps pixel centres in float64; as in PIL its entries count in 65536ths.
+    The pixel at (x, y) comes from ``matrix`` [N, 2, 3] times (x, y, 1), in float64 at pixel
+    centres; as in PIL the entries are rounded to multiples of 1/65536. Pixels from outside the
+    image are ``fill``.
     """
     H, W = x.shape[2:]
     centre = matrix[:, :, 2] + (matrix[:, :, 0] + matrix[:, :, 1]) * 0.5
@@ -212,14 +218,14 @@ def affine(x: Tensor, matrix: Tensor, fill: float) -> Tensor:
 
 
 def translation(across: Tensor, down: Tensor) -> Tensor:
-    """The matrix [N, 2, 3] that takes each pixel from ``across`` to its right, ``down`` below."""
+    """Return the matrix [N, 2, 3] that moves images left by ``across`` and up by ``down``."""
     one, zero = torch.ones_like(across), torch.zeros_like(across)
     entries = torch.stack((one, zero, across, zero, one, down), 1)
     return entries.view(-1, 2, 3).double()
 
 
 def rotation(degrees: Tensor, size: int) -> Tensor:
-    """The matrix [N, 2, 3] that turns squares about their middle, against the clock."""
+    """Return the matrix [N, 2, 3] that rotates squares about their centre, anticlockwise."""
     angle = -torch.deg2rad(degrees.double())
     cos, sin = torch.cos(angle), torch.sin(angle)
     half = size / 2
@@ -228,7 +234,7 @@ def rotation(degrees: Tensor, size: int) -> Tensor:
 
 
 def erase(x: Tensor, row: Tensor, column: Tensor, length: int) -> Tensor:
-    """Black squares of side ``length`` about ``row`` and ``column`` [N], cut at the border."""
+    """Blacken squares of side ``length`` around ``row`` and ``column`` [N]."""
     half = length // 2
 
     def near(centre: Tensor, size: int) -> Tensor:
@@ -240,7 +246,7 @@ def erase(x: Tensor, row: Tensor, column: Tensor, length: int) -> Tensor:
 
 
 def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """``x`` [N, 3, ...] at ``index`` [N, ...] along ``dim``, the same for all channels."""
+    """Gather ``x`` [N, 3, ...] at ``index`` [N, ...] along ``dim``, equally for all channels."""
     shape = list(x.shape)
     shape[dim] = index.shape[dim - 1]
     return x.gather(dim, index[:, None].expand(shape))

@@ -1,4 +1,4 @@
-"""Lists of labelled images, one ``path label`` a line, as ImageNet-LT and others are published."""
+"""Lists of labelled images, one ``path label`` per line: ImageNet-LT, Places-LT, iNaturalist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# How many classes or files an error names.
+# Classes or files that an error names at most.
 NAMED = 5
 
 LABEL = re.compile(r"[0-9]{1,9}")
@@ -19,7 +19,7 @@ LABEL = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, eq=False)
 class ImageList:
-    """The ``paths`` of N images and their ``labels`` [N] int64 in [0, num_classes)."""
+    """Paths of N images and their labels [N] int64 in [0, num_classes)."""
 
     paths: tuple[str, ...]
     labels: Tensor
@@ -31,7 +31,7 @@ class ImageList:
 
 @dataclass(frozen=True)
 class ListedDataset:
-    """A data set that is published as lists: files by split, classes, and channel statistics."""
+    """Dataset published as lists: files by split, number of classes, and channel statistics."""
 
     files: dict[str, str]
     num_classes: int
@@ -40,7 +40,7 @@ class ListedDataset:
 
     @property
     def held_out(self) -> str:
-        """The split that is tested on: test, or val where there is no test."""
+        """Held-out split: test, or val for a dataset without test."""
         return "test" if "test" in self.files else "val"
 
 
@@ -68,7 +68,21 @@ def load_lists(
     *,
     check_files: int | None = None,
 ) -> ImageList:
-    """One split of a data set of `DATASETS`, its images below ``image_root``; see `read_list`."""
+    """Load one split of a dataset of `DATASETS`.
+
+    Args:
+        name: Name of the dataset.
+        lists_root: Folder of the lists.
+        image_root: Folder that the paths of the lists are relative to.
+        split: Name of the split.
+        check_files: Number of images to look for; see `read_list`.
+
+    Returns:
+        The images in the order of the list.
+
+    Raises:
+        ValueError: For an unknown name or split, and for a broken list.
+    """
     if name not in DATASETS:
         raise ValueError(f"expected name to be one of {', '.join(DATASETS)}, got {name!r}")
     dataset = DATASETS[name]
@@ -86,11 +100,22 @@ def read_list(
     allow_gaps: bool = False,
     check_files: int | None = None,
 ) -> ImageList:
-    """The images that the file ``path`` lists, relative to ``root``, in the order of its lines.
+    """Read a list of labelled images.
 
-    The number of classes is that given, or one more than the largest label. A class without an
-    image is an error unless ``allow_gaps``. All images must exist; with ``check_files`` only so
-    many are looked for, evenly spread, since half a million can take minutes on a network disk.
+    Args:
+        path: Text file with one ``path label`` per line.
+        root: Folder that the paths are relative to.
+        num_classes: Number of classes, by default one more than the largest label.
+        allow_gaps: Allow classes without images.
+        check_files: Number of images to look for, evenly spread; by default all. Half a million
+            images can take minutes on a network disk.
+
+    Returns:
+        The images in the order of the lines.
+
+    Raises:
+        ValueError: For a line without path and label, labels out of range, classes without images,
+            or missing images; the error names the line or the file.
     """
     if check_files is not None and check_files < 0:
         raise ValueError(f"expected check_files >= 0, got {check_files}")
@@ -120,7 +145,7 @@ def read_list(
     present = np.unique(labels)
     total = num_classes or int(present[-1]) + 1
     if len(present) < total and not allow_gaps:
-        # Among the first so many there are as many missing as are named.
+        # Enough classes to contain all those that the error names.
         missing = np.setdiff1d(np.arange(min(total, len(present) + NAMED)), present)
         rule = f"expected images of all {total} classes in {os.fspath(path)}"
         more = ", ..." if total - len(present) > NAMED else ""
@@ -133,12 +158,11 @@ def read_list(
 def _require_files(
     paths: list[str], check_files: int | None, where: str | os.PathLike[str]
 ) -> None:
-    looked_for = paths
+    checked = paths
     if check_files is not None and check_files < len(paths):
-        places = np.linspace(0, len(paths) - 1, check_files).astype(int)
-        looked_for = [paths[i] for i in places]
-    missing = [p for p in looked_for if not os.path.isfile(p)]
+        checked = [paths[i] for i in np.linspace(0, len(paths) - 1, check_files).astype(int)]
+    missing = [p for p in checked if not os.path.isfile(p)]
     if missing:
         names = ", ".join(missing[:NAMED]) + (", ..." if len(missing) > NAMED else "")
         rule = f"expected every image of {os.fspath(where)}"
-        raise ValueError(f"{rule}, got {len(missing)} of {len(looked_for)} missing: {names}")
+        raise ValueError(f"{rule}, got {len(missing)} of {len(checked)} missing: {names}")

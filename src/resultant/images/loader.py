@@ -1,11 +1,10 @@
-"""The host pipeline for images of ImageNet's size: decoding, views and loading.
+"""Host pipeline for images of ImageNet's size: decoding, views and loading.
 
-An image's views depend on (seed, epoch, index) alone: not on the number of workers, nor on the
-ranks, nor on the epochs before. Epochs travel to the workers with the indices, so that workers
-that live on need not be told of a new one.
+The views of an image depend on (seed, epoch, index) alone: not on the number of workers, the ranks
+or earlier epochs. The indices carry the epoch to the workers, which persist between epochs.
 
-Views are uint8, a quarter of what the network reads: `training.batches.normalized` makes that on
-the device.
+Views are uint8, a quarter of the bytes that the network reads: `training.batches.normalized` scales
+them on the device.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ Channels = tuple[float, float, float]
 View = Callable[[Any], Tensor]
 Item = tuple[Tensor, int, int]
 
-# The jitter of the contrastive views and that of the classification view.
+# Colour jitter of the contrastive views and of the classification view.
 JITTER, CLASS_JITTER = (0.4, 0.4, 0.4, 0.1), (0.4, 0.4, 0.4, 0.0)
 
 
 class ImageError(ValueError):
-    """A file that is missing, or no whole image."""
+    """Image file that is missing or broken."""
 
 
 def contrastive_view(size: int = 224) -> View:
-    """Random resized crop, flip, colour jitter with probability .8, grey with .2; no blur.
+    """Build the contrastive view: resized crop, flip, jitter (probability .8), grey (.2); no blur.
 
-    A view is [3, size, size], uint8.
+    A view is uint8 [3, size, size].
     """
     v2 = torchvision_module("transforms.v2")
 
@@ -48,11 +47,11 @@ def contrastive_view(size: int = 224) -> View:
 
 
 def classification_view(mean: Channels, size: int = 224) -> View:
-    """Random resized crop, flip, colour jitter, and RandAugment with n = 2, m = 10, mstd = .5.
+    """Build the view of the classifier: resized crop, flip, jitter and RandAugment (2, 10, .5).
 
-    The RandAugment is timm's: mstd, the noise of the magnitude, and the half chance of each of
-    its operations are not in torchvision's, whose magnitudes have another scale as well. What it
-    moves into the image has the colour ``mean``.
+    RandAugment is that of timm: torchvision has neither mstd, the noise of the magnitude, nor the
+    probability .5 of each operation, and another scale of magnitudes. Pixels from outside the image
+    have the colour ``mean``.
     """
     v2 = torchvision_module("transforms.v2")
     from timm.data.auto_augment import rand_augment_transform
@@ -66,7 +65,7 @@ def classification_view(mean: Channels, size: int = 224) -> View:
 
 
 def evaluation_view(size: int = 224) -> View:
-    """Shorter side to 256 (for size 224, in proportion otherwise), then the centre."""
+    """Build the view for evaluation: shorter side to 256 (for size 224), then the centre crop."""
     v2 = torchvision_module("transforms.v2")
 
     return _view([v2.Resize(size * 256 // 224), v2.CenterCrop(size)])
@@ -85,7 +84,7 @@ def _view(steps: list[Any]) -> View:
 
 
 def decode(path: str) -> Any:
-    """The image as an RGB PIL image; a broken or missing file is an `ImageError` that names it."""
+    """Read an RGB PIL image; the `ImageError` of a broken or missing file names the file."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -96,16 +95,16 @@ def decode(path: str) -> Any:
     except UnidentifiedImageError:
         raise ImageError(f"expected {path} to be an image, got no known format") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        # What the system says names the file once more.
+        # The message of the system names the file again.
         why = getattr(error, "strerror", None) or error
         raise ImageError(f"expected {path} to be a whole image, got: {why}") from None
 
 
 @contextmanager
 def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
-    """Within, all three global CPU generators follow (seed, epoch, index); then they go on.
+    """Seed the three global CPU generators by (seed, epoch, index), and restore them afterwards.
 
-    Torchvision draws from torch's, timm from Python's and NumPy's.
+    torchvision draws from the generator of torch, timm from those of Python and NumPy.
     """
     words = np.random.SeedSequence([seed, epoch, index]).generate_state(3, np.uint64)
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -113,7 +112,7 @@ def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
         # Not torch.manual_seed, which would seed the devices too.
         torch.default_generator.manual_seed(int(words[0]) >> 1)
         random.seed(int(words[1]))
-        np.random.seed(int(words[2]) & 0xFFFFFFFF)  # noqa: NPY002 (the one timm draws from)
+        np.random.seed(int(words[2]) & 0xFFFFFFFF)  # noqa: NPY002 (timm draws from it)
         yield
     finally:
         torch.set_rng_state(states[0])
@@ -122,9 +121,9 @@ def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
 
 
 class ViewDataset(Dataset[Item]):
-    """Views of listed images: (views uint8 [V, 3, S, S], label, index) for each (epoch, index).
+    """Dataset of views of listed images: (views uint8 [V, 3, S, S], label, index).
 
-    The image is decoded once for all its views. A plain index stands for epoch 0.
+    The key is (epoch, index), or an index for epoch 0. An image is decoded once for all its views.
     """
 
     def __init__(self, images: ImageList, views: Sequence[View], seed: int = 0) -> None:
@@ -147,8 +146,10 @@ class ViewDataset(Dataset[Item]):
         return views, int(self.images.labels[index]), index
 
     def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[Item] | ImageError:
-        """The items of a batch, for a `Loader`, which raises what this returns: of an error that a
-        worker raises the message is the worker's whole traceback."""
+        """Return the items of a batch, or the error of a broken image, which `Loader` raises.
+
+        An error raised in a worker would carry the whole traceback of the worker as its message.
+        """
         try:
             return [self[key] for key in keys]
         except ImageError as error:
@@ -163,25 +164,25 @@ class EpochSampler(DistributedSampler):
 
 
 class Loader(DataLoader):
-    """A `DataLoader` over views with an epoch: set it, iterate, set the next."""
+    """`DataLoader` over views: set an epoch, iterate, set the next epoch."""
 
     def set_epoch(self, epoch: int) -> None:
-        """What the next iteration draws; a run resumed at this epoch sees what it would have."""
+        """Set the epoch of the next iteration; a resumed run sees the same views."""
         cast(EpochSampler, self.sampler).set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        # Not a generator: the workers begin here, and not with the first batch that is asked for.
-        return map(_whole, super().__iter__())
+        # Not a generator: the workers start here, and not at the first batch.
+        return map(_require_batch, super().__iter__())
 
 
 def _collate(items: list[Item] | ImageError) -> Any:
     return items if isinstance(items, ImageError) else default_collate(items)
 
 
-def _whole(batch: Any) -> Any:
+def _require_batch(batch: Any) -> Any:
     if isinstance(batch, ImageError):
-        # Another one: this would hold its own traceback, and the loader with it, until garbage is
-        # collected, when workers take seconds to end.
+        # A new error: the old one would hold its traceback, and the loader with it, until garbage
+        # collection, when workers take seconds to end.
         raise ImageError(str(batch))
     return batch
 
@@ -197,12 +198,26 @@ def loader(
     world_size: int | None = None,
     prefetch: int = 4,
 ) -> Loader:
-    """Batches of (views uint8 [B, V, 3, S, S], labels [B], indices [B]) of this rank.
+    """Load batches of views on this rank.
 
-    ``train`` shuffles by (seed, epoch) and drops the last incomplete batch. Otherwise the order
-    is that of the list, and with several ranks the last few images may repeat: the indices tell.
-    Rank and world size are those of the process group, if there is one. Memory is pinned where
-    there is a CUDA device; workers live on between epochs.
+    Memory is pinned on machines with a CUDA device; workers persist between epochs.
+
+    Args:
+        dataset: Views of listed images.
+        batch_size: Images per batch and rank.
+        train: Shuffle by (seed, epoch) and drop the last incomplete batch. Otherwise the order is
+            that of the list, and with several ranks the last images may repeat, with their indices.
+        epoch: First epoch.
+        workers: Number of worker processes.
+        rank: Rank of this process, by default that of the process group.
+        world_size: Number of ranks, by default that of the process group.
+        prefetch: Batches that each worker loads ahead.
+
+    Returns:
+        Batches of views uint8 [B, V, 3, S, S], labels [B] and indices [B].
+
+    Raises:
+        ValueError: For arguments out of range, or fewer images than a batch per rank.
     """
     if batch_size < 1 or workers < 0:
         got = f"{batch_size} and {workers}"
@@ -212,7 +227,7 @@ def loader(
     if rank is None or world_size is None:
         rank, world_size = distributed.rank(), distributed.world_size()
     if train and len(dataset) // world_size < batch_size:
-        rule = f"expected at least one batch of {batch_size} for each of {world_size} ranks"
+        rule = f"expected at least one batch of {batch_size} per rank ({world_size})"
         raise ValueError(f"{rule}, got {len(dataset)} images")
     sampler = EpochSampler(
         dataset, world_size, rank, shuffle=train, seed=dataset.seed, drop_last=train

@@ -1,8 +1,8 @@
-r"""Long-tailed subsets of a balanced data set.
+r"""Long-tailed subsets of a balanced dataset.
 
 Class i of C keeps :math:`n_i=\lfloor n_{\max}\,\mathrm{IF}^{-i/(C-1)}\rfloor` images, class 0 the
-most, for the imbalance factor IF = :math:`n_0/n_{C-1}`. Which images those are is fixed by the
-seed alone, so that everyone who starts from the same order has the same subset.
+most, for the imbalance factor IF = :math:`n_0/n_{C-1}`. The seed alone chooses the images: everyone
+who starts from the same order has the same subset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,24 @@ from resultant._core import validation
 
 
 def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
-    """The class sizes n_i [C] int64, from ``n_max`` down to n_max / imbalance."""
+    """Compute the class sizes of a long-tailed subset.
+
+    Args:
+        n_max: Size of the largest class.
+        num_classes: Number of classes C.
+        imbalance: Imbalance factor >= 1.
+
+    Returns:
+        Sizes [C] int64, from ``n_max`` down to n_max / imbalance.
+
+    Raises:
+        ValueError: For arguments out of range, and for an imbalance that leaves a class empty.
+
+    Example:
+        >>> from resultant.images.longtail import long_tail_counts
+        >>> long_tail_counts(500, 3, 100).tolist()
+        [500, 50, 5]
+    """
     n_max = validation.integer("n_max", n_max, 1)
     num_classes = validation.integer("num_classes", num_classes, 1)
     if isinstance(imbalance, bool) or not isinstance(imbalance, Real):
@@ -27,11 +44,11 @@ def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
     if not 1 <= imbalance < math.inf:
         raise ValueError(f"expected imbalance >= 1 and finite, got {imbalance:g}")
     last = max(num_classes - 1, 1)
-    # The order of the roundings decides some of the sizes: this is the one in common use.
+    # The order of the roundings decides some of the sizes: this order is in common use.
     factor = 1 / float(imbalance)
     counts = torch.tensor([int(n_max * factor ** (i / last)) for i in range(num_classes)])
     if not counts[-1]:
-        rule = f"expected an imbalance of at most {n_max}, which leaves each class an image"
+        rule = f"expected an imbalance of at most {n_max}, which leaves an image per class"
         raise ValueError(f"{rule}, got {imbalance:g}")
     return counts
 
@@ -39,11 +56,28 @@ def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
 def long_tail_indices(
     labels: Tensor | np.ndarray | Sequence[int], num_classes: int, imbalance: float, seed: int = 0
 ) -> Tensor:
-    """Which images of balanced ``labels`` [N] a long-tailed subset keeps, int64 and class by class.
+    """Choose the images of a long-tailed subset.
 
-    NumPy's legacy generator shuffles the indices of class 0, then those of class 1, and so on;
-    the first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10,
-    and imbalance 1 keeps everything. The generator is this call's own.
+    NumPy's legacy generator shuffles the indices of class 0, then those of class 1, and so on; the
+    first n_i are kept. Subsets of one seed are therefore nested: imbalance 100 in 50 in 10, and
+    imbalance 1 keeps everything. NumPy's global generator is not used.
+
+    Args:
+        labels: Labels [N] with the same number of images per class.
+        num_classes: Number of classes.
+        imbalance: Imbalance factor >= 1.
+        seed: Seed of the subset.
+
+    Returns:
+        Indices of the chosen images, int64, class by class.
+
+    Raises:
+        ValueError: For labels out of range, or unequal numbers of images.
+
+    Example:
+        >>> from resultant.images.longtail import long_tail_indices
+        >>> long_tail_indices([0, 0, 1, 1], 2, 2.0).tolist()
+        [1, 0, 2]
     """
     y = np.asarray(labels)
     if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):
@@ -55,7 +89,7 @@ def long_tail_indices(
     available = np.bincount(y, minlength=num_classes)
     if (available != available[0]).any():
         c = int(np.flatnonzero(available != available[0])[0])
-        rule = "expected as many images of every class"
+        rule = "expected the same number of images per class"
         raise ValueError(f"{rule}, got {available[0]} of class 0 and {available[c]} of class {c}")
     counts = long_tail_counts(int(available[0]), num_classes, imbalance)
     generator = np.random.RandomState(seed)

@@ -1,7 +1,7 @@
-"""`augment.ContrastiveView` and `models.patches` as two Triton kernels, one program an image.
+"""`ContrastiveView` and patches for the network as two Triton kernels, one program per image.
 
-Eagerly a view is some two hundred passes over a batch. Here an image stays in registers from crop
-to grey, with the arithmetic of `_image_ops` step by step, so that the levels are the same.
+In torch a view is some two hundred passes over a batch. In the kernel an image stays in registers
+from crop to grey, with the arithmetic of `image_ops` step by step, and the same levels.
 """
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -31,13 +31,13 @@ def _grey(r, g, b):
 
 @triton.jit
 def _between(low, high, weight):
-    """Half a level more, so that cutting off rounds."""
+    """Interpolate; the half level added turns truncation into rounding."""
     return tl.floor(low + 0.5 + weight * (high - low))
 
 
 @triton.jit
 def _channel(image, top, bottom, left, right, down, across, SIZE: tl.constexpr):
-    """A channel of the enlarged crop: across first, then down."""
+    """Return a channel of the enlarged crop: first horizontally, then vertically."""
     a = tl.load(image + top * SIZE + left).to(tl.float32)
     b = tl.load(image + top * SIZE + right).to(tl.float32)
     c = tl.load(image + bottom * SIZE + left).to(tl.float32)
@@ -47,8 +47,7 @@ def _channel(image, top, bottom, left, right, down, across, SIZE: tl.constexpr):
 
 @triton.jit
 def _source(t, start, length, SIZE: tl.constexpr):
-    """The two pixels that position t of the enlarged box lies between, and the weight of the
-    second."""
+    """Return the two pixels around position t of the enlarged box, and the weight of the second."""
     at = tl.maximum(t * (length / SIZE) - 0.5, 0.0)
     at = tl.minimum(at, length - 1.0)
     low = tl.floor(at)
@@ -70,7 +69,7 @@ def _shade(along, value, saturation):
 
 @triton.jit
 def _turned(r, g, b, turn):
-    """Hues turned by ``turn``; see `_image_ops.adjust_hue`."""
+    """Turn the hues by ``turn``; see `image_ops.adjust_hue`."""
     value = tl.maximum(tl.maximum(r, g), b)
     least = tl.minimum(tl.minimum(r, g), b)
     chroma = value - least
@@ -98,7 +97,7 @@ def _view(
     images, rows, parameters, out, number, out_stride, COLUMNS: tl.constexpr,
     SIZE: tl.constexpr, HUE: tl.constexpr,
 ):  # fmt: skip
-    """View j of group i, of ``number`` in a group, of the image that ``rows`` names."""
+    """Write view j of ``number`` views of group i, of the image with index ``rows[i, j]``."""
     i, j = tl.program_id(0).to(tl.int64), tl.program_id(1)
     draw = parameters + (i * number + j) * COLUMNS
     pixel = tl.arange(0, SIZE * SIZE)
@@ -149,8 +148,8 @@ def _patches(
     levels, out, scales, shifts, number, groups, SIZE: tl.constexpr, PATCH: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """The neighbourhoods of PIXELS pixels of image j of group i."""
-    # The patches of 6144 images of 12 groups are more than 2^31 numbers; those of one are not.
+    """Write the neighbourhoods of PIXELS pixels of image j of group i."""
+    # The patches of 6144 images of 12 groups are more than 2^31 numbers; those of one image not.
     i, j = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     levels += (i * number + j) * 3 * SIZE * SIZE
     out += (j * SIZE * SIZE * groups + i) * PATCH
@@ -168,34 +167,39 @@ def _patches(
 
 
 class PatchedViews:
-    """Views of chosen ones of ``images`` uint8 [n, 3, S, S], as patches for the network."""
+    """Views of chosen images out of ``images`` uint8 [n, 3, S, S], as patches for the network."""
 
     def __init__(self, view: ContrastiveView, images: Tensor, dtype: torch.dtype) -> None:
         self.view, self.images, self.dtype = view, images, dtype
-        # On the device beforehand: numbers would be copied there at every call.
+        # On the device beforehand: numbers would be copied at every call.
         scales = [1 / (255 * s) for s in STD]
         shifts = [-m / s for m, s in zip(MEAN, STD, strict=True)]
         self.scales = torch.tensor(scales, device=images.device)
         self.shifts = torch.tensor(shifts, device=images.device)
 
-    def __call__(self, rows: Tensor, parameters: Tensor, made: Tensor | None) -> Tensor:
-        """Patches [V * N, G * 32, S, S] of the images that ``rows`` [G, n] name.
+    def __call__(self, rows: Tensor, parameters: Tensor, ready: Tensor | None) -> Tensor:
+        """Augment images and cut the views into patches.
 
-        ``parameters`` [G, n, 15] say what is done to them; views ``made`` already [G, V N - n, 3,
-        S, S] follow as they are. One of both may be none.
+        Args:
+            rows: Indices [G, n] of the images to augment; n may be zero.
+            parameters: Parameters [G, n, 15] of their views.
+            ready: Finished views [G, m, 3, S, S] that follow, or None.
+
+        Returns:
+            Patches [n + m, G * 32, S, S].
         """
         images, (groups, number) = self.images, rows.shape
-        size, total = images.shape[-1], number + (0 if made is None else made.shape[1])
+        size, total = images.shape[-1], number + (0 if ready is None else ready.shape[1])
         levels = images.new_empty(groups, total, 3, size, size)
         out = images.new_empty(total, size, size, groups * PATCH, dtype=self.dtype)
-        if made is not None:
-            levels[:, number:] = made
+        if ready is not None:
+            levels[:, number:] = ready
         with device_of(images):
             if number:
                 _view[(groups, number)](
                     images, rows.contiguous(), parameters.contiguous(), levels, number,
                     levels.stride(0), len(self.view.columns), size, bool(self.view.hue),
-                    # A fused product and sum is rounded once, and now and then cut off lower.
+                    # A fused operation is rounded once, and sometimes truncated to a level below.
                     enable_fp_fusion=False,
                 )  # fmt: skip
             _patches[(groups, total, size * size // PIXELS)](

@@ -1,4 +1,4 @@
-"""Small images, and the pictures of PIL that they are."""
+"""Small images as tensors and as PIL pictures."""
 
 from __future__ import annotations
 
@@ -11,19 +11,12 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import functional
 
-# Its annotations speak of tensors alone.
+# Typed for tensors only.
 tv: Any = functional
 
-
 SIZE = 32
-
-
 GREY = (128, 128, 128)
-
-
 AFFINE = Image.Transform.AFFINE
-
-
 Picture = Image.Image
 
 
@@ -32,7 +25,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def sample(n: int = 60, size: int = SIZE) -> Tensor:
-    """Smooth images with noise, of all contrasts; pure noise; and images of one or two levels."""
+    """Return smooth images with noise of all contrasts, noise, and images of one or two levels."""
     g = seeded(3)
     coarse = torch.rand(n, 3, 5, 5, generator=g)
     smooth = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bicubic")
@@ -57,14 +50,13 @@ def levels(pictures: list[Picture]) -> Tensor:
 
 
 def apart(a: np.ndarray, b: np.ndarray, factor: float) -> np.ndarray:
-    """a + factor (b - a) as Pillow has it on x86, product and sum rounded one after the other, and
-    cut off to levels."""
+    """Blend as Pillow on x86: product and sum rounded separately, then truncated."""
     first = a.astype(np.float32)
     return cut((b - first) * np.float32(factor) + first)
 
 
 def fused(a: np.ndarray, b: np.ndarray, factor: float) -> np.ndarray:
-    """The same rounded once, as where Pillow was compiled for a machine that fuses the two."""
+    """Blend as Pillow on machines that fuse product and sum: rounded once, then truncated."""
     first = a.astype(np.float64)
     return cut(((b - first) * float(np.float32(factor)) + first).astype(np.float32))
 
@@ -74,7 +66,7 @@ def cut(a: np.ndarray) -> np.ndarray:
 
 
 def blend(first: Picture, second: Picture, factor: float) -> Picture:
-    """Image.blend by `apart`, on all machines."""
+    """Compute Image.blend by `apart`, on all machines."""
     return Image.fromarray(apart(np.array(first), np.array(second), factor))
 
 

@@ -1,4 +1,4 @@
-"""The host pipeline: views, workers, ranks and the generators."""
+"""Host pipeline: views, workers, ranks and random generators."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ def equal(a: list[list[torch.Tensor]], b: list[list[torch.Tensor]]) -> bool:
     return all(torch.equal(x, y) for x, y in pairs)
 
 
-def test_any_number_of_workers_gives_the_same_images(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_views_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     data = dataset(tmp_path)
     alone = images.loader(data, 4, train=True, workers=0)
     several = images.loader(data, 4, train=True, workers=2)
     first = [epoch_of(alone, e) for e in (0, 1)]
-    # Workers that live on get the second epoch, and one that starts there has it at once.
+    # Persistent workers follow the epoch, and a loader may start at any epoch.
     assert [equal(epoch_of(several, e), first[e]) for e in (0, 1)] == [True, True]
     torch.manual_seed(99)
     resumed = images.loader(data, 4, train=True, epoch=1, workers=0)
@@ -75,7 +76,7 @@ def test_ranks_share_the_epoch(tmp_path: Path) -> None:
     assert set(chain(*rows)) == set(range(13)) and [len(r) for r in rows] == [5, 5, 5]
 
 
-def test_the_global_generators_go_on(tmp_path: Path) -> None:
+def test_global_generators_are_restored(tmp_path: Path) -> None:
     data = dataset(tmp_path, 2)
 
     def draws() -> tuple[float, float, float]:
@@ -104,8 +105,8 @@ def test_evaluation_view_is_resize_and_centre(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_no_view_is_made_of_more_than_levels(name: str) -> None:
-    """Every augmentation is of PIL's images: uint8 views lose nothing before they are scaled."""
+def test_views_are_exact_in_uint8(name: str) -> None:
+    """Every augmentation is of PIL images, so that uint8 views lose nothing."""
     about = DATASETS[name]
     views: list[Any] = [
         images.contrastive_view(SIZE),
@@ -114,20 +115,21 @@ def test_no_view_is_made_of_more_than_levels(name: str) -> None:
     ]
     rng = np.random.default_rng(1)
     image = Image.fromarray(rng.integers(0, 256, (40, 30, 3), dtype=np.uint8))
-    for index, view in enumerate(views * 8):
+    for index, view in enumerate(views * 4):
         with images.item_randomness(0, 0, index):
-            made = image
+            picture = image
             for step in view.transforms[:-2]:
-                made = step(made)
-                assert isinstance(made, Image.Image) and made.mode == "RGB"
+                picture = step(picture)
+                assert isinstance(picture, Image.Image) and picture.mode == "RGB"
         with images.item_randomness(0, 0, index):
-            found = normalized(view(image)[None, None], about, torch.device("cpu"))[0]
-        exact = (np.asarray(made, np.float64) / 255 - about.mean) / about.std
-        np.testing.assert_allclose(found.permute(1, 2, 0), exact, rtol=0, atol=2e-6)
+            got = normalized(view(image)[None, None], about, torch.device("cpu"))[0]
+        exact = (np.asarray(picture, np.float64) / 255 - about.mean) / about.std
+        np.testing.assert_allclose(got.permute(1, 2, 0), exact, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
-    """Grey with probability .2, flipped with .5, jittered with .8: four deviations of 800 draws."""
+    """Grey (.2), flip (.5) and jitter (.8) within four standard deviations of 800 draws."""
     view = images.contrastive_view(8)
     ramp = np.zeros((8, 64, 3), np.uint8)
     ramp[..., 0] = 100 + np.arange(64)
@@ -142,11 +144,11 @@ def test_contrastive_view_has_the_probabilities_of_the_recipe() -> None:
         flipped += bool(out[0, 0, 0] > out[0, 0, -1])
     for count, p in ((grey, 0.2), (plain, 0.2 * 0.8)):
         assert abs(count - 800 * p) < 4 * (800 * p * (1 - p)) ** 0.5
-    # A hue may turn the ramp around, so that the share of flips is only roughly a half.
+    # A hue may reverse the ramp, so that the share of flips is only roughly a half.
     assert 250 < flipped < 550
 
 
-def test_modes_are_converted_and_broken_images_named(tmp_path: Path) -> None:
+def test_modes_are_converted_and_errors_name_the_image(tmp_path: Path) -> None:
     for mode in ("L", "P", "RGBA", "CMYK"):
         path = tmp_path / f"{mode}.{'tif' if mode == 'CMYK' else 'png'}"
         Image.new(mode, (9, 7)).save(path)
@@ -169,7 +171,7 @@ def test_modes_are_converted_and_broken_images_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_broken_images_are_named_alone_by_workers_too(tmp_path: Path, workers: int) -> None:
+def test_errors_of_workers_are_one_line(tmp_path: Path, workers: int) -> None:
     data = dataset(tmp_path, 6)
     Path(data.images.paths[4]).write_bytes(b"text")
     batches = iter(images.loader(data, 2, train=False, workers=workers))
@@ -179,15 +181,15 @@ def test_broken_images_are_named_alone_by_workers_too(tmp_path: Path, workers: i
         next(batches)
 
 
-def test_workers_begin_with_the_epoch(tmp_path: Path) -> None:
-    """Not when the first batch is asked for."""
+def test_workers_start_with_the_epoch(tmp_path: Path) -> None:
+    """They do not wait for the first batch."""
     loader = images.loader(dataset(tmp_path, 2), 1, train=False, workers=1)
     batches = iter(loader)
     assert loader._iterator is not None
     assert len(list(batches)) == 2
 
 
-def test_ranks_are_those_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_the_process_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dataset(tmp_path, 6)
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     monkeypatch.setattr(distributed, "world_size", lambda: 3)
@@ -195,15 +197,17 @@ def test_ranks_are_those_of_the_group(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows == [[1], [4]]
 
 
-def test_pipeline_refuses(tmp_path: Path) -> None:
+def test_bad_arguments(tmp_path: Path) -> None:
     data = dataset(tmp_path, 3)
     for arguments, message in (
-        ({"batch_size": 4, "train": True}, "one batch of 4 for each of 1 ranks, got 3 images"),
+        ({"batch_size": 4, "train": True}, "one batch of 4 per rank .1., got 3 images"),
         ({"batch_size": 0, "train": True}, "batch_size >= 1 and workers >= 0, got 0 and 8"),
         ({"batch_size": 1, "train": True, "rank": 0}, "both rank and world_size"),
     ):
         with pytest.raises(ValueError, match=message):
             images.loader(data, **arguments)
+    with pytest.raises(ValueError, match="expected seed >= 0, got -1"):
+        images.ViewDataset(data.images, data.views, -1)
     with pytest.raises(ValueError, match="one view or more"):
         images.ViewDataset(data.images, [])
     with pytest.raises(IndexError, match=r"an index in \[0, 3\), got 3"):
