@@ -12,6 +12,6 @@ VERIFY = Command(
 )
 REPRODUCE = Command(
     "resultant_reproduction.options:Reproduce",
-    "resultant_reproduction.cli:reproduce",
+    "resultant_reproduction.reproduce:reproduce",
     "compare the paper's tables and figures with ours",
 )

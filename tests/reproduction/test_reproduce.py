@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from resultant.training import records
 from resultant_reproduction import ARTEFACTS, Records
 from resultant_reproduction import cli as reproduce
 from resultant_reproduction import records as paper_records
+from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.plan import PLANS, controlled
 from small_features import small_features
 from training_records import left_by, record
@@ -91,11 +94,7 @@ def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["main.jsonl"]
 
 
-def test_one_and_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    few = {name: ARTEFACTS[name] for name in (*FEW[:2], "cross-backbone")}
-    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
+def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
     assert cli.main(["reproduce", "list", *where]) == 0
     shown = capsys.readouterr().out
@@ -107,7 +106,7 @@ def test_one_and_list(
         "0 of 72",
     ):
         assert part in shown
-    assert re.search(r"reproduce run PLAN trains what has no record yet", shown)
+    assert "reproduce run PLAN trains the runs of a plan without complete records" in shown
     assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"cifar100-if100: 0 of 3 records, \d+ minutes", shown)
@@ -127,6 +126,61 @@ def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main(call) == 0
     said = "1 of the 2 records of --records (cifar10 native) are of trainings that nothing here"
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_list_with_external_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With records of one's own the artefacts are computed, and their status is exact."""
+    monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
+    config = controlled("cifar10", 100)
+    probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
+    path = tmp_path / "own.jsonl"
+    records.append(path, [record(config, "native", 0.0, seed, probes=probes) for seed in (0, 1, 2)])
+    where = ["--results", str(tmp_path), "--records", str(path)]
+    assert cli.main(["reproduce", "list", *where]) == 0
+    assert "partly rerun (1 of 70" in capsys.readouterr().out
+
+
+def test_catalog() -> None:
+    """The overview has the artefacts that are computed, with their plans, data and commands."""
+    entries = [(e.name, e.label, e.plans, e.data, e.commands) for e in catalog().values()]
+    assert entries == [
+        (a.name, a.label, a.plans, a.foreign, a.commands) for a in ARTEFACTS.values()
+    ]
+    assert {e.needs for e in catalog().values() if e.data} == {"some", "all", "optional"}
+
+
+def test_overview() -> None:
+    """Status and missing steps of artefacts from the progress of plans."""
+    progress = dict.fromkeys(PLANS, (6, 6))
+    entries = catalog()
+    assert describe(entries["c10-if1-u"], progress) == ("rerun", "")
+    assert describe(entries["real-scope-app"], progress) == ("rerun", "")
+    assert describe(entries["joint-validation"], progress) == ("rerun", "")
+    status, steps = describe(entries["joint-fc"], progress)
+    assert status == "partly rerun (some numbers need data we may not ship)"
+    assert steps == "ImageNet-LT images, see below"
+    status, steps = describe(entries["cross-backbone"], progress)
+    assert status == "needs data we may not ship" and steps.startswith("ImageNet-LT images")
+    progress["joint"] = (2, 6)
+    status, steps = describe(entries["joint-fc"], progress)
+    assert status.startswith("partly rerun (2 of 6 runs; some numbers need")
+    assert steps == "resultant reproduce run joint, ImageNet-LT images, see below"
+    progress["joint"] = (0, 6)
+    assert describe(entries["joint-fc"], progress)[0] == "not run yet"
+
+
+def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
+    """They answer at once."""
+    code = (
+        "import sys; from resultant.cli.main import main;"
+        "calls = (['verify', '--help'], ['reproduce', '--help'], ['reproduce', 'list']);"
+        "assert [main(call) for call in calls] == [0, 0, 0];"
+        "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("left", [0, 2])
@@ -169,14 +223,15 @@ def test_records_that_come_with_the_package(
     those of no other."""
     ours, own = tmp_path / "package" / "results", tmp_path / "results"
     monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
-    monkeypatch.setattr(reproduce, "ARTEFACTS", {"joint-fc": ARTEFACTS["joint-fc"]})
     monkeypatch.chdir(tmp_path)
     jobs = PLANS["members"].jobs()
 
     def done(*more: str) -> tuple[str, str]:
         """What the two say of the plan."""
         assert cli.main(["reproduce", "list", *more]) == 0
-        (row,) = (line for line in capsys.readouterr().out.splitlines() if "members" in line)
+        (row,) = (
+            line for line in capsys.readouterr().out.splitlines() if line.startswith("│ members")
+        )
         assert cli.main(["reproduce", "run", "members", "--dry-run", *more]) == 0
         return re.findall(r"\d of 6", row)[0], capsys.readouterr().out.splitlines()[0]
 
