@@ -1,4 +1,8 @@
-"""Bessel functions: the ratio, its inverse, log I, and their differences."""
+"""Bessel functions: the ratio, its inverse, its integral, and log I.
+
+`debye` holds the expansion, `differences` its differences without cancellation, `bessel` the public
+functions with derivatives.
+"""
 
 from resultant.special.bessel import (
     bessel_ratio,

@@ -6,10 +6,10 @@ With :math:`s=\sqrt{\nu^2+x^2}` and :math:`u=\nu/s`,
     \log I_\nu(x) - \nu\log x = s - \nu\log(\nu+s) - \tfrac12\log(2\pi s) + L,
     \qquad L = \sum_{k\ge1} D_k(u)\,\nu^{-k}.
 
-For a given order :math:`L` is one polynomial in :math:`u` on [0, 1]. Its coefficients come from
-exact rationals, once an order, on the host, and it is economised: of its Chebyshev series only
-what the precision can see is kept. An order too small for the expansion is shifted up first
-(``shift``), and whoever evaluates comes down again by the recurrence of the Bessel ratio.
+For a fixed order :math:`L` is one polynomial in :math:`u` on [0, 1]. Its coefficients are computed
+from exact rationals, once per order, on the host, and economised: terms of its Chebyshev series
+below the precision are dropped. An order too small for the expansion is shifted up first
+(``shift``); the caller comes down again by the recurrence of the Bessel ratio.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-Number = float | Tensor
+from resultant._core.validation import Number
 
 MAX_TERMS = 14
 
 
 @cache
 def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
-    """``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
+    """Return ``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
     zero = Fraction(0)
     debye = [[Fraction(1)]]  # U_0, U_1, ... of DLMF 10.41.9
     for _ in range(terms):
@@ -55,20 +55,19 @@ def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
 
 @cache
 def _next_term_size(terms: int) -> float:
-    """The largest ``|u D_k'(u)|`` on [0, 1], for the first term left out, k = terms + 1."""
+    """Return the largest ``|u D_k'(u)|`` on [0, 1] of the first omitted term, k = terms + 1."""
     d = [m * float(c) for m, c in enumerate(log_debye(terms + 1)[terms])]
     return max(abs(sum(c * (i / 200) ** m for m, c in enumerate(d))) for i in range(201))
 
 
 def smallest_order(dtype: torch.dtype) -> float:
-    """The smallest order at which the truncated series reaches the precision (see `terms_for`), in
-    as many terms as `MAX_TERMS` allows."""
-    # Written out: of a float in a table torch.compile may make a symbol, where shapes are.
+    """Return the smallest order at which `MAX_TERMS` terms reach the precision of `terms_for`."""
+    # Written out: torch.compile may turn a table lookup into a symbol.
     return 30.0 if dtype == torch.float64 else 12.0
 
 
 def terms_for(order: float, eps: float) -> int:
-    """The number of terms that leaves a relative error below ``eps / 4`` in the Bessel ratio."""
+    """Return the number of terms for a relative error below ``eps / 4`` in the Bessel ratio."""
     for terms in range(1, MAX_TERMS):
         if 2 * _next_term_size(terms) / order ** (terms + 2) < eps / 4:
             return terms
@@ -79,8 +78,8 @@ def terms_for(order: float, eps: float) -> int:
 class LogDebye:
     """The expansion at the order ``order = nu + shift``, as a polynomial in ``scale/s``.
 
-    The scale is the order, so that the variable is u, but for `far`. Coefficients are numbers
-    when nu is one, tensors when nu is a tensor.
+    The scale is the order, so the variable is u, except in `far`. Coefficients are numbers if nu
+    is a number, and tensors if nu is a tensor.
     """
 
     nu: Number
@@ -102,14 +101,14 @@ class LogDebye:
 
 
 def expansion(nu: Number, dtype: torch.dtype) -> LogDebye:
-    """The expansion that serves order ``nu`` for every x, in the precision of ``dtype``."""
+    """Return the expansion for order ``nu`` and every x, in the precision of ``dtype``."""
     smallest = smallest_order(dtype)
     shift = math.ceil(smallest if isinstance(nu, Tensor) else max(smallest - nu, 0))
     return _expansion(nu, shift, nu + shift, dtype)
 
 
 def far(nu: Number, dtype: torch.dtype) -> LogDebye:
-    """The expansion at ``nu`` itself, for s well above the smallest order of `expansion`."""
+    """Return the expansion at ``nu`` itself, for s well above the smallest order of `expansion`."""
     return _expansion(nu, 0, smallest_order(dtype), dtype)
 
 
@@ -127,7 +126,7 @@ def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> Log
 
 
 def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
-    """The economised coefficients of L as a polynomial in scale/s, for one order."""
+    """Return the economised coefficients of L as a polynomial in scale/s, for one order."""
     return _coefficients_at(order, scale, eps)
 
 
@@ -142,13 +141,13 @@ def _coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...
         )
         for m in range(3 * len(table) + 1)
     ]
-    # Far out even a derivative stands by itself; near by, r is of the size of 1/scale.
+    # In `far` derivatives are used on their own; otherwise r is of the size of 1/scale.
     tolerance = scale * eps / 8 if scale == order else eps / 1024
     return tuple(float(c) for c in economise(polynomial, tolerance))
 
 
 def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
-    """For u, u^2, ...: its coefficients in D_1, D_2, ..., enough for this order and above."""
+    """Return for u, u^2, ... the coefficients in D_1, D_2, ..., enough for this order and above."""
     return _columns_at(order, eps)
 
 
@@ -161,8 +160,8 @@ def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     )
 
 
-# What torch.compiler.assume_constant_result sets, without loading the compiler to do so: the two
-# are constants to torch.compile, which would otherwise trace through the rational arithmetic.
+# The mark of torch.compiler.assume_constant_result, set without loading the compiler: the results
+# are constants to torch.compile, which would otherwise trace the rational arithmetic.
 for _function in (coefficients_at, columns_at):
     _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
@@ -194,7 +193,7 @@ def economise(polynomial: Sequence[Fraction], tolerance: float) -> list[Fraction
 
 
 def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
-    """The polynomial at ``u``."""
+    """Evaluate the polynomial at ``u``."""
     total = torch.zeros_like(u) + coefficients[-1]
     for c in reversed(coefficients[:-1]):
         total = torch.addcmul(as_tensor(c, u), total, u)
@@ -202,8 +201,10 @@ def horner(coefficients: Sequence[Number], u: Tensor) -> Tensor:
 
 
 def quotient(coefficients: Sequence[Number], u0: Tensor) -> list[Tensor]:
-    """The polynomial ``(P(u) - P(u0)) / (u - u0)`` in u: its value at u1 is a divided difference
-    that subtracts nothing, and P' where u1 = u0."""
+    """Return the polynomial ``(P(u) - P(u0)) / (u - u0)`` in u.
+
+    Its value at u1 is a divided difference without subtraction, and P' at u1 = u0.
+    """
     partial = torch.zeros_like(u0) + coefficients[-1]
     partials = [partial]
     for c in reversed(coefficients[1:-1]):
@@ -213,14 +214,14 @@ def quotient(coefficients: Sequence[Number], u0: Tensor) -> list[Tensor]:
 
 
 def divided_difference(coefficients: Sequence[Number], u0: Tensor, u1: Tensor) -> Tensor:
-    """``(P(u1) - P(u0)) / (u1 - u0)``."""
+    """Compute ``(P(u1) - P(u0)) / (u1 - u0)``."""
     return horner(quotient(coefficients, u0), u1)
 
 
 def second_divided_difference(
     coefficients: Sequence[Number], u0: Tensor, u1: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``P[u0, u0, u1] = (P(u1) - P(u0) - (u1 - u0) P'(u0)) / (u1 - u0)^2``, and ``P'(u0)``."""
+    """Compute ``(P(u1) - P(u0) - (u1 - u0) P'(u0)) / (u1 - u0)^2`` and ``P'(u0)``."""
     value = torch.zeros_like(u0) + coefficients[-1]
     slope = bend = torch.zeros_like(value)
     for c in reversed(coefficients[1:-1]):
@@ -231,5 +232,5 @@ def second_divided_difference(
 
 
 def as_tensor(c: Number, like: Tensor) -> Tensor:
-    """A coefficient as a tensor, of the dtype and device of ``like``."""
+    """Return a coefficient as a tensor of the dtype and device of ``like``."""
     return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)

@@ -1,12 +1,12 @@
 r"""Differences of :math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x` and of its derivatives.
 
-The exact score is a small difference of two huge values of :math:`\phi`. Nothing here subtracts
-two such values: with :math:`h = x_1^2 - x_0^2` given, every difference of the log-Debye expansion
-is written as a product with h, and so is every step of the recurrence that comes down to a small
-order. The natural variable is :math:`y = x^2`, in which :math:`\phi` and
-:math:`r = R_\nu(x)/x = 2\,d\phi/dy` are smooth at zero; D below stands for :math:`2\,d/dy`.
+The exact score is a small difference of two large values of :math:`\phi`. Nothing here subtracts
+two such values: with :math:`h = x_1^2 - x_0^2` as input, every difference of the log-Debye
+expansion is a product with h, as is every step of the recurrence down to a small order. The natural
+variable is :math:`y = x^2`, in which :math:`\phi` and :math:`r = R_\nu(x)/x = 2\,d\phi/dy` are
+smooth at zero; D below stands for :math:`2\,d/dy`.
 
-These are plain tensor functions without autograd; `bessel` and `score` put derivatives on top.
+These are plain tensor functions without autograd; `bessel` and `score` add derivatives.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from resultant.special.debye import (
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
 
-# From this multiple of the smallest order on, s is large enough for the expansion at nu itself.
+# Above this multiple of the smallest order, s is large enough for the expansion at nu itself.
 FAR = 1.5
 
 
 class _Point(NamedTuple):
-    """The variables of the expansion at one argument, for its order a."""
+    """The variables of an expansion of order a at one argument."""
 
     y: Tensor
     s: Tensor  # sqrt(a^2 + y)
@@ -55,7 +55,7 @@ def _point(e: LogDebye, y: Tensor) -> _Point:
 
 
 def _half_plus(e: LogDebye, p: _Point) -> Tensor:
-    """``1/2 + u L'(u)``, the numerator of the correction to r."""
+    """Compute ``1/2 + u L'(u)``, the numerator of the correction to r."""
     return horner([0.5, *e.weighted(1)[1:]], p.u)
 
 
@@ -64,19 +64,19 @@ def _r(half_plus: Tensor, p: _Point) -> Tensor:
 
 
 def _dr(e: LogDebye, p0: _Point, p1: _Point, h: Tensor, half_plus: Tensor) -> Tensor:
-    """``r(y1) - r(y0)`` at the order of the expansion; ``half_plus`` belongs to p0."""
+    """Compute ``r(y1) - r(y0)`` at the order of the expansion; ``half_plus`` is that of p0."""
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     return p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
 
 
 def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: _Point, p1: _Point) -> Tensor:
-    """``(dx - ds)/(dx + ds)``, for the steps from x0 to x1 and from s0 to s1."""
+    """Compute ``(dx - ds)/(dx + ds)`` for the steps from x0 to x1 and from s0 to s1."""
     return (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))
 
 
 def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
-    """``D^n r`` at ``y``, n = 0, 1 or 2."""
+    """Compute ``D^n r`` at ``y``, n = 0, 1 or 2."""
     p = _point(e, y)
     e1 = _half_plus(e, p)
     r = _r(e1, p)
@@ -100,7 +100,7 @@ def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
 
 
 class RatioSlopes(NamedTuple):
-    """The ratio R_nu at x with its derivatives, each right relative to its own size."""
+    """The ratio R_nu at x and its derivatives, each with an error relative to its own size."""
 
     r: Tensor  # R/x
     complement: Tensor  # 1 - R
@@ -109,9 +109,9 @@ class RatioSlopes(NamedTuple):
 
 
 def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
-    """The ratio, what it lacks of one, and its derivatives at ``x``.
+    """Compute the ratio, its complement to one, and its derivatives at ``x``.
 
-    The recurrence loses digits of all but the ratio itself where x >> nu, and is not needed there.
+    For x >> nu the recurrence would lose digits of all but the ratio, and is not needed.
     """
     e = expansion(nu, x.dtype)
     if not e.shift:
@@ -126,9 +126,9 @@ def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
 
 
 def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
-    """The same by one expansion.
+    """Compute `ratio_slopes` by one expansion.
 
-    Neither the Riccati equation nor ``r + y D r`` is used: both cancel where x >> nu.
+    Neither the Riccati equation nor ``r + y D r`` is used: both cancel for x >> nu.
     """
     a, y = e.order, x * x
     p = _point(e, y)
@@ -154,7 +154,7 @@ def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
 
 
 class Lower:
-    """The lower end of differences of phi: what depends on ``y0`` alone is computed once."""
+    """The lower end of differences of phi; quantities of ``y0`` alone are computed once."""
 
     def __init__(self, e: LogDebye, y0: Tensor) -> None:
         self.e = e
@@ -165,7 +165,7 @@ class Lower:
     def phi_difference(
         self, y1: Tensor, h: Tensor, *, with_ratio: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if asked for."""
+        """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if requested."""
         p1 = _point(self.e, y1)
         ds = h / (self.p0.s + p1.s)
         phi = ds - self.logs(ds, p1)
@@ -175,19 +175,19 @@ class Lower:
         return self.down(phi, p1, r1, h) if self.e.shift else (phi, r1)
 
     def logs(self, ds: Tensor, p1: _Point) -> Tensor:
-        """What phi lacks of the step ``ds`` at the order of the expansion."""
-        # The other terms first, so that the largest is rounded into the result once.
+        """Compute ``ds`` minus the difference of phi at the order of the expansion."""
+        # The smaller terms first, so that the largest is rounded into the result once.
         small = torch.log1p(ds * self.p0.w) * 0.5
         small = torch.addcmul(small, ds * p1.u * self.p0.w, horner(self.quotient, p1.u))
         return _add(small, torch.log1p(ds * self.p0.g), self.e.order)
 
     def down(self, phi: Tensor, p1: _Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """From the order of the expansion to nu."""
+        """Continue from the order of the expansion down to nu."""
         e, p0 = self.e, self.p0
         half_plus = horner(self.half_plus, p0.u)
         r0, dr = _r(half_plus, p0), _dr(e, p0, p1, h, half_plus)
-        # phi at the order below is phi - log r. Gather the product of the r1/r0: as its distance
-        # from one, and as itself for where it is far from one.
+        # phi at the order below is phi - log r. Accumulate the product of the r1/r0 twice: as its
+        # distance from one, and directly for values far from one.
         excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
         for i, step in enumerate(e.steps(), 1):
             f0, df = step + p0.y * r0, h * r1 + p0.y * dr
@@ -204,7 +204,7 @@ class Lower:
 
 
 def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    """``r(y1) - r(y0)`` for ``h = y1 - y0``."""
+    """Compute ``r(y1) - r(y0)`` for ``h = y1 - y0``."""
     p0, p1 = _point(e, y0), _point(e, y1)
     half_plus = _half_plus(e, p0)
     dr = _dr(e, p0, p1, h, half_plus)
@@ -218,7 +218,7 @@ def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Te
 
 
 def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
-    """``R(x1) - R(x0)`` for ``h = x1^2 - x0^2``, right also where both ratios are near one."""
+    """Compute ``R(x1) - R(x0)`` for ``h = x1^2 - x0^2``, exact also if both ratios are near one."""
     a = e.order
     tiny = torch.finfo(h.dtype).tiny
     p0, p1 = _point(e, x0 * x0), _point(e, x1 * x1)
@@ -236,16 +236,16 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
 
 
 def _miss(p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
-    """``u1 - u0``, and what it exceeds the tangent of u by (see `_second_difference`)."""
+    """Compute ``u1 - u0``, and its excess over the tangent of u (see `_second_difference`)."""
     step = (ds * p0.w) ** 2 * (p0.s * p1.w) - 0.5 * square * p0.w * p0.w
     return -p0.u * ds * p1.w, p0.u * step
 
 
 def _second_difference(e: LogDebye, p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> Tensor:
-    """``phi(y1) - phi(y0)`` at the order of the expansion, less its tangent at y0.
+    """Compute ``phi(y1) - phi(y0)`` at the order of the expansion, minus its tangent at y0.
 
-    The tangent in y is ``h r0/2``, for ``square = -ds^2``; that in x is less by ``r0 dx^2/2``,
-    which makes ``square = dx^2 - ds^2``.
+    The tangent in y is ``h r0/2``, with ``square = -ds^2``; the tangent in x is smaller by
+    ``r0 dx^2/2``, with ``square = dx^2 - ds^2``.
     """
     du, miss = _miss(p0, p1, ds, square)
     total = 0.5 * square * p0.g - e.order * log1p_minus(ds * p0.g, (p1.s + e.order) * p0.g)
@@ -255,7 +255,7 @@ def _second_difference(e: LogDebye, p0: _Point, p1: _Point, ds: Tensor, square: 
 
 
 def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
-    """``phi(y1) - phi(y0) - h r(y0) / 2`` for ``h = y1 - y0``, of second order in h."""
+    """Compute ``phi(y1) - phi(y0) - h r(y0) / 2`` for ``h = y1 - y0``, of second order in h."""
     a = e.order
     p0, p1 = _point(e, y0), _point(e, y1)
     ds = h / (p0.s + p1.s)
@@ -268,7 +268,7 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     r0, r1 = _r(e1, p0), _r(_half_plus(e, p1), p1)
     d0 = (2 * e1 + e2) * p0.w**4 - p0.w * p0.g * p0.g
     dr = _dr(e, p0, p1, h, e1)
-    # The second difference of r = g - (1/2 + u L') u^2/a^2, likewise.
+    # The second difference of r = g - (1/2 + u L') u^2/a^2 in the same way.
     correction: list[Number] = [0.0, 0.0, 0.5, *e.weighted(1)[1:]]
     bend, tangent = second_divided_difference(correction, p0.u, p1.u)
     ddr = (ds * p0.g) ** 2 * (p1.g + 0.5 * p0.w) - (du * du * bend + tangent * miss) / (a * a)
@@ -287,15 +287,15 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
 
 
 class _Legs(NamedTuple):
-    """The two legs of a way along x at a small order: near, by the recurrence, and beyond a corner,
+    """The two legs of a path along x at a small order: near, by the recurrence, and beyond a corner,
     where the recurrence would lose digits and is not needed."""
 
     beyond: LogDebye  # the expansion of the second leg
     corner: Number
-    all_near: Tensor | None  # of a tensor of orders, those that are not small
+    all_near: Tensor | None  # for a tensor of orders: the orders that are not small
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """``x`` as far as each leg has it."""
+        """Clamp ``x`` to each of the two legs."""
         corner = as_tensor(self.corner, x)
         near, beyond = torch.minimum(x, corner), torch.maximum(x, corner)
         if self.all_near is None:
@@ -314,7 +314,7 @@ def _legs(nu: Number, dtype: torch.dtype) -> _Legs:
 def _along(
     step: Callable[[LogDebye, Tensor, Tensor], Tensor], nu: Number, x0: Tensor, x1: Tensor
 ) -> Tensor:
-    """The sum of a difference from x0 to x1 over the legs of the way."""
+    """Sum a difference from x0 to x1 over the legs of the path."""
     e = expansion(nu, x1.dtype)
     if not e.shift:
         return step(e, x0, x1)
@@ -324,7 +324,7 @@ def _along(
 
 
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """``phi(x1) - phi(x0)``."""
+    """Compute ``phi(x1) - phi(x0)``."""
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         h = (x1 - x0) * (x1 + x0)
@@ -334,15 +334,15 @@ def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
 
 
 def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """What ``phi(x1) - phi(x0)`` lacks of ``x1 - x0``, right relative to its own size."""
+    """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, with an error relative to its own size."""
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         dx = x1 - x0
         h = dx * (x1 + x0)
         lower, p1 = Lower(e, x0 * x0), _point(e, x1 * x1)
         ds = h / (lower.p0.s + p1.s)
-        lack = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) + lower.logs(ds, p1)
-        return -lower.down(-lack, p1, _r(_half_plus(e, p1), p1), h)[0] if e.shift else lack
+        deficit = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) + lower.logs(ds, p1)
+        return -lower.down(-deficit, p1, _r(_half_plus(e, p1), p1), h)[0] if e.shift else deficit
 
     return _along(step, nu, x0, x1)
 
@@ -352,19 +352,19 @@ def _ratio_step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
 
 
 def ratio_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
-    """``R(x1) - R(x0)``."""
+    """Compute ``R(x1) - R(x0)``."""
     return _along(_ratio_step, nu, x0, x1)
 
 
 def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
-    """``phi(x1) - phi(x0) - (x1 - x0) R(x0)``, which is never negative."""
+    """Compute ``phi(x1) - phi(x0) - (x1 - x0) R(x0)``, which is never negative."""
     e = expansion(nu, x1.dtype)
     if not e.shift:
         return _bregman(e, x0, x1)
     legs = _legs(nu, x1.dtype)
     (near0, beyond0), (near1, beyond1) = legs.split(x0), legs.split(x1)
     corner = as_tensor(legs.corner, x1)
-    # On the other leg the slope has changed since x0. Neither product is negative.
+    # The slope at x0 differs from that at the start of the other leg. Neither product is negative.
     turn = (beyond1 - beyond0) * _ratio_step(e, near0, corner)
     turn = turn + (near1 - near0) * _ratio_step(legs.beyond, beyond0, corner)
     return _bregman(e, near0, near1) + _bregman(legs.beyond, beyond0, beyond1) + turn
@@ -378,14 +378,14 @@ def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         ds = h / (p0.s + p1.s)
         return _second_difference(e, p0, p1, ds, _lag(e, x0, x1, p0, p1) * (dx + ds) ** 2)
     r0 = inner_ratio(e, y0)
-    # Each form is rounded in proportion to its own larger term.
+    # The rounding error of each form is proportional to its larger term.
     near = phi_second_difference(e, y0, y1, h) + 0.5 * r0 * dx * dx
     apart = Lower(e, y0).phi_difference(y1, h, with_ratio=False)[0] - x0 * r0 * dx
     return torch.where(dx.abs() < x0, near, apart)
 
 
 def log1p_minus(x: Tensor, whole: Tensor | None = None) -> Tensor:
-    """``log(1 + x) - x``, of second order in x; right near x = -1 if given 1 + x as ``whole``."""
+    """Compute ``log(1 + x) - x``, of second order in x; near x = -1 pass 1 + x as ``whole``."""
     z = x / (2 + x)
     z2 = z * z
     # log(1 + x) = 2 artanh(z); |x| < 1/2 makes z^2 < 1/9.
