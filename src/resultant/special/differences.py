@@ -287,8 +287,8 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
 
 
 class _Legs(NamedTuple):
-    """The two legs of a path along x at a small order: near, by the recurrence, and beyond a corner,
-    where the recurrence would lose digits and is not needed."""
+    """The two legs of a path along x at a small order: near, by the recurrence, and beyond a
+    corner, where the recurrence would lose digits and is not needed."""
 
     beyond: LogDebye  # the expansion of the second leg
     corner: Number
