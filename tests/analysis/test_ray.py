@@ -24,6 +24,7 @@ from resultant.features import partition as pieces
 from resultant.features.partition import open_store
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
+from resultant.features.subsets import held_out
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -111,7 +112,7 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
     # The first and the third row group of the first file.
     few = torch.tensor([3, 60, 130, 131])
     for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
-        found = pieces.divide(store._rows("train/features"), y, chosen)
+        found = pieces.divide(store.rows("train/features"), y, chosen)
         assert len(found) == number
         read = [part for piece in found for part in piece.read()]
         at, rows, labels = map(torch.cat, zip(*read, strict=True))
@@ -122,14 +123,14 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
 
 def test_files_of_a_url(folder: Path, small_pieces: None) -> None:
     store = open_store(f"{folder.as_uri()}/train-*.parquet")
-    found = pieces.divide(store._rows("train/features"), store["train/labels"])
+    found = pieces.divide(store.rows("train/features"), store["train/labels"])
     found = torch.cat([z for piece in found for _, z, _ in piece.read()])
     assert torch.equal(found, FeatureStore.open(folder)["train/features"])
 
 
 def test_small_files_share_a_piece(folder: Path) -> None:
     store = open_store(str(folder))
-    (piece,) = pieces.divide(store._rows("train/features"), store["train/labels"])
+    (piece,) = pieces.divide(store.rows("train/features"), store["train/labels"])
     assert len(piece.labels) == int(COUNTS.sum()) and piece.first == 0
     assert [len(places) for _, places in piece.parts] == [len(p) for p in piece.labels.chunk(3)]
 
@@ -141,8 +142,8 @@ def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> N
     rows = torch.cat([stores[1]["train/features"]])
     here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
     for split in ("train", "test"):
-        expected = here.held_out(0.2, seed=0)[f"{split}/features"]
-        found = pieces.divide(there._rows(f"{split}/features"), there[f"{split}/labels"])
+        expected = held_out(here, 0.2, seed=0)[f"{split}/features"]
+        found = pieces.divide(there.rows(f"{split}/features"), there[f"{split}/labels"])
         assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
 
 

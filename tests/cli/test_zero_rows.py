@@ -14,6 +14,7 @@ from resultant.cli import main as cli
 from resultant.cli.compare import same_rows
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
+from resultant.features.subsets import without_zeros
 from resultant.report import analysis_page as content
 from small_features import COUNTS, small_features
 
@@ -98,7 +99,7 @@ def test_a_row_goes_from_every_feature() -> None:
     arrays = small_features(names=("encoder", "projection"))
     arrays["train/encoder"][4], arrays["train/projection"][9] = 0, 0
     written("a.npz", arrays)
-    store, zeros = FeatureStore.open("a.npz").without_zeros()
+    store, zeros = without_zeros(FeatureStore.open("a.npz"))
     assert zeros.keys() == {"train"} and zeros["train"].tolist() == [4, 9]
     kept = [row for row in range(sum(COUNTS)) if row not in (4, 9)]
     for name in ("train/encoder", "train/projection", "train/labels"):

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from resultant._core import chunks
 from resultant.features import parquet
 from resultant.features.store import FeatureStore
+from resultant.features.subsets import held_out
 from small_store import D, N, arrays
 
 
@@ -255,11 +256,11 @@ def test_a_bad_row_is_named_where_it_is(tmp_path: Path) -> None:
         save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
     rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
     whole = FeatureStore.open(tmp_path)
-    for found in (whole, whole.held_out()):
+    for found in (whole, held_out(whole)):
         with pytest.raises(ValueError, match=rule):
             found.check()
     with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
-        FeatureStore.open(tmp_path / "1.safetensors").held_out().check()
+        held_out(FeatureStore.open(tmp_path / "1.safetensors")).check()
 
 
 def test_a_shard_that_changes_is_noticed(tmp_path: Path) -> None:
@@ -283,7 +284,7 @@ def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypat
     save_file({"z": x, "labels": y}, tmp_path / "whole.safetensors")
     whole = FeatureStore.open(tmp_path / "whole.safetensors")
     (tmp_path / "whole.safetensors").unlink()
-    for found in (whole, FeatureStore.open(tmp_path), whole.held_out()):
+    for found in (whole, FeatureStore.open(tmp_path), held_out(whole)):
         given = torch.cat([found[n] for n in found.features])
         found.release()
         again = torch.cat([found[n] for n in found.features])

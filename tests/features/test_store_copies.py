@@ -24,6 +24,7 @@ from resultant.features import numpy_files, parquet
 from resultant.features.numpy_files import ArchiveRows, map_npz
 from resultant.features.rows import MappedRows
 from resultant.features.store import FeatureStore, write_store
+from resultant.features.subsets import held_out
 from small_features import COUNTS, small_features
 
 N, D = 60, 8
@@ -134,7 +135,7 @@ def test_what_is_mapped_or_held_is_not_copied(tmp_path: Path, spool: Path) -> No
     assert one.copied_bytes("train/z") == 0
     assert FeatureStore("memory", {"z": x, "labels": y}).copied_bytes("train/z") == 0
     # Of every class a fifth of twelve rows is held out, and both parts are copied.
-    divided = one.held_out()
+    divided = held_out(one)
     assert divided.copied_bytes("train/z") == 4 * D * 50
     assert divided.copied_bytes("train/z", "test/z") == 4 * D * 60
 
@@ -269,7 +270,7 @@ def test_compressed_rows_that_are_broken_or_change(tmp_path: Path) -> None:
 def test_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece is decoded with no more than a batch of rows that were not asked for."""
     monkeypatch.setattr(chunks, "READ_BYTES", 4 * D * 5)
-    rows: Any = one_parquet(tmp_path)._rows("train/z")
+    rows: Any = one_parquet(tmp_path).rows("train/z")
     decoded, whole = [], parquet.ParquetRows._vectors
 
     def vectors(self: Any, column: Any, top: int) -> torch.Tensor:

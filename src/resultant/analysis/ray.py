@@ -116,7 +116,7 @@ def fit_space(
 ) -> FrozenSpace:
     """Fit the space of one feature of Parquet files on the cluster; see `load_space`.
 
-    Every class has a training row (`FeatureStore.without_gaps`). The rows stay in the files:
+    Every class has a training row (`resultant.features.subsets.without_gaps`). The rows stay in the files:
     ``train`` and ``test`` of the space hold only the rows that `analyze_on_cluster` fetches.
 
     Args:
@@ -133,7 +133,7 @@ def fit_space(
     """
     require_temperature(tau, 1, CPU, True, dtype=dtype)
     (train, labels), (held, queries) = (
-        (store._rows(f"{split}/{feature}"), store[f"{split}/labels"]) for split in ("train", test)
+        (store.rows(f"{split}/{feature}"), store[f"{split}/labels"]) for split in ("train", test)
     )
     if train.shape[1] != held.shape[1]:
         got = f"{train.shape[1]} and {held.shape[1]}"

@@ -11,6 +11,7 @@ from torch import Tensor
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.schema import ZeroVectorsError
 from resultant.features.store import FeatureStore
+from resultant.features.subsets import held_out, without_gaps, without_rare, without_zeros
 
 TEST_SHARE = 0.2
 SEED = 0
@@ -71,13 +72,13 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
     zeros: Mapping[str, Tensor] = {}
     if drop_zeros:
-        store, zeros = store.without_zeros()
+        store, zeros = without_zeros(store)
         for split, rows in zeros.items():
             number = counted(len(rows), "row of zero vectors is", "rows of zero vectors are")
             notes.append(f"{number} left out of {split}, the first of them row {int(rows[0])}.")
     if len(store.splits) == 1:
         _require_classes(store, store.splits[0])
-        store = store.held_out(TEST_SHARE, seed=SEED)
+        store = held_out(store, TEST_SHARE, seed=SEED)
         rule = "one split only: a fifth of every class is held out for the test"
         notes.append(f"{where} has {rule} (seed {SEED}), two rows or more are fitted.")
     elif "train" not in store.splits:
@@ -162,8 +163,8 @@ def _fittable_classes(
 ) -> tuple[FeatureStore, tuple[str, ...], list[str]]:
     """Leave out the classes with fewer than two training rows."""
     names, gaps, asked = _class_names(store), store.label_gaps(), store.label_counts(test)
-    store, single = store.without_rare(2)
-    store, classes = store.without_gaps()
+    store, single = without_rare(store, 2)
+    store, classes = without_gaps(store)
     notes = []
     largest = int(torch.cat([classes, single]).max())
     if number := sum(c < largest for c in gaps):

@@ -32,7 +32,7 @@ from resultant._core.text import printable
 from resultant.features.naming import full_name, split_part, what_of
 from resultant.features.numpy_files import as_tensor, map_npy
 from resultant.features.readers import FORMAT, read_arrays
-from resultant.features.rows import IndexedRows, MappedRows, MemoryRows, Rows, Spool, bytes_of
+from resultant.features.rows import MappedRows, MemoryRows, Rows, Spool, bytes_of
 from resultant.features.schema import (
     INTEGERS,
     MAX_CLASSES,
@@ -155,7 +155,7 @@ class FeatureStore:
         """
         for _ in self.materialize(name) if self.copied_bytes(name) else ():
             pass
-        rows = self._rows(name)
+        rows = self.rows(name)
         if not isinstance(rows, MappedRows) or bytes_of(rows) <= chunks.HELD_BYTES:
             return rows.read(0, len(rows))
         # Mapped once: a map keeps a file open.
@@ -165,7 +165,7 @@ class FeatureStore:
 
     def vectors(self, name: str) -> Tensor | MappedRows:
         """Return features for access by slice or by indices [n]; large ones stay on disk."""
-        tensor, rows = self[name], self._rows(name)
+        tensor, rows = self[name], self.rows(name)
         large = bytes_of(rows) > chunks.HELD_BYTES
         return rows if isinstance(rows, MappedRows) and large else tensor
 
@@ -174,7 +174,7 @@ class FeatureStore:
 
         The files live as long as the store.
         """
-        arrays = [self._rows(name) for name in names]
+        arrays = [self.rows(name) for name in names]
         direct = (MemoryRows, MappedRows)
         sizes = [bytes_of(rows) for rows in arrays if not isinstance(rows, direct)]
         return sum(size for size in sizes if size > chunks.HELD_BYTES)
@@ -188,7 +188,7 @@ class FeatureStore:
         if not self.copied_bytes(name):
             yield from (rows for rows, _ in self.chunks(name))
             return
-        with Spool(self._rows(name), f"{name} of {self.where}") as spool:
+        with Spool(self.rows(name), f"{name} of {self.where}") as spool:
             for rows, piece in self.chunks(name):
                 spool.write(piece)
                 yield rows
@@ -201,7 +201,8 @@ class FeatureStore:
             for _, view in self._maps.values():
                 view.madvise(mmap.MADV_DONTNEED)
 
-    def _rows(self, name: str) -> Rows:
+    def rows(self, name: str) -> Rows:
+        """The rows of an array, read on demand."""
         try:
             return self._arrays[name]
         except KeyError:
@@ -210,11 +211,11 @@ class FeatureStore:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an array; nothing is read."""
-        return self._rows(name).shape
+        return self.rows(name).shape
 
     def dtype(self, name: str) -> torch.dtype:
         """The dtype of an array; nothing is read."""
-        return self._rows(name).dtype
+        return self.rows(name).dtype
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -255,7 +256,7 @@ class FeatureStore:
         Raises:
             ValueError: A vector is not finite or zero; the message has the row and the file.
         """
-        array = self._rows(name)
+        array = self.rows(name)
         if rows is None:
             width = math.prod(array.shape[1:]) * array.dtype.itemsize
             rows = chunks.rows_per_chunk(width, chunks.READ_BYTES)
@@ -274,64 +275,7 @@ class FeatureStore:
             for _ in self.chunks(name, zero=zero):
                 pass
 
-    def without_zeros(self) -> tuple[FeatureStore, dict[str, Tensor]]:
-        """Leave out the rows with a zero vector; return the store and these rows by split."""
-        arrays, zeros = dict(self._arrays), {}
-        for part in self.splits:
-            names = [n for n in self._arrays if split_part(n) == part]
-            features = [n for n in names if n in self.features]
-            empty = torch.zeros(len(self._arrays[names[0]]), dtype=torch.bool)
-            for name in features:
-                for rows, piece in self.chunks(name, zero=True):
-                    empty[rows] |= (piece == 0).all(-1)
-            if empty.all():
-                raise ValueError(f"expected {part} of {self.where} not all zero, got zero vectors")
-            if empty.any():
-                zeros[part], kept = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
-                arrays |= {n: IndexedRows(arrays[n], kept) for n in names}
-        return self._with(arrays, self.num_classes), zeros
-
-    def held_out(self, share: float = 0.2, *, seed: int = 0) -> FeatureStore:
-        """Divide a store of one split into train and test at random.
-
-        Args:
-            share: The fraction of the rows of each class for the test; two rows stay in train.
-            seed: The seed of the draw.
-
-        Returns:
-            A store with the splits train and test.
-
-        Raises:
-            ValueError: The store has several splits, or no class has enough rows.
-        """
-        if len(self.splits) != 1:
-            raise ValueError(f"expected {self.where} to have one split, got {self.splits}")
-        if not 0 < share < 1:
-            raise ValueError(f"expected a share in (0, 1), got {share}")
-        split = self.splits[0]
-        labels = self[f"{split}/labels"]
-        # Sorted by class, within a class at random.
-        chance = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
-        order = chance.argsort()
-        order = order[labels[order].argsort(stable=True)]
-        counts = self.label_counts(split)
-        tops = counts.cumsum(0) - counts
-        rank = torch.arange(len(labels)) - tops[labels[order]]
-        drawn = torch.minimum((share * counts).round().long(), counts - 2)
-        chosen = rank < drawn[labels[order]]
-        if not chosen.any():
-            least = max(3, math.floor(0.5 / share) + 1)
-            rule = f"expected {least} rows or more in some class of {self.where}, or a test split"
-            raise ValueError(f"{rule}, got {int(counts.max())} at the most")
-        indices = {"train": order[~chosen].sort().values, "test": order[chosen].sort().values}
-        arrays, called = {}, {}
-        for name, index in indices.items():
-            for n, rows in self._arrays.items():
-                arrays[f"{name}/{what_of(n)}"] = IndexedRows(rows, index)
-                called[f"{name}/{what_of(n)}"] = self.called.get(n, n)
-        return self._with(arrays, self.num_classes, called)
-
-    def _with(
+    def with_arrays(
         self,
         arrays: Mapping[str, Tensor | Rows],
         num_classes: int,
@@ -345,52 +289,6 @@ class FeatureStore:
             left_out=self.left_out,
             label_files=self.label_files,
         )
-
-    def without_rare(self, least: int) -> tuple[FeatureStore, Tensor]:
-        """Leave out the classes with fewer than ``least`` training rows, but at least one.
-
-        Returns:
-            A store without the rows of these classes in all splits, and the classes.
-        """
-        counts = self.label_counts()
-        rare = (counts > 0) & (counts < least)
-        arrays = dict(self._arrays)
-        for part in self.splits if rare.any() else ():
-            kept = ~rare[self[f"{part}/labels"]]
-            if not kept.any():
-                rule = f"expected {least} rows or more in train of a class of {part}"
-                raise ValueError(f"{rule} in {self.where}, got none")
-            if not kept.all():
-                index = kept.nonzero()[:, 0]
-                of_part = (n for n in arrays if split_part(n) == part)
-                arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
-        return self._with(arrays, self.num_classes), rare.nonzero()[:, 0]
-
-    def without_gaps(self) -> tuple[FeatureStore, Tensor]:
-        """Number the classes with training rows consecutively.
-
-        Returns:
-            A store with the new labels, and the old labels [K] of the new classes.
-
-        Raises:
-            ValueError: A row belongs to a class without training rows.
-        """
-        classes = (self.label_counts() > 0).nonzero()[:, 0]
-        number = torch.full((self.num_classes,), -1)
-        number[classes] = torch.arange(len(classes))
-        arrays: dict[str, Tensor | Rows] = dict(self._arrays)
-        for name in (n for n in arrays if what_of(n) == "labels"):
-            labels = self[name]
-            lost = (number[labels] < 0).nonzero()[:, 0]
-            if len(lost):
-                row = int(lost[0])
-                rule = f"expected {name} of {self.where} among the classes of train/labels"
-                c, names = int(labels[row]), self.metadata.get("class_names")
-                named = isinstance(names, list) and names[c : c + 1]
-                got = f"{c} ({str(named[0])!r})" if named else f"{c}"
-                raise ValueError(f"{rule}, got class {got} at row {row}")
-            arrays[name] = number[labels]
-        return self._with(arrays, len(classes)), classes
 
 
 def write_store(

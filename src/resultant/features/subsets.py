@@ -1,0 +1,120 @@
+"""Stores with some rows or classes of another store."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from resultant.features.naming import split_part, what_of
+from resultant.features.rows import IndexedRows, Rows
+from resultant.features.store import FeatureStore
+
+
+def without_zeros(store: FeatureStore) -> tuple[FeatureStore, dict[str, Tensor]]:
+    """Leave out the rows with a zero vector; return the store and these rows by split."""
+    arrays, zeros = dict(store._arrays), {}
+    for part in store.splits:
+        names = [n for n in store._arrays if split_part(n) == part]
+        features = [n for n in names if n in store.features]
+        empty = torch.zeros(len(store._arrays[names[0]]), dtype=torch.bool)
+        for name in features:
+            for rows, piece in store.chunks(name, zero=True):
+                empty[rows] |= (piece == 0).all(-1)
+        if empty.all():
+            raise ValueError(f"expected {part} of {store.where} not all zero, got zero vectors")
+        if empty.any():
+            zeros[part], kept = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
+            arrays |= {n: IndexedRows(arrays[n], kept) for n in names}
+    return store.with_arrays(arrays, store.num_classes), zeros
+
+
+def held_out(store: FeatureStore, share: float = 0.2, *, seed: int = 0) -> FeatureStore:
+    """Divide a store of one split into train and test at random.
+
+    Args:
+        store: Features and labels of one split.
+        share: The fraction of the rows of each class for the test; two rows stay in train.
+        seed: The seed of the draw.
+
+    Returns:
+        A store with the splits train and test.
+
+    Raises:
+        ValueError: The store has several splits, or no class has enough rows.
+    """
+    if len(store.splits) != 1:
+        raise ValueError(f"expected {store.where} to have one split, got {store.splits}")
+    if not 0 < share < 1:
+        raise ValueError(f"expected a share in (0, 1), got {share}")
+    split = store.splits[0]
+    labels = store[f"{split}/labels"]
+    # Sorted by class, within a class at random.
+    chance = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = chance.argsort()
+    order = order[labels[order].argsort(stable=True)]
+    counts = store.label_counts(split)
+    tops = counts.cumsum(0) - counts
+    rank = torch.arange(len(labels)) - tops[labels[order]]
+    drawn = torch.minimum((share * counts).round().long(), counts - 2)
+    chosen = rank < drawn[labels[order]]
+    if not chosen.any():
+        least = max(3, math.floor(0.5 / share) + 1)
+        rule = f"expected {least} rows or more in some class of {store.where}, or a test split"
+        raise ValueError(f"{rule}, got {int(counts.max())} at the most")
+    indices = {"train": order[~chosen].sort().values, "test": order[chosen].sort().values}
+    arrays, called = {}, {}
+    for name, index in indices.items():
+        for n, rows in store._arrays.items():
+            arrays[f"{name}/{what_of(n)}"] = IndexedRows(rows, index)
+            called[f"{name}/{what_of(n)}"] = store.called.get(n, n)
+    return store.with_arrays(arrays, store.num_classes, called)
+
+
+def without_rare(store: FeatureStore, least: int) -> tuple[FeatureStore, Tensor]:
+    """Leave out the classes with fewer than ``least`` training rows, but at least one.
+
+    Returns:
+        A store without the rows of these classes in all splits, and the classes.
+    """
+    counts = store.label_counts()
+    rare = (counts > 0) & (counts < least)
+    arrays = dict(store._arrays)
+    for part in store.splits if rare.any() else ():
+        kept = ~rare[store[f"{part}/labels"]]
+        if not kept.any():
+            rule = f"expected {least} rows or more in train of a class of {part}"
+            raise ValueError(f"{rule} in {store.where}, got none")
+        if not kept.all():
+            index = kept.nonzero()[:, 0]
+            of_part = (n for n in arrays if split_part(n) == part)
+            arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
+    return store.with_arrays(arrays, store.num_classes), rare.nonzero()[:, 0]
+
+
+def without_gaps(store: FeatureStore) -> tuple[FeatureStore, Tensor]:
+    """Number the classes with training rows consecutively.
+
+    Returns:
+        A store with the new labels, and the old labels [K] of the new classes.
+
+    Raises:
+        ValueError: A row belongs to a class without training rows.
+    """
+    classes = (store.label_counts() > 0).nonzero()[:, 0]
+    number = torch.full((store.num_classes,), -1)
+    number[classes] = torch.arange(len(classes))
+    arrays: dict[str, Tensor | Rows] = dict(store._arrays)
+    for name in (n for n in arrays if what_of(n) == "labels"):
+        labels = store[name]
+        lost = (number[labels] < 0).nonzero()[:, 0]
+        if len(lost):
+            row = int(lost[0])
+            rule = f"expected {name} of {store.where} among the classes of train/labels"
+            c, names = int(labels[row]), store.metadata.get("class_names")
+            named = isinstance(names, list) and names[c : c + 1]
+            got = f"{c} ({str(named[0])!r})" if named else f"{c}"
+            raise ValueError(f"{rule}, got class {got} at row {row}")
+        arrays[name] = number[labels]
+    return store.with_arrays(arrays, len(classes)), classes
