@@ -116,8 +116,8 @@ def fit_space(
 ) -> FrozenSpace:
     """Fit the space of one feature of Parquet files on the cluster; see `load_space`.
 
-    Every class has a training row (`resultant.features.subsets.without_gaps`). The rows stay in the files:
-    ``train`` and ``test`` of the space hold only the rows that `analyze_on_cluster` fetches.
+    Every class has a training row (`resultant.features.subsets.without_gaps`). The rows stay in the
+    files: ``train`` and ``test`` of the space hold only the rows that `analyze_on_cluster` fetches.
 
     Args:
         store: A store from `resultant.features.partition.open_store`.
