@@ -1,4 +1,4 @@
-"""Draws from the vMF distribution and their gradients."""
+"""Samples of the vMF distribution and their gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from directions import (
+from reference import arb
+from resultant.special.bessel import ratio
+from resultant.vmf import angle
+from resultant.vmf.distribution import VonMisesFisher, unit_vector
+from resultant.vmf.estimators import mean_resultant
+from vmf.directions import (
     DIMENSIONS,
     P_VALUE,
     SAMPLED,
@@ -25,22 +30,12 @@ from directions import (
     direction,
     double,
 )
-from reference import arb
-from resultant.special.bessel import ratio
-from resultant.vmf import angle as _angle
-from resultant.vmf.distribution import VonMisesFisher, unit_vector
-from resultant.vmf.estimators import mean_resultant
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(20240601)
 
 
 class TestSampling:
     @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
     def test_angle_law(self, p: int, kappa: float) -> None:
-        theta = _angle.sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
+        theta = angle.sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
         assert stats.kstest(theta.numpy(), angle_cdf(p, kappa)).pvalue > P_VALUE
 
     @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
@@ -81,7 +76,7 @@ class TestSampling:
         assert (x[:, 2] * loc).sum(-1).min() > 0.99
 
     def test_a_zero_gaussian(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Single-precision normals are exactly zero now and then; one is all there is at p = 2."""
+        """Normals of float32 are sometimes exactly zero; at p = 2 there is only one."""
         monkeypatch.setattr(
             torch, "randn", lambda *shape, **options: torch.zeros(*shape, **options)
         )
@@ -97,7 +92,7 @@ class TestSampling:
         x = d.sample((20,))
         assert x.dtype == dtype and x.shape == (20, 3, p)
         norm = x.double().square().sum(-1).sqrt()
-        # The mean direction is itself a unit vector only up to rounding.
+        # The mean direction is a unit vector up to rounding.
         assert (norm - 1).abs().max() < 4 * torch.finfo(dtype).eps
         assert bool(unit_vector.check(x).all())
         value = d.log_prob(x)
@@ -134,7 +129,7 @@ class TestSampling:
             patch.setattr(torch, "rand_like", counted)
             for p, kappa in SAMPLED:
                 rounds.clear()
-                _angle.sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
+                angle.sample_angle(p, torch.full((5000,), kappa, dtype=torch.float64))
                 assert sum(rounds) < 1.7 * 5000, (p, kappa)
 
 
@@ -179,7 +174,7 @@ class TestPathwiseGradient:
             mode, sd = bulk(p, kappa)
             theta = [mode + z * sd for z in (-6.0, -1.5, 0.1, 1.0, 6.0)]
             theta = [t for t in theta if 0 < t < math.pi]
-            got = _angle.velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
+            got = angle.velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
             for t, v in zip(theta, got.tolist(), strict=True):
                 assert v == pytest.approx(velocity_by_quadrature(p, kappa, t), rel=2e-13, abs=0)
 
@@ -188,7 +183,7 @@ class TestPathwiseGradient:
         r"""F(theta) = (1 - e^{-kappa (1 - cos theta)}) / (1 - e^{-2 kappa}) is explicit."""
         mode, sd = bulk(3, kappa)
         grid = [t for t in np.linspace(mode - 6 * sd, mode + 6 * sd, 40) if 0 < t < math.pi]
-        got = _angle.velocity(3, double(kappa), double(*grid)).tolist()
+        got = angle.velocity(3, double(kappa), double(*grid)).tolist()
         with mp.workdps(60):
             for theta, v in zip(grid, got, strict=True):
                 k, miss = mp.mpf(kappa), 1 - mp.cos(mp.mpf(theta))
@@ -201,7 +196,7 @@ class TestPathwiseGradient:
     def test_velocity_at_the_ends(self, p: int) -> None:
         theta = double(0.0, 1e-160, 1e-12, math.pi - 1e-12, math.pi)
         for kappa in (0.0, 1.0, 1e6):
-            v = _angle.velocity(p, double(kappa), theta)
+            v = angle.velocity(p, double(kappa), theta)
             assert v.isfinite().all() and (v <= 0).all()
 
 

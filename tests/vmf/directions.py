@@ -1,4 +1,4 @@
-"""Directions, densities of the angle, and means of draws."""
+"""Directions, densities of the angle, means of samples, and the normaliser in Arb."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from torch import Tensor
 from reference import arb
 
 DIMENSIONS = (2, 3, 5, 16, 128, 1024, 65536)
-
-
 STANDARD_ERRORS = 5.0
-
-
 P_VALUE = 1e-3
+EPS = torch.finfo(torch.float64).eps
+
+# Dimensions on both sides of the smallest order of the expansion, and concentrations of any use,
+# with the neighbours of the change of formula at a small order.
+WIDE_DIMENSIONS = (2, 3, 5, 17, 128, 4096)
+WIDE = (1e-3, 0.1, 1.0, 10.0, 30.0, 44.9, 45.1, 1e2, 1e3, 1e4, 1e6, 1e8, 1e10, 1e12, 1e16, 1e18)
 
 
 def double(*values: float) -> Tensor:
@@ -32,7 +34,9 @@ def direction(p: int, *batch: int) -> Tensor:
 
 
 def axis(p: int, i: int = 0, sign: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return sign * torch.eye(p, dtype=dtype)[i]
+    e = torch.zeros(p, dtype=dtype)
+    e[i] = sign
+    return e
 
 
 def exact(compute: Callable[[], ball]) -> float:
@@ -40,7 +44,7 @@ def exact(compute: Callable[[], ball]) -> float:
 
 
 def assert_mean(samples: Tensor, expected: Tensor | float) -> None:
-    """The mean over the first dimension, within the standard errors allowed."""
+    """Assert that the mean over the first dimension is within `STANDARD_ERRORS`."""
     error = samples.std(0) / math.sqrt(len(samples))
     excess = (samples.mean(0) - expected).abs() / error.clamp_min(1e-300)
     assert excess.max() < STANDARD_ERRORS, f"{float(excess.max()):.1f} standard errors"
@@ -54,7 +58,7 @@ def log_density(p: int, kappa: float, theta: np.ndarray) -> np.ndarray:
 
 
 def bulk(p: int, kappa: float) -> tuple[float, float]:
-    """The mode of the angle and a standard deviation, from the curvature of its log density."""
+    """Return the mode of the angle and a standard deviation from the curvature at the mode."""
     cos = 2 * kappa / (p - 2 + math.hypot(p - 2, 2 * kappa)) if p > 2 else 1.0
     mode = math.asin(math.sqrt((p - 2) * cos / kappa)) if kappa else math.pi / 2
     curvature = ((p - 2) / math.sin(mode) ** 2 if p > 2 else 0.0) + kappa * math.cos(mode)
@@ -78,3 +82,21 @@ SAMPLED = [
     (2, 0.0), (2, 0.3), (2, 50.0), (2, 1e6), (3, 0.0), (3, 2.0), (3, 1e6), (10, 4.0),
     (128, 0.0), (128, 60.0), (128, 1e6), (65536, 0.0), (65536, 2e4), (65536, 1e6),
 ]  # fmt: skip
+
+
+def exact_log_area(p: int) -> ball:
+    half = ball(p) / 2
+    return ball(2).log() + half * ball.pi().log() - half.lgamma()
+
+
+def exact_phi(p: int, kappa: float) -> ball:
+    """phi(kappa) - phi(0) = log 0F1(p/2; kappa^2/4)."""
+    return arb._phi(ball(p) / 2 - 1, ball(kappa) ** 2)
+
+
+def exact_integral(p: int, kappa: float) -> float:
+    return exact(lambda: exact_phi(p, kappa))
+
+
+def exact_ratio(p: int, kappa: float) -> ball:
+    return ball(kappa) * arb._r(ball(p) / 2 - 1, ball(kappa) ** 2)

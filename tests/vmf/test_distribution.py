@@ -1,8 +1,4 @@
-"""The von Mises-Fisher distribution against Arb, quadrature, scipy and its own draws.
-
-Statistical tests have fixed seeds: a Kolmogorov-Smirnov p-value below 1e-3, or a mean further
-than five standard errors from its exact value, is a failure.
-"""
+"""Densities, validation and fits of the von Mises-Fisher distribution, and the uniform one."""
 
 from __future__ import annotations
 
@@ -16,98 +12,28 @@ from scipy import stats
 from torch import Tensor
 from torch.distributions import Distribution
 
-from directions import DIMENSIONS, P_VALUE, assert_mean, axis, direction, double, exact
-from exact_vmf import (
-    EPS,
+from reference import arb
+from resultant.special.bessel import ratio
+from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher, unit_vector
+from resultant.vmf.estimators import mean_resultant
+from vmf.directions import (
+    P_VALUE,
+    STANDARD_ERRORS,
     WIDE,
     WIDE_DIMENSIONS,
-    exact_integral,
+    assert_mean,
+    axis,
+    direction,
+    double,
+    exact,
     exact_log_area,
     exact_phi,
     exact_ratio,
 )
-from exact_vmf import seeded as seeded
-from reference import arb
-from resultant.special.bessel import bessel_ratio, ratio
-from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher, unit_vector
-from resultant.vmf.estimators import ESTIMATORS, concentration, log_normalizer, mean_resultant
-
-CONCENTRATIONS = (0.0, 1e-3, 0.5, 3.0, 40.0, 1e3, 1e6)
 
 
 def exact_peak(p: int, kappa: float) -> ball:
     return ball(kappa) - exact_phi(p, kappa) - exact_log_area(p)
-
-
-class TestNormalizer:
-    @pytest.mark.parametrize("p", DIMENSIONS)
-    def test_log_normalizer_against_arb(self, p: int) -> None:
-        value = log_normalizer(p, double(*CONCENTRATIONS))
-        for kappa, got in zip(CONCENTRATIONS, value.tolist(), strict=True):
-            area, integral = exact(lambda: exact_log_area(p)), exact_integral(p, kappa)
-            assert abs(got - (area + integral)) <= 8 * EPS * (abs(area) + integral)
-
-    @pytest.mark.parametrize("p", [2, 3, 17, 128])
-    def test_log_normalizer_far_out(self, p: int) -> None:
-        area = exact(lambda: exact_log_area(p))
-        for dtype in (torch.float64, torch.float32):
-            kappa = torch.tensor([1e9, 1e12, 1e15, 1e18], dtype=dtype)
-            for k, got in zip(kappa.tolist(), log_normalizer(p, kappa).tolist(), strict=True):
-                expected = area + exact_integral(p, k)
-                assert abs(got - expected) <= 2 * torch.finfo(dtype).eps * expected
-
-    def test_log_normalizer_at_zero_is_the_log_area(self) -> None:
-        assert log_normalizer(2, 0.0).item() == pytest.approx(
-            math.log(2 * math.pi), rel=1e-15, abs=0
-        )
-        assert log_normalizer(3, 0.0).item() == pytest.approx(
-            math.log(4 * math.pi), rel=1e-15, abs=0
-        )
-
-    def test_log_normalizer_in_three_dimensions(self) -> None:
-        kappa = torch.linspace(0.1, 30, 50, dtype=torch.float64)
-        expected = (4 * math.pi * kappa.sinh() / kappa).log()
-        torch.testing.assert_close(log_normalizer(3, kappa), expected, rtol=1e-14, atol=0)
-
-    def test_its_derivative_is_the_mean_resultant_length(self) -> None:
-        kappa = double(0.0, 0.3, 7.0, 200.0).requires_grad_()
-        (slope,) = torch.autograd.grad(log_normalizer(12, kappa).sum(), kappa)
-        torch.testing.assert_close(slope, mean_resultant(12, kappa), rtol=1e-15, atol=0)
-        torch.testing.assert_close(slope, bessel_ratio(5, kappa), rtol=1e-15, atol=0)
-
-
-class TestConcentration:
-    @pytest.mark.parametrize("p", DIMENSIONS)
-    def test_maximum_likelihood_inverts_the_mean_resultant_length(self, p: int) -> None:
-        kappa = double(0.0, 0.01, 1.0, 30.0, 1e3, 1e6)
-        R = mean_resultant(p, kappa)
-        # Half an ulp of R near one is (A/A') of kappa.
-        conditioning = kappa + R / ratio(p / 2 - 1, kappa, 1)
-        assert ((concentration(p, R) - kappa).abs() <= 8 * EPS * conditioning).all()
-
-    def test_closed_forms(self) -> None:
-        R = double(0.0, 0.25, 0.9)
-        torch.testing.assert_close(concentration(7, R, "proco"), 7 * R / (1 - R**2))
-        torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
-
-    @pytest.mark.parametrize("estimator", ESTIMATORS)
-    def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
-        assert concentration(5, 1.0, estimator).item() == math.inf
-        assert concentration(5, torch.tensor([1.0]), estimator).dtype == torch.float32
-        R = double(0.1, 0.8).requires_grad_()
-        assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator), R)
-
-    def test_errors(self) -> None:
-        with pytest.raises(ValueError, match=r"one of \('mle', 'proco', 'banerjee'\), got 'em'"):
-            concentration(5, 0.5, "em")
-        with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
-            concentration(5, double(0.5, 1.5))
-        with pytest.raises(ValueError, match="expected p >= 2, got 1"):
-            concentration(1, 0.5)
-        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got -3 at index 1"):
-            mean_resultant(5, double(0.5, -3.0))
-        with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got nan"):
-            log_normalizer(5, math.nan)
 
 
 class TestLogProb:
@@ -293,3 +219,87 @@ class TestUniform:
             HypersphericalUniform(1)
         with pytest.raises(ValueError, match=r"\|value\| - 1 within"):
             HypersphericalUniform(2).log_prob(torch.ones(2))
+
+
+class TestFit:
+    @pytest.mark.parametrize(("p", "kappa"), [(2, 5.0), (3, 1e6), (16, 40.0), (128, 300.0)])
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+    def test_round_trip(self, p: int, kappa: float, dtype: torch.dtype) -> None:
+        loc = direction(p)
+        x = VonMisesFisher(loc, kappa).sample((20000,)).to(dtype)
+        fitted = VonMisesFisher.fit(x)
+        assert fitted.loc.dtype == fitted.concentration.dtype == dtype
+        # The mean resultant length has standard error sqrt(A'/n), hence kappa 1/sqrt(n A').
+        slope = ratio(p / 2 - 1, double(kappa), 1).item()
+        error = 1 / math.sqrt(20000 * slope)
+        assert abs(fitted.concentration.item() - kappa) < STANDARD_ERRORS * error
+        # Each component across the mean has variance (A/kappa)/n over A^2, about 1/(n kappa A).
+        chord = (fitted.loc.double() - loc).square().sum().item()
+        assert chord < 25 * p / (20000 * kappa * mean_resultant(p, kappa).item())
+
+    def test_is_the_maximum_of_the_likelihood(self) -> None:
+        x = VonMisesFisher(direction(4), 7.0).sample((50,))
+        fitted = VonMisesFisher.fit(x)
+        kappa = fitted.concentration.clone().requires_grad_()
+        loc = fitted.loc.clone().requires_grad_()
+        value = VonMisesFisher(loc, kappa).log_prob(x).sum()
+        in_loc, in_kappa = torch.autograd.grad(value, (loc, kappa))
+        assert abs(in_kappa.item()) < 1e-10
+        assert (in_loc - (in_loc @ loc) * loc).abs().max() < 1e-10
+
+    def test_float32_rows_of_rounded_length(self) -> None:
+        # With 1 - R = 1e-6, norms off by 6e-8 would cost the second digit.
+        x = VonMisesFisher(direction(3), 1e6).sample((500,))
+        exactly = VonMisesFisher.fit(x).concentration.item()
+        rounded = (x * (1 + 2e-7)).float()
+        assert VonMisesFisher.fit(rounded).concentration.item() == pytest.approx(
+            exactly, rel=1e-3, abs=0
+        )
+
+    def test_weights_repeat_vectors(self) -> None:
+        x = VonMisesFisher(direction(5), 2.0).sample((4,))
+        weights = torch.tensor([1, 0, 3, 2])
+        weighted = VonMisesFisher.fit(x, weights)
+        repeated = VonMisesFisher.fit(x.repeat_interleave(weights, dim=0))
+        torch.testing.assert_close(weighted.loc, repeated.loc)
+        torch.testing.assert_close(weighted.concentration, repeated.concentration)
+
+    def test_batches(self) -> None:
+        x = VonMisesFisher(direction(4, 2, 3), 9.0).sample((30,)).movedim(0, -2)
+        weights = torch.rand(3, 30)
+        fitted = VonMisesFisher.fit(x, weights)
+        assert fitted.batch_shape == (2, 3)
+        alone = VonMisesFisher.fit(x[1, 2], weights[2])
+        torch.testing.assert_close(fitted.loc[1, 2], alone.loc)
+        torch.testing.assert_close(fitted.concentration[1, 2], alone.concentration)
+        assert VonMisesFisher.fit(x[0, 0], weights).batch_shape == (3,)
+
+    def test_vectors_that_sum_to_zero(self) -> None:
+        fitted = VonMisesFisher.fit(torch.stack([axis(3, 1), -axis(3, 1)]))
+        torch.testing.assert_close(fitted.loc, axis(3))
+        assert fitted.concentration.item() == 0
+
+    def test_errors(self) -> None:
+        x = direction(4, 6)
+
+        def raises(match: str, *args: Tensor) -> None:
+            with pytest.raises(ValueError, match=match):
+                VonMisesFisher.fit(*args)
+
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            same = direction(4).to(dtype).expand(1000, 4)
+            raises(r"< 1 \(equal vectors have an unbounded maximum-likelihood", same)
+        raises("unbounded", direction(65536).float().expand(7, 65536))
+        raises("unbounded", x[:1])
+        raises("the total weight > 0 and finite, got 0", x, torch.zeros(6))
+        raises("weights >= 0 and finite, got -1 at index 2", x, double(1, 1, -1, 1, 1, 1))
+        raises("weights >= 0 and finite, got nan at index 0", x, torch.full((6,), math.nan))
+        raises(r"weights \[\.\.\., 6\], one per vector, got \(5,\)", x, torch.ones(5))
+        long = x.clone()
+        long[3] *= 2
+        raises(r"\|x\| - 1 within .* of zero, got 1 at index 3", long)
+        long[3] = math.nan
+        raises(r"\|x\| - 1 within .* of zero, got nan at index 3", long)
+        raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(4,\)", x[0])
+        raises(r"x \[\.\.\., n, p\], n >= 1 and p >= 2, got \(0, 4\)", x[:0])
+        raises("x of a floating dtype, got torch.int64", torch.eye(3, dtype=torch.int64))

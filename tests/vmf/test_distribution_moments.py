@@ -1,8 +1,4 @@
-"""Moments, entropies and divergences of the von Mises-Fisher law, against Arb, quadrature and
-draws.
-
-Draws have fixed seeds: a mean further than five standard errors from its exact value is a failure.
-"""
+"""Moments, entropies and divergences of the von Mises-Fisher distribution."""
 
 from __future__ import annotations
 
@@ -17,25 +13,30 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from directions import DIMENSIONS, assert_mean, axis, direction, double, exact, log_density
-from exact_vmf import (
-    EPS,
-    WIDE,
-    WIDE_DIMENSIONS,
-    exact_integral,
-    exact_log_area,
-    exact_phi,
-    exact_ratio,
-)
-from exact_vmf import seeded as seeded
 from reference import arb
 from resultant.special.bessel import ratio
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
 from resultant.vmf.estimators import log_normalizer, mean_resultant
+from vmf.directions import (
+    DIMENSIONS,
+    EPS,
+    WIDE,
+    WIDE_DIMENSIONS,
+    assert_mean,
+    axis,
+    direction,
+    double,
+    exact,
+    exact_integral,
+    exact_log_area,
+    exact_phi,
+    exact_ratio,
+    log_density,
+)
 
 
 def exact_divergence(p: int, a: float, b: float) -> float:
-    """From concentration a to b in the same direction."""
+    """The divergence from concentration a to b in the same direction."""
 
     def compute() -> ball:
         step = ball(b) - ball(a)
@@ -107,7 +108,7 @@ class TestMoments:
 
     def test_entropy_and_divergence_derivatives(self) -> None:
         loc, other = direction(5), direction(5)
-        kappas = (double(0.5, 2.0, 30.0).requires_grad_(), double(0.7, 2.0, 3.0).requires_grad_())
+        kappas = (double(2.0, 30.0).requires_grad_(), double(2.0, 3.0).requires_grad_())
 
         def both(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
             d = VonMisesFisher(loc, a)
@@ -125,14 +126,14 @@ class TestDivergence:
     def test_against_arb(self, p: int, a: float, b: float) -> None:
         loc = axis(p)
         got = kl_divergence(VonMisesFisher(loc, a), VonMisesFisher(loc, b)).item()
-        # At small orders digits are lost where the recurrence ends, which p = 2 feels most.
+        # At small orders the recurrence loses digits at its end, most at p = 2.
         bar = 64 if a <= p else 128
         assert got == pytest.approx(exact_divergence(p, a, b), rel=bar * EPS, abs=0)
 
     @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
     @pytest.mark.parametrize("factor", [1e-9, 0.5, 1.0001, 1.5, 3.0, 1e6])
     def test_against_arb_at_every_concentration(self, p: int, factor: float) -> None:
-        """Right relative to its own size, hence never negative, as is its derivative in b."""
+        """The error is relative to the divergence, so it is never negative; also its slope in b."""
         a, b = double(*WIDE), (factor * double(*WIDE)).requires_grad_()
         got = kl_divergence(VonMisesFisher(axis(p), a), VonMisesFisher(axis(p), b))
         (slope,) = torch.autograd.grad(got.sum(), b)
@@ -157,7 +158,7 @@ class TestDivergence:
         x = p.sample((40000,))
         assert_mean(p.log_prob(x) - q.log_prob(x), kl_divergence(p, q))
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(
         p=st.sampled_from(DIMENSIONS[:-1]),
         kappa=st.floats(1e-3, 1e6),
