@@ -52,8 +52,7 @@ class Reproduce:
     )
     """list, all, claims, names of tables and figures, or run and the name of a plan."""
     results: Path = RESULTS
-    """Folder of records, one JSON line per run; "run" appends to it. With the default folder, our
-    own records are read too, and their runs are not trained again."""
+    """Folder of your records, to which "run" appends; the default adds them to our records."""
     out: Path = Path("out/reproduce")
     """Folder for the page and the figures."""
     text: Path = Path("REPRODUCTION.md")

@@ -32,8 +32,8 @@ def test_features_are_those_of_the_evaluation(
     assert store.metadata["run"]["realization"] == "angular"
     # Equal to the evaluation at the end of training, but for a query between two classes.
     for name in ("encoder", "projection"):
-        splits = (store[f"{s}/{part}"] for s in ("train", "test") for part in (name, "labels"))
-        again = frozen_accuracy(*splits, 10)
+        x, y = store[f"train/{name}"], store["train/labels"]
+        again = frozen_accuracy(x, y, store[f"test/{name}"], store["test/labels"], 10)
         for estimator, accuracies in record["frozen"][name].items():
             assert again[estimator] == pytest.approx(accuracies, abs=0.034)
 

@@ -1,12 +1,15 @@
 """``resultant analyze``: a report on frozen features."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Optional
 
 import tyro
 
@@ -42,7 +45,7 @@ class Analyze:
 
     # Not a Path: it may be a URL or a pattern.
     path: tyro.conf.Positional[
-        Annotated[str | None, shown_default("[FEATURES]", "shipped with the package")]
+        Annotated[Optional[str], shown_default("[FEATURES]", "shipped with the package")]
     ] = None
     """Features and labels of training rows, and of held-out rows if you have them."""
     out: Path = Path("out/analyze")
@@ -50,14 +53,13 @@ class Analyze:
     features: Features = None
     """Array or Parquet column of the features."""
     labels: Labels = None
-    """Array or Parquet column of the labels, or the .npy file of the labels of a .npy file."""
+    """Array or Parquet column of the labels; for features in a .npy file, another .npy file."""
     temperature: float = 0.1
     """Shared temperature tau of the scores."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
-    fit_fraction: Annotated[float | None, shown_default("FRACTION", "all rows")] = None
-    """Fraction of the training rows of each class to fit, such as 0.8. Losses and gradients are
-    compared on the other rows, the calibration rows."""
+    fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
+    """Fraction of the training rows to fit; losses and gradients are compared on the others."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
     engine: Literal["local", "ray"] = "local"

@@ -3,11 +3,14 @@
 Torch is imported when a device is looked up, so that help and usage errors come at once.
 """
 
+# Optional, because tyro imports typeguard, which takes .1 s, to check the default of X | None.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
@@ -23,10 +26,10 @@ def shown_default(metavar: str, text: str) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
 
 
-Data = Annotated[Path | None, shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
-ListFolder = Annotated[Path | None, shown_default("PATH", "the folder of --data")]
-Features = Annotated[str | None, shown_default("NAME", "all")]
-Labels = Annotated[str | None, shown_default("NAME", "inferred from the names")]
+Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
+ListFolder = Annotated[Optional[Path], shown_default("PATH", "the folder of --data")]
+Features = Annotated[Optional[str], shown_default("NAME", "all")]
+Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Estimator = Literal["proco", "mle", "banerjee"]
 

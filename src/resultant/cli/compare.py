@@ -53,7 +53,7 @@ class Compare:
     features: Features = None
     """Array or Parquet column of the features."""
     labels: Labels = None
-    """Array or Parquet column of the labels, or the .npy file of the labels of a .npy file."""
+    """Array or Parquet column of the labels; for features in a .npy file, another .npy file."""
     temperature: float = 0.1
     """Shared temperature tau of the scores."""
     estimator: Estimator = "mle"

@@ -1,10 +1,13 @@
 """``resultant extract``: the features of a trained network as a feature store."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from resultant.features.store import FeatureStore
 
 HeldOut = Literal["val", "test"]
-Split = Annotated[HeldOut | None, shown_default("{val,test}", "test, or val without a test list")]
+Split = Annotated[Optional[HeldOut], shown_default("{val,test}", "test, else val")]
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Extract:
     """The image list to hold out; the store calls it "test"."""
     balanced: bool = False
     """Use the whole CIFAR training set, not its long-tailed subset."""
-    imbalance: Annotated[float | None, shown_default("FLOAT", "as in training")] = None
+    imbalance: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
     """n_max / n_min of the CIFAR subset."""
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""

@@ -6,7 +6,6 @@ The module of a command is imported when the command is named, and torch when it
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import sys
@@ -14,11 +13,14 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant._version import __version__
 from resultant.cli import _console
 from resultant.cli._console import FAILED, INTERRUPTED, OK, WRONG_USE, complain, one_line, say
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Command(NamedTuple):
@@ -139,10 +141,11 @@ def run(arguments: Sequence[str]) -> int:
     return OK if status is None else int(status)
 
 
-def plugins() -> dict[str, importlib.metadata.EntryPoint]:
+def plugins() -> dict[str, EntryPoint]:
     """Return the commands of other distributions by name, not loaded."""
-    entries = importlib.metadata.entry_points(group=GROUP)
-    return {entry.name: entry for entry in entries if entry.name not in COMMANDS}
+    from importlib.metadata import entry_points
+
+    return {e.name: e for e in entry_points(group=GROUP) if e.name not in COMMANDS}
 
 
 def find_command(name: str) -> Command:

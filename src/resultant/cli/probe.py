@@ -1,11 +1,14 @@
 """``resultant probe``: linear probes on the features of a store."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
@@ -37,11 +40,10 @@ class Probe:
     config: ProbeConfig = field(default_factory=ProbeConfig)
     """Training of the probes."""
     encoder: Literal["auto", "raw", "unit"] = "auto"
-    """Encoder features raw or of unit length. auto follows the paper: raw for CIFAR, unit for other
-    datasets."""
+    """Length of the encoder features; auto follows the paper: raw for CIFAR, else unit."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    out: Annotated[Path | None, shown_default("PATH", "none")] = None
+    out: Annotated[Optional[Path], shown_default("PATH", "none")] = None
     """A JSON file for the accuracies."""
 
 

@@ -39,14 +39,16 @@ if TYPE_CHECKING:
     from resultant.training.image_sets import ListedImages
     from resultant.training.job import Job
 
+PRESET_HELP = {
+    "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
+    "cifar-official": "ProCo's public recipe for CIFAR: joint training, three views, steps",
+    "imagenet-lt": "ProCo's public recipe for ImageNet-LT",
+    "inaturalist18": "ProCo's public recipe for iNaturalist 2018",
+}
+
+if TYPE_CHECKING:
     Preset = TrainConfig
 else:
-    PRESET_HELP = {
-        "cifar-controlled": "the paper's controlled comparison: two views, cosine schedule",
-        "cifar-official": "ProCo's public recipe for CIFAR: joint training, three views, steps",
-        "imagenet-lt": "ProCo's public recipe for ImageNet-LT",
-        "inaturalist18": "ProCo's public recipe for iNaturalist 2018",
-    }
     Preset = tyro.extras.subcommand_type_from_defaults(PRESETS, PRESET_HELP)
 
 RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
@@ -68,7 +70,7 @@ class Train:
     config: Preset
     """The recipe. Each of its settings is an option."""
     realization: tuple[RealizationName, ...] = ("native",)
-    """How target gains enter the scores."""
+    """Realization of the target gains in the scores."""
     beta: tuple[float, ...] = (0.0,)
     """Share of the differences between gains to keep; ignored by native and cosine."""
     seeds: tuple[int, ...] = (0,)
@@ -80,8 +82,7 @@ class Train:
     images: ListFolder = None
     """Folder that the paths in the lists are relative to."""
     out: Path = Path("out/train")
-    """Folder for metrics, checkpoints, networks and records.jsonl; other files are left
-    untouched."""
+    """Folder for networks, checkpoints, metrics and records; other files are left untouched."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: int = WORKERS
@@ -89,8 +90,7 @@ class Train:
     stack: int = STACK
     """Number of runs trained as one network; 1 is faster on a CPU."""
     checkpoint_every: int = 10
-    """Epochs between checkpoints. A checkpoint is also written after an epoch if the last one is
-    more than a minute old."""
+    """Epochs between checkpoints; after a minute, the next epoch writes one in any case."""
     test_every: int = 1
     """Epochs between tests of a classifier."""
     gradient_epochs: Annotated[tuple[int, ...], shown_default("INT ...", "none")] = ()
