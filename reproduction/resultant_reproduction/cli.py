@@ -89,7 +89,7 @@ def _write(options: Reproduce) -> None:
         raise ValueError(f"{rule}, got {got} at {options.results}")
     names, read = _names(what), folders(options.results)
     if tuple(what) == ("all",):
-        page.require_place(out, _figure)
+        page.require_report_folder(out, _figure)
         files.require_writable_folder(options.text.parent, "the place of --text")
     elif tuple(what) != ("list",):
         files.require_writable_folder(out)
@@ -276,7 +276,7 @@ def write_page(
     from resultant._core.versions import versions
 
     page.require()
-    page.require_place(out, _figure)
+    page.require_report_folder(out, _figure)
     made = versions(_cpu())
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in found.items()]
     stands = ", ".join(f"{s}: {n}" for s in STATUSES if (n := statuses.count(s)))

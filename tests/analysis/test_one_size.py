@@ -24,7 +24,7 @@ from resultant.report.tables import tables
 pytest.importorskip("matplotlib")
 
 NAMES = [str(c) for c in range(10)]
-NONE = "no groups, as the classes are of about one size"
+NONE = "no groups, because the classes have about the same size"
 
 
 def ten_classes(seed: int = 0) -> dict[str, Tensor]:

@@ -89,7 +89,7 @@ def analyze(options: Analyze) -> None:
     from resultant.report.analysis_page import analysis_page
 
     page.require()
-    page.require_place(options.out)
+    page.require_report_folder(options.out)
     # Before the features are read, which may take long.
     require_temperature(options.temperature)
     device, log = find_device(options.device), open_console(stderr=True)

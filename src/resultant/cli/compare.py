@@ -86,7 +86,7 @@ def compare(options: Compare) -> None:
     from resultant.report import comparison_page, page
 
     page.require()
-    page.require_place(options.out)
+    page.require_report_folder(options.out)
     require_temperature(options.temperature)
     paths, sides = (options.a, options.b), comparison_page.SIDES
     device, log = find_device(options.device), open_console(stderr=True)

@@ -1,4 +1,4 @@
-"""What the page of an analysis says."""
+"""The page of an analysis."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from resultant._core.text import counted, listed, shown
 from resultant.analysis import Analysis
 from resultant.report import decision_figures, theory_figures
 from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.summary import foremost, summary
 from resultant.report.tables import tables
-from resultant.report.words import ONE_SIZE, counted, listed, shown
+from resultant.report.words import ONE_SIZE
 
 
 def analysis_page(
@@ -22,9 +23,14 @@ def analysis_page(
     notes: Sequence[str],
     about: Mapping[str, Any],
 ) -> Page:
-    """The page of one or more feature spaces of a store; ``names`` [C] of the classes.
+    """Return the page about the features of a store.
 
-    ``about`` (versions, metadata) goes into results.json and, what is short, below the page.
+    Args:
+        analyses: Analyses by the names of their features.
+        where: Name of the source.
+        names: Names of the classes [C].
+        notes: Sentences about the preparation of the features.
+        about: Source, metadata and versions for results.json; the footer shows the versions.
     """
     first = foremost(analyses)
     ordered = sorted(analyses, key=lambda name: name != first)
@@ -72,31 +78,31 @@ def drawings(a: Analysis, names: Sequence[str]) -> list[Drawing]:
 
 
 def slugs(names: Sequence[str]) -> list[str]:
-    """Names fit for files and anchors, each its own."""
-    found: list[str] = []
+    """Return unique names for files and anchors."""
+    made: list[str] = []
     for name in names:
         slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "features"
-        found.append(slug if slug not in found else f"{slug}-{len(found)}")
-    return found
+        made.append(slug if slug not in made else f"{slug}-{len(made)}")
+    return made
 
 
 def footer(about: Mapping[str, Any]) -> str:
     versions: Mapping[str, str] = about.get("versions", {})
-    said = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return said and f"{said}."
+    text = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return text and f"{text}."
 
 
 def _text(a: Analysis) -> str:
     s = a.space
     groups = ", ".join(f"{n} {name}" for name, n in s.groups.items()) or ONE_SIZE
-    text = f"{s.dim} dimensions, temperature {s.tau:g}, concentrations by {s.estimator}; {groups}."
+    text = f"{s.dim} dimensions, temperature {s.tau:g}, estimator {s.estimator}; {groups}."
     return text if a.recommendation is None else f"{a.recommendation.reason} {text}"
 
 
 def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:
-    found = [f"{name}: {question} is left out, {why}" for question, why in (a.notes or {}).items()]
+    notes = [f"{name}: {question} is left out, {why}" for question, why in (a.notes or {}).items()]
     if a.gains is not None and a.gains.capped:
         number = counted(len(a.gains.capped), "class", "classes")
-        which = listed(shown(names[c]) for c in a.gains.capped)
-        found.append(f"{name}: the concentration of {number} is at the cap: {which}.")
-    return found
+        classes = listed(shown(names[c]) for c in a.gains.capped)
+        notes.append(f"{name}: the concentration of {number} is at its upper limit: {classes}.")
+    return notes

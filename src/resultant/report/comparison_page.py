@@ -1,4 +1,4 @@
-"""Two feature spaces side by side."""
+"""The page that compares two sets of features."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from resultant._core.text import counted
 from resultant.analysis import Analysis, Policy, Result
 from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
 from resultant.classes.groups import GROUPS
@@ -21,19 +22,18 @@ from resultant.report.tables import Column, Table
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
-    counted,
+    features_name,
     number,
-    of_features,
     p_value,
     percent,
     points,
-    policy,
+    rule_name,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What a comparison asks.
+# Questions of `resultant.analysis` that a comparison needs.
 QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
 SIDES = ("A", "B")
 COLOURS = {"A": style.BLUE, "B": style.ORANGE}
@@ -43,11 +43,16 @@ Pair = tuple[Analysis, Analysis]
 
 @dataclass(frozen=True, eq=False)
 class Verdict(Result):
-    """Which of two is more accurate on held-out rows, each by the rule recommended for it.
+    """The more accurate side on held-out rows, each side with the rule recommended for it.
 
-    ``gain`` is the accuracy of B less that of A, with a normal 95 % interval ``low`` to ``high``.
-    On the ``same_rows`` the differences are paired and ``p`` is McNemar's, else the accuracies are
-    independent and ``p`` is of the normal test. ``better`` is A or B where p < 0.05.
+    Attributes:
+        better: "A" or "B" if p < 0.05, else None.
+        accuracy: Accuracies of A and B.
+        gain: Accuracy of B minus accuracy of A.
+        low, high: Normal 95 % interval of the gain.
+        p: p-value of McNemar's test on the same rows, else of the normal test.
+        same_rows: True if the differences are paired.
+        rows: Held-out rows of A and B.
     """
 
     better: str | None
@@ -61,13 +66,19 @@ class Verdict(Result):
 
 
 def recommended(a: Analysis) -> Policy:
-    """The rule that an analysis recommends, at zero prior; native where it says nothing."""
+    """Return the rule that an analysis recommends, without a prior; native if there is none."""
     r = a.recommendation
     return (Policy("native") if r is None else Policy(r.realization, r.beta)).canonical
 
 
 def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
-    """Which is better by what A gets right, ``a`` [N] bool, and B, ``b`` [M]."""
+    """Compare the accuracies of A and B.
+
+    Args:
+        a: True for the rows that A classifies correctly, [N].
+        b: The same for B, [M].
+        same_rows: Pair the rows of A and B, N = M.
+    """
     x, y = float(a.double().mean()), float(b.double().mean())
     if same_rows:
         paired = paired_gain(a, b)
@@ -90,7 +101,15 @@ def comparison_page(
     notes: Sequence[str],
     about: Mapping[str, Any],
 ) -> Page:
-    """The page of pairs of analyses, and of which is better, by the name of their features."""
+    """Return the page about pairs of analyses.
+
+    Args:
+        pairs: Analyses of A and B by the names of their features.
+        verdicts: Verdicts by the same names.
+        wheres: Names of A and B.
+        notes: Sentences about the preparation of the features.
+        about: Source, metadata and versions of A and B, for results.json.
+    """
     first = max(verdicts, key=lambda name: max(verdicts[name].accuracy))
     facts = [
         ("better", _answer(first, verdicts[first])),
@@ -99,7 +118,7 @@ def comparison_page(
     for name, pair in pairs.items():
         if name != first:
             facts.append((name, _answer(name, verdicts[name])))
-        facts += [(f"{name} {side}", _said(a)) for side, a in zip(SIDES, pair, strict=True)]
+        facts += [(f"{name} {side}", _advice(a)) for side, a in zip(SIDES, pair, strict=True)]
     sections = [
         Section(slug, name, "", drawings(pair), [table(pair)])
         for slug, (name, pair) in zip(slugs(list(pairs)), pairs.items(), strict=True)
@@ -122,12 +141,12 @@ def comparison_page(
 
 
 def drawings(pair: Pair) -> list[Drawing]:
-    """Gains, accuracies and calibration of both, as far as they can be compared."""
+    """Return the figures of gains, accuracies and calibration that both sides have."""
     return [d for d in (_gains(pair), _accuracy(pair), _calibration(pair)) if d is not None]
 
 
 def table(pair: Pair) -> Table:
-    """The numbers of both and their difference."""
+    """Return the numbers of both sides and their differences."""
     rows = []
     for name, a, b in zip(*_numbers(pair[0]), _numbers(pair[1])[1], strict=True):
         if a is not None or b is not None:
@@ -135,7 +154,7 @@ def table(pair: Pair) -> Table:
     return Table(
         "comparison",
         "Side by side",
-        f"Shares are between 0 and 1; the difference is B less A. {NATIVE_IN_PAPER}",
+        f"Fractions are between 0 and 1; the difference is B minus A. {NATIVE_IN_PAPER}",
         "tab:frozen-vmf",
         (Column("quantity"), Column("A"), Column("B"), Column("B - A")),
         rows,
@@ -143,7 +162,7 @@ def table(pair: Pair) -> Table:
 
 
 def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
-    found: dict[str, float | int | None] = {
+    values: dict[str, float | int | None] = {
         "classes": a.space.num_classes,
         "dimensions": a.space.dim,
         "rows fitted": a.space.fitting,
@@ -151,22 +170,22 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
     }
     for name in ("native", *EDITED, "cosine"):
         point = None if a.grid is None else a.grid.point(name, 0.0)
-        found[f"accuracy, {policy(name, 0.0)}"] = None if point is None else point.accuracy
+        values[f"accuracy, {rule_name(name, 0.0)}"] = None if point is None else point.accuracy
     native = None if a.grid is None else a.grid.point("native")
     for group in GROUPS:
         groups = {} if native is None else native.groups or {}
-        found[f"{NAMES['native']}, {group}"] = groups.get(group)
-    found[f"calibration error, {NAMES['native']}"] = None if native is None else native.ece
-    found[f"cross-entropy, {NAMES['native']}"] = None if native is None else native.nll
-    found["mean gain"] = None if a.gains is None else a.gains.mean
-    found["spread of gains"] = None if a.gains is None else a.gains.spread
+        values[f"{NAMES['native']}, {group}"] = groups.get(group)
+    values[f"calibration error, {NAMES['native']}"] = None if native is None else native.ece
+    values[f"cross-entropy, {NAMES['native']}"] = None if native is None else native.nll
+    values["mean gain"] = None if a.gains is None else a.gains.mean
+    values["spread of gains"] = None if a.gains is None else a.gains.spread
     corrected = None if a.gains is None else a.gains.corrected_spread
-    found["spread of gains without the bias of few rows"] = corrected
-    found["agreement with cosine"] = None if a.cosine is None else a.cosine.agreement
-    found["certified"] = None if a.cosine is None else a.cosine.coverage
+    values["spread of gains, corrected for few rows"] = corrected
+    values["agreement with cosine"] = None if a.cosine is None else a.cosine.agreement
+    values["certified agreement with cosine"] = None if a.cosine is None else a.cosine.coverage
     drift = None if a.intercepts is None else a.intercepts.largest.get("temperature")
-    found["largest drift of an intercept"] = drift
-    return list(found), list(found.values())
+    values["largest drift of an intercept"] = drift
+    return list(values), list(values.values())
 
 
 def _answer(name: str, v: Verdict) -> str:
@@ -176,26 +195,26 @@ def _answer(name: str, v: Verdict) -> str:
     interval = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
     gain = f"B - A is {points(v.gain)} points, {interval}"
     if v.same_rows and v.low == v.high:
-        gain = f"both are right on the same of {counted(v.rows[0], 'row', 'rows')}"
+        gain = f"both are correct on the same of {counted(v.rows[0], 'row', 'rows')}"
     a, b = map(percent, v.accuracy)
     best = v.better or "neither is shown to be"
-    return f"{best}: on {of_features(name)} A is {a} accurate and B {b}; {gain}"
+    return f"{best}: on {features_name(name)} A is {a} accurate and B {b}; {gain}"
 
 
-def _said(a: Analysis) -> str:
+def _advice(a: Analysis) -> str:
     r = a.recommendation
     if r is None:
         return "no recommendation"
     gain = f"{points(r.gain)} points ({points(r.low)} to {points(r.high)})"
     if r.realization == "native":
-        tried = policy(r.candidate, r.candidate_beta)
+        candidate = rule_name(r.candidate, r.candidate_beta)
         kept = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
         if r.candidate == "native":
             return kept
-        changed = f"changes it by {gain}" if r.better + r.worse else "is right on the same rows"
-        return f"{kept}; {tried} {changed}"
-    used = policy(r.realization, r.beta)
-    return f"{used}, {percent(r.accuracy_after)} accurate, {gain} beyond {NAMES['native']}"
+        changed = f"changes it by {gain}" if r.better + r.worse else "is correct on the same rows"
+        return f"{kept}; {candidate} {changed}"
+    used = rule_name(r.realization, r.beta)
+    return f"{used}, {percent(r.accuracy_after)} accurate, {gain} more than {NAMES['native']}"
 
 
 def _gains(pair: Pair) -> Drawing | None:
@@ -212,10 +231,9 @@ def _gains(pair: Pair) -> Drawing | None:
     return Panel(
         "gains",
         "Gains of the classes",
-        f"The gains spread by {percent(a.spread)} in A and {percent(b.spread)} in B, without "
-        f"the bias of few rows by {percent(a.corrected_spread)} and "
-        f"{percent(b.corrected_spread)}; "
-        f"{int((b.gain > a.gain).sum())} of {number(len(a.gain))} are higher in B.",
+        f"{int((b.gain > a.gain).sum())} of {number(len(a.gain))} gains are higher in B. Their "
+        f"spread is {percent(a.spread)} in A and {percent(b.spread)} in B, and without the bias of "
+        f"few rows {percent(a.corrected_spread)} and {percent(b.corrected_spread)}.",
         "fig:gain-discovery",
         draw,
     )
@@ -240,14 +258,14 @@ def _accuracy(pair: Pair) -> Drawing | None:
             if native is not None:
                 at, label = 100 * native, f"{side}, {NAMES['native']}"
                 ax.axhline(at, color=COLOURS[side], linestyle="--", label=label)
-        ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
+        ax.set(xlabel="β, the fraction of the gain differences that is kept", ylabel="accuracy (%)")
 
-    said = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]
+    native = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]
     return Panel(
         "accuracy",
         "Accuracy",
-        f"{NAMES['native']} is right on {said[0]} of the held-out rows of A and on {said[1]} of "
-        "those of B.",
+        f"{NAMES['native']} classifies {native[0]} of the held-out rows of A correctly, and "
+        f"{native[1]} of the held-out rows of B.",
         "tab:frozen-vmf-realizations",
         draw,
     )
@@ -266,8 +284,8 @@ def _calibration(pair: Pair) -> Drawing | None:
     return Panel(
         "calibration",
         "Calibration",
-        f"The expected calibration error of {NAMES['native']} is {errors[0]} for A and "
-        f"{errors[1]} for B. {sparse_bins(points)}",
+        f"{NAMES['native']} has an expected calibration error of {errors[0]} in A and of "
+        f"{errors[1]} in B. {sparse_bins(points)}",
         "sec:backbone-calibration-extension",
         draw,
     )

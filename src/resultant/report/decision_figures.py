@@ -1,9 +1,10 @@
-"""Figures of gains and decisions: how different the classes are, and what a realization changes."""
+"""Figures of the gains of the classes, and of the decisions that a realization changes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from resultant._core.text import counted
 from resultant.analysis import Analysis
 from resultant.classes.groups import GROUPS, group_rule
 from resultant.classes.rule import EDITED
@@ -16,7 +17,7 @@ from resultant.report.figures import (
     reliability_curves,
     sparse_bins,
 )
-from resultant.report.words import NAMES, before_and_after, counted, percent, points, policy
+from resultant.report.words import NAMES, before_and_after, percent, points, rule_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,25 +36,26 @@ def gains(a: Analysis) -> Drawing | None:
 
     with_counts, corrected = "", ""
     if r.rank_correlation is not None:
-        with_counts = f"; their rank correlation with the class sizes is {r.rank_correlation:+.2f}"
+        with_counts = f"; their rank correlation with class size is {r.rank_correlation:+.2f}"
     if r.corrected_spread is not None:
         corrected = f" the spread is {percent(r.corrected_spread)}"
         if r.corrected_rank_correlation is not None:
             corrected += f" and the rank correlation {r.corrected_rank_correlation:+.2f}"
         corrected = (
-            " The mean of few rows is too long, which raises the gains of small classes: without "
-            f"this bias (hollow){corrected}. The difference is the number of rows, not the "
-            "classes; chance, largest in small classes, is left in both."
+            " The mean of few rows is too long on average, which raises the gains of small "
+            f"classes; without this bias (hollow marks){corrected}. The correction removes the "
+            "effect of the number of rows, but not the random error, which is largest in small "
+            "classes."
         )
     if r.uncorrected:
-        single = counted(len(r.uncorrected), "class", "classes")
-        corrected += f" {single} of one row cannot be corrected: left out of the corrected numbers."
+        single = counted(len(r.uncorrected), "class with one row is", "classes with one row are")
+        corrected += f" {single} left out of the correction."
     return Panel(
         "gains",
-        "How different the gains are",
-        f"At one temperature the classes answer to their cosine with gains from {r.minimum:.2f} to "
-        f"{r.maximum:.2f}, a spread of {percent(r.spread)} about the mean of {r.mean:.2f}"
-        f"{with_counts}.{corrected}",
+        "Gains of the classes",
+        "One shared temperature gives the classes different angular scales: their gains range from "
+        f"{r.minimum:.2f} to {r.maximum:.2f}, a spread of {percent(r.spread)} around the mean of "
+        f"{r.mean:.2f}{with_counts}.{corrected}",
         "fig:gain-discovery",
         draw,
     )
@@ -66,7 +68,7 @@ def accuracy(a: Analysis) -> Drawing | None:
     native, best = both
 
     def draw(ax: Axes) -> None:
-        # They often coincide: each is drawn within the one before.
+        # The curves often coincide: each is thinner than the one below.
         for name, width in zip(EDITED, (5.5, 3.0, 1.0), strict=True):
             line = sorted(
                 (p.beta, 100 * p.accuracy)
@@ -82,15 +84,15 @@ def accuracy(a: Analysis) -> Drawing | None:
             if accuracy is not None:
                 at, colour = 100 * accuracy, COLOURS[name]
                 ax.axhline(at, color=colour, linestyle="--", label=NAMES[name])
-        ax.set(xlabel="β, the share of the gains' differences kept", ylabel="accuracy (%)")
+        ax.set(xlabel="β, the fraction of the gain differences that is kept", ylabel="accuracy (%)")
 
-    other = f"{policy(best.realization, best.beta)} {percent(best.accuracy)}"
+    other = f"{rule_name(best.realization, best.beta)} {percent(best.accuracy)}"
     if best is native:
-        other = "and nothing else more on the half of them that chose"
+        other = "no other realization is more accurate on the half of the rows that chooses"
     return Panel(
         "accuracy",
         "Accuracy of the realizations",
-        f"{NAMES['native']} decides {percent(native.accuracy)} of all held-out rows rightly, "
+        f"{NAMES['native']} classifies {percent(native.accuracy)} of all held-out rows correctly, "
         f"{other}.",
         "tab:frozen-vmf-realizations",
         draw,
@@ -113,20 +115,20 @@ def groups(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         width = 0.8 / len(changes)
         for i, (name, values) in enumerate(changes.items()):
-            places = [j + (i + 0.5) * width - 0.4 for j in range(len(present))]
-            ax.bar(places, values, width, color=COLOURS[name], label=NAMES[name])
+            positions = [j + (i + 0.5) * width - 0.4 for j in range(len(present))]
+            ax.bar(positions, values, width, color=COLOURS[name], label=NAMES[name])
         ax.axhline(0, color=style.GREY, linewidth=0.8)
         ax.set_xticks(range(len(present)), present)
         ax.grid(axis="x", visible=False)
-        ax.set_ylabel(f"beyond {NAMES['native']} (points)")
+        ax.set_ylabel(f"change from {NAMES['native']} (points)")
 
     shown = "angular" if "angular" in changes else next(iter(changes))
-    said = ", ".join(f"{g} {v:+.2f}" for g, v in zip(present, changes[shown], strict=True))
+    text = ", ".join(f"{g} {v:+.2f}" for g, v in zip(present, changes[shown], strict=True))
     return Panel(
         "groups",
-        "Who gains: head, medium and tail",
-        f"With equal gains ({policy(shown, 0.0)}) the mean accuracy of the classes changes by "
-        f"{said} percentage points; {group_rule(a.space.num_classes)}.",
+        "Head, medium and tail classes",
+        f"Equal gains ({rule_name(shown, 0.0)}) change the mean accuracy of the classes by "
+        f"{text} percentage points; {group_rule(a.space.num_classes)}.",
         "sec:frozen-states",
         draw,
     )
@@ -158,10 +160,10 @@ def classes(a: Analysis) -> Drawing | None:
 
     return Panel(
         "classes",
-        "Change of each class",
-        f"{policy(best.realization, best.beta)} raises the accuracy of {int((change > 0).sum())} "
-        f"classes and lowers that of {int((change < 0).sum())}; classes of low gain stand left of "
-        "the mean (dashed).",
+        "Change per class",
+        f"{rule_name(best.realization, best.beta)} raises the accuracy of "
+        f"{int((change > 0).sum())} classes and lowers the accuracy of {int((change < 0).sum())}; "
+        "classes with a low gain are left of the mean (dashed).",
         "tab:frozen-vmf-realizations",
         draw,
     )
@@ -176,20 +178,19 @@ def calibration(a: Analysis) -> Drawing | None:
         reliability_curves(
             ax,
             {
-                policy(point.realization, point.beta): (point, COLOURS[point.realization])
+                rule_name(point.realization, point.beta): (point, COLOURS[point.realization])
                 for point in both
             },
         )
 
     native, best = both
-    error = f"of {NAMES['native']} is {percent(native.ece)}"
+    error = f"{NAMES['native']} has an expected calibration error of {percent(native.ece)}"
     if best is not native:
-        error += f", that of {policy(best.realization, best.beta)} {percent(best.ece)}"
+        error += f", {rule_name(best.realization, best.beta)} of {percent(best.ece)}"
     return Panel(
         "calibration",
         "Calibration",
-        f"The expected calibration error {error}; a calibrated rule lies on the dotted diagonal. "
-        f"{sparse_bins(both)}",
+        f"{error}; a calibrated rule lies on the dotted diagonal. {sparse_bins(both)}",
         "sec:backbone-calibration-extension",
         draw,
     )
@@ -223,9 +224,10 @@ def prior(a: Analysis) -> Drawing | None:
     ]
     return Panel(
         "prior",
-        "With a prior of the class sizes",
-        f"{NAMES['angular']} at β = 0 differs from {NAMES['native']} by {ends[0]} points at "
-        f"γ = {grid.gammas[0]:g} and by {ends[1]} at γ = {grid.gammas[-1]:g}.",
+        "Effect of a class prior",
+        f"With the class sizes as a prior, {NAMES['angular']} at β = 0 differs from "
+        f"{NAMES['native']} by {ends[0]} points at γ = {grid.gammas[0]:g} and by {ends[1]} at "
+        f"γ = {grid.gammas[-1]:g}.",
         "sec:prior-dependent-frozen",
         draw,
     )

@@ -1,4 +1,4 @@
-"""What a figure of the report is, and what several of them are drawn with."""
+"""A figure of a report, and drawing helpers that several figures share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from resultant._core.text import counted
 from resultant.analysis import GridPoint
 from resultant.classes.groups import GROUPS
 from resultant.report import style
-from resultant.report.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,19 +26,26 @@ COLOURS = {
     "angular": style.BLUE,
     "cosine": style.PURPLE,
 }
-# None of a realization; black is the colour of the text in a page, light or dark.
+# Different from those of the realizations; black follows the colour of the text of a page.
 GROUP_COLOURS = dict(zip(GROUPS, (style.SKY, "black", style.RED), strict=True))
 
-# Bins of fewer rows say nothing of a confidence: one row is a share right of zero or one.
+# Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
 FEWEST = 20
 
-# More points than these are drawn as an image within the vector file.
+# More points are drawn as an image within the vector file.
 VECTOR_POINTS = 2000
 
 
 @dataclass(frozen=True)
 class Drawing(ABC):
-    """A figure: what it shows in a sentence, and the paper's label of the same."""
+    """A figure of a report.
+
+    Attributes:
+        name: Name for files.
+        title: Heading.
+        sentence: Caption: the meaning and the numbers.
+        label: The paper's label of the corresponding table, figure or section.
+    """
 
     name: str
     title: str
@@ -47,12 +54,12 @@ class Drawing(ABC):
 
     @abstractmethod
     def figure(self) -> Figure:
-        """It, laid out once for the three files that it goes into."""
+        """Return the figure, laid out once for all its files."""
 
 
 @dataclass(frozen=True)
 class Panel(Drawing):
-    """A figure of one panel, and how to draw it."""
+    """A figure of one panel; ``draw`` draws it."""
 
     draw: Callable[[Axes], object]
 
@@ -77,31 +84,31 @@ class Panel(Drawing):
 
 
 def reliability_curves(ax: Axes, named: Mapping[str, tuple[GridPoint, str]]) -> None:
-    """How often predictions of a confidence are right, for points in their colours."""
+    """Draw accuracy against confidence, one curve per name in its colour."""
     top, drawn = 1.0, []
     for name, (point, colour) in named.items():
         if (r := point.reliability) is None:
             continue
         kept = (r.count >= FEWEST).nonzero()[:, 0]
         line = r.confidence[kept], r.accuracy[kept]
-        # A share of one is on the edge, and is shown whole.
+        # Marks at an accuracy of one lie on the edge and are drawn whole.
         ax.plot(*line, "o-", color=colour, label=name, clip_on=False)
         drawn += r.confidence[kept].tolist()
-    # A mark by itself is seen against the whole range.
+    # A single mark is drawn against the whole range.
     if len(drawn) > len(named):
         top = max(drawn)
     ax.plot([0, top], [0, top], color=style.GREY, linestyle=":", linewidth=1)
-    ax.set(xlabel="confidence", ylabel="share right", xlim=(0, 1.05 * top), ylim=(0, 1))
+    ax.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1.05 * top), ylim=(0, 1))
 
 
 def sparse_bins(points: Iterable[GridPoint | None]) -> str:
-    """A sentence on the bins that `reliability_curves` leaves out, and where few are left."""
+    """Return a sentence about the bins that `reliability_curves` leaves out."""
     counts = [p.reliability.count for p in points if p is not None and p.reliability is not None]
-    said = f"Of {len(counts[0])} equal bins of confidence those of fewer than {FEWEST} rows are "
     hidden = max(int(n[n < FEWEST].sum()) for n in counts)
-    said += f"not drawn ({counted(hidden, 'row', 'rows')} at most)"
+    text = f"Bins with fewer than {FEWEST} rows are not drawn: at most "
+    text += f"{counted(hidden, 'row', 'rows')} in {len(counts[0])} bins"
     left = max(int((n >= FEWEST).sum()) for n in counts)
-    return said + {0: ": no curve is left.", 1: ": a single mark is left."}.get(left, ".")
+    return text + {0: "; no curve is left.", 1: "; a single mark is left."}.get(left, ".")
 
 
 def dots(
@@ -114,7 +121,7 @@ def dots(
     size: float = 5,
     hollow: bool = False,
 ) -> None:
-    """Points, as an image where they are very many."""
+    """Draw points, as an image if there are very many."""
     image = len(x) > VECTOR_POINTS
     style = {"color": colour, "markersize": size, "alpha": 0.9}
     if hollow:
@@ -123,9 +130,9 @@ def dots(
 
 
 def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor | None, *, hollow: bool = False) -> None:
-    """Points in the colours of the shot groups, if there are any; hollow ones have no names of
-    their own."""
-    parts = [(group == g, *of) for g, of in enumerate(GROUP_COLOURS.items()) if group is not None]
+    """Draw points in the colours of the shot groups, if there are any; hollow points have no
+    entry in the legend."""
+    parts = [(group == g, *c) for g, c in enumerate(GROUP_COLOURS.items()) if group is not None]
     for members, name, colour in parts or [(y.isfinite(), None, "black")]:
         chosen = members & y.isfinite()
         if chosen.any():
@@ -136,7 +143,7 @@ def by_group(ax: Axes, x: Tensor, y: Tensor, group: Tensor | None, *, hollow: bo
 
 
 def log_heights(ax: Axes) -> None:
-    """A logarithmic scale, if anything above zero was drawn."""
+    """Use a logarithmic scale if a positive value was drawn."""
     if math.isfinite(ax.dataLim.minposy):
         ax.set_yscale("log")
 

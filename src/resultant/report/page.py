@@ -1,4 +1,4 @@
-"""A report as a folder: ``index.html`` that needs nothing else, figures, tables, results.json."""
+"""A report as a folder: a page that needs no other file, figures, tables and results.json."""
 
 from __future__ import annotations
 
@@ -22,21 +22,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RESULTS = "results.json"
-# All that a report has.
+# All files and folders of a report.
 PARTS = {RESULTS, "index.html", "figures", "tables"}
 NEEDED = ("jinja2", "matplotlib")
 
-# How much larger than drawn a figure of several panels may be.
+# Largest magnification of a figure of several panels.
 ENLARGED = 1.6
 
-# Fonts of the same widths as the one that the figures are laid out with.
+# Fonts with the widths of DejaVu Sans, for which the figures are laid out.
 FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: an anchor, a heading, text, figures, tables. A line of the text is a
-    paragraph, or an item of a list where it begins with a dash."""
+    """A section of the page.
+
+    Attributes:
+        name: Anchor of the section, and the beginning of the names of its files.
+        title: Heading.
+        text: Each line is a paragraph, or an item of a list if it begins with a dash.
+        drawings: Figures.
+        tables: Tables.
+    """
 
     name: str
     title: str
@@ -45,15 +52,24 @@ class Section:
     tables: Sequence[Table] = ()
 
     def blocks(self) -> list[tuple[bool, list[str]]]:
-        """The lines of the text, those of a list together: whether it is one, and they."""
+        """Group the lines of the text: True with the items of a list, False with paragraphs."""
         by_kind = groupby(self.text.splitlines(), lambda line: line.startswith("- "))
         return [(listed, [line.removeprefix("- ") for line in lines]) for listed, lines in by_kind]
 
 
 @dataclass(frozen=True)
 class Page:
-    """All that is said: ``facts`` are heading and text, the first of them the answer. Figures of
-    several panels are ``wide``, one a row."""
+    """The contents of a page.
+
+    Attributes:
+        title: Heading.
+        facts: Summary as pairs of heading and text; the first is the answer.
+        sections: Sections with figures and tables.
+        notes: Sentences below the summary.
+        footer: Last line.
+        results: Contents of results.json.
+        wide: Show one figure per row, for figures of several panels.
+    """
 
     title: str
     facts: Sequence[tuple[str, str]]
@@ -65,18 +81,22 @@ class Page:
 
 
 def require() -> None:
-    """Raise a ValueError that says what to install where the page cannot be made."""
+    """Raise a ValueError with the command to install missing libraries."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[report]")
 
 
-def require_place(out: Path, mine: Callable[[str], bool] = lambda name: False) -> None:
-    """Raise unless ``out`` is free, empty, or an earlier report, which may be replaced; files whose
-    names are ``mine`` may be so too."""
+def require_report_folder(out: Path, own: Callable[[str], bool] = lambda name: False) -> None:
+    """Raise a ValueError unless ``out`` can become the folder of a report.
+
+    Args:
+        out: A folder that is absent, empty, or an earlier report, which will be replaced.
+        own: Returns True for the names of further files that may be replaced.
+    """
     require_writable_folder(out, replace=True)
-    found = {part.name for part in out.iterdir() if not mine(part.name)} if out.is_dir() else set()
-    others = sorted(found - PARTS if RESULTS in found else found)
+    names = {path.name for path in out.iterdir() if not own(path.name)} if out.is_dir() else set()
+    others = sorted(names - PARTS if RESULTS in names else names)
     if others:
         rule = "expected --out to be new or an earlier report"
         raise ValueError(f"{rule}, got other files: {out / others[0]}")
@@ -85,7 +105,7 @@ def require_place(out: Path, mine: Callable[[str], bool] = lambda name: False) -
 def write_page(
     folder: Path, page: Page, progress: Callable[[str, float], object] | None = None
 ) -> None:
-    """Write the report into a folder: figures as PDF and PNG, tables as CSV, page and JSON."""
+    """Write a report into a folder: page, results.json, figures as PDF and PNG, tables as CSV."""
     drawn: dict[tuple[str, str], str] = {}
     total, done = sum(len(s.drawings) for s in page.sections), 0
     enlarged = ENLARGED if page.wide else None
@@ -107,7 +127,7 @@ def write_page(
 
 
 def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
-    """The page as HTML; ``drawn`` are the figures by section and name."""
+    """Return the page as HTML; ``drawn`` holds the SVG figures by section and name."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -126,19 +146,22 @@ def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
 
 
 def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> str:
-    """A figure as SVG for within a page: black becomes the colour of the text around it, the grid
-    a faint one, and its ids are its own. It takes the place there is, at most ``enlarged`` so many
-    times."""
+    """Return a figure as SVG for a page.
+
+    Black becomes the colour of the text, and the grid the grid colour of the page. The ids begin
+    with ``prefix``, so that they are unique in the page. The figure fills the width of its
+    container, up to ``enlarged`` times its own width.
+    """
     buffer = io.StringIO()
     with style.style():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # The size is that of the page; the box keeps the proportions.
+    # The page sets the size; the box keeps the proportions.
     svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    # matplotlib leaves a fill out where it is black, which is what is drawn without one.
+    # matplotlib omits black fills, because black is the default.
     svg = svg.replace("<svg", '<svg fill="currentColor"', 1)
     if enlarged is not None:
         widest = enlarged * 72 * figure.get_figwidth()

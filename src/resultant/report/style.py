@@ -1,6 +1,6 @@
-"""The drawing style of every figure, and files that appear whole or not at all.
+"""The style of every figure, and figures as files.
 
-matplotlib is imported by those who draw: without it everything else works.
+matplotlib is imported by the functions that draw; everything else works without it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# One colour a meaning, told apart also by those who do not see red and green (Okabe and Ito).
+# One colour per meaning, from the palette of Okabe and Ito for colour-blind readers.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, GREY = "#CC79A7", "#56B4E9", "#8A8A8A"
-# The colour of text: in a page this black, and no other, follows light and dark.
+# The colour of text; a page replaces this black, and no other, on a dark background.
 BLACK = "#000000"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 
-# A sequence of orders or dimensions, light to dark.
+# A sequence of orders or dimensions, from light to dark.
 SEQUENCE = "viridis_r"
 # Signed values about zero.
 DIVERGING = "RdBu_r"
@@ -62,19 +62,19 @@ METADATA = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def available() -> bool:
-    """Whether matplotlib is there to draw with."""
+    """Return True if matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def require() -> None:
-    """Raise a ValueError that says what to install where matplotlib is missing."""
+    """Raise a ValueError with the command to install matplotlib if it is missing."""
     if not available():
         raise ValueError("expected matplotlib to draw figures: pip install resultant[report]")
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in this style; the settings of the caller come back afterwards."""
+    """Draw in this style within a ``with`` block."""
     require()
     import matplotlib as mpl
     from cycler import cycler
@@ -87,46 +87,52 @@ def style() -> Iterator[None]:
 def panels(
     columns: int = 1, rows: int = 1, *, width: float = 3.5, height: float = 2.8
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of panels of this size in inches, row by row; call it within `style`."""
+    """Return a figure and its panels, row by row, each of this size in inches.
+
+    Call it within `style`.
+    """
     from matplotlib.figure import Figure
 
-    # Not by pyplot, which would keep the figure and choose a display.
+    # Not pyplot, which would keep the figure and choose a display.
     figure = Figure(figsize=(columns * width, rows * height))
     axes = figure.subplots(rows, columns, squeeze=False)
     return figure, list(axes.flat)
 
 
 def shades(n: int) -> list[Any]:
-    """n colours of a sequence, none too light or too dark to see on a light or a dark page."""
+    """Return n colours of a sequence that are visible on light and on dark pages."""
     import matplotlib as mpl
 
     return [mpl.colormaps[SEQUENCE](0.27 + 0.48 * i / max(1, n - 1)) for i in range(n)]
 
 
 def legend_below(figure: Figure, axes: Axes, *, columns: int = 3) -> None:
-    """The legend of these axes beneath all panels, where no data are."""
+    """Put the legend of these axes below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def legend_under(ax: Axes, *, columns: int = 1) -> None:
-    """The legend of one panel beneath it, where no data are."""
-    # The pad, in sizes of its font, leaves room for ticks and label.
+    """Put the legend of a panel below the panel."""
+    # The pad, in font sizes, leaves room for ticks and label.
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4, ncols=columns)
 
 
 def save(
     figure: Figure, stem: str | os.PathLike[str], formats: Sequence[str] = ("pdf", "png")
 ) -> list[Path]:
-    """Write a figure as ``stem.pdf`` and ``stem.png``, each replaced only by a whole file."""
+    """Write a figure as ``stem.pdf`` and ``stem.png``; return the paths.
+
+    Each file is complete or absent.
+    """
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for suffix in formats:
         path = stem.with_name(f"{stem.name}.{suffix}")
-        # Drawn in memory: on a full disk, matplotlib may fail by other errors than an OSError.
+        # In memory: on a full disk, matplotlib may raise errors other than OSError.
         drawn = io.BytesIO()
-        # The style has the resolution and the fonts of the file too.
+        # The style includes the resolution and the fonts of the file.
         with style():
             figure.savefig(drawn, format=suffix, metadata=METADATA.get(suffix))
         with replacing(path) as temporary:
@@ -136,6 +142,6 @@ def save(
 
 
 def letter(axes: Iterable[Axes], names: Iterable[str] = "abcdefgh") -> None:
-    """Panels named (a), (b), ... before their titles."""
+    """Put (a), (b), ... before the titles of panels."""
     for name, ax in zip(names, axes, strict=False):
         ax.set_title(f"({name}) {ax.get_title(loc='left')}", loc="left")

@@ -1,94 +1,98 @@
-"""What an analysis comes to, in ten lines."""
+"""The summary of an analysis, in ten lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from resultant._core.text import counted
 from resultant.analysis import Analysis, ClassEffect, GainDistribution, Recommendation
 from resultant.classes.groups import group_rule
 from resultant.report.words import (
     NAMES,
     ONE_SIZE,
     class_name,
-    counted,
-    of_features,
+    features_name,
     p_value,
     percent,
     points,
-    policy,
+    rule_name,
 )
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
-    """The space whose recommended rule is the most accurate."""
+    """Return the features whose recommended rule is the most accurate."""
 
-    def reached(name: str) -> float:
+    def accuracy(name: str) -> float:
         r = analyses[name].recommendation
         if r is None:
             return -1.0
         return r.accuracy_before if r.realization == "native" else r.accuracy_after
 
-    return max(analyses, key=reached)
+    return max(analyses, key=accuracy)
 
 
 def summary(
     analyses: Mapping[str, Analysis], where: str, names: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Nine facts, heading and text, of which the first is the recommendation."""
+    """Return nine facts as pairs of heading and text, the recommendation first.
+
+    Args:
+        analyses: Analyses by the names of their features.
+        where: Name of the source.
+        names: Names of the classes [C].
+    """
     chosen = foremost(analyses)
     a = analyses[chosen]
     s, r, g, c = a.space, a.recommendation, a.gains, a.cosine
-    found = [("features", _features(analyses, where))]
+    facts = [("features", _features(analyses, where))]
     if r is None:
-        said = (a.notes or {}).get("recommendation", "not asked")
-        return [("use", f"no recommendation: {said}"), *found]
-    used = policy(r.realization, r.beta)
-    reached = (
-        f"{_accuracy(a)} accurate on all {counted(s.held_out, 'held-out row', 'held-out rows')}"
-    )
-    original = _original(analyses, chosen)
-    found.insert(0, ("use", f"{used} on {of_features(chosen)}, {reached}{original}"))
-    found += _kept(a, r) if r.candidate == "native" else _changes(a, r, of_features(chosen), names)
+        reason = (a.notes or {}).get("recommendation", "not asked")
+        return [("use", f"no recommendation: {reason}"), *facts]
+    rows = counted(s.held_out, "held-out row", "held-out rows")
+    rule = f"{rule_name(r.realization, r.beta)} on {features_name(chosen)}"
+    accuracy = f"{_accuracy(a)} accurate on all {rows}{_original(analyses, chosen)}"
+    facts.insert(0, ("use", f"{rule}, {accuracy}"))
+    facts += _kept(a, r) if r.candidate == "native" else _changes(a, r, chosen, names)
     if g is not None:
-        found.append(("angular gain", f"{_gains(g)}, at temperature {s.tau:g}"))
+        facts.append(("angular gain", f"{_gains(g)}, at temperature {s.tau:g}"))
     if c is not None:
-        same = f"decides as Pure Angular at β = 0 on {percent(c.agreement)} of all rows"
-        found.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
-    return found
+        same = f"agrees with Pure Angular at β = 0 on {percent(c.agreement)} of all rows"
+        facts.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
+    return facts
 
 
 def _original(analyses: Mapping[str, Analysis], chosen: str) -> str:
-    """What native does there, unless it is what is used, and in the other spaces."""
+    """Return the accuracy of native on these features, unless native is used, and on the others."""
     before = {
         name: percent(a.recommendation.accuracy_before)
         for name, a in analyses.items()
         if a.recommendation is not None
     }
     first = analyses[chosen].recommendation
-    said = [f"{at} on {name}" for name, at in before.items() if name != chosen]
+    parts = [f"{at} on {name}" for name, at in before.items() if name != chosen]
     if first is not None and first.realization != "native":
-        said.insert(0, f"{before[chosen]} there" if said else before[chosen])
-    return f" ({NAMES['native']}: {', '.join(said)})" if said else ""
+        parts.insert(0, f"{before[chosen]} on {chosen}" if parts else before[chosen])
+    return f" ({NAMES['native']}: {', '.join(parts)})" if parts else ""
 
 
 def _gains(g: GainDistribution) -> str:
-    said = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread)}"
+    text = f"{g.minimum:.2f} to {g.maximum:.2f}, spread {percent(g.spread)}"
     bias = "without the bias of few rows"
     if g.corrected_spread is not None:
-        said += f" ({percent(g.corrected_spread)} {bias})"
+        text += f" ({percent(g.corrected_spread)} {bias})"
     if g.rank_correlation is not None:
-        said += f", rank correlation with class size {g.rank_correlation:+.2f}"
+        text += f", rank correlation with class size {g.rank_correlation:+.2f}"
     if g.corrected_rank_correlation is not None:
-        said += f" ({g.corrected_rank_correlation:+.2f} {bias})"
+        text += f" ({g.corrected_rank_correlation:+.2f} {bias})"
     if g.uncorrected and g.corrected_spread is not None:
         single = counted(len(g.uncorrected), "class", "classes")
-        said += f" and without {single} of one row"
-    return said
+        text += f" and without {single} of one row"
+    return text
 
 
 def _kept(a: Analysis, r: Recommendation) -> list[tuple[str, str]]:
-    """What native does, where nothing else was better."""
-    nothing = "nothing to gain: no other realization was more accurate on the half that chooses"
+    """Return the facts about native if no candidate was better."""
+    nothing = "nothing to gain: no other realization is more accurate on the half that chooses"
     error = f"error {percent(r.ece_before)}, cross-entropy {r.nll_before:.3f}"
     return [
         ("accuracy", f"{nothing} ({counted(a.space.held_out - r.queries, 'row', 'rows')})"),
@@ -101,36 +105,36 @@ def _kept(a: Analysis, r: Recommendation) -> list[tuple[str, str]]:
 def _changes(
     a: Analysis, r: Recommendation, features: str, names: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """What the best candidate changes, or would change if it were used."""
-    tried, kept = policy(r.candidate, r.candidate_beta), r.realization == "native"
-    judged = f"judging half ({counted(r.queries, 'row', 'rows')} that did not choose it)"
-    native = f"{NAMES['native']} of {features}"
+    """Return the changes by the best candidate, whether it is advised or not."""
+    candidate, kept = rule_name(r.candidate, r.candidate_beta), r.realization == "native"
+    judged = f"judging half ({counted(r.queries, 'row', 'rows')} that did not choose)"
+    native = f"{NAMES['native']} on {features_name(features)}"
     interval = f"95 % interval {points(r.low)} to {points(r.high)}"
     accuracy = f"{points(r.gain)} points over {native}, {interval}, {p_value(r.p_value)}"
     if not r.better + r.worse:
-        # An interval of no width would promise more than these rows show.
-        accuracy = f"right on the same rows as {native}"
+        # An interval of zero width would claim more than these rows show.
+        accuracy = f"correct on the same rows as {native}"
     change = f"all rows: {points(r.accuracy_after - r.accuracy_before)} points"
     errors = f"error {percent(r.ece_before)} to {percent(r.ece_after)}"
     groups = ", ".join(f"{name} {points(v)}" for name, v in r.groups.items() if v is not None)
     rule = group_rule(a.space.num_classes)
-    found = {
+    facts = {
         "accuracy": f"{judged}: {accuracy}; {change}",
         "calibration": f"all rows: {errors}, cross-entropy {r.nll_before:.3f} to {r.nll_after:.3f}",
         "groups": f"all rows: {groups} points ({rule})",
         "rise most": f"all rows: {_effects(r.gained, names)}",
         "fall most": f"all rows: {_effects(r.lost, names)}",
     }
-    # Without a word they would read as effects of the advice.
-    subject = f"{tried} (not advised), " if kept else ""
-    found = {heading: subject + text for heading, text in found.items()}
-    return list((found if groups else found | {"groups": ONE_SIZE}).items())
+    # Without the name the facts would read as effects of the advice.
+    subject = f"{candidate} (not advised), " if kept else ""
+    facts = {heading: subject + text for heading, text in facts.items()}
+    return list((facts if groups else facts | {"groups": ONE_SIZE}).items())
 
 
 def _features(analyses: Mapping[str, Analysis], where: str) -> str:
     s = next(iter(analyses.values())).space
     spaces = ", ".join(f"{name} of {a.space.dim} dimensions" for name, a in analyses.items())
-    spaces += " (--features NAME takes one of them)" if len(analyses) > 1 else ""
+    spaces += " (--features NAME selects one)" if len(analyses) > 1 else ""
     apart = f"{s.calibration:,} for calibration, " if s.calibration else ""
     rows = f"{counted(s.fitting, 'row', 'rows')} fitted, {apart}{s.held_out:,} held out"
     return f"{where}: {s.num_classes:,} classes, {rows}; {spaces}"
@@ -143,8 +147,8 @@ def _accuracy(a: Analysis) -> str:
 
 
 def _effects(effects: Sequence[ClassEffect], names: Sequence[str]) -> str:
-    said = (
+    texts = (
         f"{class_name(names[e.index])} {points(e.after - e.before)} (n = {e.count})"
         for e in effects[:3]
     )
-    return ", ".join(said) or "none"
+    return ", ".join(texts) or "none"

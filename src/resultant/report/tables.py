@@ -1,4 +1,4 @@
-"""The tables of an analysis: shown in the page, and written as CSV with every digit."""
+"""The tables of an analysis, for the page and as CSV files with every digit."""
 
 from __future__ import annotations
 
@@ -12,37 +12,46 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.files import replacing
+from resultant._core.text import counted
 from resultant.analysis import Analysis, GainDistribution
 from resultant.classes.groups import GROUPS
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
     before_and_after,
-    counted,
     number,
     percent,
     points,
     short,
 )
 
-# Rows that the page shows; the CSV has them all.
+# Rows that the page shows; the CSV file has all rows.
 SHOWN = 200
 
-# Bytes of a CSV that the page has within it.
-WITHIN = 64_000
-
-Say = Callable[[Any], str]
+# Largest CSV file, in bytes, that is embedded in the page.
+EMBEDDED = 64_000
 
 
 @dataclass(frozen=True)
 class Column:
+    """A column: its heading, and the format of its values on the page."""
+
     name: str
-    say: Say = number
+    format: Callable[[Any], str] = number
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values, what they are in a sentence, and the paper's label of the same."""
+    """A table of a report.
+
+    Attributes:
+        name: Name for files.
+        title: Heading.
+        sentence: Caption.
+        label: The paper's label of the corresponding table, figure or section.
+        columns: Headings and formats.
+        rows: Values.
+    """
 
     name: str
     title: str
@@ -52,25 +61,25 @@ class Table:
     rows: list[tuple[Any, ...]]
 
     def shown(self) -> list[list[tuple[str, str, bool]]]:
-        """The first rows as cells: text, the value to sort by, whether it is a number."""
+        """Return the first rows as cells: text, sort key, and True for a number."""
         return [
             [_cell(column, value) for column, value in zip(self.columns, row, strict=True)]
             for row in self.rows[:SHOWN]
         ]
 
     def heads(self) -> list[tuple[Column, bool]]:
-        """The columns, and whether they hold numbers."""
+        """Return the columns, each with True if it holds numbers."""
         return [
             (column, any(isinstance(row[i], int | float) for row in self.rows))
             for i, column in enumerate(self.columns)
         ]
 
     def csv(self) -> bytes:
-        """All rows with every digit."""
+        """Return all rows as CSV with every digit."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([column.name for column in self.columns])
-        writer.writerows([["" if _lacks(v) else v for v in row] for row in self.rows])
+        writer.writerows([["" if _is_missing(v) else v for v in row] for row in self.rows])
         return text.getvalue().encode()
 
     def write(self, path: Path) -> None:
@@ -78,19 +87,18 @@ class Table:
             temporary.write_bytes(self.csv())
 
     def address(self, file: str) -> str:
-        """Where the page has its CSV: within it, so that it may move alone, or in a file where
-        that is large."""
+        """Return the link of the page to the CSV: embedded in the page, or a file if large."""
         content = self.csv()
-        if len(content) > WITHIN:
+        if len(content) > EMBEDDED:
             return file
         return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 
 
 def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
-    """The tables of the questions that were answered; ``names`` [C] of the classes."""
-    found = [make(a) for make in (_realizations, _cosine)]
-    found += [make(a, names) for make in (_same_state, _classes, _pairs)]
-    return [table for table in found if table is not None]
+    """Return the tables of the questions that were answered; ``names`` [C] of the classes."""
+    made = [make(a) for make in (_realizations, _cosine)]
+    made += [make(a, names) for make in (_same_state, _classes, _pairs)]
+    return [table for table in made if table is not None]
 
 
 def _realizations(a: Analysis) -> Table | None:
@@ -103,7 +111,7 @@ def _realizations(a: Analysis) -> Table | None:
             *((p.groups or {}).get(g) for g in groups),
             *(p.nll, p.ece, p.agreement),
         )
-        # Those without a prior first.
+        # Points without a prior first.
         for p in sorted(a.grid.points, key=lambda p: abs(p.gamma))
     ]
     columns = (
@@ -118,13 +126,14 @@ def _realizations(a: Analysis) -> Table | None:
         *(Column("NLL"), Column("ECE", percent), Column("as cosine", percent)),
     )
     undefined = sum(bool(p.undefined) for p in a.grid.points)
-    gone = f" Undefined, as a class would need a temperature below zero: {undefined}."
+    missing = f" Undefined, because a class would need a negative temperature: {undefined}."
     return Table(
         "realizations",
-        "Every realization",
-        f"Accuracy (with its change from {NAMES['native']} in points), its mean over classes"
-        f"{' and by group' if groups else ''}, cross-entropy, calibration error and agreement with "
-        f"cosine, on all held-out rows.{gone if undefined else ''} {NATIVE_IN_PAPER}",
+        "All realizations",
+        f"Accuracy, its change from {NAMES['native']} in points, its mean over the classes"
+        f"{' and by group' if groups else ''}, cross-entropy (NLL), calibration error (ECE) and "
+        "agreement with cosine, on all held-out rows."
+        f"{missing if undefined else ''} {NATIVE_IN_PAPER}",
         "tab:frozen-vmf-realizations",
         columns,
         rows,
@@ -137,7 +146,7 @@ def _cosine(a: Analysis) -> Table | None:
         rows += [
             ("held-out rows", r.queries),
             ("disagreements", r.disagreements),
-            ("of these in the lowest tenth of margins", r.low_margin),
+            ("disagreements in the lowest tenth of margins", r.low_margin),
             ("certified rows", r.certified),
             ("disagreements among certified rows", r.certified_disagreements),
             ("mean gain", r.mean_gain),
@@ -145,7 +154,7 @@ def _cosine(a: Analysis) -> Table | None:
     if (g := a.gradients) is not None:
         rows += [
             ("mean |ΔL|", g.loss_mean),
-            ("its bound, mean 2ε", g.loss_bound_mean),
+            ("mean bound 2ε of |ΔL|", g.loss_bound_mean),
             ("gradient error (%)", g.gradient_error),
             ("median gradient cosine", g.median_cosine),
             ("bounds held on every row", g.bounds_held),
@@ -156,8 +165,8 @@ def _cosine(a: Analysis) -> Table | None:
     return Table(
         "cosine",
         "Pure Angular and cosine",
-        "Decisions, losses and gradients of Pure Angular at β = 0 beside those of cosine "
-        "prototypes on the same rows.",
+        "Decisions, losses and gradients of Pure Angular at β = 0, compared with cosine prototypes "
+        "on the same rows.",
         "tab:cosine-diagnostics, tab:cosine-gradients",
         (Column("quantity"), exact),
         rows,
@@ -169,9 +178,9 @@ def _same_state(a: Analysis, names: Sequence[str]) -> Table | None:
         return None
     return Table(
         "same-state",
-        "Only the realization changes",
-        f"{counted(r.queries, 'held-out row', 'held-out rows')} under one fitted state at "
-        f"β = {r.beta:g}, γ = {r.gamma:g}.",
+        "Same fit, different realizations",
+        f"{counted(r.queries, 'held-out row', 'held-out rows')}, classified by the same fitted "
+        f"classes at β = {r.beta:g}, γ = {r.gamma:g}.",
         "sec:same-state-diagnostic",
         (
             *(Column("realization"), Column("cross-entropy"), Column("accuracy", percent)),
@@ -211,14 +220,14 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
         *(Column(rule.lower(), percent) for rule in rules),
         Column("change", points),
     )
-    said = f"{rules[0]} and under {rules[1]}, the most changed first"
+    compared = f"{rules[0]} and {rules[1]}, the most changed classes first"
     if both[0] is both[1]:
-        # Nothing to compare with: no second column of one name, and no change.
-        columns, rows, said = columns[:-2], [row[:-2] for row in rows], rules[0]
+        # Without a candidate there is no second column and no change.
+        columns, rows, compared = columns[:-2], [row[:-2] for row in rows], rules[0]
     return Table(
         "classes",
-        "Every class",
-        f"Its gain, and its accuracy under {said}.",
+        "All classes",
+        f"Gain of each class, and its accuracy under {compared}.",
         "fig:gain-discovery",
         columns,
         rows,
@@ -226,7 +235,7 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
 
 
 def _groups(g: GainDistribution) -> list[str | None]:
-    """The shot group of each class, [C]."""
+    """Return the shot group of each class, [C]."""
     if g.group is None:
         return [None] * len(g.gain)
     return [GROUPS[i] for i in g.group.tolist()]
@@ -235,7 +244,7 @@ def _groups(g: GainDistribution) -> list[str | None]:
 def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
     if (r := a.boundaries) is None:
         return None
-    # Where there are no groups, or nothing to compare with.
+    # Without groups, or without a candidate.
     none = [None] * len(r.pairs)
     rows = [
         (names[i], names[j], *rest)
@@ -254,8 +263,8 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
     return Table(
         "pairs",
         "Boundaries between pairs",
-        "Where the boundary lies on the arc from one prototype to the other, before and after the "
-        "gains are equalized by temperatures (degrees from the first).",
+        "Position of the boundary on the arc between two prototypes, in degrees from the first, "
+        "before and after temperatures make the gains equal.",
         "fig:main-boundaries, sec:boundary-selection",
         (
             *(Column("first"), Column("second"), Column("kind"), Column("cosine")),
@@ -266,12 +275,12 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
     )
 
 
-def _lacks(value: object) -> bool:
+def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _cell(column: Column, value: Any) -> tuple[str, str, bool]:
-    if _lacks(value):
-        return column.say(None), "", True
+    if _is_missing(value):
+        return column.format(None), "", True
     numeric = isinstance(value, int | float)
-    return column.say(value), repr(float(value)) if numeric else str(value), numeric
+    return column.format(value), repr(float(value)) if numeric else str(value), numeric

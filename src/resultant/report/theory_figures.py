@@ -1,4 +1,4 @@
-"""Figures of the theory beside the features: cosine, boundaries, margins, supports and the fit."""
+"""Figures that compare the theory with the features: cosine, boundaries, margins, fit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from resultant._core.text import counted
 from resultant.analysis import Analysis
 from resultant.report import style
 from resultant.report.figures import Drawing, Panel, by_group, diagonal, dots, log_heights
@@ -28,10 +29,10 @@ def cosine(a: Analysis) -> Drawing | None:
 
     return Panel(
         "cosine",
-        "Where a cosine classifier disagrees",
+        "Agreement with a cosine classifier",
         f"{NAMES['angular']} at β = 0 and cosine prototypes agree on {percent(r.agreement)} of the "
-        f"held-out rows; {r.low_margin} of {r.disagreements} disagreements are in the tenth of "
-        "smallest margins.",
+        f"held-out rows; {r.low_margin} of {r.disagreements} disagreements are in the tenth with "
+        "the smallest margins.",
         "tab:cosine-diagnostics",
         draw,
     )
@@ -49,14 +50,14 @@ def certificate(a: Analysis) -> Drawing | None:
         ax.set(xlabel="held-out rows (%), smallest first", ylabel="score units")
         log_heights(ax)
 
-    wrong = "none of them differs"
+    wrong = "no certified row differs"
     if r.certified_disagreements:
-        wrong = f"{r.certified_disagreements} of them differ"
+        wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
     return Panel(
         "certificate",
-        "How sure the agreement is",
-        f"The margin exceeds the residual range for {percent(r.coverage)} of the held-out rows, "
-        f"which certifies that both rules decide alike; {wrong}.",
+        "Certified agreement",
+        f"Both rules are certain to agree on {percent(r.coverage)} of the held-out rows, where the "
+        f"margin exceeds the residual range; {wrong}.",
         "eq:cosine-margin-certificate",
         draw,
     )
@@ -78,11 +79,11 @@ def boundaries(a: Analysis) -> Drawing | None:
 
     return Panel(
         "boundaries",
-        "How boundaries move",
-        f"Between {int(kept.sum())} pairs of classes the boundary moves by up to "
-        f"{float(r.shift_degrees[kept].abs().max()):.2f}°; the gains alone predict it to "
-        f"{predicted.mean_absolute_degrees:.3f}° on average, in the right direction for "
-        f"{percent(predicted.same_direction, 1)}.",
+        "Moved decision boundaries",
+        f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
+        f"{float(r.shift_degrees[kept].abs().max()):.2f}°; the gains alone predict the shift with "
+        f"a mean error of {predicted.mean_absolute_degrees:.3f}°, and its direction for "
+        f"{percent(predicted.same_direction, 1)} of the pairs.",
         "fig:main-boundaries",
         draw,
     )
@@ -99,10 +100,10 @@ def margins(a: Analysis) -> Drawing | None:
 
     return Panel(
         "margins",
-        "How margins change",
-        f"The linear term has the sign of the exact change for {percent(r.agreement)} of "
-        f"{r.incidences:,} margins; {percent(r.coverage)} are certified, and {r.certified_wrong} "
-        "of these are wrong.",
+        "Changed margins",
+        f"The linear term predicts the direction of the change for {percent(r.agreement)} of "
+        f"{r.incidences:,} margins; {percent(r.coverage)} are certified, of which "
+        f"{r.certified_wrong} are wrong.",
         "sec:margin-change-protocol",
         draw,
     )
@@ -120,14 +121,14 @@ def typical(a: Analysis) -> Drawing | None:
         dots(ax, r.typical[kept], 100 * r.observed[kept], style.GREEN)
         ax.set(xlabel="typical margin of the pair", ylabel="observed error (%)")
 
-    said = "No rank correlation with the observed error can be told."
+    correlation = "The rank correlation with the observed error is undefined."
     if r.typical_correlation is not None:
-        said = f"Their rank correlation with the observed error is {r.typical_correlation:+.2f}."
+        correlation = f"The rank correlation is {r.typical_correlation:+.2f}."
     return Panel(
         "typical",
         "Margins and errors",
-        f"Typical margins of both classes of {int(kept.any(1).sum())} pairs, and how often each "
-        f"is taken for the other. {said}",
+        f"Typical margins of {int(kept.any(1).sum())} pairs of classes, against the fraction of "
+        f"rows of one class that are classified as the other. {correlation}",
         "fig:real-margin-app",
         draw,
     )
@@ -145,10 +146,11 @@ def intercepts(a: Analysis, names: Sequence[str]) -> Drawing | None:
 
     return Panel(
         "intercepts",
-        "What a class temperature drags along",
-        f"{NAMES['temperature']} at β = {r.beta:g} moves the score at cosine zero by up to "
-        f"{r.largest['temperature']:.3g} ({class_name(names[r.worst_class])}), "
-        f"{r.mean['temperature']:.2g} on average; {NAMES['angular']} does not.",
+        "Intercepts under class temperatures",
+        f"A temperature per class also changes the score at cosine zero: {NAMES['temperature']} at "
+        f"β = {r.beta:g} moves it by up to {r.largest['temperature']:.3g} "
+        f"({class_name(names[r.worst_class])}), {r.mean['temperature']:.2g} on average; "
+        f"{NAMES['angular']} leaves it unchanged.",
         "fig:realization",
         draw,
     )
@@ -172,10 +174,10 @@ def support(a: Analysis) -> Drawing | None:
 
     return Panel(
         "support",
-        "How many rows a class needs",
-        f"From {r.sizes[0]} rows a class the mean length is off by {float(r.error[0]):.3f} on "
-        f"average, from {r.sizes[-1]} by {float(r.error[-1]):.3f} ({len(r.classes)} classes with "
-        "rows enough).",
+        "Rows that a class needs",
+        "More rows per class give better estimates: the error of the mean length is "
+        f"{float(r.error[0]):.3f} with {r.sizes[0]} rows and {float(r.error[-1]):.3f} with "
+        f"{r.sizes[-1]}, on average over {len(r.classes)} classes with enough rows.",
         "fig:finite-sample",
         draw,
     )
@@ -188,15 +190,14 @@ def self_inclusion(a: Analysis) -> Drawing | None:
     def draw(ax: Axes) -> None:
         dots(ax, r.count, r.exact, style.BLUE, "exact")
         dots(ax, r.count, r.predicted, style.ORANGE, "$(1-A^2)/(\\tau n)$", "_")
-        ax.set(xscale="log", xlabel="training rows of the class", ylabel="own score, increment")
+        ax.set(xscale="log", xlabel="training rows of the class", ylabel="increase of own score")
         log_heights(ax)
 
     return Panel(
         "self-inclusion",
-        "What a row adds to its own score",
-        f"A training row raises its own class's score by {float(r.exact.max()):.2g} in the class "
-        f"where that is most and by {float(r.exact.min()):.2g} where it is least: scores of fitted "
-        "rows flatter small classes.",
+        "Self-inclusion: a training row raises its own score",
+        "Scores of training rows favour small classes: a row raises the score of its own class by "
+        f"{float(r.exact.min()):.2g} to {float(r.exact.max()):.2g}, depending on the class.",
         "sec:self-inclusion",
         draw,
     )
@@ -211,20 +212,20 @@ def fit(a: Analysis) -> Drawing | None:
         observed, expected = (
             (n * h.double() / h.sum()).tolist() for h in (r.histogram, r.expected_histogram)
         )
-        places = ((torch.arange(n) + 0.5) / n).tolist()
-        ax.bar(places, observed, 0.94 / n, color=style.SKY, label="held-out rows")
+        positions = ((torch.arange(n) + 0.5) / n).tolist()
+        ax.bar(positions, observed, 0.94 / n, color=style.SKY, label="held-out rows")
         edges = torch.linspace(0, 1, n + 1).tolist()
         line = ax.stairs(expected, edges, baseline=None, label="if classes were vMF")
         line.set(color=style.GREY, linestyle="--")
-        ax.set(xlabel="law of the cosine at held-out rows", ylabel="density", xlim=(0, 1))
+        ax.set(xlabel="distribution function at held-out cosines", ylabel="density", xlim=(0, 1))
 
     return Panel(
         "fit",
-        "Whether the classes look like vMF",
-        f"{percent(r.rejected, 1)} of the classes are told apart from their fitted vMF at the 5 % "
-        f"level; of vMF samples of the same sizes it would be about {percent(r.expected, 0)}, "
-        "since few rows fit a vMF badly. The bars follow the dashed line if the classes are vMF; "
-        "that line is flat where all have many rows.",
+        "Fit of the vMF distribution",
+        f"A test rejects the fitted vMF for {percent(r.rejected, 1)} of the classes at the 5 % "
+        f"level; vMF samples of the same sizes would give about {percent(r.expected, 0)}, because "
+        "few rows fit a vMF badly. If the classes are vMF, the bars follow the dashed line, which "
+        "is flat for classes with many rows.",
         "sec:support-fit-protocol",
         draw,
     )

@@ -1,10 +1,8 @@
-"""How names and numbers are said in the report."""
+"""Names and numbers as a report prints them."""
 
 from __future__ import annotations
 
-from resultant._core.text import counted as counted
-from resultant._core.text import listed as listed
-from resultant._core.text import shown as shown
+from resultant._core.text import shown
 from resultant.analysis import Analysis, GridPoint
 
 NAMES = {
@@ -15,31 +13,34 @@ NAMES = {
     "cosine": "Cosine",
 }
 
-# What the paper calls it, said once for its readers.
+# Printed once, for readers of the paper.
 NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
 
 MISSING = "–"
-ONE_SIZE = "no groups, as the classes are of about one size"
+ONE_SIZE = "no groups, because the classes have about the same size"
 
 
-def percent(share: float | None, digits: int = 2) -> str:
-    # A space that keeps the sign with its number.
-    return MISSING if share is None or share != share else f"{100 * share:.{digits}f}\u00a0%"
+def percent(fraction: float | None, digits: int = 2) -> str:
+    """Return a fraction in percent; the space before the sign does not break."""
+    if fraction is None or fraction != fraction:
+        return MISSING
+    return f"{100 * fraction:.{digits}f}\u00a0%"
 
 
 def points(change: float | None) -> str:
-    """A change of a share in percentage points, with its sign."""
+    """Return the change of a fraction in percentage points, with its sign."""
     return MISSING if change is None or change != change else f"{100 * change:+.2f}"
 
 
 def number(value: object) -> str:
+    """Return any value of a table as text."""
     if value is None or value != value:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    # With its last zeros, so that a column has one width.
+    # With trailing zeros, so that the numbers of a column have one width.
     return f"{value:#.4g}" if isinstance(value, float) else str(value)
 
 
@@ -51,24 +52,24 @@ def p_value(p: float) -> str:
     return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
 
 
-def policy(realization: str, beta: float) -> str:
-    """A realization with its beta, which native and cosine do not have."""
+def rule_name(realization: str, beta: float) -> str:
+    """Return the name of a realization with its beta; native and cosine have no beta."""
     name = NAMES[realization]
     return name if realization in ("native", "cosine") else f"{name} at β = {beta:g}"
 
 
 def class_name(name: str) -> str:
-    """A class in a sentence; a name of digits is but its label."""
+    """Return the name of a class in a sentence; digits are a label."""
     return f"class {name}" if name.isdecimal() else shown(name)
 
 
-def of_features(name: str) -> str:
-    """The features of a name, which may be called just that."""
+def features_name(name: str) -> str:
+    """Return the name of features in a sentence."""
     return name if name.endswith("features") else f"{name} features"
 
 
 def before_and_after(a: Analysis) -> tuple[GridPoint, GridPoint] | None:
-    """Native and the best candidate on all held-out queries."""
+    """Return native and the best candidate on all held-out queries."""
     if a.grid is None or a.recommendation is None:
         return None
     r = a.recommendation

@@ -1,5 +1,5 @@
 "use strict";
-// A click on a heading sorts its column, a second one the other way; empty cells stay last.
+// A click on a heading sorts its column, a second click reverses the order; empty cells stay last.
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];
