@@ -1,4 +1,4 @@
-"""The page of a report in a browser, where there is one."""
+"""The page of a report in a browser, if one is installed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-
-from resultant.report.page import write_page
-from small_report import small_page
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("jinja2")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -52,9 +46,9 @@ addEventListener("load", () => {
 
 
 def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
-    """The title that a page gives itself, the browser's messages, and what the page asked for.
+    """The title of a page after its script, the messages of the browser, the requests of the page.
 
-    The browser asks for things of its own, which have no initiator; nothing gets through.
+    Requests of the browser itself have no initiator; no request gets through.
     """
     (folder / "index.html").write_text(html)
     log = folder / "net.json"
@@ -73,31 +67,30 @@ def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
     )
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title is not None
-    asked = re.findall(r'"initiator":"(?!not an origin)[^"]*".{0,400}?"url":"(\w+://[^"]*)"',
+    requests = re.findall(r'"initiator":"(?!not an origin)[^"]*".{0,400}?"url":"(\w+://[^"]*)"',
                        log.read_text())  # fmt: skip
-    return unescape(title[1]), done.stderr, set(asked)
+    return unescape(title[1]), done.stderr, set(requests)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_in_the_browser(width: int, theme: str, tmp_path: Path) -> None:
-    """It renders, sorts, fits the width, says nothing on the console and asks for nothing."""
-    write_page(tmp_path / "page", small_page())
-    html = (tmp_path / "page" / "index.html").read_text().replace("</body>", PROBE + "</body>")
+def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) -> None:
+    """The page renders, sorts, fits the width, and has no console messages and no requests."""
+    html = (folder / "index.html").read_text().replace("</body>", PROBE + "</body>")
     dark = ["--force-dark-mode"] if theme == "dark" else []
-    title, said, asked = browse(html, tmp_path, f"--window-size={width},900", *dark)
+    title, messages, requests = browse(html, tmp_path, f"--window-size={width},900", *dark)
     seen = json.loads(title)
     assert seen["wrong"] == []
     brightness = {k: sum(map(int, re.findall(r"\d+", seen[k])[:3])) for k in ("back", "ink")}
     assert (brightness["back"] > 600) == (theme == "light")
     assert abs(brightness["back"] - brightness["ink"]) > 400
-    assert "CONSOLE" not in said, said
-    assert not asked
+    assert "CONSOLE" not in messages, messages
+    assert not requests
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to look at the page with")
-def test_the_browser_would_tell(tmp_path: Path) -> None:
-    """Errors and requests of a page that has them are seen."""
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_browser_reports_errors_and_requests(tmp_path: Path) -> None:
+    """Those of a page that has some."""
     html = "<title>x</title><img src='http://example.invalid/a.png'><script>throw 1</script>"
-    _, said, asked = browse(html, tmp_path)
-    assert "CONSOLE" in said and asked == {"http://example.invalid/a.png"}
+    _, messages, requests = browse(html, tmp_path)
+    assert "CONSOLE" in messages and requests == {"http://example.invalid/a.png"}

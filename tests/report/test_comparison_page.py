@@ -1,0 +1,44 @@
+"""The verdict of a comparison."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.report import comparison_page
+
+
+def test_verdict_on_the_same_rows() -> None:
+    """Only the rows that exactly one side classifies correctly count."""
+    a = torch.tensor([True] * 50 + [False] * 20 + [True] * 4 + [False] * 26)
+    b = torch.tensor([True] * 50 + [True] * 20 + [False] * 4 + [False] * 26)
+    v = comparison_page.verdict(a, b, same_rows=True)
+    assert v.accuracy == (0.54, 0.70) and v.better == "B"
+    # McNemar: 4 or fewer of 24 heads, on both sides.
+    tail = sum(math.comb(24, k) for k in range(5)) / 2**24
+    assert v.p == pytest.approx(2 * tail)
+    differences = b.double() - a.double()
+    reach = 1.96 * float(differences.std(correction=0)) / 10
+    assert (v.low, v.high) == pytest.approx((0.16 - reach, 0.16 + reach), abs=1e-4)
+    assert comparison_page.verdict(b, a, same_rows=True).better == "A"
+    assert (same := comparison_page.verdict(a, a, same_rows=True)).better is None
+    # No interval of zero width.
+    assert comparison_page._answer("z", same).endswith("both are correct on the same of 100 rows")
+
+
+def test_verdict_on_other_rows() -> None:
+    """The test of two independent fractions, as in scipy."""
+    from scipy.stats import chi2_contingency
+
+    a, b = torch.arange(400) < 200, torch.arange(300) < 180
+    v = comparison_page.verdict(a, b, same_rows=False)
+    table = [[200, 200], [180, 120]]
+    expected: Any = chi2_contingency(table, correction=False)
+    assert v.p == pytest.approx(expected.pvalue, rel=1e-6)
+    assert v.better == "B" and v.gain == pytest.approx(0.1)
+    reach = 1.959964 * math.sqrt(0.25 / 400 + 0.24 / 300)
+    assert v.high - v.gain == pytest.approx(reach, rel=1e-5)
+    assert comparison_page.verdict(a[:200], b[:180], same_rows=False).p == 1

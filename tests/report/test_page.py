@@ -1,0 +1,152 @@
+"""The page of a report: HTML that needs no other file, figures and tables in it, its folder."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resultant.analysis import Analysis
+from resultant.report.analysis_page import drawings
+from resultant.report.page import (
+    Page,
+    Section,
+    inline_svg,
+    render,
+    require_report_folder,
+    write_page,
+)
+from resultant.report.tables import Column, Table
+from small_features import NAMES
+
+
+def test_figures_have_the_colours_of_the_page(analysis: Analysis) -> None:
+    drawing = drawings(analysis, NAMES)[0]
+    svg = inline_svg(drawing.figure(), "a/b c")
+    assert "#000000" not in svg and "#ffffff" not in svg and "#e4e4e4" not in svg
+    assert "currentColor" in svg and "var(--grid)" in svg
+    assert not re.search(r'<svg[^>]* (width|height)="', svg) and "viewBox" in svg
+    ids = re.findall(r'\bid="([^"]+)"', svg)
+    assert ids and all(i.startswith("a-b-c-") for i in ids)
+    for reference in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
+        assert reference in ids
+
+
+def test_wide_figures_are_enlarged_up_to_a_limit(analysis: Analysis, tmp_path: Path) -> None:
+    section = Section("s", "S", "", drawings(analysis, NAMES)[:1])
+    for wide in (False, True):
+        write_page(tmp_path, Page("P", [], [section], wide=wide))
+        html = (tmp_path / "index.html").read_text()
+        box = re.search(r'viewBox="0 0 ([0-9.]+) ', html)
+        limit = re.search(r'<svg style="max-width: ([0-9]+)px"', html)
+        assert box and ('<body class="wide">' in html) == (limit is not None) == wide
+        if limit:
+            assert float(limit[1]) == pytest.approx(1.6 * float(box[1]), abs=1)
+
+
+class Links(HTMLParser):
+    """The links and ids of a page; raises if an element is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src", "xlink:href", "action", "data"):
+                self.urls.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+        self.scripts += tag == "script"
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
+    text = (folder / "index.html").read_text()
+    links = Links(text)
+    assert not links.open and links.scripts == 1
+    assert len(links.ids) == len(set(links.ids))
+    assert "Content-Security-Policy" in text and "@import" not in text
+    for url in links.urls:
+        if url.startswith("#"):
+            assert url[1:] in links.ids
+        elif not url.startswith("data:"):
+            assert (folder / url).is_file()
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
+    assert "a &amp; b" in text
+
+
+def test_page_and_files_hold_the_results(report: Page, folder: Path, analysis: Analysis) -> None:
+    text = (folder / "index.html").read_text()
+    assert "a note" in text and text.count("<figure>") == len(report.sections[0].drawings)
+    for drawing in report.sections[0].drawings:
+        assert drawing.label in text
+    results = json.loads((folder / "results.json").read_text())
+    assert results["features"]["pro/jection"] == json.loads(json.dumps(analysis.to_dict()))
+    assert {p.name for p in (folder / "tables").iterdir()} == {
+        f"pro-jection-{t.name}.csv" for t in report.sections[0].tables
+    }
+
+
+def test_small_tables_are_embedded(tmp_path: Path) -> None:
+    """As CSV; large tables are files."""
+    small, large = (
+        Table(name, "T", "S.", "tab:x", (Column("β"),), [(f"{i},",) for i in range(n)])
+        for name, n in (("small", 3), ("large", 20_000))
+    )
+    write_page(tmp_path, Page("p", [], [Section("s", "S", "", (), (small, large))]))
+    links = [url for url in Links((tmp_path / "index.html").read_text()).urls if "csv" in url]
+    head, _, content = links[0].partition("base64,")
+    assert head == "data:text/csv;charset=utf-8;"
+    assert base64.b64decode(content) == (tmp_path / "tables" / "s-small.csv").read_bytes()
+    assert base64.b64decode(content).decode() == 'β\n"0,"\n"1,"\n"2,"\n'
+    assert links[1] == "tables/s-large.csv"
+
+
+def test_lists_of_a_section() -> None:
+    text = "First.\n\n- one\n- two - and a half\nLast."
+    assert Section("s", "S", text).blocks() == [
+        (False, ["First.", ""]),
+        (True, ["one", "two - and a half"]),
+        (False, ["Last."]),
+    ]
+    assert Section("s", "S", "").blocks() == []
+    html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]), {})
+    assert '<ul class="text"><li>&lt;b&gt;</li><li>c</li></ul>' in html
+
+
+def test_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_report_folder(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+
+    def denied(*_: Any, **__: Any) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkdtemp", denied)
+        with pytest.raises(ValueError, match=r"a/b \(Permission denied\)$"):
+            require_report_folder(tmp_path / "a" / "b")
+    # A mount cannot be renamed.
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(ValueError, match="within a mounted folder"):
+        require_report_folder(tmp_path)
+
+
+def test_folder_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").touch()
+    with pytest.raises(ValueError, match=r"new or an earlier report, got other files: .*own.txt$"):
+        require_report_folder(tmp_path)
+    require_report_folder(tmp_path, lambda name: name == "own.txt")
