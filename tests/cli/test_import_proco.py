@@ -53,6 +53,7 @@ def with_bank(folder: Path, count: torch.Tensor, *, cosine: bool = False) -> Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief")
 def test_the_bank_gives_the_subset(tmp_path: Path, root: Path, capsys: Shown) -> None:
     """The imbalance is that of the run and not of the preset, in features and report."""
     count = long_tail_counts(5000, C, 10.0)

@@ -1,4 +1,4 @@
-"""Rows of zeros, as dead units leave them: they are counted, or left out where that is asked."""
+"""Rows of zero vectors: they are counted and refused, or left out with --drop-zero-rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from resultant.cli.compare import same_rows
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from resultant.features.subsets import without_zeros
-from resultant.report import analysis_page as content
 from small_features import COUNTS, small_features
 
 pytest.importorskip("matplotlib")
@@ -25,14 +24,12 @@ Shown = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(content, "drawings", lambda *_: [])
-    monkeypatch.setattr("resultant.report.comparison_page.drawings", lambda *_: [])
+def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, brief: None) -> None:
     monkeypatch.chdir(tmp_path)
 
 
 def dead(*train: int, test: tuple[int, ...] = ()) -> dict[str, Tensor]:
-    """A small store with zeros in some rows."""
+    """A small store with zero vectors in some rows."""
     arrays = small_features()
     arrays["train/projection"][list(train)] = 0
     arrays["test/projection"][list(test)] = 0
@@ -44,31 +41,30 @@ def written(name: str, arrays: dict[str, Tensor]) -> str:
     return name
 
 
-def test_they_are_counted_and_refused(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of pieces that are yet to be read."""
+def test_counted_and_refused(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all chunks of the file."""
     monkeypatch.setattr("resultant._core.chunks.READ_BYTES", 32 * 50)
     path = written("a.npz", dead(7, 20, 149))
     for call in (["analyze", path], ["compare", path, path]):
         assert cli.main(call) == 2
-        told = "without zero vectors, got 3 of 151 rows, the first in row 7; --drop-zero-rows"
-        assert f"expected train/projection of a.npz {told} leaves them" in capsys.readouterr().err
+        got = "without zero vectors, got 3 of 151 rows, the first in row 7; --drop-zero-rows"
+        assert f"expected train/projection of a.npz {got} leaves them" in capsys.readouterr().err
     assert cli.main(["analyze", written("b.npz", dead(test=(3,)))]) == 2
     assert "without zero vectors, got one in row 3; --drop" in capsys.readouterr().err
 
 
-def test_they_are_left_out(capsys: Shown) -> None:
-    """As if they had never been there, which the report says."""
+def test_left_out(capsys: Shown) -> None:
+    """The report is that of the other rows, with notes."""
     arrays = dead(7, 20, 149, test=(3,))
-    path, stays = written("a.npz", arrays), {}
+    path, others = written("a.npz", arrays), {}
     for split in ("train", "test"):
         kept = (arrays[f"{split}/projection"] != 0).any(1)
-        stays |= {n: a[kept] for n, a in arrays.items() if n.startswith(split)}
+        others |= {n: a[kept] for n, a in arrays.items() if n.startswith(split)}
     reports = {}
-    for name, words in ((path, ["--drop-zero-rows"]), (written("b.npz", stays), [])):
+    for name, words in ((path, ["--drop-zero-rows"]), (written("b.npz", others), [])):
         assert cli.main(["analyze", name, "--out", name[0], *words]) == 0
         reports[name] = json.loads(Path(name[0], "results.json").read_text())
-    said = reports[path].pop("notes")
-    assert said == [
+    assert reports[path].pop("notes") == [
         "1 row of zero vectors is left out of test, the first of them row 3.",
         "3 rows of zero vectors are left out of train, the first of them row 7.",
     ]
@@ -76,12 +72,12 @@ def test_they_are_left_out(capsys: Shown) -> None:
     assert one | {"seconds": None} == other | {"seconds": None}
     assert reports[path]["features"]["projection"]["space"]["fitting"] == sum(COUNTS) - 3
     assert cli.main(["compare", path, path, "--drop-zero-rows", "--out", "c"]) == 0
-    assert "right on the same of 119 rows" in capsys.readouterr().out
+    assert "correct on the same of 119 rows" in capsys.readouterr().out
     assert len(json.loads(Path("c", "results.json").read_text())["notes"]) == 4
 
 
-def test_a_whole_class_of_them() -> None:
-    """It is a class without rows; of all rows nothing would be left."""
+def test_class_of_zero_vectors() -> None:
+    """A class without rows; a file of zero vectors only is refused."""
     arrays = {n.removeprefix("train/"): a for n, a in dead(*range(60)).items() if "train" in n}
     written("a.npz", arrays)
     prepared = prepare(FeatureStore.open("a.npz"), drop_zeros=True)
@@ -95,7 +91,7 @@ def test_a_whole_class_of_them() -> None:
         prepare(FeatureStore.open("b.npz"), drop_zeros=True)
 
 
-def test_a_row_goes_from_every_feature() -> None:
+def test_row_is_left_out_of_every_feature() -> None:
     arrays = small_features(names=("encoder", "projection"))
     arrays["train/encoder"][4], arrays["train/projection"][9] = 0, 0
     written("a.npz", arrays)
@@ -107,8 +103,8 @@ def test_a_row_goes_from_every_feature() -> None:
     store.check()
 
 
-def test_other_rows_left_out_are_other_rows() -> None:
-    """Labels alone would not tell two that were of one class."""
+def test_rows_differ_if_other_rows_were_left_out() -> None:
+    """Even if the labels are the same."""
     sides = [
         prepare(FeatureStore.open(written(f"{row}.npz", dead(test=(row,)))), drop_zeros=True)
         for row in (3, 4, 3)
@@ -118,6 +114,6 @@ def test_other_rows_left_out_are_other_rows() -> None:
     assert same_rows(sides[0], sides[2])
 
 
-def test_not_on_a_cluster(capsys: Shown) -> None:
+def test_refused_on_a_cluster(capsys: Shown) -> None:
     assert cli.main(["analyze", "*.parquet", "--engine", "ray", "--drop-zero-rows"]) == 2
     assert "expected no --drop-zero-rows with --engine ray" in capsys.readouterr().err
