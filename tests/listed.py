@@ -1,4 +1,4 @@
-"""A few image files, and others in the layout of ImageNet-LT."""
+"""A few image files, plain and in the layout of ImageNet-LT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def four_classes() -> None:
 
 
 def image_files(folder: Path, number: int, size: tuple[int, int] = (40, 30)) -> list[str]:
-    """Smooth images in folders of three classes; their paths from ``folder``."""
+    """Write smooth images in folders of three classes; return their paths below ``folder``."""
     rng = np.random.default_rng(8)
     names = [f"n{i % 3}/image {i}.png" for i in range(number)]
     for name in names:
@@ -36,7 +36,7 @@ def image_files(folder: Path, number: int, size: tuple[int, int] = (40, 30)) -> 
 
 
 def write_images(root: Path) -> None:
-    """Noise on a colour of the class, 64 x 64, and the lists of the three splits."""
+    """Write images 64 x 64, noise on a colour per class, and the lists of the three splits."""
     generator = np.random.default_rng(5)
     colours = generator.integers(40, 216, (len(SIZES["train"]), 3))
     for split, sizes in SIZES.items():
@@ -52,7 +52,7 @@ def write_images(root: Path) -> None:
 
 
 def scaled(views: Tensor, about: ListedDataset) -> Tensor:
-    """What a network reads of uint8 views [..., 3, S, S], as torchvision makes it."""
+    """Normalize uint8 views [..., 3, S, S] by torchvision."""
     from torchvision.transforms.v2 import Compose, Normalize, ToDtype
 
     steps = [ToDtype(torch.float32, scale=True), Normalize(list(about.mean), list(about.std))]
@@ -60,6 +60,6 @@ def scaled(views: Tensor, about: ListedDataset) -> Tensor:
 
 
 def options(**changes: object) -> list[str]:
-    """`SMALL` with changes, as options of the command."""
+    """Return `SMALL` with changes as options of the command."""
     settings = SMALL | changes
     return [w for k, v in settings.items() for w in (f"--{k.replace('_', '-')}", str(v))]

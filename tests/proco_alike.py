@@ -20,7 +20,7 @@ C, P = 10, 16
 
 
 def loss_modules() -> dict[str, types.ModuleType]:
-    """Modules of the authors' names, with classes of their names and attributes."""
+    """Return modules and classes with the names and attributes of the authors' code."""
 
     class EstimatorCV:
         def __init__(self, seed: int) -> None:
@@ -89,7 +89,7 @@ def small(*, cosine: bool = False) -> Model:
 
 
 def large(name: str) -> Model:
-    """Torchvision's own, of shapes alone."""
+    """Torchvision's network on the meta device, for its shapes."""
     import torchvision
 
     with torch.device("meta"):

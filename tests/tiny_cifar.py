@@ -11,8 +11,10 @@ from resultant.training.config import TrainConfig, preset
 
 
 def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 32) -> Cifar:
-    """Noise on a colour of the class, ``each`` training and ``test`` test images a class; it goes
-    by the name that `tiny_config` has."""
+    """Noise on a colour per class, with ``each`` training and ``test`` test images per class.
+
+    The name of the dataset is that of `tiny_config`.
+    """
     generator = torch.Generator().manual_seed(7)
     colour = torch.randint(40, 216, (num_classes, 3, 1, 1), generator=generator)
 
@@ -26,7 +28,7 @@ def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 
 
 
 def tiny_config(**changes: Any) -> TrainConfig:
-    """29 images of four classes (12, 8, 5 and 4), three steps of eight an epoch."""
+    """29 images of four classes (12, 8, 5 and 4), three steps of eight per epoch."""
     small: dict[str, Any] = {
         "imbalance": 3.0,
         "dim": 8,

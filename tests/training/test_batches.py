@@ -1,4 +1,4 @@
-"""The batches of an epoch: fixed by seed and epoch, and the views made by hand."""
+"""Batches of an epoch: determined by seed and epoch, with views made by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def images() -> Tensor:
     return torch.randint(0, 256, (N, 3, SIZE, SIZE), generator=generator, dtype=torch.uint8)
 
 
-# Every image has a label of its own, which tells it.
+# Every image has its own label.
 LABELS = torch.arange(N)
 
 
@@ -42,9 +42,9 @@ def batches(
     return CifarBatches(images, LABELS, seeds, EACH, third, dtype, contrastive)
 
 
-def epoch_of(made: CifarBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
-    made.load(made.draw(epoch))
-    return [made.batch() for _ in range(made.steps)]
+def epoch_of(loaded: CifarBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
+    loaded.load(loaded.draw(epoch))
+    return [loaded.batch() for _ in range(loaded.steps)]
 
 
 def same(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool:
@@ -60,34 +60,34 @@ KINDS = ("simclr", "autoaugment")
 def test_views_are_those_made_by_hand(
     images: Tensor, third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Not a multiple of a batch, nor of the views of one.
+    # No multiple of a batch, or of its views.
     monkeypatch.setattr("resultant.training.batches.CHUNK_IMAGES", 13)
-    made = batches(images, [4, 5], third, contrastive=contrastive)
-    drawn = made.draw(2)
+    loaded = batches(images, [4, 5], third, contrastive=contrastive)
+    drawn = loaded.draw(2)
     order, parameters, *ahead = drawn
-    made.load(drawn)
+    loaded.load(drawn)
     strong, weak = ContrastiveView(), ClassificationView()
-    for step in range(made.steps):
-        x, labels = made.batch()
+    for step in range(loaded.steps):
+        x, labels = loaded.batch()
         assert x.shape == ((3 if third else 2) * EACH, 2 * 32, SIZE, SIZE)
         for group in range(2):
             rows = order[step, group]
             assert torch.equal(labels[group], LABELS[rows])
             views = [strong(images[rows], p) for p in parameters[step, group].split(EACH) if len(p)]
             if ahead:
-                told = ahead[group].unflatten(0, (made.steps, -1, EACH))[step]
-                views += [weak(images[rows], p) for p in told]
+                parameters_ahead = ahead[group].unflatten(0, (loaded.steps, -1, EACH))[step]
+                views += [weak(images[rows], p) for p in parameters_ahead]
             assert len(views) == 2 + third
             assert not torch.equal(views[0], views[1])
             grey = torch.cat(views).double() / 255
             mean, std = (torch.tensor(v).double().view(3, 1, 1) for v in (MEAN, STD))
             windows = F.unfold((grey - mean) / std, 3, padding=1).unflatten(2, (SIZE, SIZE))
-            found = x[:, 32 * group : 32 * group + 32]
-            torch.testing.assert_close(found[:, :27].double(), windows, rtol=1e-6, atol=1e-6)
-            assert not found[:, 27:].any()
+            result = x[:, 32 * group : 32 * group + 32]
+            torch.testing.assert_close(result[:, :27].double(), windows, rtol=1e-6, atol=1e-6)
+            assert not result[:, 27:].any()
 
 
-def test_seed_and_epoch_say_all(images: Tensor) -> None:
+def test_seed_and_epoch_determine_all(images: Tensor) -> None:
     one, other = batches(images, [3], True), batches(images, [3], True)
     torch.manual_seed(5)
     first = epoch_of(one, 1)
@@ -96,19 +96,19 @@ def test_seed_and_epoch_say_all(images: Tensor) -> None:
     assert same(first, epoch_of(other, 1))
     assert same(first, epoch_of(one, 1))
     assert not torch.equal(one.draw(1)[0], one.draw(2)[0])
-    # The batches are the same whatever is made of them.
+    # The batches do not depend on the views.
     other = batches(images, [3], contrastive="autoaugment")
     assert torch.equal(one.draw(1)[0], other.draw(1)[0])
     for a, b in zip(one.draw(1), batches(images, [4], True).draw(1), strict=True):
         assert not torch.equal(a, b)
 
 
-# Equally many runs of each seed and not: the network takes equally many a set of images.
+# With and without equally many runs of each seed: the network needs equally many per image set.
 @pytest.mark.parametrize(
     "seeds", [(7,), (7, 7), (7, 8), (7, 7, 7, 8), (8, 7, 7), (6, 6, 8, 8, 7, 7)]
 )
 @pytest.mark.parametrize("contrastive", KINDS)
-def test_runs_of_one_seed_see_the_same(
+def test_runs_of_one_seed_see_the_same_images(
     images: Tensor, seeds: tuple[int, ...], contrastive: str
 ) -> None:
     stacked = epoch_of(batches(images, seeds, contrastive=contrastive), 3)
@@ -140,10 +140,10 @@ def test_shared_images_are_held_once(images: Tensor) -> None:
 
 
 def test_last_images_are_dropped(images: Tensor) -> None:
-    made, left = batches(images, [0]), set()
-    assert made.steps == 3
+    loaded, left = batches(images, [0]), set()
+    assert loaded.steps == 3
     for epoch in range(4):
-        seen = torch.cat([labels[0] for _, labels in epoch_of(made, epoch)]).tolist()
+        seen = torch.cat([labels[0] for _, labels in epoch_of(loaded, epoch)]).tolist()
         assert len(set(seen)) == len(seen) == 24
         left |= set(range(N)) - set(seen)
     assert len(left) > N - 24
@@ -163,7 +163,7 @@ def test_refused(images: Tensor) -> None:
 
 
 class OneLoader:
-    """A loader of views uint8 [N, V, 3, S, S] that tell image, view and epoch."""
+    """A loader of views uint8 [N, V, 3, S, S] whose pixels are image, view and epoch."""
 
     epoch = -1
 
@@ -176,34 +176,33 @@ class OneLoader:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for step in range(2):
             index = torch.arange(4) + 4 * step
-            told = 50 * self.epoch + 10 * torch.arange(3) + index[:, None]
-            views = told[:, :, None, None, None].expand(4, 3, 3, 2, 2).to(torch.uint8)
+            pixels = 50 * self.epoch + 10 * torch.arange(3) + index[:, None]
+            views = pixels[:, :, None, None, None].expand(4, 3, 3, 2, 2).to(torch.uint8)
             yield views, index % 3, index
 
 
 def test_loaded() -> None:
     """View by view, with a run axis for the labels."""
     about, loader = DATASETS["inaturalist18"], OneLoader()
-    made = LoadedBatches(loader, about, torch.device("cpu"))  # type: ignore[arg-type]
-    assert made.steps == 2
+    loaded = LoadedBatches(loader, about, torch.device("cpu"))  # type: ignore[arg-type]
+    assert loaded.steps == 2
     for epoch in (4, 1):
-        made.load(made.draw(epoch))
+        loaded.load(loaded.draw(epoch))
         for step in range(2):
-            views, labels = made.batch()
+            views, labels = loaded.batch()
             index = torch.arange(4) + 4 * step
-            told = 50 * epoch + torch.cat([index, index + 10, index + 20])
-            expected = told.to(torch.uint8)[:, None, None, None].expand(12, 3, 2, 2)
+            pixels = 50 * epoch + torch.cat([index, index + 10, index + 20])
+            expected = pixels.to(torch.uint8)[:, None, None, None].expand(12, 3, 2, 2)
             torch.testing.assert_close(views, scaled(expected, about), rtol=0, atol=2e-6)
             assert torch.equal(labels, (index % 3)[None])
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_normalized(name: str) -> None:
-    """Every grey level of every channel is what torchvision makes of it, and float32 as the
-    network reads it."""
+    """Every grey level of every channel is normalized as by torchvision, channels last."""
     about = DATASETS[name]
     levels = torch.arange(256, dtype=torch.uint8).view(2, 2, 1, 8, 8).expand(2, 2, 3, 8, 8)
-    found = normalized(levels, about, torch.device("cpu"))
+    result = normalized(levels, about, torch.device("cpu"))
     expected = scaled(levels, about).transpose(0, 1).flatten(0, 1)
-    assert found.is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(result, expected, rtol=0, atol=2e-6)

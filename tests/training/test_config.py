@@ -1,4 +1,4 @@
-"""The settings of tab:training-hyperparameters, the schedules, and what is refused."""
+"""Settings of tab:training-hyperparameters, schedules, and refused values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_table(name: str, column: dict[str, Any]) -> None:
 
 
 def test_controlled_comparison() -> None:
-    """Contrastive learning alone, on two strong views, as the paper's CIFAR runs."""
+    """Contrastive learning alone, on two strong views, as in the paper's CIFAR runs."""
     config = preset("cifar-controlled")
     assert (config.objective, config.schedule, config.warmup) == ("contrastive", "cosine", 0)
     assert (config.dataset, config.imbalance, config.size) == ("cifar10", 100, 32)
@@ -83,7 +83,7 @@ def test_cosine() -> None:
 
 
 @pytest.mark.parametrize("warmup", [0, 5])
-def test_cosine_of_the_larger_data_sets(warmup: int) -> None:
+def test_cosine_of_the_larger_datasets(warmup: int) -> None:
     config = preset("imagenet-lt", warmup=warmup)
     for epoch in range(warmup, 90):
         part = (epoch - warmup + 1) / (90 - warmup + 1)
@@ -179,8 +179,8 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
         preset("cifar-controlled", **changes)
 
 
-def test_taken() -> None:
-    """The ends of what is allowed."""
+def test_limits_are_accepted() -> None:
+    """The smallest and largest values."""
     ends: dict[str, Any] = {"temperature": 8e-6, "momentum": 0.0, "weight_decay": 0.0, "dim": 2}
     ends |= {"subset": 2**32 - 1, "imbalance": 1, "milestones": (), "prior": -1, "warmup": 199}
     config = preset("cifar-controlled", **ends)

@@ -35,7 +35,7 @@ from resultant.training.probe import ProbeConfig, linear_probes
 from resultant.vmf.estimators import concentration
 from tiny_cifar import tiny_cifar, tiny_config
 
-# Many test images, so that the rules have room to differ.
+# Many test images, so that the rules can differ.
 DATA = tiny_cifar(each=6, test=20, size=8)
 PROBES = ProbeConfig(epochs=3, batch_size=8)
 RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
@@ -45,7 +45,7 @@ RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     config = tiny_config(batch_size=6, epochs=1)
     with pytest.MonkeyPatch.context() as patch:
-        # So that two steps give the norms their moments, and the features some spread.
+        # Two steps then give the norms their moments, and the features some spread.
         patch.setattr("resultant.networks.norm.MOMENTUM", 0.7)
         return train_cifar(Job(config, RUNS, tmp_path_factory.mktemp("job"), stack=2), DATA)
 
@@ -60,16 +60,16 @@ Features = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 @pytest.fixture(scope="module")
 def features(trained: Trained) -> Features:
-    """Of the training and test images, by the number of the run and the space."""
+    """Features of the training and test images, by index of the run and by space."""
     images = torch.cat([DATA.train_images, DATA.test_images])
-    found: Features = {}
-    for number, (_, stack, place) in enumerate(trained.networks()):
+    features: Features = {}
+    for number, (_, stack, index) in enumerate(trained.networks()):
         assert isinstance(stack.network, StackedResNet32)
-        made = outputs(stack.network, images, torch.float32)
+        result = outputs(stack.network, images, torch.float32)
         for space in ("encoder", "projection"):
-            train, test = getattr(made, space)[place].split([24, 80])
-            found[number, space] = train, test
-    return found
+            train, test = getattr(result, space)[index].split([24, 80])
+            features[number, space] = train, test
+    return features
 
 
 def test_records(trained: Trained, records: list[dict]) -> None:
@@ -89,16 +89,16 @@ def test_records(trained: Trained, records: list[dict]) -> None:
 
 @pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
 def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float) -> None:
-    """Weights may be finite after the last step, and their features not."""
-    made = cifar_features(trained, DATA)
-    made.spaces[space][1][-1] = value
+    """Features may be infinite although the weights are finite."""
+    result = cifar_features(trained, DATA)
+    result.spaces[space][1][-1] = value
     message = r"expected features of finite length .*, got others of angular-beta0-seed0 after"
     with pytest.raises(DivergedError, match=message):
-        evaluate_cifar(trained, DATA, PROBES, made)
+        evaluate_cifar(trained, DATA, PROBES, result)
 
 
 def test_another_subset(tmp_path: Path) -> None:
-    """Trained on, evaluated on and extracted is what the seed of the subset draws."""
+    """Training, evaluation and extraction use the subset of the seed."""
     usual, other = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
     assert not torch.equal(usual, other)
     config = tiny_config(batch_size=6, epochs=1, subset=5)
@@ -119,7 +119,7 @@ def test_another_subset(tmp_path: Path) -> None:
 
 
 def test_probes(features: Features, records: list[dict]) -> None:
-    """Each run and space by itself; all are probed at once."""
+    """Probes fitted at once equal probes of each run and space alone."""
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     counts = torch.bincount(DATA.train_labels[members])
     for number, record in enumerate(records):
@@ -143,8 +143,10 @@ def test_probes(features: Features, records: list[dict]) -> None:
 def naive_frozen(
     x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: str
 ) -> tuple[float, float]:
-    """A vMF distribution a class, and the class of the highest score at beta = 0. The least and the
-    largest accuracy that it may have in float32, in which one query at most is not decided."""
+    """Fit a vMF distribution per class, and decide by the highest score at beta = 0.
+
+    Returns the smallest and largest accuracy in float32, in which at most one query is undecided.
+    """
     v, z = (F.normalize(a, dim=1).double().numpy() for a in (x, queries))
     p, tau, nu = v.shape[1], 0.1, v.shape[1] / 2 - 1
     means = np.stack([v[y.numpy() == c].mean(0) for c in range(4)])
@@ -182,16 +184,16 @@ def test_frozen_decisions(features: Features, records: list[dict], space: str) -
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     for number, record in enumerate(records):
         x, queries = features[number, space]
-        found = record["frozen"][space]
-        assert found.keys() == set(FROZEN_FITS)
+        accuracies = record["frozen"][space]
+        assert accuracies.keys() == set(FROZEN_FITS)
         for estimator, rule in product(FROZEN_FITS, REALIZATIONS):
             labels = DATA.train_labels[members]
             least, most = naive_frozen(x[members], labels, queries, estimator, rule)
-            assert least <= found[estimator][rule] <= most
+            assert least <= accuracies[estimator][rule] <= most
 
 
 def test_frozen_rules_differ() -> None:
-    """Classes of unequal spread, on which no two rules agree throughout."""
+    """Classes of unequal spread, on which the rules disagree."""
     generator = torch.Generator().manual_seed(0)
     centres = torch.randn(4, 16, generator=generator)
     spread = torch.tensor([0.3, 0.8, 1.5, 3.0])
@@ -199,8 +201,8 @@ def test_frozen_rules_differ() -> None:
     noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
     x, queries = centres[y] + noise
     assert torch.equal(y, DATA.test_labels)
-    found = frozen_accuracy(x, y, queries, y, 4)
+    accuracies = frozen_accuracy(x, y, queries, y, 4)
     for estimator in FROZEN_FITS:
         expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in REALIZATIONS}
-        assert {rule: (own, own) for rule, own in found[estimator].items()} == expected
+        assert {rule: (own, own) for rule, own in accuracies[estimator].items()} == expected
         assert len(set(expected.values())) >= 3

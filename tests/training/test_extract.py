@@ -1,4 +1,4 @@
-"""Networks come back from their files, and features stand in a store as the network makes them."""
+"""Networks loaded from their files, and stores of their features."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from listed import SIZES, SMALL, four_classes, scaled, write_images
 from resultant._core import tensor_files
+from resultant._core.network_files import Location
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
 from resultant.images.augment import normalize
@@ -25,7 +26,7 @@ from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
-from resultant.training.extract import extract, load_data
+from resultant.training.extract import extract, load_data, open_networks
 from resultant.training.image_sets import load_images
 from resultant.training.inference import outputs
 from resultant.training.loading import LoadedNetwork, load_network
@@ -47,41 +48,43 @@ def stack(data: Cifar) -> Stack:
     members = long_tail_indices(data.train_labels, 4, config.imbalance)
     images, labels = data.train_images[members], data.train_labels[members]
     batches = CifarBatches(images, labels, [0, 4], config.batch_size, False, torch.float32)
-    made = Stack(config, RUNS, batches, torch.bincount(labels), torch.device("cpu"))
-    made.start_epoch(0)
+    stack = Stack(config, RUNS, batches, torch.bincount(labels), torch.device("cpu"))
+    stack.start_epoch(0)
     batches.load(batches.draw(0))
-    made.step()
-    return made
+    stack.step()
+    return stack
 
 
 @pytest.fixture(scope="module")
 def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The files of the two runs."""
     folder = tmp_path_factory.mktemp("runs")
-    found = [folder / f"{run.name}.safetensors" for run in RUNS]
-    for place, (path, run) in enumerate(zip(found, RUNS, strict=True)):
-        save_run(path, stack.config, run, stack, place)
-    return found
+    files = [folder / f"{run.name}.safetensors" for run in RUNS]
+    for index, (path, run) in enumerate(zip(files, RUNS, strict=True)):
+        save_run(path, stack.config, run, stack, index)
+    return files
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_run_comes_back(stack: Stack, paths: list[Path], data: Cifar, place: int) -> None:
-    """Each of the stacked runs, by itself, makes of images what it made in the stack."""
-    loaded = load_network(paths[place])
-    assert (loaded.config, loaded.run) == (stack.config, RUNS[place])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_run_loaded_from_its_file(
+    stack: Stack, paths: list[Path], data: Cifar, index: int
+) -> None:
+    """A run loaded alone has the outputs that it had in the stack."""
+    loaded = load_network(paths[index])
+    assert (loaded.config, loaded.run) == (stack.config, RUNS[index])
     assert loaded.num_classes == 4 and not loaded.network.training
     for name in ("old", "new"):
-        assert torch.equal(loaded.banks[name], getattr(stack.proco.bank, name)[place])
+        assert torch.equal(loaded.banks[name], getattr(stack.proco.bank, name)[index])
     assert isinstance(stack.network, StackedResNet32)
     assert isinstance(loaded.network, StackedResNet32)
     both = outputs(stack.network, data.test_images, torch.float32)
     one = outputs(loaded.network, data.test_images, torch.float32)
     assert both.logits is not None and one.logits is not None
-    # Convolutions add up in another order.
-    torch.testing.assert_close(one.logits[0], both.logits[place], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(one.projection[0], both.projection[place], rtol=1e-4, atol=1e-5)
+    # Convolutions add in another order.
+    torch.testing.assert_close(one.logits[0], both.logits[index], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(one.projection[0], both.projection[index], rtol=1e-4, atol=1e-5)
     # The other run is another network.
-    assert (one.projection[0] - both.projection[1 - place]).abs().max() > 0.1
+    assert (one.projection[0] - both.projection[1 - index]).abs().max() > 0.1
 
 
 def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
@@ -94,7 +97,7 @@ def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
 def test_cifar_features(
     paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In several pieces.
+    # In several chunks.
     monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
     out, seen = tmp_path / "x.safetensors", []
     loaded = load_network(paths[1])
@@ -119,18 +122,42 @@ def test_cifar_features(
     assert about["run"] == asdict(RUNS[1]) and about["config"]["dim"] == 8
     assert (about["dataset"], about["imbalance"], about["dtype"]) == ("cifar10", 3.0, dtype)
     assert store.num_classes == 4
-    # Image by image, of all and of the classes of each group.
+    # Counted image by image, over all and over the classes of each group.
     assert isinstance(loaded.network, StackedResNet32)
     logits = outputs(loaded.network, data.test_images, torch.float32).logits
     assert logits is not None
     right = (logits[0].argmax(-1) == data.test_labels).double()
     groups = shot_groups(torch.bincount(data.train_labels[members]))
-    wanted = {"accuracy": float(right.mean())}
+    expected = {"accuracy": float(right.mean())}
     for g, name in enumerate(GROUPS):
         classes = [c for c in range(4) if groups[c] == g]
         means = [float(right[data.test_labels == c].mean()) for c in classes]
-        wanted |= {name: sum(means) / len(means)} if means else {}
-    assert about["classifier"] == pytest.approx(wanted) and len(wanted) > 1
+        expected |= {name: sum(means) / len(means)} if means else {}
+    assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
+
+
+def test_networks_with_their_images(
+    paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks of one dataset share its images, and write the same features as `extract`."""
+    folders: list[Location] = []
+
+    def load(dataset: str, folder: Location) -> Cifar:
+        folders.append(folder)
+        return replace(data, dataset=dataset)
+
+    monkeypatch.setattr("resultant.training.extract.load_cifar", load)
+    networks = open_networks({1: paths[1], 0: paths[0]}, "lists", "images")
+    assert folders == ["lists"] and networks[0].images is networks[1].images
+    assert (networks[1].dataset, networks[1].num_classes) == ("cifar10", 4)
+    store = networks[1].write(tmp_path / "a.safetensors")
+    extract(load_network(paths[1]), data, tmp_path / "b.safetensors")
+    other = FeatureStore.open(tmp_path / "b.safetensors")
+    assert set(store) == set(other) and store.metadata == other.metadata
+    assert all(torch.equal(store[name], other[name]) for name in store)
+    monkeypatch.setattr("resultant.training.extract.load_cifar", lambda *_: tiny_cifar(3))
+    with pytest.raises(ValueError, match="expected images of 4 classes, as the network has, got 3"):
+        open_networks({0: paths[0]}, "lists", "images")
 
 
 def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
@@ -147,7 +174,7 @@ def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -
     extract(loaded, data, out, imbalance=1.0)
     whole = FeatureStore.open(out)
     assert whole.label_counts().tolist() == [12] * 4 and whole.metadata["imbalance"] == 1.0
-    # Whatever was asked for, the network was trained at what it was trained at.
+    # The imbalance of the training stays in the configuration.
     for about in (store.metadata, whole.metadata):
         assert about["config"] == json.loads(json.dumps(asdict(loaded.config)))
         assert about["config"]["imbalance"] == 3.0
@@ -176,9 +203,9 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
         views = torch.cat([dataset[i][0] for i in range(len(dataset))])
         with torch.no_grad():
             expected = stack.network.eval()(scaled(views, DATASETS["imagenet-lt"]))
-        for what in ("encoder", "projection"):
-            wanted = getattr(expected, what)[0]
-            torch.testing.assert_close(store[f"{split}/{what}"], wanted, rtol=1e-4, atol=1e-5)
+        for name in ("encoder", "projection"):
+            values, result = getattr(expected, name)[0], store[f"{split}/{name}"]
+            torch.testing.assert_close(result, values, rtol=1e-4, atol=1e-5)
         assert torch.equal(store[f"{split}/labels"], listed.labels)
     assert store.label_counts().tolist() == list(SIZES["train"])
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
@@ -189,8 +216,8 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
     assert again.metadata["held_out"] == "val"
     assert again["test/encoder"].shape[0] == sum(SIZES["val"])
     torch.testing.assert_close(again["train/encoder"], store["train/encoder"])
-    given: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
-    for wrong in given:
+    arguments: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
+    for wrong in arguments:
         with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of imagenet-lt, got those of cifar10"):
@@ -201,10 +228,10 @@ def test_listed_features(data: Cifar, tmp_path: Path) -> None:
         load_data("cifar100", tmp_path, tmp_path, "val")
 
 
-def test_what_cannot_be_written_ends_the_work(
+def test_features_that_cannot_be_written(
     paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No folder: before any image. Features beyond float16, or zero: at the first such piece."""
+    """A missing folder is refused before any image, features beyond float16 at their chunk."""
     monkeypatch.setattr("resultant.training.extract.CHUNK_IMAGES", 13)
     loaded, seen = load_network(paths[0]), []
 
@@ -217,11 +244,11 @@ def test_what_cannot_be_written_ends_the_work(
     refused("no/x.safetensors", NotADirectoryError, "expected a folder to write x.safetensors in")
     assert not seen
 
-    def scaled(factor: float, *given: Any) -> Any:
-        found = outputs(*given)
+    def scaled(factor: float, *arguments: Any) -> Any:
+        result = outputs(*arguments)
         if len(seen) == 1:
-            found.encoder[0, 2] *= factor
-        return found
+            result.encoder[0, 2] *= factor
+        return result
 
     for factor, message in (
         (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 15"),
@@ -232,7 +259,7 @@ def test_what_cannot_be_written_ends_the_work(
         assert seen == [(13, 49)]
 
 
-def test_refuses(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
+def test_refused(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     loaded = load_network(paths[0])
     with pytest.raises(ValueError, match=r"ends in \.safetensors, got x.npz"):
         extract(loaded, data, "x.npz")

@@ -92,7 +92,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
     optimizer = torch.optim.SGD(
         network.parameters(), momentum=settings.momentum, weight_decay=settings.weight_decay
     )
-    found = Expected({}, [], [])
+    result = Expected({}, [], [])
     for epoch in range(settings.epochs):
         optimizer.param_groups[0]["lr"] = settings.rate(epoch)
         proco.start_epoch()
@@ -126,15 +126,15 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
             assert settings.clip is not None
             norm = torch.nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
             optimizer.step()
-            found.norms.append(float(norm))
+            result.norms.append(float(norm))
             losses.append(float(loss.detach()))
-        found.losses.append(sum(losses) / len(losses))
-    found.tensors = {
+        result.losses.append(sum(losses) / len(losses))
+    result.tensors = {
         **network.state_dict(),
         "bank.old": proco.bank.old,
         "bank.new": proco.bank.new,
     }
-    return found
+    return result
 
 
 def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[str, float]:
@@ -277,8 +277,8 @@ def test_moments_are_those_of_the_first_process(
         a.copy_(torch.rand(a.shape, generator=generator))
 
     def broadcast_from_rank0(*tensors: Tensor) -> None:
-        for mine, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
-            mine.copy_(saved[name])
+        for buffer, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
+            buffer.copy_(saved[name])
 
     (wrong,) = test(stack)
     monkeypatch.setattr(distributed, "broadcast_from_rank0", broadcast_from_rank0)

@@ -31,8 +31,8 @@ def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
     assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
     with torch.no_grad():
         expected = plain(x)
-        found = loaded.network(patches(x[None]))
-    for a, b in zip(found, expected, strict=True):
+        result = loaded.network(patches(x[None]))
+    for a, b in zip(result, expected, strict=True):
         torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
 
 
@@ -48,8 +48,8 @@ def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool)
     assert loaded.imbalance is None
     x = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
-        expected, found = plain(x), loaded.network(x)
-    for a, b in zip(found, expected, strict=True):
+        expected, result = plain(x), loaded.network(x)
+    for a, b in zip(result, expected, strict=True):
         torch.testing.assert_close(a[0], b, rtol=1e-3, atol=1e-4)
 
 

@@ -41,7 +41,7 @@ def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
 def leading_gradient_error(
     z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray
 ) -> float:
-    """In percent, of native scores: the residuals times the slopes, on the tangent space."""
+    """Error of the leading gradients of native scores, on the tangent space, in percent."""
     x, p, tau = z.numpy(), z.shape[1], 0.1
     rho, nu = x @ mu.T, p / 2 - 1
     tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
@@ -59,7 +59,7 @@ def leading_gradient_error(
     return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
 
 
-def test_metrics_are_what_they_say(tmp_path: Path) -> None:
+def test_metrics_against_scipy(tmp_path: Path) -> None:
     runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
     runs += (Run("temperature", 0.5), Run("angular", 2.0))
     job = Job(config(epochs=2), runs, tmp_path, gradient_epochs=(2,), stack=4)
@@ -72,10 +72,10 @@ def test_metrics_are_what_they_say(tmp_path: Path) -> None:
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     images, y = DATA.train_images[members], DATA.train_labels[members]
     assert len(images) == 14
-    for run, stack, place in trained.networks():
+    for run, stack, index in trained.networks():
         row = trained.metrics[run.name]
         assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
-        sums = stack.proco.bank.old[place].numpy()
+        sums = stack.proco.bank.old[index].numpy()
         mean = sums[:, :-1] / sums[:, -1:]
         R = np.linalg.norm(mean, axis=1)
         kappa = np.minimum(p * R / (1 - R**2), 1e5)
@@ -96,20 +96,20 @@ def test_metrics_are_what_they_say(tmp_path: Path) -> None:
             "kappa_max": kappa.max(),
             "intercept_drift": np.abs(drift).mean(),
         }
-        found = {name: row[name] for name in expected}
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
+        logged = {name: row[name] for name in expected}
+        assert logged == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
         if run.realization in ("native", "angular"):
             assert row["intercept_drift"] == 0
         if run.realization == "native":
             assert isinstance(stack.network, StackedResNet32)
-            z = outputs(stack.network, images, torch.float32).projection[place].double()
+            z = outputs(stack.network, images, torch.float32).projection[index].double()
             prior = np.log(np.bincount(y) / 14)
             error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior)
             assert row["gradient_error"] == pytest.approx(error, rel=1e-5)
 
 
 def test_target_gain_without_temperature(tmp_path: Path) -> None:
-    """A target gain <= 0 has no temperature: the classes are named."""
+    """A target gain <= 0 has no temperature; the error names the classes."""
     job = Job(config(), (Run("temperature", 30.0),), tmp_path)
     with pytest.raises(ValueError, match=r"target gains > 0 .*class \d \(-"):
         train_cifar(job, DATA)
@@ -123,13 +123,13 @@ def test_target_gain_without_temperature(tmp_path: Path) -> None:
 class Board:
     """Records the calls of `SummaryWriter`."""
 
-    made: ClassVar[list[Board]] = []
+    boards: ClassVar[list[Board]] = []
 
     def __init__(self, folder: Path, purge_step: int) -> None:
         self.folder, self.purge_step = folder, purge_step
         self.held: list[tuple[str, float, int]] = []
         self.written: list[tuple[str, float, int]] = []
-        self.made.append(self)
+        self.boards.append(self)
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
         self.held.append((name, value, step))
@@ -139,30 +139,30 @@ class Board:
 
 
 def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
+    find_spec = importlib.util.find_spec
 
     def find(name: str, *rest: Any) -> Any:
-        return object() if name == "tensorboard" else found(name, *rest)
+        return object() if name == "tensorboard" else find_spec(name, *rest)
 
     for name in ("torch.utils.tensorboard", "tensorboard"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setattr(importlib.util, "find_spec", find)
     sys.modules["torch.utils.tensorboard"].SummaryWriter = Board  # type: ignore[attr-defined]
-    Board.made.clear()
+    Board.boards.clear()
     job = Job(config(epochs=2), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
     with pytest.raises(KeyboardInterrupt):
         train_cifar(job, DATA, on_progress=stop_after(1))
     train_cifar(job, DATA)
-    first, second = Board.made
+    first, second = Board.boards
     assert (first.folder, first.purge_step, second.purge_step) == (tmp_path, 1, 2)
-    wanted = [
+    expected = [
         (f"{name}/{row['run']}", value, row["epoch"])
         for row in metrics(tmp_path)
         for name, value in row.items()
         if isinstance(value, float)
     ]
-    assert first.written + second.written == wanted and not second.held
-    assert {name.split("/")[0] for name, _, _ in wanted} >= {"loss", "gain_mean", "kappa_max"}
+    assert first.written + second.written == expected and not second.held
+    assert {name.split("/")[0] for name, _, _ in expected} >= {"loss", "gain_mean", "kappa_max"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def sample(n: int, d: int = D, *, seed: int = 0, dtype: torch.dtype = F64) -> tu
 
 
 def reference(x: Tensor, y: Tensor, config: ProbeConfig) -> tuple[Tensor, Tensor]:
-    """Weight [d, C] and bias [C] by torch's own layer, loss, optimiser and schedule."""
+    """Weight [d, C] and bias [C] by torch's layer, loss, optimizer and schedule."""
     layer = nn.Linear(x.shape[1], C, dtype=x.dtype)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -67,7 +67,7 @@ def test_equals_torch_loop(dtype: torch.dtype, tolerance: float, weight_decay: f
 
 
 def test_seed_and_last_batch_matter() -> None:
-    """What the comparison above would miss if both sides ignored them."""
+    """The comparison above would not notice if both sides ignored seed or last batch."""
     x, y = sample(N)
     weights = [
         linear_probes(x[None], y, x[None], y, C, config).weight
@@ -78,7 +78,7 @@ def test_seed_and_last_batch_matter() -> None:
 
 
 def test_many_probes_equal_single_ones() -> None:
-    """Of unlike widths: padding changes nothing, and its weights stay zero."""
+    """Probes of different widths: padding changes nothing, and its weights stay zero."""
     widths = (3, 6, 5)
     features = [sample(N, d)[0] * (i + 1) for i, d in enumerate(widths)]
     tests = [sample(30, d, seed=1)[0] * (i + 1) for i, d in enumerate(widths)]
@@ -169,7 +169,7 @@ def test_groups() -> None:
     assert ranked["medium"].nonzero().flatten().tolist() == [2, 6, 7, 8]
     assert ranked["tail"].nonzero().flatten().tolist() == [0, 3, 9]
     one, y = [torch.eye(2)], torch.arange(2)
-    # Without counts, and where these are all the same: labels are no order of classes.
+    # No groups without counts, or with equal counts: labels have no order.
     for same in (None, [7, 7]):
         assert linear_probes(one, y, one, y, 2, counts=same).groups is None
     assert group_masks([30] * 10) == {}
@@ -189,7 +189,7 @@ def test_empty_group_is_undefined() -> None:
     }
 
 
-def test_progress_is_told_of_each_epoch() -> None:
+def test_progress_after_every_epoch() -> None:
     x, y = sample(N)
     seen = []
     linear_probes([x], y, [x], y, C, CONFIG, progress=lambda *done: seen.append(done))
@@ -281,11 +281,11 @@ def test_bad_config_is_refused(change: dict[str, Any], message: str) -> None:
         ProbeConfig(**change)
 
 
-def test_divergence_is_told() -> None:
+def test_divergence_is_an_error() -> None:
     message = "expected logits below 4.5e.15 after training .*, got "
     with pytest.raises(ValueError, match=message + "weights that are not finite in probe 1$"):
         linear_probes([X, X * 1e200], Y, [X, X], Y, C, CONFIG)
-    # Finite, but of no digit.
+    # Finite, but without a correct digit.
     with pytest.raises(ValueError, match=message + r"\d\.\de\+\d\d in probe b$"):
         linear_probes([X, X * 1e15], Y, [X, X * 1e15], Y, C, CONFIG, names=("a", "b"))
 
@@ -320,7 +320,7 @@ def test_graph_equals_cpu(dtype: torch.dtype, tolerance: float) -> None:
 
 
 def test_encoder_of_the_main_comparison() -> None:
-    """tab:frozen-hyperparameters; features of data that nobody knows are left alone."""
+    """As in tab:frozen-hyperparameters; features of other datasets are left as they are."""
     assert {main_encoder(name) for name in ("cifar10", "cifar100", None, "mine", ["x"])} == {"raw"}
     assert {main_encoder(name) for name in ("imagenet-lt", "inaturalist18", "places-lt")} == {
         "unit"

@@ -1,4 +1,4 @@
-"""Checkpoints of ProCo's authors: what is read of them, and wrong content."""
+"""Checkpoints of ProCo's authors, read and converted, and wrong content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("prefix", ["module.", ""])
-def test_reads_a_small_one(path: Path, model: Model, prefix: str) -> None:
+def test_reads_a_small_network(path: Path, model: Model, prefix: str) -> None:
     saved = checkpoint(model, prefix)
     torch.save(saved, path)
     read = read_proco_checkpoint(path)
@@ -71,7 +71,7 @@ def test_reads_a_small_one(path: Path, model: Model, prefix: str) -> None:
 
 
 def test_banks_are_read_by_the_loss(path: Path, model: Model) -> None:
-    """Counts, directions and the authors' kappa, of classes with samples and without."""
+    """Counts, directions and the authors' kappa of classes with and without samples."""
     saved = checkpoint(model)
     torch.save(saved, path)
     read = read_proco_checkpoint(path)
@@ -91,7 +91,7 @@ def test_banks_are_read_by_the_loss(path: Path, model: Model) -> None:
 
 
 def test_nothing_is_imported_or_called(path: Path, model: Model) -> None:
-    """The authors' classes are never looked up: a module that would fail is not touched."""
+    """The authors' classes are never imported: a module without them makes no difference."""
     torch.save(checkpoint(model), path)
     sys.modules["loss.proco"] = types.ModuleType("loss.proco")
     assert read_proco_checkpoint(path).old is not None
@@ -111,8 +111,8 @@ def test_cosine_classifier(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "arch"), [("resnet50", "resnet50"), ("resnext50_32x4d", "resnext50")]
 )
-def test_shapes_of_the_large_ones(name: str, arch: str) -> None:
-    """Against torchvision's own networks."""
+def test_shapes_of_the_large_networks(name: str, arch: str) -> None:
+    """The shapes are those of torchvision's networks."""
     shapes = {n: tuple(a.shape) for n, a in large(name).state_dict().items()}
     assert _proco_layout.recognize(shapes) == (arch, C, P, "cosine")
 
@@ -186,7 +186,7 @@ def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt.pth.tar", "proco.safetensors"]
 
 
-def test_convert_says_the_scale_of_a_cosine_classifier(path: Path, tmp_path: Path) -> None:
+def test_scale_of_a_converted_cosine_classifier(path: Path, tmp_path: Path) -> None:
     torch.save(checkpoint(small(cosine=True)), path)
     convert(path, tmp_path / "out.safetensors")
     with safe_open(tmp_path / "out.safetensors", framework="pt") as file:
@@ -304,7 +304,7 @@ def test_wrong_content_is_refused(path: Path, model: Model, case: str) -> None:
         (10, 256, "a projector of hidden width 512 for resnet32, got 256 in "),
     ],
 )
-def test_what_no_network_here_fits_is_not_converted(
+def test_a_network_that_this_package_lacks_is_not_converted(
     path: Path, tmp_path: Path, num_classes: int, hidden: int, message: str
 ) -> None:
     model = PlainResNet32(8, num_classes, hidden)
@@ -329,7 +329,7 @@ def test_recipes() -> None:
         recipe("resnet50", 8, 100, "x")
 
 
-# Images of the long-tailed subsets, as they are usually told.
+# Images of the long-tailed subsets, as usually published.
 SIZES = {
     10: {1.0: 50_000, 10.0: 20_431, 50.0: 13_996, 100.0: 12_406},
     100: {1.0: 50_000, 10.0: 19_573, 50.0: 12_608, 100.0: 10_847},
@@ -339,7 +339,7 @@ SIZES = {
 @pytest.mark.parametrize("num_classes", SIZES)
 @pytest.mark.parametrize("views", [1, 2, 4])
 def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None:
-    """Batches of 256 in random order, each image seen a number of times."""
+    """Batches of 256 in random order, with one or more views per image."""
     generator = torch.Generator().manual_seed(views)
     for imbalance in proco_checkpoint.IMBALANCES:
         sizes = long_tail_counts(50_000 // num_classes, num_classes, imbalance)
@@ -350,14 +350,14 @@ def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None
         count = views * torch.bincount(seen, minlength=num_classes)
         assert imbalance_of(count) == imbalance
         assert imbalance_of(views * sizes) == imbalance
-        # Other sizes, another order, and one image more than there is.
+        # Other sizes, another order, and one image too many.
         assert imbalance_of(count // 3) is None
         if imbalance > 1:
             assert imbalance_of(count.flip(0)) is None
         assert imbalance_of(views * sizes + (torch.arange(num_classes) == 3)) is None
 
 
-def test_counts_that_tell_no_imbalance() -> None:
+def test_counts_that_fit_no_imbalance() -> None:
     for imbalance in (5.0, 30.0, 51.0, 55.0, 80.0, 101.0, 114.0, 150.0, 201.0, 237.0):
         assert imbalance_of(2 * long_tail_counts(5000, 10, imbalance)) is None
     for number in (7, 10, 1000):

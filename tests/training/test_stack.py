@@ -91,9 +91,9 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
     network = PlainResNet32(config.dim, 4).double()
     joint = config.objective == "joint"
     state = stack.network.state_dict()
-    mine = network.named()
+    tensors = network.named()
     for name, a in state.items():
-        mine[name].copy_(a[0])
+        tensors[name].copy_(a[0])
     loss = ProCoLoss(
         *(4, config.dim, config.temperature, run.realization, run.beta),
         class_counts=COUNTS,
@@ -131,10 +131,10 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
             stack.step()
         assert float(stack.total) == pytest.approx(total, rel=1e-6)
     start = stacked(config, [run], torch.float64).network.state_dict()
-    mine = network.named()
+    tensors = network.named()
     for name, a in stack.network.state_dict().items():
         # The changes, without the initial weights.
-        near(a[0] - start[name][0], mine[name] - start[name][0])
+        near(a[0] - start[name][0], tensors[name] - start[name][0])
     for name in ("old", "new"):
         near(getattr(stack.proco.bank, name)[0], getattr(loss.bank, name))
 
@@ -144,13 +144,13 @@ def test_runs_do_not_touch_one_another() -> None:
     config = tiny_config(objective="joint")
     runs = [Run("native", seed=0), Run("angular", 0.5, 0), Run("temperature", 0.5, 1)]
     together = trained(stacked(config, runs, torch.float64), 1)
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         alone = trained(stacked(config, [run], torch.float64), 1)
-        near(together.total[place], alone.total[0])
-        mine = together.tensors()
+        near(together.total[index], alone.total[0])
+        tensors = together.tensors()
         for name, a in alone.tensors().items():
             if name != "proco.bank.epoch":
-                near(mine[name][place], a[0])
+                near(tensors[name][index], a[0])
 
 
 def test_realizations_of_one_seed_start_equal_and_diverge() -> None:

@@ -1,4 +1,4 @@
-"""The training loop on a GPU: graphs of several stacks at once, and a job that is continued."""
+"""The training loop on a GPU: graphs of several stacks at once, and a continued job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tiny_job import DATA, config, metrics
 pytestmark = pytest.mark.gpu
 
 RUNS = (Run("native", seed=0), Run("angular", 0.5, 1), Run("temperature", 0.5, 2))
-# Of the losses, and of what the weights learned, by the precision of the network.
+# Tolerances of the losses and of the changes of the weights, by precision of the network.
 NEAR = {"float32": (1e-4, 1e-2), "bfloat16": (1e-2, 0.2)}
 
 
 @pytest.fixture(autouse=True)
 def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left is the order in which the samples of a class are added up, in float64."""
+    """Only the order in which the samples of a class are added may differ, in float64."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
 
 
@@ -31,19 +31,19 @@ def losses(out: Path) -> dict[tuple[str, int], float]:
 
 
 def learned(trained: Trained) -> dict[str, torch.Tensor]:
-    """Of each run, how the weights of its first layer differ from those it began with."""
+    """Change of the first layer's weights in training, for each run."""
     from resultant.training.stack import build
 
-    found = {}
-    for run, stack, place in trained.networks():
+    changes = {}
+    for run, stack, index in trained.networks():
         start = build(stack.config, [run], None).state_dict()["encoder.conv1.weight"][0]
-        found[run.name] = stack.network.state_dict()["encoder.conv1.weight"][place].cpu() - start
-    return found
+        changes[run.name] = stack.network.state_dict()["encoder.conv1.weight"][index].cpu() - start
+    return changes
 
 
 @pytest.mark.parametrize("precision", NEAR)
-def test_stacks_at_once_are_as_one_after_the_other(precision: str, tmp_path: Path) -> None:
-    """Graphs that share what they should not would spoil one another."""
+def test_stacks_at_once_equal_single_stacks(precision: str, tmp_path: Path) -> None:
+    """Graphs that shared memory by mistake would change each other's results."""
     of_loss, of_weights = NEAR[precision]
     setting = config(precision=precision, objective="joint", epochs=4)
     together = train_cifar(Job(setting, RUNS, tmp_path / "all", stack=1), DATA, "cuda")
@@ -59,7 +59,7 @@ def test_stacks_at_once_are_as_one_after_the_other(precision: str, tmp_path: Pat
 
 
 def test_resumes(tmp_path: Path) -> None:
-    """Stopped after its second epoch, a job ends as one that nobody disturbed."""
+    """Stopped after its second epoch, a job ends as an undisturbed one."""
 
     def stop(progress: Progress) -> None:
         if progress.epoch == 2:
@@ -74,9 +74,9 @@ def test_resumes(tmp_path: Path) -> None:
     seen: list[Any] = []
     trained = train_cifar(job("stopped"), DATA, "cuda", on_progress=seen.append)
     assert [(progress.before, progress.epoch) for progress in seen] == [(2, 0), (2, 1), (2, 2)]
-    wanted = losses(tmp_path / "whole")
-    assert wanted.keys() == losses(tmp_path / "stopped").keys() and len(wanted) == 4 * len(RUNS)
-    assert losses(tmp_path / "stopped") == pytest.approx(wanted, rel=1e-4)
+    expected = losses(tmp_path / "whole")
+    assert expected.keys() == losses(tmp_path / "stopped").keys() and len(expected) == 4 * len(RUNS)
+    assert losses(tmp_path / "stopped") == pytest.approx(expected, rel=1e-4)
     for name, a in learned(trained).items():
         b = learned(whole)[name]
         assert (a - b).norm() <= 1e-2 * b.norm() > 0

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Calls:
-    """Pickles as the call of a function."""
+    """An object that is pickled as the call of a function."""
 
     def __init__(self, *reduction: Any) -> None:
         self.reduction = reduction
@@ -61,7 +61,7 @@ def text(value: str) -> bytes:
 
 
 def call(function: str, *arguments: bytes, operation: bytes = b"R") -> bytes:
-    """GLOBAL, a tuple of the arguments, and what is done with them."""
+    """Write GLOBAL, a tuple of the arguments, and the operation on them."""
     module, _, name = function.rpartition(" ")
     return b"c" + f"{module}\n{name}\n".encode() + b"(" + b"".join(arguments) + b"t" + operation
 
@@ -128,10 +128,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_pickle_is_refused(path: Path, tmp_path: Path, case: str) -> None:
-    """Nothing runs: the file that the payload would make does not appear."""
+    """Nothing is executed: the file that the payload would create does not appear."""
     program, message = HOSTILE[case]
     proof = tmp_path / "x"
-    # Whole strings, since their lengths are part of the pickle.
+    # Whole strings: the pickle has their lengths too.
     for value in ("touch {}", "open('{}', 'w')", "{}"):
         program = program.replace(text(value), text(value.format(proof)))
     write_archive(path, b"\x80\x02" + program + b".")
@@ -143,7 +143,7 @@ def test_hostile_pickle_is_refused(path: Path, tmp_path: Path, case: str) -> Non
 def test_hostile_object_anywhere_is_refused(
     path: Path, tmp_path: Path, model: Model, where: str
 ) -> None:
-    """Also where nothing would read it, and the payload is one that works."""
+    """In parts that are never read too; the payload works in a plain pickle."""
     import os
 
     proof = tmp_path / "proof"
@@ -196,7 +196,7 @@ def test_truncated_file_is_refused(path: Path, model: Model, share: float) -> No
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes | None], kind: int = 0) -> None:
-    """The archive again, its entries changed or (None) left out."""
+    """Write the archive again, with entries changed or, for None, left out."""
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", kind) as archive:
@@ -230,7 +230,7 @@ def test_altered_archive_is_refused(path: Path, model: Model, case: str) -> None
 
 
 def test_zip_bomb_is_refused(path: Path, model: Model) -> None:
-    """Compressed entries are not opened at all."""
+    """Compressed entries are never opened."""
     torch.save(checkpoint(model), path)
     rewritten(path, lambda _, data: data, zipfile.ZIP_DEFLATED)
     refused(path, "stored as it is, got it compressed")
@@ -257,22 +257,22 @@ def test_flipped_byte_is_refused(path: Path, model: Model) -> None:
 
 
 def test_damage_anywhere_is_refused(path: Path) -> None:
-    """Seeded damage to a small archive and its directory: always this error, and no other."""
+    """Seeded damage to a small archive and its directory always gives this error."""
     state = OrderedDict((f"module.a{i}", torch.ones(i, 3)) for i in range(6))
     torch.save({"state_dict": state, "best_acc1": np.float64(2), "epoch": 3}, path)
     data, random = path.read_bytes(), Random(0)
     for _ in range(400):
         damaged = bytearray(data)
         for _ in range(random.choice((1, 2, 5))):
-            # Most of the meaning stands in the directory at the end.
-            place = random.randrange(len(data) if random.random() < 0.5 else 1200)
-            damaged[-1 - place] = random.choice((0, 255, random.randrange(256)))
+            # Most of the structure is in the directory at the end.
+            position = random.randrange(len(data) if random.random() < 0.5 else 1200)
+            damaged[-1 - position] = random.choice((0, 255, random.randrange(256)))
         path.write_bytes(damaged)
         refused(path, "cannot read")
 
 
 def test_damaged_pickle_does_not_run(path: Path) -> None:
-    """Instructions lost, doubled and changed: data of known kinds, or refused."""
+    """Lost, repeated and changed instructions give inert data, or are refused."""
     torch.save({"state_dict": {"a": torch.ones(2)}, "best": np.float64(2), "e": [1, (2, 3)]}, path)
     with zipfile.ZipFile(path) as archive:
         name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
@@ -293,7 +293,7 @@ def test_damaged_pickle_does_not_run(path: Path) -> None:
 def tensor_program(
     numel: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> bytes:
-    """A checkpoint's dict with one tensor, of one storage of ``numel`` floats."""
+    """Write the pickle of a checkpoint with one tensor, in a storage of ``numel`` floats."""
 
     def whole(value: int) -> bytes:
         data = value.to_bytes(9, "little", signed=True)
@@ -325,13 +325,13 @@ def tensor_program(
     ],
 )
 def test_tensors_outside_their_storage_are_refused(path: Path, shape: Any, message: str) -> None:
-    """The first one is sound, and so refused for other reasons only."""
+    """The first tensor is valid; its checkpoint is refused for another reason."""
     write_archive(path, tensor_program(*shape), _0=bytes(16))
     refused(path, message)
 
 
 def test_shared_storage_longer_than_the_file_is_refused(path: Path, model: Model) -> None:
-    """Every weight a view of one storage: together more than the file holds."""
+    """Weights that are views of one storage are longer together than the file."""
     state = model.state_dict()
     whole = torch.zeros(max(a.numel() for a in state.values()))
     views = {

@@ -163,7 +163,7 @@ def _parameter(data: Any, *_: Any) -> TensorRecord:
 
 
 def _collection(*arguments: Any) -> dict[Any, Any]:
-    _require(not arguments, "an OrderedDict to be filled after it is made")
+    _require(not arguments, "an OrderedDict to be filled after its creation")
     return {}
 
 

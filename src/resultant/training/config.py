@@ -119,10 +119,10 @@ class TrainConfig:
     """Fused CUDA kernels for the blocks of ResNet-32, on a GPU of compute capability 9.0."""
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
                 got = getattr(self, name)
-                raise ValueError(f"expected {name} to be one of {known}, got {got!r}")
+                raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
         for name in ("leave_out", "classification_view", "fuse"):
             if not isinstance(got := getattr(self, name), bool):
                 raise ValueError(f"expected {name} to be True or False, got {got!r}")

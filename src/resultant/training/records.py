@@ -22,8 +22,8 @@ Record = dict[str, Any]
 
 def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
     """Return a text that is the same for all seeds of a configuration, realization and beta."""
-    given = vars(config) if isinstance(config, TrainConfig) else config
-    settings = {f.name: given.get(f.name, f.default) for f in fields(TrainConfig)}
+    values = vars(config) if isinstance(config, TrainConfig) else config
+    settings = {f.name: values.get(f.name, f.default) for f in fields(TrainConfig)}
     # An imbalance of 100 equals one of 100.0.
     for f in fields(TrainConfig):
         if "float" in str(f.type) and type(settings[f.name]) is int:
