@@ -14,11 +14,12 @@ from naive_scores import naive_scores
 from peak_memory import beyond, needs_linux
 from resultant._core import chunks
 from resultant.classes import realization as realizations
-from resultant.classes.gain import target_gain, target_temperature
-from resultant.classes.realization import class_scores
-from resultant.classes.rule import FAMILIES, REALIZATIONS
+from resultant.classes.gain import Gains, mean_and_targets, target_gain, target_temperature
+from resultant.classes.realization import class_scores, realize, terms
+from resultant.classes.rule import FAMILIES, REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import decompose, vmf_score
+from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries
 
 
@@ -252,3 +253,27 @@ def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     close(scores.cpu(), class_scores(QUERIES, STATE, TAU, realization), 1e-10, 1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_batches_of_classes(realization: str, dtype: torch.dtype) -> None:
+    """Terms of many sets of classes equal those of each set; at beta = 1 the temperature is tau."""
+    torch.manual_seed(0)
+    kappa = 10 ** (3 * torch.rand(4, 3, C, dtype=F64) - 1)
+    tau = torch.tensor(TAU, dtype=dtype)
+    for beta in (0.3, 1.0):
+        g = mean_resultant(P, kappa) / TAU
+        gains = Gains(g, *mean_and_targets(g, beta, "linear"))
+        got = terms(realization, kappa.to(dtype), tau, gains, P)
+        for at in ((0, 0), (3, 1)):
+            mu = torch.eye(C, P, dtype=F64)
+            state = ClassState(mu, kappa[at], torch.ones(C, dtype=torch.int64))
+            rule = realize(state, Rule(TAU, realization, beta), dtype=dtype)
+            for mine, theirs in zip(got, (rule.tau, rule.slope, rule.shift), strict=True):
+                assert (mine is None) == (theirs is None)
+                if mine is not None and theirs is not None:
+                    mine = mine.expand_as(kappa)[at].to(dtype)
+                    torch.testing.assert_close(mine, theirs.expand_as(mine), rtol=1e-15, atol=0)
+    if got.tau is not None:
+        assert (got.tau == tau).all()

@@ -16,12 +16,12 @@ from scipy import special
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from loss_batches import COUNTS, TAU, C, N, P, batch
+from loss_batches import COUNTS, TAU, C, N, P, batch, cancelling
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.finite_sample import leave_one_out_scores
 from resultant.classes.realization import class_scores
-from resultant.classes.rule import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS, TEMPERED
 from resultant.classes.statistics import ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.score.exact import vmf_score
@@ -381,4 +381,31 @@ def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) ->
     assert loss(z, y).isnan()
     with pytest.raises(ValueError, match=message):
         loss.check()
+    loss.check()
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_class_without_a_gain(realization: str) -> None:
+    """A class without temperature is an error, as in class_scores; others have their loss."""
+    loss = ProCoLoss(C, P, TAU, realization)
+    z, y = cancelling()
+    if realization in TEMPERED:
+        with pytest.raises(ValueError, match=r"and gains > 0 .*got 1 of 6 not: class 2 \(0\)$"):
+            loss(z, y)
+        with pytest.raises(ValueError, match=r"A > 0 .*got 1 of 6 not: class 2 \(0\)$"):
+            class_scores(z, loss.state(), TAU, realization)
+        return
+    got = loss(z, y)
+    scores = class_scores(z, loss.state(), TAU, realization)
+    torch.testing.assert_close(got, nn.functional.cross_entropy(scores, y))
+    loss.check()
+
+
+def test_check_ignores_batches_that_are_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN of a batch is not a class without a gain."""
+    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
+    loss = ProCoLoss(C, P, TAU, "temperature", leave_out=True)
+    z, y = batch()
+    z[5, 2] = math.nan
+    assert loss(z, y).isnan()
     loss.check()

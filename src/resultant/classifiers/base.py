@@ -250,7 +250,7 @@ def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> Cl
     for part in row_chunks(X, 1):
         (x, length), own, weights = directions(X[part]), y[part], w[part]
         nonzero = length > 0
-        statistics.update(x[nonzero], own[nonzero], weights[nonzero], validate_args=False)
+        statistics.add(x[nonzero], own[nonzero], weights[nonzero])
         zero = own[~nonzero]
         statistics.count.index_add_(0, zero, torch.ones_like(zero))
         statistics.weight.index_add_(0, zero, weights[~nonzero])
