@@ -1,4 +1,4 @@
-"""What a call takes beyond what was there before it, in a process of its own."""
+"""Peak memory of a call, measured in a separate process."""
 
 from __future__ import annotations
 

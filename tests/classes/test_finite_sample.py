@@ -130,7 +130,7 @@ def test_inclusion_raises_own_scores_as_predicted() -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     z, y = sample(50, spread=0.6)
-    # Class 5 is in fold 0 alone, 6 has one sample in each of folds 0 and 1, 7 cancels.
+    # Class 5 is in fold 0 only, 6 has one sample in each of folds 0 and 1, 7 cancels.
     extra = unit(4, P)
     z = torch.cat([z, extra, extra[:2], -extra[:2]])
     y = torch.cat([y, torch.tensor([5, 5, 6, 6, 7, 7, 7, 7])])
@@ -158,7 +158,7 @@ def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     assert clipped == {-1, 0, 1}
 
 
-def test_pieces_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     fold = torch.arange(len(y)) % 4
     whole = fitted(z, y)

@@ -72,7 +72,7 @@ def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
 
 
 def test_preserved_intercept_survives_float32() -> None:
-    """At rho = 0 the preserved score is q(0; tau_0), of which q(0; tau*) is a large multiple."""
+    """At rho = 0 the preserved score is q(0; tau_0), and q(0; tau*) is a large multiple of it."""
     p = 128
     kappa = torch.tensor([5.4415, 150.0, 400.0], dtype=F64)
     mu = torch.eye(3, p, dtype=F64)
@@ -107,15 +107,16 @@ def test_chunks_change_nothing(realization: str, monkeypatch: pytest.MonkeyPatch
     close(class_scores(z[:0], state, TAU, realization), whole[:0])
 
 
+@pytest.mark.slow
 @needs_linux
 def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
-    """In one piece the cosines and the scores alone are 61 MiB each."""
+    """In one chunk the cosines and the scores take 61 MiB each."""
     call = "chunks.SCORE_BYTES = 1 << 22; realization.class_scores(z, state, 0.1, 'angular')"
     assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
-def test_gradients_reach_the_features_alone(realization: str) -> None:
+def test_gradients_reach_only_the_features(realization: str) -> None:
     state = classes()
     grown = ClassState(
         state.mu.clone().requires_grad_(), state.kappa.clone().requires_grad_(), state.count
@@ -149,6 +150,7 @@ def test_half_precision_keeps_its_dtype_and_float32_work(dtype: torch.dtype) -> 
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", ["preserve", "angular"])
 def test_compiles_in_one_graph(realization: str) -> None:
     state = classes().to(dtype=torch.float32)

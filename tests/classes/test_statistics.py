@@ -58,7 +58,7 @@ def test_state_is_the_naive_fit(estimator: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_rounded_features_are_taken_to_unit_length(dtype: torch.dtype) -> None:
+def test_rounded_features_are_normalized(dtype: torch.dtype) -> None:
     z, y = sample()
     z = z.to(dtype)
     state = fitted(z, y).state()
@@ -104,7 +104,7 @@ def test_any_split_and_order_merges_to_the_whole(
     assert (rest.total[rest.count == 0] == 0).all()
 
 
-def test_pieces_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     whole = fitted(z, y)
     left = whole.leave_one_out(z, y)

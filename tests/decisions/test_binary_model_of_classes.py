@@ -1,4 +1,4 @@
-"""The matched binary model of two fitted classes, against draws of their laws."""
+"""The matched binary model of two fitted classes, against draws from the classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STANDARD_ERRORS = 5.0
 
 @pytest.fixture(scope="module")
 def state() -> ClassState:
-    """Three classes of unlike concentrations, in eight dimensions."""
+    """Three classes of different concentrations, in eight dimensions."""
     torch.manual_seed(3)
     mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64) + 0.7, dim=1)
     kappa = torch.tensor([7.0, 4.0, 2.5], dtype=torch.float64)
@@ -27,9 +27,10 @@ def state() -> ClassState:
     return ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (2, 0)])
 def test_model_of_fitted_classes_against_their_draws(state: ClassState, a: int, b: int) -> None:
-    """Draws of the two fitted laws, decided by the scores of the two classes."""
+    """Draws from the two fitted classes, decided by their scores."""
     torch.manual_seed(4)
     p, n, tau, b_h, b_t = 8, 40_000, 0.2, 0.3, -0.1
     model = BinaryModel.of(state, a, b, tau, b_h=b_h, b_t=b_t)
@@ -85,9 +86,9 @@ def test_model_of_rounded_and_of_equal_directions(state: ClassState) -> None:
 def test_model_of_classes_rejects(
     change: dict[str, Tensor], pair: tuple[int, int], message: str
 ) -> None:
-    given = {"mu": torch.eye(3, 8), "kappa": torch.arange(1.0, 4.0)} | change
+    values = {"mu": torch.eye(3, 8), "kappa": torch.arange(1.0, 4.0)} | change
     with pytest.raises(ValueError, match=message):
-        BinaryModel.of(ClassState(given["mu"], given["kappa"], torch.ones(3)), *pair)
+        BinaryModel.of(ClassState(values["mu"], values["kappa"], torch.ones(3)), *pair)
 
 
 def test_model_of_classes_rejects_other_things() -> None:

@@ -45,7 +45,7 @@ def on_arc(state: ClassState, a: int, b: int, u: np.ndarray) -> tuple[float, Ten
 
 def naive_roots(state: ClassState, pairs: Tensor, scores: Any, value: Any) -> list[list[float]]:
     """Sign changes of value(scores, a, b) on dense grids of vectors, refined by Brent."""
-    found = []
+    roots = []
     for a, b in pairs.tolist():
         theta, _ = on_arc(state, a, b, np.zeros(1))
 
@@ -58,8 +58,8 @@ def naive_roots(state: ClassState, pairs: Tensor, scores: Any, value: Any) -> li
         grid = np.linspace(0, theta, 3000)
         at = np.sign(D(grid))
         crossings = np.flatnonzero(at[:-1] * at[1:] < 0)
-        found.append([brentq(D, grid[i], grid[i + 1], xtol=1e-14) for i in crossings])
-    return found
+        roots.append([brentq(D, grid[i], grid[i + 1], xtol=1e-14) for i in crossings])
+    return roots
 
 
 def check(roots: ArcRoots, naive: list[list[float]]) -> None:
@@ -107,6 +107,7 @@ def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> N
             assert roots.count.item() == 0 and roots.root.isnan().item()
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 100),
     st.sampled_from(REALIZATIONS),
@@ -115,7 +116,7 @@ def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> N
     st.floats(0.02, 1.0),
 )
 @settings(max_examples=15, deadline=None)
-def test_the_ends_tell_what_the_locations_tell(
+def test_quick_roots_equal_exhaustive_roots(
     seed: int, realization: str, p: int, beta: float, tau: float
 ) -> None:
     torch.manual_seed(seed)
@@ -129,13 +130,13 @@ def test_the_ends_tell_what_the_locations_tell(
     assert torch.equal(quick.count, whole.count)
     close(quick.root, whole.root, 0.0, 1e-10)
     if realization != "angular":
-        # One root just where both prototypes keep their own class.
+        # One root exactly where both prototypes keep their own class.
         M = centre_margins(rule)
         assert torch.equal(quick.unique, (M.a >= 0) & (M.b >= 0))
 
 
-def test_slope_is_least_at_one() -> None:
-    """What `_rising` rests on: R(x)/x falls."""
+def test_slope_is_smallest_at_one() -> None:
+    """The assumption of `_rising`: R(x)/x falls."""
     rho = torch.linspace(-1, 1, 401, dtype=F64).unsqueeze(1)
     for p in (2, 3, 16, 1024):
         kappa = torch.logspace(-2, 4, 13, dtype=F64)
@@ -173,7 +174,7 @@ def test_zeros_at_locations_count_once(exhaustive: bool) -> None:
 
 
 def test_several_roots() -> None:
-    """-g (cos u + cos(theta - u)) + b bends back in the middle of the arc."""
+    """-g (cos u + cos(theta - u)) + b has an extremum in the middle of the arc."""
     theta, g = 1.2, 4.0
     ends, middle = g * (1 + math.cos(theta)), 2 * g * math.cos(theta / 2)
     for b, count, status in (
@@ -231,13 +232,14 @@ def test_a_class_of_prior_zero_has_no_boundary() -> None:
 
 
 @pytest.mark.parametrize("find", [_roots.elementwise, _roots.brent])
-def test_a_bracket_lost_to_rounding_gives_its_better_end(find: _roots.Find) -> None:
+def test_a_bracket_lost_to_rounding_gives_its_nearest_end(find: _roots.Find) -> None:
     low, high = torch.tensor([0.1, 0.1], dtype=F64), torch.tensor([0.2, 0.2], dtype=F64)
     slope = torch.tensor([1.0, -1.0], dtype=F64)
     root = _roots.refine(lambda u, i: 1 + slope[i] * u, torch.arange(2), low, high, find)
     assert root.tolist() == [0.1, 0.2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exhaustive", [False, True])
 def test_chunks_change_nothing(exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = realize(classes(), Rule(TAU, "angular", 1.8))

@@ -22,6 +22,7 @@ from resultant.score.exact import decompose, vmf_score
 # Residuals of any query
 
 
+@pytest.mark.slow
 @given(cases(n=40))
 @settings(max_examples=50, deadline=None)
 def test_residuals_stay_within_their_bound(case: Case) -> None:
@@ -36,8 +37,8 @@ def test_residuals_stay_within_their_bound(case: Case) -> None:
     assert (delta <= bound.high + rounding).all() and (delta >= bound.low - rounding).all()
     close(delta.amin(0), bound.low, atol=rounding)
     beyond = 2 * state.kappa * tau >= 1
-    known = (state.resultant / (2 * state.kappa * tau * tau))[beyond]
-    close(bound.high[beyond], known, atol=rounding)
+    expected = (state.resultant / (2 * state.kappa * tau * tau))[beyond]
+    close(bound.high[beyond], expected, atol=rounding)
     close(bound.high[~beyond], delta[0, ~beyond], atol=rounding)
     z = normalize(case.z.double(), dim=1)
     c = certificate(z, state, tau)
@@ -96,7 +97,7 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
 @given(cases(), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_bounds_hold(case: Case, centered: bool) -> None:
-    """Beyond the rounding of probabilities, and of directions that are units to their dtype."""
+    """Up to the rounding of probabilities and of the lengths of directions."""
     arguments = (case.z, case.y, case.state, case.tau)
     options: dict[str, Any] = {"offset": case.offset, "centered": centered}
     loss, gradient = loss_bound(*arguments, **options), gradient_bound(*arguments, **options)
@@ -108,8 +109,8 @@ def test_bounds_hold(case: Case, centered: bool) -> None:
     assert (loss.bound <= plain.bound * (1 + 1e-15)).all()
 
 
-def test_bounds_are_not_idle() -> None:
-    """Two classes alike but for kappa, where the sharp loss bound is nearly reached."""
+def test_bounds_are_sharp() -> None:
+    """Two classes that differ in kappa only, where the sharp loss bound is nearly reached."""
     mu = torch.eye(2, 16, dtype=F64)
     state = ClassState(mu, torch.tensor([1.0, 40.0], dtype=F64), torch.ones(2))
     offset = torch.tensor([-40.0, 0.0], dtype=F64)

@@ -32,6 +32,7 @@ from resultant.score.exact import decompose, vmf_score
 EQUAL = Rule(0.1, "temperature")
 
 
+@pytest.mark.slow
 @given(cases(), st.sampled_from([None, 11]))
 @settings(max_examples=60, deadline=None)
 def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> None:
@@ -52,8 +53,7 @@ def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> N
 
 
 def test_the_slack_is_needed_and_enough() -> None:
-    """Close to a tie of two classes alike the exact condition holds, and float32 decides
-    otherwise."""
+    """Near a tie of two equal classes the exact condition holds, but float32 decides otherwise."""
     torch.manual_seed(1)
     p = 512
     mu = normalize(torch.randn(2, p, dtype=F64), dim=1)
@@ -168,7 +168,7 @@ def test_class_temperatures() -> None:
     close(c.margin, g.mean() * (rho.topk(2).values @ torch.tensor([1.0, -1.0], dtype=F64)))
 
 
-# Much data, and mistakes
+# Chunks and errors
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,9 +195,10 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(none.exact) == len(none.row) == 0
 
 
+@pytest.mark.slow
 @needs_linux
-def test_memory_is_that_of_a_few_chunks() -> None:
-    """The cosines alone are 46 MiB."""
+def test_memory_of_a_few_chunks() -> None:
+    """The cosines take 46 MiB."""
     call = (
         "chunks.SCORE_BYTES = 1 << 21; certificates.certificate(z, state, 0.1); "
         "certificates.gradient_bound(z, y, state, 0.1)"

@@ -18,7 +18,7 @@ from resultant.decisions.changes import margin_change
 
 
 def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -> Tensor:
-    """The change of every incidence, from all scores in the dtype of z."""
+    """Compute every change from all scores in the dtype of z."""
     before, after = (
         class_scores(z, case.state, case.tau, r, beta).double() for r in ("native", realization)
     )
@@ -57,6 +57,7 @@ def test_margin_changes_are_the_brute_ones(
         assert 0.5 < m.coverage <= m.agreement
 
 
+@pytest.mark.slow
 @given(cases(least_kappa=0.1), st.sampled_from(REALIZATIONS[1:]), st.floats(0, 1))
 @settings(max_examples=50, deadline=None)
 def test_certified_changes_have_their_sign_as_computed(

@@ -1,4 +1,4 @@
-"""Displacements of boundaries between two rules, and what is predicted of them."""
+"""Displacements of boundaries between two rules, and their predictions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_equal_gains_move_the_boundary_to_the_larger(theta: float, g_a: float, g
 
 
 def test_exact_boundaries_move_as_the_leading_ones_do() -> None:
-    """In high dimension; beside them the closed form of the leading displacement."""
+    """In high dimension; and the leading displacement has its closed form."""
     torch.manual_seed(3)
     p = 1024
     state = classes(torch.linspace(0.6, 1.4, C, dtype=F64) * p / 2, p)

@@ -91,8 +91,8 @@ def test_coordinates_at_zero_concentration() -> None:
     z, y = queries(state, 4)
     parts = gradient_coordinates(z, y, realize(state, Rule(TAU)))
     P_ = class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
-    each = ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
-    close(parts.ambient, (P_[..., None] * each).sum(1), 1e-10, 1e-11)
+    gradients = ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
+    close(parts.ambient, (P_[..., None] * gradients).sum(1), 1e-10, 1e-11)
 
 
 def test_gradient_where_the_label_is_almost_certain() -> None:

@@ -1,4 +1,4 @@
-"""Which pairs are chosen, against a look at all of them."""
+"""Choice of pairs against an enumeration of all pairs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,6 @@ from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import all_pairs
 from resultant.decisions.pairs import PAIR_TYPES, select_pairs
-
-
-def test_shot_groups() -> None:
-    counts = torch.tensor([500, 101, 100, 50, 20, 19, 0])
-    assert shot_groups(counts).tolist() == [HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 2
-    ten = torch.tensor([50, 5000, 83, 2997, 1796, 1077, 645, 387, 232, 139])
-    groups = shot_groups(ten)
-    assert [int((groups == g).sum()) for g in (HEAD, MEDIUM, TAIL)] == [3, 4, 3]
-    assert set(ten[groups == HEAD].tolist()) == {5000, 2997, 1796}
-    assert set(ten[groups == TAIL].tolist()) == {139, 83, 50}
-    assert shot_groups(ten, ranked=False).tolist() == [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-    assert shot_groups(torch.arange(7), ranked=True).tolist() == [2, 2, 1, 1, 1, 0, 0]
-    assert shot_groups(torch.arange(2), ranked=True).tolist() == [1, 1]
-    # Classes of one count are not told apart by their labels.
-    assert shot_groups(torch.full((10,), 30)).tolist() == [MEDIUM] * 10
-    assert shot_groups(torch.tensor([9, 9, 9, 9, 5, 4, 3, 2, 1, 1])).tolist() == [1] * 7 + [2] * 3
 
 
 def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:

@@ -1,4 +1,4 @@
-"""Exponents of the errors of the matched binary model, and their rate function."""
+"""Rate function and variance of a projection, and the exponents of the errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from scipy import optimize
 from binary_models import CLOSE, DOUBLINGS, ORDERED, models
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.rates import projection_variance, rate_function
+from resultant.special.bessel import ratio
+from resultant.vmf.distribution import VonMisesFisher
+
+STANDARD_ERRORS = 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
 def test_the_exact_rule_has_the_exponents_of_the_leading_one(model: BinaryModel) -> None:
     """D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
@@ -88,6 +93,7 @@ def test_reversed_prior_reverses_the_exponents() -> None:
     assert back.log_errors(4096).h > back.log_errors(4096).t
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(models, st.sampled_from([3, 24, 1000]))
 def test_exchanging_the_classes_exchanges_their_errors(model: BinaryModel, p: int) -> None:
@@ -109,11 +115,11 @@ def legendre(xi: float, lam: float, beta: float) -> float:
         S = math.sqrt(1 + square)
         return S - math.log(1 + S)
 
-    def lost(s: float) -> float:
+    def negative(s: float) -> float:
         return J(lam**2 + 2 * lam * s * beta + s**2) - J(lam**2) - s * xi
 
-    found: Any = optimize.minimize_scalar(lost, bracket=(-1.0, 1.0), tol=1e-12)
-    return -float(found.fun)
+    least: Any = optimize.minimize_scalar(negative, bracket=(-1.0, 1.0), tol=1e-12)
+    return -float(least.fun)
 
 
 @settings(max_examples=100, deadline=None)
@@ -152,3 +158,27 @@ def test_rate_is_differentiable() -> None:
     xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
     lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a, b: rate_function(a, b, -0.6), (xi, lam))
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.7, 5.0, 200.0])
+def test_projection_variance_is_that_of_the_paper(lam: float) -> None:
+    r = lam / (1 + math.sqrt(1 + lam**2))
+    slope = (1 - r**2) ** 2 / (2 * (1 + r**2))
+    expected = slope * 0.4**2 + (1 - r**2) / 2 * 0.7**2
+    assert float(projection_variance(lam, 0.4, 0.7)) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [128, 2048])
+def test_projection_variance_against_draws_and_moments(p: int) -> None:
+    torch.manual_seed(20240601)
+    nu, n = p / 2 - 1, 20_000
+    v = torch.tensor([0.6, -0.5, 0.3], dtype=torch.float64)
+    z = VonMisesFisher(torch.eye(p)[0].double(), 1.4 * nu).sample((n,))[:, :3] @ v
+    limit = float(projection_variance(1.4, 0.6, math.hypot(0.5, 0.3)))
+    kappa = torch.tensor(1.4 * nu, dtype=torch.float64)
+    A, dA = (float(ratio(nu, kappa, k)) for k in (0, 1))
+    exact = nu * (dA * 0.36 + A / float(kappa) * 0.34)
+    assert exact == pytest.approx(limit, rel=3 / nu)
+    # The variance of a sample variance of nearly normal draws is 2 sigma^4 / n.
+    assert abs(nu * float(z.var()) / exact - 1) < STANDARD_ERRORS * math.sqrt(2 / n)

@@ -34,6 +34,7 @@ GRID = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2, 3, 25, 61, 62, 128, 1024])
 def test_gradients(p: int) -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
@@ -43,6 +44,7 @@ def test_gradients(p: int) -> None:
         assert gradgradcheck(lambda *a: f(*a, p), grid, fast_mode=True, atol=1e-4)  # noqa: B023
 
 
+@pytest.mark.slow
 def test_gradients_one_by_one() -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
     for p in (3, 128):

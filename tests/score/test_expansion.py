@@ -111,10 +111,10 @@ def test_joint_residual_slopes() -> None:
                 for k, n in zip(p, nu.tolist(), strict=True)
             ]
         )
-        found = slopes(nu, errors.abs(), 1e-13)
-        assert len(found) >= 85
-        assert found.median() == pytest.approx(target, abs=0.02)
-        assert found.quantile(0.9) < target + 0.2
+        orders = slopes(nu, errors.abs(), 1e-13)
+        assert len(orders) >= 85
+        assert orders.median() == pytest.approx(target, abs=0.02)
+        assert orders.quantile(0.9) < target + 0.2
 
 
 def test_joint_gradient_is_of_the_same_order() -> None:
@@ -137,9 +137,9 @@ def test_fixed_residual_slopes(p: int) -> None:
     for order in range(3):
         k = kappa[:, None, None]
         errors = fixed_expansion(rho, k, 1 / t, p, order) - vmf_score(rho, k, 1 / t, p)
-        found = slopes(kappa, errors.abs(), 1e-13)
-        assert len(found) >= 9
-        assert found.median() == pytest.approx(-1 - order, abs=0.06)
+        orders = slopes(kappa, errors.abs(), 1e-13)
+        assert len(orders) >= 9
+        assert orders.median() == pytest.approx(-1 - order, abs=0.06)
 
 
 def test_partial_sums() -> None:
@@ -257,9 +257,9 @@ def test_free_energy_limit() -> None:
             (free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
             for a, k, n in zip(q, p, nu.tolist(), strict=True)
         ]
-        found = slopes(nu, torch.stack(errors), 1e-15)
-        assert len(found) >= 30
-        assert found.median() == pytest.approx(-1 - order, abs=0.02)
+        orders = slopes(nu, torch.stack(errors), 1e-15)
+        assert len(orders) >= 30
+        assert orders.median() == pytest.approx(-1 - order, abs=0.02)
 
 
 def test_free_energy_is_psi() -> None:
@@ -285,7 +285,7 @@ def test_free_energy_is_uniform_in_t() -> None:
 
 
 def test_range() -> None:
-    """What RANGE and LEAST_DIMENSION say of the error, on a grid that reaches both ends."""
+    """The errors that the comment on RANGE states, on a grid that reaches both ends."""
     lam = torch.cat([torch.zeros(1), torch.logspace(-2, 1.5, 40)]).double()[:, None]
     rho = torch.linspace(-1, 1, 41, dtype=torch.float64)
     S = (1 + lam**2).sqrt()
@@ -301,7 +301,7 @@ def test_range() -> None:
     assert not in_range(nu * lam, 1e3, LEAST_DIMENSION - 1).any()
 
 
-def test_outside_the_range_is_said_once() -> None:
+def test_one_warning_outside_the_range() -> None:
     rho, kappa = f64([0.1, 0.2, 0.3], [10.0, 20.0, 500.0])
     with pytest.warns(UserWarning, match="2 of 3 values are outside") as caught:
         joint_expansion(rho, kappa, 0.1, 64)

@@ -1,4 +1,4 @@
-"""Down to which temperatures scores can be compared, and who refuses the others."""
+"""Temperatures at which scores can be compared, and the functions that reject others."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype)
 
 
 def test_decisions_below_the_least_temperature_are_rounding() -> None:
-    """Why there is a limit: of the differences of native scores rounding is all that is left."""
+    """Below the limit the differences of native scores are rounding."""
     least, _ = temperature_range(F32)
     rho = torch.tensor([[0.9, -0.2, 0.1]])
     kappa = torch.tensor([20.0, 35.0, 3.0])
@@ -95,14 +95,14 @@ ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
         "temperature",
         lambda tau: VMFClassifierCV(temperature=tau, cv="loo").fit(X.astype(np.float32), Y),
     ),
-    ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X.astype(np.float32), Y)),
+    ("temperature", lambda tau: CosinePrototypeClassifier(temperature).fit(X.astype(np.float32), Y)),
     ("temperature", lambda tau: VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z)),
     ("tau", lambda tau: decide(small_space(F32, tau=tau), (Policy("native"),))),
 ]
 
 
 @pytest.mark.parametrize(("name", "entry"), ENTRIES)
-def test_temperatures_out_of_reach_are_refused(name: str, entry: Callable[[float], Any]) -> None:
+def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any]) -> None:
     for tau in (1e-6, 1e-12):
         with pytest.raises(ValueError, match=SHORT.format(name, f"{tau:g}")):
             entry(tau)
@@ -123,8 +123,8 @@ def test_float64_reaches_further() -> None:
 
 
 @pytest.mark.parametrize("realization", TEMPERED)
-def test_class_temperatures_out_of_reach_are_refused(realization: str) -> None:
-    """At beta = 0 a class has tau A_c/A: one of hardly any concentration has hardly any."""
+def test_low_class_temperatures_are_rejected(realization: str) -> None:
+    """At beta = 0 a class has the temperature tau A_c/A, which is tiny for a tiny kappa."""
     state = classes([20.0, 35.0, 1e-5])
     z = state.mu.float()
     rule = r"expected class temperatures in \[7.62939e-06, 1.26765e\+30\] in torch.float32 "
@@ -137,9 +137,9 @@ def test_class_temperatures_out_of_reach_are_refused(realization: str) -> None:
     ]
     unchecked = class_scores(z, state, 0.1, realization, validate_args=False)
     assert unchecked[:, 2].isnan().all() and unchecked[:, :2].isfinite().all()
-    # In float64 it is as good as any other.
+    # In float64 the temperature is within the limits.
     assert class_scores(z.double(), state, 0.1, realization).isfinite().all()
-    # At beta = 1 every class has the temperature it had, also the least one.
+    # At beta = 1 every class keeps its temperature, also the smallest one.
     least = 2.0**-17
     torch.testing.assert_close(
         class_scores(z, state, least, "temperature", 1.0), class_scores(z, state, least)
@@ -147,7 +147,7 @@ def test_class_temperatures_out_of_reach_are_refused(realization: str) -> None:
 
 
 @pytest.mark.parametrize("leave_out", [False, True])
-def test_the_loss_names_classes_out_of_reach(
+def test_the_loss_names_classes_below_the_limit(
     leave_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loss = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
@@ -164,7 +164,7 @@ def test_the_loss_names_classes_out_of_reach(
     with pytest.raises(ValueError, match=named):
         loss(z.float(), y)
     assert ProCoLoss(3, 16, realization="angular")(z.float(), y).isfinite()
-    # As on a device, where values are not looked at.
+    # As on a GPU, where values are not checked.
     monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
     unlooked = ProCoLoss(3, 16, realization="temperature", leave_out=leave_out)
     assert unlooked(z.float(), y).isnan()
@@ -179,32 +179,34 @@ def test_no_recommendation_from_nan(realization: str) -> None:
     decisions = decide(space, policies)
     for policy in decisions.nll:
         if policy.realization == realization:
-            # All right, and yet nothing that could be recommended.
+            # All predictions are right, but the scores are NaN: no recommendation.
             decisions.prediction[policy] = decisions.labels.clone()
             decisions.nll[policy] = torch.full_like(decisions.nll[policy], math.nan)
     if realization == "native":
         with pytest.raises(UnansweredError, match=f"got {9 * C} of {9 * C} that are not"):
             recommend(space, decisions=decisions)
         return
-    found = recommend(space, decisions=decisions)
-    assert realization not in (found.candidate, found.realization)
-    assert math.isfinite(found.nll_after)
+    advice = recommend(space, decisions=decisions)
+    assert realization not in (advice.candidate, advice.realization)
+    assert math.isfinite(advice.nll_after)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, F32])
 def test_class_temperatures_of_narrow_states(dtype: torch.dtype) -> None:
-    """Limits of a wider dtype are beyond what a narrow one can hold."""
+    """The limits of a wide dtype exceed the range of a narrow one."""
     state = small_space(F64).state
     narrow = state.to(dtype=dtype)
     for of in (None, F64):
-        found = target_temperature(narrow, 0.1, dtype=of)
-        assert found.dtype == dtype
+        tau = target_temperature(narrow, 0.1, dtype=of)
+        assert tau.dtype == dtype
         wide = target_temperature(state, 0.1)
-        torch.testing.assert_close(found.double(), wide, rtol=0.05, atol=0)
+        torch.testing.assert_close(tau.double(), wide, rtol=0.05, atol=0)
 
 
-@pytest.mark.parametrize("given", [[0.1, 0.2], np.array([0.1, 0.2]), torch.tensor([0.1, 0.2])])
-def test_cosine_takes_one_temperature(given: Any) -> None:
+@pytest.mark.parametrize(
+    "temperature", [[0.1, 0.2], np.array([0.1, 0.2]), torch.tensor([0.1, 0.2])]
+)
+def test_cosine_takes_one_temperature(temperature: Any) -> None:
     x, y = np.eye(4)[[0, 1, 2, 3]], np.arange(4)
     with pytest.raises(ValueError, match="expected temperature to be a finite number, got"):
-        CosinePrototypeClassifier(given).fit(x, y).predict(x)
+        CosinePrototypeClassifier(temperature).fit(x, y).predict(x)

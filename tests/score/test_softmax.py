@@ -1,4 +1,4 @@
-"""The way of an expansion through softmax."""
+"""Propagation of an expansion through softmax."""
 
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Bad input is passed on purpose, and arguments are unpacked from lists.
@@ -18,7 +18,7 @@ from resultant.score.softmax import propagate_loss, propagate_probabilities
 
 
 def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Exact scores [N, C] with offsets, and the expansion of them."""
+    """Return exact scores [N, C] with offsets, and their expansion."""
     g = torch.Generator().manual_seed(1)
     rho = 2 * torch.rand(8, 6, generator=g, dtype=torch.float64) - 1
     lam = 0.3 + 3 * torch.rand(6, generator=g, dtype=torch.float64)
@@ -43,9 +43,9 @@ def test_propagation_order(variance: bool) -> None:
         probabilities.append((P - s.softmax(-1)).abs())
     nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
     for errors in (losses, probabilities):
-        found = slopes(nu, torch.stack(errors), 1e-14)
-        assert len(found) >= 8
-        assert found.median() == pytest.approx(-3 if variance else -2, abs=0.06)
+        orders = slopes(nu, torch.stack(errors), 1e-14)
+        assert len(orders) >= 8
+        assert orders.median() == pytest.approx(-3 if variance else -2, abs=0.06)
 
 
 def test_propagation_is_the_taylor_series_of_softmax() -> None:

@@ -1,7 +1,7 @@
 r"""The scores that realize a rule on fitted classes.
 
 A target gain is realized by the temperature :math:`\tau_c^\star`, with or without the intercept
-that changes with the temperature, or by a linear term alone (sec:realization-separation).
+that changes with the temperature, or by a linear term (sec:realization-separation).
 """
 
 from __future__ import annotations

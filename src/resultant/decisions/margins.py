@@ -103,11 +103,11 @@ def pairwise_margins(
 
 def score_differences(z: Tensor, realization: Realization, pairs: Tensor) -> Tensor:
     """Compute `pairwise_margins` without checking the arguments."""
-    classes, place = pairs.unique(return_inverse=True)
+    classes, index = pairs.unique(return_inverse=True)
     margins = z.new_empty(len(z), len(pairs), dtype=realization.mu.dtype)
     for rows in score_rows(z, max(len(classes), len(pairs)), realization):
         s = realization.at(cosines(z[rows], realization.mu[classes]), classes)
-        margins[rows] = s[:, place[:, 0]] - s[:, place[:, 1]]
+        margins[rows] = s[:, index[:, 0]] - s[:, index[:, 1]]
     return margins
 
 

@@ -219,7 +219,7 @@ def _walk(
     SMALL: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Score ROWS rows, of which ``left`` exist."""
+    """Score up to ROWS rows; ``left`` rows exist."""
     for i in range(ROWS):
         # One comparison: some interpreters do not accept an "and" of two masks as a mask.
         here = tl.where(i < left, column, columns) < columns

@@ -232,7 +232,7 @@ def ambient_gradient(
     """
     (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
     along = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
-    # t r1 kappa is the slope; t^2 r1 needs r1 by itself where kappa = 0.
+    # t r1 kappa is the slope; t^2 r1 needs r1 where kappa = 0.
     t = 1 / tau
     rest = t * t * inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), 0)
     return (along.unsqueeze(-1) * mu + rest.unsqueeze(-1) * z).to(dtype)
