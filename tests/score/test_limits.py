@@ -95,7 +95,7 @@ ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
         "temperature",
         lambda tau: VMFClassifierCV(temperature=tau, cv="loo").fit(X.astype(np.float32), Y),
     ),
-    ("temperature", lambda tau: CosinePrototypeClassifier(temperature).fit(X.astype(np.float32), Y)),
+    ("temperature", lambda tau: CosinePrototypeClassifier(tau).fit(X.astype(np.float32), Y)),
     ("temperature", lambda tau: VMFClassifier().fit(X, Y).set_params(temperature=tau).predict(Z)),
     ("tau", lambda tau: decide(small_space(F32, tau=tau), (Policy("native"),))),
 ]
