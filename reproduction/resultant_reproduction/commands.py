@@ -7,7 +7,7 @@ from resultant.cli.main import Command
 
 VERIFY = Command(
     "resultant_reproduction.options:Verify",
-    "resultant_reproduction.theory.command:verify",
+    "resultant_reproduction.verify:verify",
     "check the claims of the paper",
 )
 REPRODUCE = Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_hex
@@ -42,3 +43,42 @@ def test_shades_on_light_and_dark() -> None:
     for n in (1, 2, 5, 9):
         for shade in map(to_hex, style.shades(n)):
             assert min(contrast(shade, card) for card in cards()) > LEAST
+
+
+def test_figure_files_are_whole(tmp_path: Path) -> None:
+    with style.style():
+        figure, (ax,) = style.panels()
+        ax.plot([0, 1], [0, 1], label="line")
+        style.legend_below(figure, ax)
+    files = style.save(figure, tmp_path / "new" / "a.b")
+    assert [f.name for f in files] == ["a.b.pdf", "a.b.png"]
+    before = files[0].read_bytes()
+    assert before.startswith(b"%PDF") and files[1].read_bytes().startswith(b"\x89PNG")
+    # No dates within: the same figure gives the same file.
+    style.save(figure, tmp_path / "new" / "a.b")
+    assert files[0].read_bytes() == before
+
+    def interrupted() -> None:
+        with style.replacing(files[0]) as temporary:
+            temporary.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="full"):
+        interrupted()
+    assert files[0].read_bytes() == before
+    assert sorted(f.name for f in files[0].parent.iterdir()) == ["a.b.pdf", "a.b.png"]
+
+
+def test_style_is_left_behind() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    with style.style():
+        assert mpl.rcParams["axes.spines.top"] is False
+    assert dict(mpl.rcParams) == before
+
+
+def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install resultant\[report\]"):
+        style.require()

@@ -16,7 +16,7 @@ from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
 from resultant_reproduction.feature_figures import finite_sample_claims
 from resultant_reproduction.special_figures import closest_pair
-from resultant_reproduction.theory import CHECKS, transition
+from resultant_reproduction.theory import CHECKS
 from training_records import record
 
 NAN = float("nan")
@@ -36,18 +36,6 @@ def test_panels_of_the_transition() -> None:
     names = ["error-transition", "error-exponents", "rule-agreement"]
     outcome = ARTEFACTS["synthetic-transition"].compute(OfChecks(Records()))
     assert list(outcome.drawings) == names == list(outcome.parts)
-
-
-def test_letters_of_the_transition() -> None:
-    """Those of the paper, over three files."""
-    pytest.importorskip("matplotlib")
-    checks = (
-        *(transition.error_transition(), transition.error_exponents()),
-        transition.rule_agreement(samples=200),
-    )
-    drawn = [check.draw() for check in checks if check.draw is not None]
-    titles = [ax.get_title(loc="left") for figure in drawn for ax in figure.axes]
-    assert [title[:3] for title in titles] == ["(a)", "(b)", "(c)", "(d)", "(d)"]
 
 
 def pair(kinds: str, cosines: list[float], shifts: list[float]) -> int:

@@ -1,239 +1,97 @@
-"""Every check of the paper's claims: that it holds, and that a wrong quantity makes it fail."""
+"""``resultant verify``: files, exit statuses and errors."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
 
-from resultant.classes.finite_sample import expected_square_resultant, self_inclusion
-from resultant.classes.realization import class_scores
-from resultant.classes.rule import Rule
-from resultant.decisions.binary_model import BinaryModel, Pair
-from resultant.decisions.boundaries import posterior_thresholds
-from resultant.decisions.certificates import certificate
-from resultant.decisions.gradients import intercept_gradient_difference
-from resultant.report import style
-from resultant.score.exact import decompose, vmf_score
-from resultant.score.expansion import fixed_expansion, joint_expansion
-from resultant.score.ratio_expansion import ratio_approximation
-from resultant.score.softmax import propagate_loss
-from resultant.special.bessel import bessel_ratio
-from resultant_reproduction.theory import (
-    CHECKS,
-    Check,
-    decisions,
-    expansions,
-    realizations,
-    samples,
-    selected,
-    softmax,
-    transition,
-)
-from resultant_reproduction.theory.check import power_fits
-
-# Both are said of a grid that the paper does not give; on ours the first is so in part only, and
-# some grid has the number of the second.
-VERDICTS = dict.fromkeys(CHECKS, True) | dict.fromkeys(("fixed-regime", "second-order-error"))
+import resultant
+from resultant.cli import main as cli
+from resultant_reproduction.theory import CHECKS, Check
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_check(name: str) -> None:
-    check = CHECKS[name]()
-    assert check.name == name
-    assert check.holds is VERDICTS[name], (check.ours, check.details)
-    assert check.label and check.claim and check.paper and check.ours
-    # The caller of verify writes these as JSON.
-    json.dumps(check.details)
+def test_verify_writes_table_numbers_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "out"
+    names = ["failure-state", "ratio-remainder"]
+    assert cli.main(["verify", "--out", str(out), "--only", *names]) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
+    assert "all 2 hold" in shown and "Arb" in shown
+    # Without a terminal there is no bar, and the table is wide enough for labels.
+    assert shown.startswith("┏") and "failure-state, sec:same-state-diagnostic" in shown
+    record = json.loads((out / "verify.json").read_text())
+    assert record["holds"] is True
+    assert record["versions"]["resultant"] == resultant.__version__
+    # In the order of the paper.
+    assert [check["name"] for check in record["checks"]] == names[::-1]
+    assert record["checks"][1]["details"]["values"]["A"]["paper"] == 0.04244
+    files = {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png")}
+    assert {f.name for f in out.iterdir()} == files | {"verify.json"}
 
 
-def wrong_joint(*args: Any, **options: Any) -> Tensor:
-    """A second term with the wrong sign."""
-    rho, kappa, tau, p, order = args
-    terms = [joint_expansion(rho, kappa, tau, p, k, **options) for k in range(order + 1)]
-    if order < 2:
-        return terms[order]
-    return terms[1] - (terms[2] - terms[1])
+def test_verify_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong() -> Check:
+        details = {"bad": float("nan"), "far": float("inf")}
+        return Check("wrong", "eq:none", "two is one", "1", "2", False, details, note="a note")
+
+    def unsettled() -> Check:
+        return Check("unsettled", "eq:none", "two is small", "1", "2", None)
+
+    monkeypatch.setitem(CHECKS, "wrong", wrong)
+    monkeypatch.setitem(CHECKS, "unsettled", unsettled)
+    call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "unsettled"]
+    assert cli.main([*call, "--strict"]) == 0
+    assert "1 of 1 not settled: unsettled" in capsys.readouterr().out
+    call += ["wrong", "leading-gain"]
+    assert cli.main([*call, "--strict"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 3 do not hold: wrong" in shown and "a note" in shown
+    assert "1 of 3 not settled: unsettled" in shown and shown.count("not settled") == 2
+    # Without --strict a claim that does not hold is a result, not a failure.
+    assert cli.main(call) == 0
+    record = json.loads((tmp_path / "verify.json").read_text())
+    assert record["holds"] is False
+    assert record["checks"][1]["details"] == {"bad": None, "far": "inf"}
 
 
-def scaled(f: Callable[..., Tensor], factor: float) -> Callable[..., Tensor]:
-    return lambda *args, **options: factor * f(*args, **options)
+def test_verify_interrupted_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def slow() -> Check:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(CHECKS, "slow", slow)
+    assert cli.main(["verify", "--out", str(tmp_path), "--only", "slow"]) == 130
+    assert capsys.readouterr().err == "resultant: interrupted\n"
+    assert not list(tmp_path.iterdir())
 
 
-def rates(factor: float) -> Callable[[BinaryModel], Pair]:
-    return lambda model: Pair(model.exponents.h * factor, model.exponents.t * factor)
+def test_verify_refuses_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert cli.main(["verify", "--out", str(tmp_path / "file")]) == 2
+    assert "expected --out to be a folder, got a file" in capsys.readouterr().err
+    assert cli.main(["verify", "--out", str(tmp_path / "file" / "deep")]) == 2
+    assert "expected --out to be a folder, got a file" in capsys.readouterr().err
+    assert cli.main(["verify", "--only", "nothing", "--out", str(tmp_path / "new")]) == 2
+    assert "got 'nothing'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    # A folder with other files is not filled.
+    assert cli.main(["verify", "--out", str(tmp_path)]) == 2
+    message = f"to be a new folder or one of verify, got another file: {tmp_path / 'file'}\n"
+    assert capsys.readouterr().err.endswith(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def exchanged(model: BinaryModel) -> Pair:
-    return Pair(*model.exponents[::-1])
-
-
-def certified_always(*args: Any) -> Any:
-    found = certificate(*args)
-    return replace(found, certified=torch.ones_like(found.certified))
-
-
-def disturbed_scores(z: Tensor, state: Any, tau: float, name: str, beta: float) -> Tensor:
-    """Angular scores to six places."""
-    q = class_scores(z, state, tau, name, beta)
-    return q.round(decimals=6) if name == "angular" else q
-
-
-def disturbed_parts(*args: Any) -> Any:
-    parts = decompose(*args)
-    return parts._replace(gain=parts.gain * (1 + 1e-2))
-
-
-def wrong_gradients(*args: Any) -> Any:
-    return SimpleNamespace(predicted=2 * intercept_gradient_difference(*args).predicted)
-
-
-def off_draws(p: int, number: int, label: Any) -> tuple[Tensor, Tensor]:
-    leading, exact = transition.AT_ZERO.sample_margins(p, number, label)
-    return leading, exact + 0.01
-
-
-WRONG: dict[str, Callable[[], Check]] = {
-    "leading-gain": lambda: expansions.leading_gain(scaled(bessel_ratio, 1.01)),
-    "centered-remainder": lambda: expansions.centered_remainder(disturbed_parts),
-    "bregman-identities": lambda: realizations.bregman_identities(scaled(vmf_score, 1 + 1e-9)),
-    "fixed-orders": lambda: expansions.fixed_orders(scaled(fixed_expansion, 1.01)),
-    "residual-orders": lambda: expansions.residual_orders(wrong_joint),
-    "second-order-error": lambda: expansions.second_order_error(scaled(joint_expansion, 1.01)),
-    "regime-map": lambda: expansions.regime_map(fixed_expansion, joint_expansion),
-    "ratio-remainder": lambda: expansions.ratio_remainder(scaled(ratio_approximation, 1.001)),
-    "softmax-coupling": lambda: softmax.softmax_coupling(
-        lambda *args, variance: propagate_loss(*args, variance=False)
-    ),
-    "boundary-motion": lambda: decisions.boundary_motion(
-        leading=lambda state, rule: decisions.realize(
-            state,
-            Rule(rule.tau, "temperature" if rule.realization == "native" else "native"),
-        )
-    ),
-    "boundary-factors": lambda: decisions.boundary_factors(pairwise=posterior_thresholds),
-    "error-transition": lambda: transition.error_transition(
-        lambda R: transition.at_margin(R + 0.02)
-    ),
-    "rule-agreement": lambda: transition.rule_agreement(20_000, off_draws),
-    "error-exponents": lambda: transition.error_exponents(rates(1.001)),
-    "exponent-order": lambda: transition.exponent_order(exchanged),
-    "prior-reversal": lambda: transition.prior_reversal(exchanged),
-    "realization-differences": lambda: realizations.realization_differences(disturbed_scores),
-    "intercept-gradients": lambda: realizations.intercept_gradients(wrong_gradients),
-    "failure-state": lambda: realizations.failure_state(scaled(vmf_score, 1.001)),
-    "margin-certificate": lambda: decisions.margin_certificate(certified_always, 500),
-    "stability-bounds": lambda: decisions.stability_bounds(0.05, 100),
-    "finite-sample": lambda: samples.finite_sample(
-        lambda A, n: expected_square_resultant(A, n) + 1e-6, self_inclusion
-    ),
-    "cross-fitting": lambda: samples.cross_fitting(200, r_max=1.0),
-}
-
-
-def test_every_check_is_made_to_fail() -> None:
-    assert WRONG.keys() == CHECKS.keys() - {"fixed-regime"}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_quantity_fails(name: str) -> None:
-    check = WRONG[name]()
-    assert check.name == name
-    assert check.holds is False, check.ours
-
-
-def test_self_inclusion_can_fail() -> None:
-    wrong = scaled(self_inclusion, 1.0001)
-    assert not samples.finite_sample(inclusion=wrong).holds
-
-
-def test_fixed_regime_can_hold() -> None:
-    # Against a joint expansion that is a tenth off, the fixed-dimension one is nearer everywhere.
-    assert expansions.fixed_regime(scaled(joint_expansion, 1.1), fixed_expansion).holds
-
-
-def test_fixed_regime_says_where() -> None:
-    """The dimensions and ranges of t on which the fixed-dimension expansion is nearer, and how."""
-    check = expansions.fixed_regime()
-    assert check.holds is None and check.ours.endswith("; from -1.55 to 0.88")
-    told = dict(re.findall(r"p = (\d at \w+) t \(\+(0\.\d{3})\)", check.ours))
-    assert {where: float(v) for where, v in told.items()} == {
-        where: pytest.approx(check.details["median_log10_ratio"][f"{t} t"][p], abs=5e-4)
-        for where in ("3 at small", "3 at large", "4 at large")
-        for p, t in [where.split(" at ")]
-    }
-    assert check.ours.startswith("> 0 on 3 of 9: ") and "small t" in check.note
-    none = expansions.fixed_regime(fixed_expansion, fixed_expansion)
-    assert none.ours == "> 0 on 0 of 9: none; from 0.00 to 0.00" and none.holds is False
-
-
-def test_failure_state_tells_which_number() -> None:
-    values = realizations.failure_state(scaled(vmf_score, 1.001)).details["values"]
-    assert not values["q(0; tau*)"]["holds"]
-    assert values["A"]["holds"] and values["slope, temperature"]["holds"]
-
-
-def test_selected() -> None:
-    assert selected() == list(CHECKS)
-    # In the order of the table, whatever that of the request.
-    assert selected(["regime-map", "leading-gain"]) == ["leading-gain", "regime-map"]
-    with pytest.raises(ValueError, match=r"expected names of checks \(leading-gain, .*got 'gain'"):
-        selected(["gain"])
-
-
-def test_power_fits() -> None:
-    x = torch.tensor([10.0, 20.0, 40.0, 80.0], dtype=torch.float64)
-    exact = 3 * x**-2
-    noise = torch.tensor([1.0, 5.0, 0.8, 3.0], dtype=torch.float64)
-    short = torch.where(x < 30, exact, 0.0)
-    found = power_fits(x, torch.stack([exact, noise, short], dim=1))
-    assert found.tolist() == pytest.approx([-2.0])
-    assert math.isnan(float(power_fits(x, noise[:, None])))
-
-
-def test_figure_files_are_whole(tmp_path: Path) -> None:
-    with style.style():
-        figure, (ax,) = style.panels()
-        ax.plot([0, 1], [0, 1], label="line")
-        style.legend_below(figure, ax)
-    files = style.save(figure, tmp_path / "new" / "a.b")
-    assert [f.name for f in files] == ["a.b.pdf", "a.b.png"]
-    before = files[0].read_bytes()
-    assert before.startswith(b"%PDF") and files[1].read_bytes().startswith(b"\x89PNG")
-    # No dates within: the same figure gives the same file.
-    style.save(figure, tmp_path / "new" / "a.b")
-    assert files[0].read_bytes() == before
-
-    def interrupted() -> None:
-        with style.replacing(files[0]) as temporary:
-            temporary.write_text("half")
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="full"):
-        interrupted()
-    assert files[0].read_bytes() == before
-    assert sorted(f.name for f in files[0].parent.iterdir()) == ["a.b.pdf", "a.b.png"]
-
-
-def test_style_is_left_behind() -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    with style.style():
-        assert mpl.rcParams["axes.spines.top"] is False
-    assert dict(mpl.rcParams) == before
-
-
-def test_no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install resultant\[report\]"):
-        style.require()
+def test_verify_reuses_its_folder(tmp_path: Path) -> None:
+    """Figures of an interrupted call and other files beside verify.json are no obstacle."""
+    call = ["verify", "--out", str(tmp_path), "--only", "failure-state", "--no-figures"]
+    (tmp_path / "ratio-remainder.pdf").touch()
+    assert cli.main(call) == 0
+    (tmp_path / "notes.txt").touch()
+    assert cli.main(call) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -192,7 +192,9 @@ def _pairwise(rule: Realization, pairs: Tensor) -> ArcRoots:
 
 
 def boundary_factors(
-    pairwise: Roots = _pairwise, one_vs_rest: Roots = posterior_thresholds
+    pairwise: Roots = _pairwise,
+    one_vs_rest: Roots = posterior_thresholds,
+    sweeps: Mapping[str, Numbers] = SWEEPS,
 ) -> Check:
     """Check that temperature, bias, concentration and angle move both boundaries on the short arc,
     and the class count only the one-vs-rest boundary (fig:factor-app).
@@ -203,7 +205,7 @@ def boundary_factors(
     pair = torch.tensor([[0, 1]])
     solvers = {"pairwise": pairwise, "one-vs-rest": one_vs_rest}
     positions: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for factor, values in SWEEPS.items():
+    for factor, values in sweeps.items():
         curves: dict[str, dict[str, list[float]]] = {name: {} for name in solvers}
         for value in values:
             for kind, rule in replace(Setting(), **{factor: value}).rules().items():
@@ -225,7 +227,7 @@ def boundary_factors(
         )
         for kind in ("joint B0", "joint B2")
     }
-    four = [moves[factor][name] for factor in SWEEPS if factor != "classes" for name in solvers]
+    four = [moves[factor][name] for factor in sweeps if factor != "classes" for name in solvers]
     still, moved = (moves["classes"][name] for name in solvers)
     holds = (
         min(four) > 0.02
@@ -239,7 +241,7 @@ def boundary_factors(
         charts = []
         for factor, curves in positions.items():
             lines = [
-                Curve(SWEEPS[factor], curves[name][kind], dash, label, colour, more={"lw": wide})
+                Curve(sweeps[factor], curves[name][kind], dash, label, colour, more={"lw": wide})
                 for name, colour in ROOTS.items()
                 for kind, (dash, wide) in looks.items()
                 for label in [f"{name}, {kind}"]
@@ -257,7 +259,7 @@ def boundary_factors(
         holds=holds,
         details={
             "base": vars(Setting()),
-            "sweeps": SWEEPS,
+            "sweeps": dict(sweeps),
             "others": f"lambda {OTHERS:g}, directions orthogonal to a and b",
             "rule": "moves above 0.02 of the arc, class count below 1e-12 for the pair; B2 five "
             "times more accurate than B0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -108,11 +108,15 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     )
 
 
-def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins) -> Check:
+def rule_agreement(
+    samples: int = 100_000,
+    draws: Draws = AT_ZERO.sample_margins,
+    shown: Sequence[int] = (10, 18, 34, 66, 130, 258, 514),
+) -> Check:
     """Check that exact scores and the leading rule agree (fig:synthetic-transition, d).
 
     Both rules see the same draws of the tail class at R_t = 0, where most draws lie near the
-    boundary.
+    boundary. The figure counts errors in the dimensions ``shown``.
     """
     dimensions = (10, 34, 130, 514, 2050)
     torch.manual_seed(3)
@@ -124,20 +128,20 @@ def rule_agreement(samples: int = 100_000, draws: Draws = AT_ZERO.sample_margins
 
     def draw() -> Figure:
         torch.manual_seed(3)
-        shown = (10, 18, 34, 66, 130, 258, 514)
         counted = [ORDERED.monte_carlo(p, samples) for p in shown]
         # The exact rule is a broad band, because the leading one lies on it.
         looks: dict[Any, dict[str, Any]] = {"exact": {"lw": 5, "alpha": 0.35}, "leading": {}}
+        errors = {rule: [ORDERED.errors(p, rule) for p in shown] for rule in looks}
         curves = []
         for name, colour, key in (("head", style.BLUE, "h"), ("tail", style.ORANGE, "t")):
             for rule, look in looks.items():
-                errors = [getattr(ORDERED.errors(p, rule), key) for p in shown]
-                curves.append(Curve(shown, errors, "-", f"{name}, {rule} rule", colour, more=look))
+                line = [getattr(e, key) for e in errors[rule]]
+                curves.append(Curve(shown, line, "-", f"{name}, {rule} rule", colour, more=look))
             dots = [getattr(e, key) for e in counted]
             shares_of = [e.displayed for e in dots]
             bars = [2 * e.standard_error if e.value else 0 for e in dots]
             curves.append(Curve(shown, shares_of, "o", f"{name}, counted", colour, bars))
-        least = Curve((10, 514), (0.5 / samples,) * 2, ":", "half a count", style.GREY)
+        least = Curve(shown, [0.5 / samples] * len(shown), ":", "half a count", style.GREY)
         xlabel, limits = "dimension $p$", {**LOG, "ylim": (0.2 / samples, 1)}
         differ = Curve(dimensions, shares, "o-", color=style.GREEN)
         title = "decided differently at $R_t=0$"
