@@ -181,8 +181,8 @@ def test_balanced_scores_give_classes_one_weight() -> None:
     X, y = sample(30)
     chosen = VMFClassifierCV(cv="loo", scoring="accuracy", balanced=True, **SMALL).fit(X, y)
     plain = VMFClassifier(**chosen.best_params_)
-    found: Any = cross_val_predict(plain, X, y, cv=LeaveOneOut())
-    hits = np.asarray(found) == y
+    predicted: Any = cross_val_predict(plain, X, y, cv=LeaveOneOut())
+    hits = np.asarray(predicted) == y
     assert chosen.best_score_ == pytest.approx(np.mean([hits[y == c].mean() for c in range(4)]))
 
 
@@ -197,27 +197,27 @@ def test_matters(cv: Any) -> None:
     assert set(chosen.matters_) == {*first, "all"}
     assert chosen.matters_["all"]["reference"] == points[0] == first
     mean = results["mean_test_score"]
-    for name, found in chosen.matters_.items():
+    for name, comparison in chosen.matters_.items():
         kept = first if name == "all" else {name: first[name]}
         pool = [g for g, point in enumerate(points) if point | kept == point]
-        assert found["gain"] == pytest.approx(max(mean) - max(mean[pool]), abs=1e-12)
-        assert points.index(found["reference"]) in pool
-        low, high = found["interval"]
-        assert low <= found["gain"] + 1e-12 and found["gain"] - 1e-12 <= high
+        assert comparison["gain"] == pytest.approx(max(mean) - max(mean[pool]), abs=1e-12)
+        assert points.index(comparison["reference"]) in pool
+        low, high = comparison["interval"]
+        assert low <= comparison["gain"] + 1e-12 and comparison["gain"] - 1e-12 <= high
         if cv == "loo":
             continue
         number = 5 if cv == 5 else 12
         table = np.stack([results[f"split{k}_test_score"] for k in range(number)], 1)
-        reference = points.index(found["reference"])
+        reference = points.index(comparison["reference"])
         difference = table[chosen.best_index_] - table[reference]
         error = difference.std(ddof=1) / math.sqrt(number)
-        assert found["standard_error"] == pytest.approx(error, abs=1e-12)
+        assert comparison["standard_error"] == pytest.approx(error, abs=1e-12)
         held_out = np.zeros(number)
         for k in range(number):
             others = [j for j in range(number) if j % 10 != k % 10]
             best = table[:, others].mean(1).round(10).argmax()
             held_out[k] = table[best, k] - table[reference, k]
-        assert found["held_out_gain"] == pytest.approx(held_out.mean(), abs=1e-12), name
+        assert comparison["held_out_gain"] == pytest.approx(held_out.mean(), abs=1e-12), name
 
 
 def test_interval_covers_the_difference_of_means() -> None:
@@ -273,9 +273,9 @@ def test_rows_without_a_training_class() -> None:
         known = np.isin(y[test], refit.classes_)
         at = np.searchsorted(refit.classes_, y[test][known])
         for g, point in enumerate(chosen.cv_results_["params"]):
-            found = np.asarray(refit.set_params(**point).predict_log_proba(X[test]))
-            logp[g, k] = found[known, at].mean()
-            hit[g, k] = (refit.classes_[found.argmax(1)] == y[test]).mean()
+            log_p = np.asarray(refit.set_params(**point).predict_log_proba(X[test]))
+            logp[g, k] = log_p[known, at].mean()
+            hit[g, k] = (refit.classes_[log_p.argmax(1)] == y[test]).mean()
     for name, expected in (("neg_log_loss", logp), ("accuracy", hit)):
         mean = chosen.cv_results_[f"mean_test_{name}"]
         np.testing.assert_allclose(mean, expected.mean(1), rtol=1e-9)

@@ -41,7 +41,7 @@ def contrastive(picture: Picture, row: dict[str, float], view: ContrastiveView) 
         "hue": tv.adjust_hue,
     }
     if row["jitter"]:
-        for name in sorted(adjust, key=lambda name: row[f"{name}_place"]):
+        for name in sorted(adjust, key=lambda name: row[f"{name}_order"]):
             if getattr(view, name):
                 p = adjust[name](p, row[name])
     return tv.rgb_to_grayscale(p, 3) if row["grey"] else p

@@ -61,7 +61,7 @@ def test_crops_have_the_distribution_of_torchvision(
             "width": width,
             "top": top,
             "left": left,
-            "place": top / np.maximum(1, SIZE - height),
+            "position": top / np.maximum(1, SIZE - height),
             "off the middle": (2 * top + height - SIZE) * (2 * left + width - SIZE),
         }
 
@@ -97,8 +97,8 @@ def test_flags_and_factors() -> None:
     for name, values in zip(("brightness", "contrast", "saturation", "hue"), factors, strict=True):
         p = p_value(stats.ks_2samp(column(view, drawn, name), values))
         assert p > LEAST_P, f"{name}: p = {p:.1e}"
-    places = drawn[:, 11:].int().tolist()
-    orders = Counter(tuple(np.argsort(row)) for row in places)
+    order = drawn[:, 11:].int().tolist()
+    orders = Counter(tuple(np.argsort(row)) for row in order)
     theirs_orders = Counter(tuple(row[0].tolist()) for row in theirs)
     permutations = list(itertools.permutations(range(4)))
     table = [[counter[order] for order in permutations] for counter in (orders, theirs_orders)]

@@ -18,9 +18,9 @@ def write_lines(path: Path, lines: list[str]) -> Path:
 def test_read_list(tmp_path: Path) -> None:
     names = image_files(tmp_path, 7)
     path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)] + [""])
-    found = read_list(path, tmp_path)
-    assert found.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and found.num_classes == 3
-    assert list(found.paths) == [str(tmp_path / n) for n in names] and len(found) == 7
+    images = read_list(path, tmp_path)
+    assert images.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and images.num_classes == 3
+    assert list(images.paths) == [str(tmp_path / n) for n in names] and len(images) == 7
     (tmp_path / names[3]).unlink()
     with pytest.raises(ValueError, match=r"got 1 of 7 missing: .*image 3\.png"):
         read_list(path, tmp_path)
@@ -55,8 +55,8 @@ def test_list_gaps(tmp_path: Path) -> None:
     rule = "all 1000000000 classes .* none of 999999997: 1, 3, 4, 5, 6, ...$"
     with pytest.raises(ValueError, match=rule):
         read_list(path, tmp_path, check_files=0)
-    found = read_list(path, tmp_path, check_files=0, allow_gaps=True)
-    assert found.labels.tolist() == [999999999, 2, 0]
+    images = read_list(path, tmp_path, check_files=0, allow_gaps=True)
+    assert images.labels.tolist() == [999999999, 2, 0]
     with pytest.raises(ValueError, match="expected check_files >= 0, got -1"):
         read_list(path, tmp_path, check_files=-1)
     with pytest.raises(ValueError, match="got no such file"):
@@ -74,8 +74,8 @@ def test_registered_lists(name: str, tmp_path: Path) -> None:
     dataset = DATASETS[name]
     for split, file in dataset.files.items():
         write_lines(tmp_path / file, [f"{image} {c}" for c in range(dataset.num_classes)])
-        found = load_lists(name, tmp_path, tmp_path, split, check_files=5)
-        assert len(found) == found.num_classes == dataset.num_classes
+        images = load_lists(name, tmp_path, tmp_path, split, check_files=5)
+        assert len(images) == images.num_classes == dataset.num_classes
     with pytest.raises(ValueError, match=f"split of {name} in train, val"):
         load_lists(name, tmp_path, tmp_path, "nothing")
     with pytest.raises(ValueError, match="expected name to be one of imagenet-lt"):
@@ -83,8 +83,8 @@ def test_registered_lists(name: str, tmp_path: Path) -> None:
 
 
 def test_held_out_split() -> None:
-    found = {name: dataset.held_out for name, dataset in DATASETS.items()}
-    assert found == {"imagenet-lt": "test", "places-lt": "test", "inaturalist18": "val"}
+    held_out = {name: dataset.held_out for name, dataset in DATASETS.items()}
+    assert held_out == {"imagenet-lt": "test", "places-lt": "test", "inaturalist18": "val"}
 
 
 def test_published_names() -> None:

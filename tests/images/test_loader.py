@@ -97,11 +97,11 @@ def test_global_generators_are_restored(tmp_path: Path) -> None:
 def test_evaluation_view_is_resize_and_centre(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     image = Image.fromarray(rng.integers(0, 256, (300, 400, 3), dtype=np.uint8))
-    found = images.evaluation_view()(image)
+    view = images.evaluation_view()(image)
     small = image.resize((341, 256), Image.Resampling.BILINEAR)
     left, top = round((341 - 224) / 2), (256 - 224) // 2
     expected = np.asarray(small.crop((left, top, left + 224, top + 224)))
-    assert np.array_equal(found.numpy(), expected.transpose(2, 0, 1))
+    assert np.array_equal(view.numpy(), expected.transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("name", DATASETS)

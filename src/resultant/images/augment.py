@@ -94,7 +94,7 @@ class ContrastiveView:
     columns: ClassVar[tuple[str, ...]] = (
         *("top", "left", "height", "width", "flip", "jitter", "grey"),
         *("brightness", "contrast", "saturation", "hue"),
-        *("brightness_place", "contrast_place", "saturation_place", "hue_place"),
+        *("brightness_order", "contrast_order", "saturation_order", "hue_order"),
     )
     attempts: ClassVar[int] = 10
 
@@ -117,9 +117,9 @@ class ContrastiveView:
         """Draw parameters [n, 15], float32 on the CPU, in named columns."""
         uniform = _uniform(n, generator)
         height, width = self._box(uniform(self.attempts), uniform(self.attempts))
-        place = uniform(2)
-        top = (place[:, 0] * (self.size - height + 1)).floor()
-        left = (place[:, 1] * (self.size - width + 1)).floor()
+        corner = uniform(2)
+        top = (corner[:, 0] * (self.size - height + 1)).floor()
+        left = (corner[:, 1] * (self.size - width + 1)).floor()
         box = torch.stack((top, left, height, width), 1)
         # Without an attempt that fits, the box is in the middle.
         h, w = self._fallback()
@@ -130,8 +130,8 @@ class ContrastiveView:
         low = torch.tensor([*(max(0.0, 1 - s) for s in spreads), -self.hue], dtype=torch.float64)
         high = torch.tensor([*(1 + s for s in spreads), self.hue], dtype=torch.float64)
         factors = low + (high - low) * uniform(4)
-        places = uniform(4).argsort(1)
-        return torch.cat((box, flags, factors, places), 1).float()
+        order = uniform(4).argsort(1)
+        return torch.cat((box, flags, factors, order), 1).float()
 
     def _box(self, area: Tensor, aspect: Tensor) -> tuple[Tensor, Tensor]:
         """Return height and width [n] of the first attempt that fits, or NaN, from uniform draws
@@ -171,15 +171,15 @@ class ContrastiveView:
         x = torch.where(ops.per_image(jitter) != 0, jittered, x)
         return torch.where(ops.per_image(grey) != 0, ops.grey(x), x)
 
-    def _jitter(self, x: Tensor, factors: Tensor, places: Tensor) -> Tensor:
-        """Apply the four adjustments ``factors`` [N, 4] in the order ``places`` [N, 4].
+    def _jitter(self, x: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+        """Apply the four adjustments ``factors`` [N, 4] in the order ``order`` [N, 4].
 
         All images turn their hue at once, the costly step. In three rounds before and three after,
         each image blends toward its own target, or waits.
         """
-        place, turn_place = places[:, :3], places[:, 3:]
+        blends, turn = order[:, :3], order[:, 3:]
         rounds = torch.arange(6, device=x.device)
-        now = (place + 2 * (place > turn_place))[:, :, None] == rounds
+        now = (blends + 2 * (blends > turn))[:, :, None] == rounds
         # Factor [N, 6] of each round, or 1.
         factor = torch.where(now, factors[:, :3, None], 1.0).prod(1)
         _, contrast, saturation = now.to(x.dtype).unbind(1)

@@ -113,11 +113,11 @@ def _view(
     b = _channel(image + 2 * plane, top, bottom, left, right, down, across, SIZE)
 
     if tl.load(draw + 5) != 0:
-        place_b, place_c = tl.load(draw + 11), tl.load(draw + 12)
-        place_s, place_h = tl.load(draw + 13), tl.load(draw + 14)
-        round_b = place_b + 2 * (place_b > place_h).to(tl.float32)
-        round_c = place_c + 2 * (place_c > place_h).to(tl.float32)
-        round_s = place_s + 2 * (place_s > place_h).to(tl.float32)
+        order_b, order_c = tl.load(draw + 11), tl.load(draw + 12)
+        order_s, order_h = tl.load(draw + 13), tl.load(draw + 14)
+        round_b = order_b + 2 * (order_b > order_h).to(tl.float32)
+        round_c = order_c + 2 * (order_c > order_h).to(tl.float32)
+        round_s = order_s + 2 * (order_s > order_h).to(tl.float32)
         for k in tl.static_range(6):
             if HUE and k == 3:
                 r, g, b = _turned(r, g, b, tl.load(draw + 10))
@@ -137,10 +137,10 @@ def _view(
     if tl.load(draw + 6) != 0:
         r = _grey(r, g, b)
         g, b = r, r
-    place = out + i * out_stride + j * 3 * plane + pixel
-    tl.store(place, r.to(tl.int32).to(tl.uint8))
-    tl.store(place + plane, g.to(tl.int32).to(tl.uint8))
-    tl.store(place + 2 * plane, b.to(tl.int32).to(tl.uint8))
+    target_pixel = out + i * out_stride + j * 3 * plane + pixel
+    tl.store(target_pixel, r.to(tl.int32).to(tl.uint8))
+    tl.store(target_pixel + plane, g.to(tl.int32).to(tl.uint8))
+    tl.store(target_pixel + 2 * plane, b.to(tl.int32).to(tl.uint8))
 
 
 @triton.jit
@@ -159,8 +159,8 @@ def _patches(
     y = (pixel // SIZE)[:, None] + (entry % 9 // 3 - 1)[None, :]
     x = (pixel % SIZE)[:, None] + (entry % 3 - 1)[None, :]
     inside = (y >= 0) & (y < SIZE) & (x >= 0) & (x < SIZE) & (entry < 27)[None, :]
-    place = (channel[None, :] * SIZE + y) * SIZE + x
-    level = tl.load(levels + place, mask=inside, other=0).to(tl.float32)
+    source = (channel[None, :] * SIZE + y) * SIZE + x
+    level = tl.load(levels + source, mask=inside, other=0).to(tl.float32)
     scale, shift = tl.load(scales + channel), tl.load(shifts + channel)
     value = tl.where(inside, level * scale[None, :] + shift[None, :], 0.0)
     tl.store(out + pixel[:, None] * (groups * PATCH) + entry[None, :], value)
