@@ -16,27 +16,13 @@ from safetensors import safe_open
 from torch import Tensor
 
 from plain_resnet import PlainResNet32
-from proco_alike import C, Model, P, checkpoint, large, loss_modules, refused, small
+from proco_alike import C, Model, P, checkpoint, large, refused, small
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
 from resultant.training import _proco_layout, proco_checkpoint
 from resultant.training.proco_checkpoint import convert, imbalance_of, read_proco_checkpoint, recipe
 
-
-@pytest.fixture(autouse=True)
-def _loss_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, module in loss_modules().items():
-        monkeypatch.setitem(sys.modules, name, module)
-
-
-@pytest.fixture(scope="session")
-def model() -> Model:
-    return small()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ckpt.pth.tar"
+pytestmark = pytest.mark.usefixtures("authors_modules")
 
 
 @pytest.mark.parametrize("prefix", ["module.", ""])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,25 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from proco_alike import C, Model, checkpoint, loss_modules, refused, small
+from proco_alike import C, Model, checkpoint, refused
 from resultant.training import _torch_archive
 from resultant.training.proco_checkpoint import read_proco_checkpoint
 
-
-@pytest.fixture(autouse=True)
-def _loss_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, module in loss_modules().items():
-        monkeypatch.setitem(sys.modules, name, module)
-
-
-@pytest.fixture(scope="session")
-def model() -> Model:
-    return small()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ckpt.pth.tar"
+pytestmark = pytest.mark.usefixtures("authors_modules")
 
 
 class Calls:
