@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from class_samples import F64
-from naive_scores import naive_scores, naive_target
+from classes.naive_scores import naive_scores, naive_target
 from resultant.classes.gain import angular_gain, target_gain, target_temperature
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import FAMILIES

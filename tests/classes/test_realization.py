@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from class_samples import F64
-from naive_scores import naive_scores
+from classes.naive_scores import naive_scores
 from peak_memory import beyond, needs_linux
 from resultant._core import chunks
 from resultant.classes import realization as realizations

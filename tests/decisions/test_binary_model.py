@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from torch import Tensor
 
-from binary_models import CRITICAL, DOUBLINGS, ORDERED, models
+from decisions.binary_models import CRITICAL, DOUBLINGS, ORDERED, models
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.rates import projection_variance, rate_function
 from resultant.score.exact import vmf_score

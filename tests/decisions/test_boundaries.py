@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from torch import Tensor
 
-from arcs import PAIR, classes, close, two
 from class_samples import F64, unit
+from decisions.arcs import PAIR, classes, close, two
 from resultant._core import chunks
 from resultant.classes.groups import shot_groups
 from resultant.classes.realization import Realization, class_scores, realize

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from certified_cases import F32, F64, Case, cases, close, naive, overlapping
+from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassState

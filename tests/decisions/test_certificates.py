@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
+from decisions.certified_cases import F32, F64, Case, cases, close, naive, overlapping, some_pairs
 from peak_memory import beyond, needs_linux
 from resultant._core import chunks
 from resultant.classes.gain import angular_gain

@@ -8,7 +8,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from certified_cases import F64, Case, cases, close, overlapping, some_pairs
+from decisions.certified_cases import F64, Case, cases, close, overlapping, some_pairs
 from resultant._core import chunks
 from resultant._core.validation import DivergedError
 from resultant.classes.gain import angular_gain, target_gain

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcs import PAIR, classes, close, two
 from class_samples import F64
+from decisions.arcs import PAIR, classes, close, two
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState

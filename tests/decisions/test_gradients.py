@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from class_samples import F64
-from overlapping_classes import BETA, OFFSET, classes, queries, tilted
+from decisions.overlapping_classes import BETA, OFFSET, classes, queries, tilted
 from resultant._core import chunks
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import Realization, class_scores, realize

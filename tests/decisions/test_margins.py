@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from class_samples import F64
-from overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
+from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
 from resultant._core import chunks
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import class_scores, realize

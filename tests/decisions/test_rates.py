@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from binary_models import CLOSE, DOUBLINGS, ORDERED, models
+from decisions.binary_models import CLOSE, DOUBLINGS, ORDERED, models
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.rates import projection_variance, rate_function
 from resultant.special.bessel import ratio

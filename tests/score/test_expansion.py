@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from orders import f64, slopes
 from reference import arb
 from resultant import bessel_ratio, vmf_score
 from resultant.score.expansion import (
@@ -40,6 +39,7 @@ from resultant.score.ratio_expansion import (
     ratio_terms,
 )
 from resultant.score.softmax import propagate_loss, propagate_probabilities
+from score.orders import f64, slopes
 
 R0: Callable = lambda u: u / (1 + mpmath.sqrt(1 + u * u))  # noqa: E731
 R1: Callable = lambda u: -u / (2 * (1 + u * u))  # noqa: E731

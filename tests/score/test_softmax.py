@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from orders import slopes
 from resultant import vmf_score
 from resultant.score.expansion import joint_terms
 from resultant.score.softmax import propagate_loss, propagate_probabilities
+from score.orders import slopes
 
 
 def classes(p: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
