@@ -153,16 +153,25 @@ def check_derivatives(function: Function, x: torch.Tensor, eps: float = 1e-6) ->
         torch.testing.assert_close(derivative, difference, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("nu", ORDERS)
-def test_derivatives(nu: float) -> None:
-    for order in as_orders(nu, torch.float64):
-        check_derivatives(lambda v: bessel_ratio(order, v), POINTS)  # noqa: B023
-        if nu == 0:  # log I_0 is finite and flat at zero
-            check_derivatives(lambda v: log_bessel_i(order, v), POINTS)  # noqa: B023
-        check_derivatives(lambda v: log_bessel_i(order, v), POINTS[1:], 1e-7)  # noqa: B023
-        check_derivatives(lambda v: bessel_ratio_inverse(order, v) / (nu + 1), RATIOS)  # noqa: B023
-    check_derivatives(lambda v: bessel_ratio_integral(nu, v, POINTS[2:]), POINTS[1:-1], 1e-7)
-    check_derivatives(lambda v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
+@pytest.mark.parametrize("nu", [*ORDERS, torch.tensor(ORDERS, dtype=torch.float64).unsqueeze(-1)])
+def test_derivatives(nu: float | torch.Tensor) -> None:
+    def check(function: Callable[..., torch.Tensor], x: torch.Tensor, eps: float = 1e-6) -> None:
+        """All orders of a tensor at once: every order has its own row of arguments."""
+        rows = x.expand(len(ORDERS), -1) if isinstance(nu, torch.Tensor) else x
+        check_derivatives(lambda v: function(nu, v), rows.clone(), eps)
+
+    check(bessel_ratio, POINTS)
+    check(log_bessel_i, POINTS[1:], 1e-7)
+    check(lambda nu, v: bessel_ratio_inverse(nu, v) / (nu + 1), RATIOS)
+    if isinstance(nu, float):
+        check(lambda nu, v: bessel_ratio_integral(nu, v, POINTS[2:]), POINTS[1:-1], 1e-7)
+        check(lambda nu, v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
+
+
+def test_derivatives_of_the_logarithm_at_zero() -> None:
+    """log I_0 is finite and flat at zero."""
+    for order in as_orders(0.0, torch.float64):
+        check_derivatives(lambda v: log_bessel_i(order, v), POINTS)  # noqa: B023
 
 
 @pytest.mark.slow
