@@ -351,7 +351,7 @@ def test_refused(
     refused("one run and no gradient epochs .* got 2 runs", config(), runs=(RUN, Run()))
     refused("one run and no gradient epochs", config(), gradient_epochs=(1,))
     refused("images of places-lt, got those of imagenet-lt", config(dataset="places-lt"))
-    refused("an architecture that timm has.*'resnet51'", config(architecture="resnet51"))
+    refused("an architecture of timm, .*'resnet51'", config(architecture="resnet51"))
     refused("at least one batch of 18", config(batch_size=18))
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(distributed, "world_size", lambda: 3)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
@@ -16,6 +17,12 @@ from tiny_job import TWO, config
 def test_runs_of_one_seed_are_neighbours(tmp_path: Path) -> None:
     job = Job(config(), (Run(seed=1), Run("angular"), Run("angular", seed=1), Run()), tmp_path)
     assert [run.seed for run in job.runs] == [0, 0, 1, 1]
+
+
+def test_precision_of_a_device(tmp_path: Path) -> None:
+    job = Job(config(precision="bfloat16"), TWO, tmp_path)
+    assert job.on(torch.device("cuda")) is job
+    assert job.on(torch.device("cpu")).config == config(precision="float32")
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,31 @@ import torch
 from plain_resnet import PlainResNet32
 from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
+from resultant._core.network_files import CHECKPOINT
 from resultant.images.augment import normalize
 from resultant.networks.stacked_resnet import patches
 from resultant.training.extract import extract
 from resultant.training.loading import load_network
 from tiny_cifar import tiny_cifar
+
+
+def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
+    """A run is named after a colon, and equals the run's own file."""
+    name = "native-seed1"
+    run, same = (
+        load_network(path)
+        for path in (whole / f"{name}.safetensors", f"{whole / CHECKPOINT}:{name}")
+    )
+    assert (run.config, run.run, run.num_classes) == (same.config, same.run, same.num_classes)
+    assert same.about["epoch"] == 4
+    for a, b in ((run.banks, same.banks), (run.network.state_dict(), same.network.state_dict())):
+        assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+    names = "angular-beta0.5-seed0, native-seed1"
+    for path in (whole / CHECKPOINT, f"{whole / CHECKPOINT}:cosine-seed1"):
+        with pytest.raises(ValueError, match=f"expected one of {names} behind {CHECKPOINT}"):
+            load_network(path)
+    with pytest.raises(ValueError, match="expected the checkpoint of a job before :x, got"):
+        load_network(f"{finished / name}.safetensors:x")
 
 
 @pytest.mark.parametrize("cosine", [False, True])

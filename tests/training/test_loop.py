@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from plain_resnet import PlainResNet32
-from resultant._core import tensor_files
+from resultant._core import distributed, tensor_files
 from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
@@ -183,6 +183,15 @@ def test_progress(tmp_path: Path) -> None:
         left = progress.seconds / progress.epoch * (2 - progress.epoch)
         assert progress.seconds_left == pytest.approx(left)
     assert seen[-1].loss == {name: row["loss"] for name, row in trained.metrics.items()}
+
+
+def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    seen: list[Progress] = []
+    job = Job(config(epochs=2), (Run(),), tmp_path, gradient_epochs=(1,))
+    assert not train_cifar(job, DATA, on_progress=seen.append).metrics
+    assert not any(progress.saved for progress in seen) and len(seen) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:

@@ -103,17 +103,19 @@ def test_shapes_of_the_large_networks(name: str, arch: str) -> None:
     assert _proco_layout.recognize(shapes) == (arch, C, P, "cosine")
 
 
-def test_half_precision_and_views(path: Path, model: Model) -> None:
+def test_half_precision_views_and_parameters(path: Path, model: Model) -> None:
     state = {f"module.{n}": a for n, a in model.state_dict().items()}
     name = "module.head.0.weight"
     state[name] = state[name].half()
     whole = torch.randn(512, 20)
     state["module.head.3.weight"] = whole[:, 2:18].T
+    state["module.fc.bias"] = torch.nn.Parameter(torch.randn(C))
     torch.save(checkpoint(model, state_dict=state), path)
     weights = read_proco_checkpoint(path).weights
     assert torch.equal(weights["projector.0.weight"], state[name].float())
     assert torch.equal(weights["projector.3.weight"], whole[:, 2:18].T)
     assert weights["projector.3.weight"].is_contiguous()
+    assert torch.equal(weights["classifier.bias"], state["module.fc.bias"])
 
 
 @pytest.mark.parametrize(
