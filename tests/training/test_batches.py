@@ -122,6 +122,7 @@ def test_runs_of_one_seed_see_the_same_images(
             assert torch.equal(labels[run], label[0])
 
 
+@pytest.mark.slow
 def test_training_takes_the_views_of_its_configuration(tmp_path: Path) -> None:
     data, runs = tiny_cifar(each=6, size=8), (Run("native"), Run("angular"))
     for contrastive, live in (("simclr", 2), ("autoaugment", 0)):

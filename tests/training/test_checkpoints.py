@@ -34,6 +34,7 @@ def _forty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "time", SimpleNamespace(perf_counter=lambda: now))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_forty_seconds")
 def test_saved_after_a_minute(tmp_path: Path) -> None:
     """Slow epochs are saved early; stopped there, a job ends as an undisturbed one."""

@@ -173,6 +173,7 @@ def check(out: Path, name: str, want: Expected, data: ListedImages) -> None:
     assert "head" not in lines[-1]
 
 
+@pytest.mark.slow
 def test_one_process(data: ListedImages, tmp_path: Path) -> None:
     settings = config()
     job = Job(settings, (RUN,), tmp_path, test_every=2)

@@ -56,6 +56,7 @@ def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
         torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cosine"),
     [("resnet50", False), ("resnext50_32x4d", True)],

@@ -59,6 +59,7 @@ def leading_gradient_error(
     return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
 
 
+@pytest.mark.slow
 def test_metrics_against_scipy(tmp_path: Path) -> None:
     runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
     runs += (Run("temperature", 0.5), Run("angular", 2.0))

@@ -268,6 +268,7 @@ def test_images_of_another_dataset_are_refused(tmp_path: Path) -> None:
     assert train_cifar(job, replace(DATA, dataset=None)).metrics
 
 
+@pytest.mark.slow
 def test_gradients_of_past_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of past epochs are read from the log; others cannot be computed any more."""
     job = Job(config(epochs=3), TWO, tmp_path, checkpoint_every=1, gradient_epochs=(2,))

@@ -65,6 +65,7 @@ def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
     assert float((a - b).norm()) <= bar * float(b.norm()) + 1e-9 * b.numel() ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "run"),
     [
@@ -139,6 +140,7 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
         near(getattr(stack.proco.bank, name)[0], getattr(loss.bank, name))
 
 
+@pytest.mark.slow
 def test_runs_do_not_touch_one_another() -> None:
     """Three runs in a stack equal each run alone, with two runs of one seed and one of another."""
     config = tiny_config(objective="joint")
@@ -162,6 +164,7 @@ def test_realizations_of_one_seed_start_equal_and_diverge() -> None:
     assert not torch.equal(weight[0], weight[1])
 
 
+@pytest.mark.slow
 def test_state_is_all_there_is() -> None:
     """Copied in the middle of training, the state continues bit for bit."""
     config, runs = tiny_config(epochs=3), [Run("angular", 0.5, 0), Run("native", seed=1)]
