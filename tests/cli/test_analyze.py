@@ -46,6 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_folder_is_complete(report: Path) -> None:
     assert sorted(p.name for p in report.parent.iterdir()) == ["out", "z.safetensors"]
     assert sorted(p.name for p in report.iterdir()) == [
@@ -64,6 +65,7 @@ def test_folder_is_complete(report: Path) -> None:
         assert path.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_results_are_those_of_an_independent_count(report: Path) -> None:
     results = json.loads((report / "results.json").read_text())
     arrays = small_features(names=("encoder", "projection"))
@@ -94,6 +96,7 @@ def test_results_are_those_of_an_independent_count(report: Path) -> None:
         assert {r["class"] for r in rows} == set(results["class_names"])
 
 
+@pytest.mark.slow
 def test_summary_and_determinism(
     report: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ def test_summary_and_determinism(
         assert (report / path.relative_to(out)).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_only_a_report_is_replaced(report: Path, tmp_path: Path, capsys: Shown) -> None:
     store, out = report.parent / "z.safetensors", tmp_path / "out"
@@ -179,7 +183,7 @@ def test_calibration_rows(tmp_path: Path, capsys: Shown) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys: Shown) -> None:
-    """Of classes, and of the current folder."""
+    """Names of classes, and of the current folder."""
     names = ["a\nb", "\x1b[31mred", "\ud800", "d", "e", "f"]
     write_store(tmp_path / "z.safetensors", small_features(), {"class_names": names})
     monkeypatch.chdir(tmp_path)
@@ -190,6 +194,7 @@ def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys:
     assert results["class_names"] == ["a b", "[31mred", "", "d", "e", "f"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_file_name_that_is_not_text(tmp_path: Path, capsys: Shown) -> None:
     """Its bytes are replaced on the page, and the report is written."""
@@ -205,6 +210,7 @@ def test_file_name_that_is_not_text(tmp_path: Path, capsys: Shown) -> None:
     assert cli.main(["compare", path, path, "--out", out + "2"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_parquet_shards_of_one_split(tmp_path: Path) -> None:
     """Columns by name, files in order, held-out rows: as for the same arrays in one file."""

@@ -50,7 +50,7 @@ def stopped(cifar: Path, train: Any, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def cosine_rule(features: Path, name: str) -> torch.Tensor:
-    """Which held-out rows of a store the cosine rule classifies correctly, from class means."""
+    """True for the held-out rows that the cosine rule classifies correctly, from class means."""
     store = FeatureStore.open(features)
     x, z = (
         torch.nn.functional.normalize(store[f"{split}/{name}"].double(), dim=1)
@@ -62,6 +62,7 @@ def cosine_rule(features: Path, name: str) -> torch.Tensor:
     return best == store["test/labels"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
     """The page is about the features of both, and says which network is better."""
@@ -100,6 +101,7 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
             assert accuracy == pytest.approx(r["accuracy_before" if kept else "accuracy_after"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
     """Against its own features a network is neither better nor worse."""
@@ -117,6 +119,7 @@ def test_a_network_and_features(cifar: Path, trained: Path, tmp_path: Path, caps
     assert results["A"]["metadata"] == results["B"]["metadata"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_an_unfinished_training(
     cifar: Path, trained: Path, stopped: Path, tmp_path: Path, capsys: Shown
@@ -148,6 +151,7 @@ def test_an_unfinished_training(
         assert f"expected one of {NATIVE}, {ANGULAR} behind checkpoint.safetensors" in shown
 
 
+@pytest.mark.slow
 def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
     """A folder stands for its only network; of a job that goes on, for the checkpoint."""
     assert find_network(tmp_path) is None
@@ -164,6 +168,7 @@ def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
         find_network(tmp_path)
 
 
+@pytest.mark.slow
 def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole report; the summary on standard output, steps and copies on standard error."""
     for name, noise in (("a", 1.2), ("b", 0.6)):
@@ -253,6 +258,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses(case: str, cifar: Path, trained: Path, tmp_path: Path, capsys: Shown) -> None:
     make, message = REFUSED[case]
@@ -266,6 +272,7 @@ def test_refuses(case: str, cifar: Path, trained: Path, tmp_path: Path, capsys: 
     assert (sorted(os.listdir(tmp_path)), sorted(os.listdir(trained))) == before
 
 
+@pytest.mark.slow
 def test_refuses_options(
     cifar: Path, trained: Path, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +314,7 @@ def test_bad_rows_are_found_before_any_work(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_other_classes_are_not_compared(
     tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
@@ -338,9 +346,10 @@ def test_other_classes_are_not_compared(
     assert cli.main(["compare", "c.safetensors", "d.npz"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_features_of_other_rows(tmp_path: Path, capsys: Shown) -> None:
-    """Where held-out labels differ, nothing is paired; the clearly better one is named."""
+    """Different held-out labels are not paired; the better side is named."""
     for name, noise, seed in (("a", 4.0, 0), ("b", 0.3, 1)):
         arrays = small_features(seed, noise=noise)
         if name == "a":

@@ -15,6 +15,7 @@ from resultant.training.evaluation import frozen_accuracy
 Shown = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 def test_features_are_those_of_the_evaluation(
     cifar: Path, trained: Path, tmp_path: Path, capsys: Shown
 ) -> None:

@@ -77,6 +77,7 @@ def test_the_bank_gives_the_subset(tmp_path: Path, root: Path, capsys: Shown) ->
     assert results["metadata"]["proco"]["classifier"] == "cosine"
 
 
+@pytest.mark.slow
 def test_an_unknown_subset_is_never_guessed(tmp_path: Path, root: Path, capsys: Shown) -> None:
     """Without a bank, or with counts that fit no subset, extract and compare need an option."""
     store = tmp_path / "x.safetensors"
@@ -141,6 +142,7 @@ def test_nothing_needed_is_overwritten(tmp_path: Path, capsys: Shown) -> None:
     assert out.read_bytes() == files[network]
 
 
+@pytest.mark.slow
 def test_features_of_listed_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Shown
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import resultant
 
 CLI = Path(resultant.__file__).parent / "cli"
@@ -19,6 +21,7 @@ def loaded_by(names: list[str]) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_analyze_loads_nothing_of_training() -> None:
     """Neither its module nor the modules that its function imports."""
     names = ["resultant.cli.analyze"]

@@ -134,6 +134,11 @@ def test_module_runs() -> None:
     assert done.stdout.strip() == resultant.__version__
 
 
+def test_version(capsys: Shown) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{resultant.__version__}\n"
+
+
 def test_unknown_command(capsys: Shown) -> None:
     assert cli.main(["dance"]) == 2
     shown = capsys.readouterr().err
@@ -359,7 +364,7 @@ class TestTorchrun:
     def test_errors_appear_once(
         self, tmp_path: Path, who: str, patience: str, speaker: str
     ) -> None:
-        """Of the first process if all of them fail, of another if that one fails alone."""
+        """The first process reports an error of all; another reports its own error."""
         script = tmp_path / "failing.py"
         script.write_text(FAILING)
         call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

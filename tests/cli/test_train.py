@@ -34,6 +34,7 @@ def records(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_networks_and_records(trained: Path) -> None:
     names = ["native-seed0", "angular-beta0-seed0"]
     assert [record["run"] for record in records(trained)] == names
@@ -49,6 +50,7 @@ def test_networks_and_records(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == expected
 
 
+@pytest.mark.slow
 def test_same_command_again(
     cifar: Path, train: Train, trained: Path, tmp_path: Path, capsys: Shown
 ) -> None:
@@ -76,6 +78,7 @@ def test_same_command_again(
     assert "{'temperature': 0.2}, got {'temperature': 0.1}" in shown and "another folder" in shown
 
 
+@pytest.mark.slow
 def test_progress_and_table(
     cifar: Path, train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +132,16 @@ def test_refuses_before_any_work(
     shown = " ".join(shown.replace("│", " ").split())
     assert message in shown
     assert not out.exists() and "images, 2 views" not in shown
+
+
+def test_refuses_several_processes_for_cifar(
+    cifar: Path, train: Train, tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resultant._core.distributed.world_size", lambda: 2)
+    assert train("--data", cifar, "--out", tmp_path / "new") == 2
+    assert "expected one process for CIFAR, whose runs are trained together, got 2" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("option", ["--dim", "--bogus"])

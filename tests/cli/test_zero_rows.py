@@ -53,6 +53,7 @@ def test_counted_and_refused(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> 
     assert "without zero vectors, got one in row 3; --drop" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_left_out(capsys: Shown) -> None:
     """The report is that of the other rows, with notes."""
     arrays = dead(7, 20, 149, test=(3,))

@@ -67,6 +67,7 @@ def test_classes_have_their_names(analysis: Analysis, names: tuple[str, ...]) ->
     assert note == f"z: the concentration of 1 class is at its upper limit: {names[2]}."
 
 
+@pytest.mark.slow
 def test_classes_without_a_direction() -> None:
     """Rows that cancel: no class has a temperature, and the other results are shown."""
     half = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)).repeat_interleave(2, 0)

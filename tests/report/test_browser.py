@@ -72,6 +72,7 @@ def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
     return unescape(title[1]), done.stderr, set(requests)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) -> None:
@@ -88,6 +89,7 @@ def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) ->
     assert not requests
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_browser_reports_errors_and_requests(tmp_path: Path) -> None:
     """Those of a page that has some."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from resultant.analysis import Analysis
+from resultant.report import page, style
 from resultant.report.analysis_page import drawings
 from resultant.report.page import (
     Page,
@@ -74,6 +75,7 @@ class Links(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
     text = (folder / "index.html").read_text()
     links = Links(text)
@@ -89,6 +91,7 @@ def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
     assert "a &amp; b" in text
 
 
+@pytest.mark.slow
 def test_page_and_files_hold_the_results(report: Page, folder: Path, analysis: Analysis) -> None:
     text = (folder / "index.html").read_text()
     assert "a note" in text and text.count("<figure>") == len(report.sections[0].drawings)
@@ -126,6 +129,14 @@ def test_lists_of_a_section() -> None:
     assert Section("s", "S", "").blocks() == []
     html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]), {})
     assert '<ul class="text"><li>&lt;b&gt;</li><li>c</li></ul>' in html
+
+
+def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"jinja2 and matplotlib: pip install resultant\[report\]"):
+        page.require()
+    with pytest.raises(ValueError, match=r"matplotlib to draw figures: pip install"):
+        style.require()
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import unescape
 from pathlib import Path
 
+import pytest
+
 from resultant.report import words
 from resultant.report.page import Page, Section, render
 from resultant.report.tables import SHOWN, Column, Table
@@ -24,6 +26,7 @@ def test_long_tables_are_shown_in_part(tmp_path: Path) -> None:
     assert len(lines) == SHOWN + 6 and lines[2] == "c1,," and lines[3] == f"c2,{2 / 3!r},"
 
 
+@pytest.mark.slow
 def test_name_of_native_in_the_paper_is_given_once(report: Page, folder: Path) -> None:
     text = (folder / "index.html").read_text()
     assert text.lower().count("original vmf") == 1

@@ -182,8 +182,8 @@ def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
     """Open the sides that are networks, with the images to extract features of."""
     from resultant._core.network_files import find_network
 
-    found = {i: find_network(path) for i, path in enumerate((options.a, options.b))}
-    files = {i: file for i, file in found.items() if file is not None}
+    sides = {i: find_network(path) for i, path in enumerate((options.a, options.b))}
+    files = {i: file for i, file in sides.items() if file is not None}
     if not files:
         return {}
     from resultant.training.extract import open_networks

@@ -79,6 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 a check or the machine failed (a full disk, for example),
         2 bad input, 130 interrupted.
+
+    Example:
+        >>> main(["dance"])  # prints one line on standard error
+        2
     """
     try:
         status = run(sys.argv[1:] if argv is None else argv)
@@ -126,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
 
     try:
         if name.startswith(COMPLETION):
-            kinds = {each: load(command.options) for each, command in _loadable().items()}
+            kinds = {key: load(command.options) for key, command in _loadable().items()}
             parse(partial(tyro.extras.subcommand_cli_from_dict, kinds), "resultant", arguments)
             return OK
         command = find_command(name)
@@ -162,18 +166,23 @@ def find_command(name: str) -> Command:
 
 def _loadable() -> dict[str, Command]:
     """Return all commands but broken plugins, which are reported on standard error."""
-    found = dict(COMMANDS)
+    commands = dict(COMMANDS)
     for name in plugins():
         try:
-            found[name] = find_command(name)
+            commands[name] = find_command(name)
         except ValueError as error:
             complain(str(error))
-    return found
+    return commands
 
 
 def rename_options(arguments: Sequence[str], renamed: dict[str, str]) -> list[str]:
-    """Replace old names of options, with a warning."""
-    found = []
+    """Replace old names of options, with a warning.
+
+    Example:
+        >>> rename_options(["--old=3", "--loud"], {"--old": "--new"})
+        ['--new=3', '--loud']
+    """
+    renamed_arguments = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
         old = name.replace("_", "-")
@@ -182,8 +191,8 @@ def rename_options(arguments: Sequence[str], renamed: dict[str, str]) -> list[st
             if _console.is_first():
                 complain(f"warning: {old} is now {new}; the next version drops the old name")
             argument = f"{new}{equals}{value}"
-        found.append(argument)
-    return found
+        renamed_arguments.append(argument)
+    return renamed_arguments
 
 
 def _recipe(name: str, rest: Sequence[str]) -> list[str]:

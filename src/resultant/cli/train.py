@@ -138,8 +138,8 @@ def train(options: Train) -> None:
                 raise ValueError(f"{rule}, got {distributed.world_size()}")
             images = load_cifar(config.dataset, root, options.download)
             if len(images.train_labels) != CIFAR_IMAGES:
-                found = f"{config.dataset} in {root} has {len(images.train_labels):,}"
-                log.print(f"{found} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
+                number = f"{config.dataset} in {root} has {len(images.train_labels):,}"
+                log.print(f"{number} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
             batches = iter([_train_cifar(job, images, device, log, options.evaluate)])
         else:
             listed = load_images(config.dataset, options.lists or root, options.images or root)

@@ -78,12 +78,17 @@ def drawings(a: Analysis, names: Sequence[str]) -> list[Drawing]:
 
 
 def slugs(names: Sequence[str]) -> list[str]:
-    """Return unique names for files and anchors."""
-    made: list[str] = []
+    """Return unique names for files and anchors.
+
+    Example:
+        >>> slugs(["a/b", "A b"])
+        ['a-b', 'a-b-1']
+    """
+    unique: list[str] = []
     for name in names:
         slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "features"
-        made.append(slug if slug not in made else f"{slug}-{len(made)}")
-    return made
+        unique.append(slug if slug not in unique else f"{slug}-{len(unique)}")
+    return unique
 
 
 def footer(about: Mapping[str, Any]) -> str:

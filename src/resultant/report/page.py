@@ -105,7 +105,13 @@ def require_report_folder(out: Path, own: Callable[[str], bool] = lambda name: F
 def write_page(
     folder: Path, page: Page, progress: Callable[[str, float], object] | None = None
 ) -> None:
-    """Write a report into a folder: page, results.json, figures as PDF and PNG, tables as CSV."""
+    """Write a report into a folder: page, results.json, figures as PDF and PNG, tables as CSV.
+
+    Args:
+        folder: An existing folder.
+        page: The contents.
+        progress: Called with "figures" and the fraction of them that is written.
+    """
     drawn: dict[tuple[str, str], str] = {}
     total, done = sum(len(s.drawings) for s in page.sections), 0
     enlarged = ENLARGED if page.wide else None
@@ -127,7 +133,12 @@ def write_page(
 
 
 def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
-    """Return the page as HTML; ``drawn`` holds the SVG figures by section and name."""
+    """Return the page as HTML; ``drawn`` holds the SVG figures by section and name.
+
+    Example:
+        >>> "<h1>Gains</h1>" in render(Page("Gains", [], []), {})
+        True
+    """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 

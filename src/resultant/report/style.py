@@ -90,6 +90,12 @@ def panels(
     """Return a figure and its panels, row by row, each of this size in inches.
 
     Call it within `style`.
+
+    Example:
+        >>> with style():
+        ...     figure, axes = panels(2)
+        >>> len(axes)
+        2
     """
     from matplotlib.figure import Figure
 
@@ -124,6 +130,11 @@ def save(
     """Write a figure as ``stem.pdf`` and ``stem.png``; return the paths.
 
     Each file is complete or absent.
+
+    Args:
+        figure: A figure of matplotlib.
+        stem: Path of the files without the suffix; the folder is created.
+        formats: Suffixes.
     """
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)

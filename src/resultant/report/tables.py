@@ -96,9 +96,9 @@ class Table:
 
 def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
     """Return the tables of the questions that were answered; ``names`` [C] of the classes."""
-    made = [make(a) for make in (_realizations, _cosine)]
-    made += [make(a, names) for make in (_same_state, _classes, _pairs)]
-    return [table for table in made if table is not None]
+    every = [make(a) for make in (_realizations, _cosine)]
+    every += [make(a, names) for make in (_same_state, _classes, _pairs)]
+    return [table for table in every if table is not None]
 
 
 def _realizations(a: Analysis) -> Table | None:

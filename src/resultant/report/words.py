@@ -21,7 +21,12 @@ ONE_SIZE = "no groups, because the classes have about the same size"
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
-    """Return a fraction in percent; the space before the sign does not break."""
+    """Return a fraction in percent; the space before the sign does not break.
+
+    Example:
+        >>> percent(0.5, 0)
+        '50\\xa0%'
+    """
     if fraction is None or fraction != fraction:
         return MISSING
     return f"{100 * fraction:.{digits}f}\u00a0%"
