@@ -15,11 +15,12 @@ from resultant._core.files import (
     remove_leftovers,
     replacing,
     replacing_folder,
+    require_writable_folder,
     temporary_name,
     write_text,
 )
 
-# Writes a half, says so, and waits to be killed.
+# Writes half of the file, reports it, and waits.
 HALF = {
     "file": """
 with replacing(path) as temporary:
@@ -47,7 +48,7 @@ path = Path(sys.argv[1])
 
 
 def writing(kind: str, path: Path) -> subprocess.Popen[str]:
-    """A process in the middle of writing."""
+    """Start a process that waits in the middle of writing."""
     call = [sys.executable, "-c", BEFORE + HALF[kind], str(path)]
     child = subprocess.Popen(call, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "half\n"
@@ -82,7 +83,7 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(
         write(kind, path, "whole")
         names = [p.name for p in tmp_path.iterdir() if p.name != "a"]
         assert not [name for name in names if f"-{killed.pid}." in name]
-        # Another process still writes the same, and nobody has written the other again.
+        # A living process still writes the same file, and the other file was not written again.
         for child in (alive, elsewhere):
             assert [name for name in names if f"-{child.pid}." in name]
     finally:
@@ -108,7 +109,7 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_others_files_are_kept(tmp_path: Path) -> None:
-    """Of other machines, whose processes cannot be seen, and whatever has another name."""
+    """Files of other machines, whose processes cannot be seen, and files of other names."""
     gone = 2**40
     start = f".a.{platform.node()}-"
     names = [f".a.elsewhere-{gone}.tmp", f"{start}{gone}.txt", f"{start}x.tmp", f"a.{gone}.tmp"]
@@ -137,7 +138,7 @@ def test_what_cannot_be_removed_is_no_error(
 
 
 def test_rights_of_a_new_file(tmp_path: Path) -> None:
-    """Also where a writer puts a file of its own in place, which only its owner may read."""
+    """Also if a writer creates its own file, which only its owner may read."""
     path, plain = tmp_path / "a", tmp_path / "plain"
     plain.write_text("")
     with replacing(path) as temporary:
@@ -159,7 +160,7 @@ def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
 def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
-    """A file would take the place of the device, for whoever may put one there."""
+    """Otherwise root would replace a device by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, Path(os.devnull)):
@@ -201,7 +202,7 @@ def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
 def test_an_old_folder_outlives_a_failed_rename(
     error: BaseException, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new one cannot take its place; with ``last`` = 3 the old one cannot go back to it."""
+    """The new folder cannot be renamed; with ``last`` = 3 the old one cannot be restored either."""
     out = tmp_path / "out"
     out.mkdir()
     (out / "x").write_text("old")
@@ -228,7 +229,7 @@ def test_an_old_folder_outlives_a_failed_rename(
 
 @pytest.mark.parametrize("there", [False, True])
 def test_names_of_a_killed_process_of_the_same_number(there: bool, tmp_path: Path) -> None:
-    """As in a container that begins again. Killed between two renames, it left the only copy."""
+    """As in a restarted container; a process killed between two renames left the only copy."""
     out = tmp_path / "out"
     left = [temporary_name(out), temporary_name(out, "old"), *([out] if there else [])]
     for folder in left:
@@ -260,3 +261,36 @@ def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
         (folder / "x").write_text("1")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real" / "x").exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_folders_that_cannot_be_written(
+    replace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the folder of the option; nothing is created."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(tmp_path / "tmp1234"))
+
+    (tmp_path / "old").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
+    for name in ("old", "new/deep"):
+        require_writable_folder(tmp_path / name, replace=replace)
+    for name in ("file", "file/deep", "lost/deep"):
+        with pytest.raises(ValueError, match="expected --work to be a folder, got a file: "):
+            require_writable_folder(tmp_path / name, "--work", replace=replace)
+    monkeypatch.setattr(os, "mkdir", refuse)
+    existing = "a folder can be made" if replace else "files can be written"
+    for name, can in (("old", existing), ("new/deep", "a folder can be made")):
+        message = f"expected --out where {can}, got {tmp_path / name} (Operation not permitted)"
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            require_writable_folder(tmp_path / name, replace=replace)
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "file", "lost"}
+
+
+def test_a_mount_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    require_writable_folder(tmp_path)
+    with pytest.raises(ValueError, match="expected --out within a mounted folder, got the mount"):
+        require_writable_folder(tmp_path, replace=True)

@@ -1,4 +1,4 @@
-"""A disk that is full while tensors or figures are written: an OSError, and the old file stays."""
+"""A full disk while tensors or figures are written: an OSError, and the old file is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ resource = pytest.importorskip("resource")
 
 @contextmanager
 def no_room(size: int) -> Iterator[None]:
-    """Files end after so many bytes, as on a full disk; Python ignores the signal about it."""
+    """Limit files to ``size`` bytes, as on a full disk; Python ignores the signal."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
     try:
@@ -44,8 +44,8 @@ TENSORS: dict[str, Callable[[Path], None]] = {
 def test_tensors(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     path.write_text("old")
-    told = f"^{re.escape(f'expected to write all of {path}, got: ')}.*too large"
-    with pytest.raises(OSError, match=told), no_room(1000):
+    message = f"^{re.escape(f'expected to write all of {path}, got: ')}.*too large"
+    with pytest.raises(OSError, match=message), no_room(1000):
         TENSORS[kind](path)
     assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
     TENSORS[kind](path)
@@ -54,7 +54,7 @@ def test_tensors(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
 def test_figures(suffix: str, tmp_path: Path) -> None:
-    """Also where matplotlib would fail on its way out: with not even room for a header."""
+    """Also without room for a header, where matplotlib would fail on exit."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"a.{suffix}"
     path.write_text("old")
@@ -62,19 +62,19 @@ def test_figures(suffix: str, tmp_path: Path) -> None:
         figure, (ax,) = style.panels()
         ax.plot([1, 2], [3, 4])
     for size in (0, 1000):
-        told = re.escape(f"too large: '{path}'")
-        with pytest.raises(OSError, match=told), no_room(size):
+        message = re.escape(f"too large: '{path}'")
+        with pytest.raises(OSError, match=message), no_room(size):
             style.save(figure, tmp_path / "a", (suffix,))
         assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line and status 1, the machine's failure and not the user's."""
+    """One line and status 1: the failure is not the fault of the user."""
     pytest.importorskip("tyro")
     given, out = tmp_path / "a.pth", tmp_path / "a.safetensors"
     torch.save({"state_dict": PlainResNet32(8, 10).state_dict()}, given)
     with no_room(1000):
         assert cli.main(["import-proco", str(given), str(out)]) == 1
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(f"resultant: expected to write all of {out}, got: ")
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"resultant: expected to write all of {out}, got: ")
     assert os.listdir(tmp_path) == [given.name]

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Tensors and JSON in one file, which is complete or absent."""
 
 from __future__ import annotations
 

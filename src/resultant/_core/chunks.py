@@ -20,7 +20,7 @@ QUANTILE_BYTES = 1 << 22
 INCLUSION_BYTES = 1 << 23
 # Features as float64 rows.
 FEATURE_BYTES = 1 << 24
-# Matrices of rows by classes, or of pairs by points, of which several are alive at a time.
+# Matrices of rows by classes, or of pairs by points; several are alive at a time.
 MATRIX_BYTES = 1 << 25
 # Rows that are read from a file at a time.
 READ_BYTES = 1 << 25
