@@ -1,34 +1,49 @@
-"""Our baseline beside the paper's: where native ProCo differs by more than the printed spread."""
+"""Native ProCo beside the paper's: numbers that differ by more than the printed spread, and
+settings that could be the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
-from resultant_reproduction.artefact import SIGNIFICANCE, Artefact, Cell, Change, Outcome, said_p
-from resultant_reproduction.beyond import recipe
+from resultant.training.config import TrainConfig
+from resultant_reproduction.contrasts import recipe
 from resultant_reproduction.controls import TABLES, control_table
-from resultant_reproduction.doubts import KEPT, doubts
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.frozen_tables import frozen_table
+from resultant_reproduction.formats import SIGNIFICANCE, p_equation, p_text
 from resultant_reproduction.historical import heads
-from resultant_reproduction.rules import equals, significant
-from resultant_reproduction.spread import PRINTED_SEEDS, pairings, spread, weak_pairs
-from resultant_reproduction.training import angular_training, joint_fc
+from resultant_reproduction.plan import controlled, joint_trials, official, stronger_views
+from resultant_reproduction.records import probe_path
+from resultant_reproduction.spec import Artefact, Cell, Change, Outcome
+from resultant_reproduction.spread import pairings, spread_notes, weak_pairs
+from resultant_reproduction.stats import significant
+from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.tables import angular_training, frozen_table, joint_fc
+from resultant_reproduction.templating import fill
+from resultant_reproduction.training_claims import PRINTED_SEEDS
+from resultant_reproduction.value import Value
 
 LOGS = "public logs"
-# How far a number may be from the printed one to be called near, in points.
+# Largest distance from the printed number, in points, that counts as near.
 NEAR = 1.0
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A native number of the paper, ours less that, and the probability of so large a difference
-    by chance: Welch's t test where the paper prints a spread, else that its number, taken to be of
-    a single run, is one more draw of ours. None for a single seed, or for equal ones."""
+    """A native number of ours less the printed one.
 
-    where: str
+    Attributes:
+        source: Label of the table, or `LOGS`.
+        cell: The cell with both numbers.
+        difference: Ours less the printed number.
+        times: The size of the difference over the printed spread, None without one.
+        p_value: Welch's t test where the paper prints a spread, else the test of the printed
+            number as one more draw of ours; None for one seed, or equal ones.
+    """
+
+    source: str
     cell: Cell
     difference: float
     times: float | None
@@ -36,37 +51,37 @@ class Gap:
 
     @property
     def within(self) -> str:
-        """Where in its table it is printed."""
+        """Row or column within the table."""
         cell = self.cell
-        own = f"{cell.row}, {cell.column}" if self.where == LOGS else cell.row
+        own = f"{cell.row}, {cell.column}" if self.source == LOGS else cell.row
         return cell.column if cell.row == "ProCo" else own
 
     @property
     def place(self) -> str:
-        """Where it is printed."""
-        return f"{self.where}: {self.within}"
+        """Table, and row or column."""
+        return f"{self.source}: {self.within}"
 
     @property
     def kind(self) -> str:
-        """How its network was trained, on which data, and what is measured."""
-        joint = self.where == "tab:joint-fc" or self.cell.column.startswith("joint")
+        """Dataset, kind of training and measured quantity."""
+        joint = self.source == "tab:joint-fc" or self.cell.column.startswith("joint")
         setting = self.cell.column if self.cell.row == "ProCo" else self.cell.row
-        dataset = "CIFAR-10" if "c10" in self.where else setting.partition(" /")[0]
-        how = "joint" if joint else "contrastive"
-        if self.where in (LOGS, "tab:historical-power-temperature"):
-            how = "three views, joint"
+        dataset = "CIFAR-10" if "c10" in self.source else setting.partition(" /")[0]
+        training = "joint" if joint else "contrastive"
+        if self.source in (LOGS, "tab:historical-power-temperature"):
+            training = "three views, joint"
         _, _, space = setting.partition(", ")
-        what = f", frozen {space}" if self.where == "tab:frozen-vmf" else ""
-        return f"{dataset}, {how}{what}"
+        frozen = f", frozen {space}" if self.source == "tab:frozen-vmf" else ""
+        return f"{dataset}, {training}{frozen}"
 
     @property
     def network(self) -> str:
-        """The setting of the training that it is a number of, within its `kind`."""
+        """Setting of the training, within its `kind`."""
         if self.cell.row != "ProCo":
             return self.cell.row.partition(",")[0]
-        if not self.where.startswith("tab:c10"):
+        if not self.source.startswith("tab:c10"):
             return self.cell.column
-        _, imbalance, prior = self.where.split("-")
+        _, imbalance, prior = self.source.split("-")
         return f"CIFAR-10 / {imbalance[2:]}{', uniform prior' if prior == 'u' else ''}"
 
     @property
@@ -83,8 +98,8 @@ class Gap:
         return f"{beyond}, {'differs' if self.p_value < SIGNIFICANCE else 'could be chance'}"
 
 
-def gap(where: str, cell: Cell) -> Gap | None:
-    """Of a cell that has both numbers."""
+def gap(source: str, cell: Cell) -> Gap | None:
+    """Compare a cell; None unless it has both numbers."""
     from scipy.stats import ttest_ind_from_stats
 
     if cell.paper is None or cell.ours is None or cell.difference is None:
@@ -96,22 +111,22 @@ def gap(where: str, cell: Cell) -> Gap | None:
         stats = (ours.mean, ours.sd, ours.n, paper.mean, paper.sd, PRINTED_SEEDS)
         p = float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)  # type: ignore[attr-defined]
     else:
-        p = ours.drawn(paper.mean)
-    return Gap(where, cell, d, abs(d) / paper.sd if paper.sd else None, p)
+        p = ours.p_of_draw(paper.mean)
+    return Gap(source, cell, d, abs(d) / paper.sd if paper.sd else None, p)
 
 
 def native_cells(evidence: Evidence) -> Iterator[tuple[str, Cell]]:
-    """Every number of native ProCo on CIFAR, with where it is printed; classifiers of CIFAR-10 by
-    the control matrix alone, which has them too."""
+    """Every number of native ProCo on CIFAR, with its table; classifiers of CIFAR-10 by the control
+    matrix alone, which repeats them."""
     tables = (
         ("tab:angular-training", "ProCo", angular_training(evidence)),
         ("tab:frozen-vmf", "Original vMF", frozen_table("frozen-vmf", evidence)),
         ("tab:joint-fc", "ProCo", joint_fc(evidence)),
     )
     for label, column, outcome in tables:
-        own = [c for c in outcome.cells if c.column == column and not c.foreign]
-        twice = "CIFAR-10 /" if label == "tab:joint-fc" else "-"
-        yield from ((label, c) for c in own if not c.row.startswith(twice))
+        own = [c for c in outcome.cells if c.column == column and not c.external]
+        repeated = "CIFAR-10 /" if label == "tab:joint-fc" else "-"
+        yield from ((label, c) for c in own if not c.row.startswith(repeated))
     for label, outcome in (
         *((f"tab:{name}", control_table(name, evidence)) for name in TABLES),
         ("tab:historical-power-temperature", heads(evidence)),
@@ -121,41 +136,36 @@ def native_cells(evidence: Evidence) -> Iterator[tuple[str, Cell]]:
 
 
 def baseline(evidence: Evidence) -> Outcome:
-    """The numbers that have records, and what is to be said of the protocol."""
+    """Numbers of native ProCo that have records, and the differences of the recipe."""
     every = list(native_cells(evidence))
-    gaps = [found for where, cell in every if (found := gap(where, cell)) is not None]
+    gaps = [g for source, cell in every if (g := gap(source, cell)) is not None]
     cells = []
     for g in gaps:
         row = g.place
-        both = replace(g.cell, row=row, column="paper / ours", paper=None, text=g.cell.said())
-        cells.append(both)
-        cells.append(Cell(row, "ours less paper", None, text=f"{g.difference:+z.2f}"))
+        both = {"row": row, "column": "paper / ours", "paper": None, "text": g.cell.content()}
+        cells.append(replace(g.cell, **both))
         times = "–" if g.times is None else f"{g.times:.1f}"
-        cells.append(Cell(row, "times its spread", None, text=times))
-        cells.append(Cell(row, "p", None, text=said_p(g.p_value)))
-        cells.append(Cell(row, "verdict", None, text=g.verdict))
-    parts = {f"{where}: {c.row}, {c.column}": c.ours is not None for where, c in every}
-    paper, pairs = [g for g in gaps if g.where != LOGS], pairings(evidence)
+        texts = {
+            "ours less paper": f"{g.difference:+z.2f}",
+            "times its spread": times,
+            "p": p_text(g.p_value),
+            "verdict": g.verdict,
+        }
+        cells += [Cell(row, column, None, text=text) for column, text in texts.items()]
+    parts = {f"{source}: {c.row}, {c.column}": c.ours is not None for source, c in every}
+    paper, pairs = [g for g in gaps if g.source != LOGS], pairings(evidence)
     notes = [
-        *_summary(paper, sum(where != LOGS for where, _ in every)),
-        *spread(evidence, [g.cell for g in gaps], pairs),
-        KEPT,
-        "\n".join(f"- {doubt}" for doubt in doubts(evidence, every)),
+        *_summary(paper, sum(source != LOGS for source, _ in every)),
+        *spread_notes(evidence, [g.cell for g in gaps], pairs),
+        *fill("recipe.md", **_recipe_numbers(evidence, every)).split("\n\n"),
     ]
-    headline = f"{_headline(paper)}{_apart(paper)}{weak_pairs(evidence, pairs)}" if paper else ""
-    return Outcome(cells, parts=parts, notes=notes, headline=headline)
+    headline = f"{_headline(paper)}{_differing(paper)}{weak_pairs(evidence, pairs)}"
+    return Outcome(cells, parts=parts, notes=notes, headline=headline if paper else "")
 
 
-def _names(gaps: list[Gap]) -> str:
-    """Table by table, or none."""
-    tables: dict[str, list[str]] = {}
-    for g in gaps:
-        tables.setdefault(g.where, []).append(f"{g.within} {g.difference:+z.2f}")
-    return ", ".join(f"{where} ({'; '.join(own)})" for where, own in tables.items()) or "none"
-
-
-def _headline(gaps: list[Gap]) -> str:
-    """How near they are as a whole."""
+def _headline(gaps: Sequence[Gap]) -> str:
+    if not gaps:
+        return ""
     near = sum(abs(g.difference) <= NEAR for g in gaps)
     far = max(gaps, key=lambda g: abs(g.difference))
     tested = [g for g in gaps if g.p_value is not None]
@@ -168,56 +178,112 @@ def _headline(gaps: list[Gap]) -> str:
     )
 
 
-def _summary(gaps: list[Gap], of: int) -> Iterator[str]:
+def _summary(gaps: Sequence[Gap], of: int) -> Iterator[str]:
     if not gaps:
         yield "No native run has a record yet."
         return
     printed = [g for g in gaps if g.times is not None]
     wide = sum((g.times or 0.0) > 1 for g in printed)
-    apart = [g for g in gaps if g.p_value is not None and g.p_value < SIGNIFICANCE]
-    alone = sum(g.seeds == 1 for g in gaps)
-    untested = f" Of one seed, and not tested: {alone}." if alone else ""
-    yield _by_kind(gaps)
+    single = sum(g.seeds == 1 for g in gaps)
+    untested = f" Of one seed, and not tested: {single}." if single else ""
+    tables: dict[str, list[str]] = {}
+    for g in gaps:
+        if g.p_value is not None and g.p_value < SIGNIFICANCE:
+            tables.setdefault(g.source, []).append(f"{g.within} {g.difference:+z.2f}")
+    apart = ", ".join(f"{source} ({'; '.join(own)})" for source, own in tables.items()) or "none"
+    by_kind = (
+        f"{c.row} {fmean(c.differences):+z.2f}, {sum(d < 0 for d in c.differences)} of "
+        f"{len(c.differences)}" + ("" if c.p_value is None else f", {p_equation(c.p_value)}")
+        for c in _by_kind(gaps)
+    )
+    yield (
+        "Ours less the paper's by kind of training, mean over its settings (points), in how many "
+        f"of these ours is below, and the p of a t test over them: {'; '.join(by_kind)}."
+        f"{_differing(gaps)}"
+    )
     yield (
         f"Native ProCo has records for {len(gaps)} of the {of} numbers printed. Beyond the printed "
         f"spread are {wide} of the {len(printed)} that have one. Different with p < 0.05, each "
-        f"taken by itself: {_names(apart)}."
-        f"{untested} The p is of Welch's t test against the {PRINTED_SEEDS} seeds of the paper "
-        "where it prints a spread; what is printed without one is taken to be a single run, and "
-        "it asks whether that could be one more draw of ours."
+        f"taken by itself: {apart}.{untested} The p is of Welch's t test against the "
+        f"{PRINTED_SEEDS} seeds of the paper where it prints a spread; what is printed without one "
+        "is taken to be a single run, and it asks whether that could be one more draw of ours."
     )
 
 
-def _kinds(gaps: list[Gap]) -> list[Change]:
-    """The differences by kind of training, a mean for each network, whose numbers are of the
-    same."""
+def _by_kind(gaps: Sequence[Gap]) -> list[Change]:
+    """Differences by kind of training, one mean per network."""
     kinds: dict[str, dict[str, list[float]]] = {}
     for g in gaps:
         kinds.setdefault(g.kind, {}).setdefault(g.network, []).append(g.difference)
-    means = {kind: [fmean(own) for own in each.values()] for kind, each in kinds.items()}
+    means = {kind: map(fmean, by_network.values()) for kind, by_network in kinds.items()}
     return [Change(kind, "", None, dict(enumerate(own))) for kind, own in means.items()]
 
 
-def _apart(gaps: list[Gap]) -> str:
-    """Which kinds of training differ as a whole, in a sentence; nothing where none is tested."""
-    changes = _kinds(gaps)
+def _differing(gaps: Sequence[Gap]) -> str:
+    """Kinds of training that differ as a whole; empty where none is tested."""
+    changes = _by_kind(gaps)
     if all(change.p_value is None for change in changes):
         return ""
     kept = (f"{c.row} ({fmean(c.differences):+z.2f})" for c in significant(changes))
     return f" By kind of training and Holm's correction these differ: {', '.join(kept) or 'none'}."
 
 
-def _by_kind(gaps: list[Gap]) -> str:
-    """Whether kinds of training differ as a whole."""
-    told = (
-        f"{c.row} {fmean(c.differences):+z.2f}, {sum(d < 0 for d in c.differences)} of "
-        f"{len(c.differences)}" + ("" if c.p_value is None else f", {equals(c.p_value)}")
-        for c in _kinds(gaps)
-    )
-    return (
-        "Ours less the paper's by kind of training, mean over its settings (points), in how many "
-        f"of these ours is below, and the p of a t test over them: {'; '.join(told)}.{_apart(gaps)}"
-    )
+def _recipe_numbers(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> dict[str, Any]:
+    """Numbers of ``templates/recipe.md``: texts of native networks, empty without records."""
+
+    def texts(config: TrainConfig, *paths: str) -> str:
+        values = [evidence.records.value(config, "native", 0.0, path) for path in paths]
+        known: list[Value] = [v for v in values if v is not None]
+        seeds = f" [{known[0].n}]" if known and known[0].n > 1 else ""
+        return " / ".join(v.text(2) for v in known) + seeds
+
+    def probes(config: TrainConfig, pool: str = "long_tail") -> str:
+        return texts(config, *(probe_path(space, pool) for space in SPACES))
+
+    means = {(label, c.row, c.column): c.paper.value.mean for label, c in cells if c.paper}
+    printed_heads = {
+        table: means[table, "ProCo", column]
+        for table, column in (
+            ("tab:historical-power-temperature", "CIFAR-10 / 100"),
+            ("tab:c10-if100-f", "joint FC"),
+        )
+    }
+    pairs = {
+        "long_tail": [
+            means["tab:angular-training", f"CIFAR-10 / 100, {s.capitalize()}", "ProCo"]
+            for s in SPACES
+        ],
+        "balanced": [means["tab:c10-if100-f", "ProCo", f"contrastive {c}"] for c in "EP"],
+    }
+    printed = {
+        **{pool: " / ".join(f"{v:.2f}" for v in pair) for pool, pair in pairs.items()},
+        "heads": printed_heads,
+        "uniform": means["tab:c10-if100-u", "ProCo", "joint FC"],
+    }
+    own, three_views = controlled("cifar10", 100), official("cifar10", 100)
+    head = evidence.records.value(three_views, "native", 0.0, "last.accuracy")
+    kept, *others = joint_trials("cifar10").values()
+    subsets = {i: controlled("cifar100", 100, subset=i) for i in range(3)}
+    rules = [f"frozen.{space}.proco.native" for space in SPACES]
+    frozen = {i: texts(config, *rules) for i, config in subsets.items()}
+    return {
+        "printed": printed,
+        "long_tail": probes(own),
+        "balanced": probes(own, "balanced"),
+        "official": probes(three_views),
+        "official_head": texts(three_views, "last.accuracy"),
+        "nearest_head": ""
+        if head is None
+        else min(printed_heads, key=lambda table: abs(printed_heads[table] - head.mean)),
+        "stronger": probes(stronger_views()),
+        "last": texts(three_views, "last.accuracy"),
+        "best": texts(three_views, "last.best_accuracy"),
+        "draws": {i: probes(config) for i, config in subsets.items()},
+        "frozen_draws": {i: text for i, text in frozen.items() if text},
+        "trials": any(evidence.records.seeds(config) for config in others),
+        "weighted": texts(replace(kept, prior=1.0), "last.accuracy"),
+        "uniform": texts(replace(kept, prior=0.0), "last.accuracy"),
+    }
 
 
 ARTEFACTS = (

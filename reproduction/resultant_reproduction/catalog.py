@@ -5,14 +5,13 @@ Nothing is computed from features and torch is not imported: `resultant reproduc
 
 from __future__ import annotations
 
-import importlib.resources
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from resultant_reproduction.plan import PLANS, Pace, estimate, missing
 from resultant_reproduction.records import Records
+from resultant_reproduction.spec import load
 
 Rows = list[tuple[str, ...]]
 
@@ -47,13 +46,6 @@ class Entry(NamedTuple):
     data: str = ""
     commands: tuple[str, ...] = ()
     needs: str = ""
-
-
-@cache
-def load(name: str) -> dict[str, Any]:
-    """Read NAME.toml of this package."""
-    path = importlib.resources.files("resultant_reproduction") / f"{name}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @cache

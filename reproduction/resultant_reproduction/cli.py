@@ -16,31 +16,26 @@ from resultant.report.tables import Column, Table
 from resultant.training.config import RESULTS
 from resultant.training.records import of_record, read_folder
 from resultant_reproduction import ARTEFACTS, Artefact, Claim, Evidence, Outcome, Records
-from resultant_reproduction.artefact import STATUSES
 from resultant_reproduction.artefacts import claims
-from resultant_reproduction.brought import read_brought
-from resultant_reproduction.inputs import digest
+from resultant_reproduction.catalog import PLACEHOLDERS, PLAN_HEADINGS, plan_rows, plans_note
 from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS
-from resultant_reproduction.records import folders
-from resultant_reproduction.words import (
-    HEADINGS,
+from resultant_reproduction.records import folders, read_added
+from resultant_reproduction.render import (
+    CLAIM_HEADINGS,
     LISTED,
-    PLACEHOLDERS,
-    PLAN_HEADINGS,
+    artefact_rows,
     as_json,
+    cell_rows,
+    change_rows,
     claim_row,
-    counts,
-    foreign_commands,
-    grid,
+    external_commands,
     headlines,
-    listing,
     markdown,
-    plans_note,
-    read_as,
-    said_change,
-    standing,
+    reading_guide,
+    verdict_counts,
 )
+from resultant_reproduction.spec import STATUSES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +91,7 @@ def _write(options: Reproduce) -> None:
     kept = [record for folder in read for record in read_folder(folder)]
     # What plans have left is told by the records that they look at.
     records = Records(kept)
-    brought = read_brought(options.records)
+    brought = read_added(options.records)
     evidence = Evidence(Records([*kept, *brought]), _stores(options.store))
     if not len(evidence.records):
         console.print(
@@ -114,14 +109,13 @@ def _write(options: Reproduce) -> None:
         console.print(f"{which} are of trainings that nothing here asks for", highlight=False)
     if tuple(what) == ("all",):
         write_page(out, found, told, evidence, records, console)
-        made_from = digest(read, evidence.stores, options.records)
-        files.write_text(options.text, markdown(ARTEFACTS, found, told, records, made_from))
+        files.write_text(options.text, markdown(ARTEFACTS, found, told, records))
         console.print(f"{options.text}, {out / 'index.html'}", highlight=False)
         return
     for name, outcome in found.items():
         _show(console, ARTEFACTS[name], outcome, out)
     if told:
-        console.print(_rich("claims", HEADINGS, [claim_row(claim) for claim in told]))
+        console.print(_rich("claims", CLAIM_HEADINGS, [claim_row(claim) for claim in told]))
 
 
 def _names(what: Sequence[str]) -> list[str]:
@@ -164,9 +158,9 @@ def compute(names: Sequence[str], evidence: Evidence, console: Console) -> dict[
 def _list(console: Console, found: Mapping[str, Outcome], records: Records) -> None:
     """What there is, how far it is rerun, and what would add to it."""
     console.print(_rich("artefacts", LISTED, _listed(found, records)))
-    console.print(_rich("plans", PLAN_HEADINGS, standing(records)))
+    console.print(_rich("plans", PLAN_HEADINGS, plan_rows(records)))
     console.print(plans_note(records).replace("`", ""), highlight=False, soft_wrap=True)
-    for what, commands in foreign_commands(ARTEFACTS):
+    for what, commands in external_commands(ARTEFACTS):
         console.print(f"\n{what}:", highlight=False)
         for command in commands:
             console.print(f"  {command}", highlight=False, soft_wrap=True)
@@ -175,7 +169,8 @@ def _list(console: Console, found: Mapping[str, Outcome], records: Records) -> N
 def _listed(found: Mapping[str, Outcome], records: Records) -> list[tuple[str, ...]]:
     """The rows of what there is, as plain text."""
     return [
-        tuple(cell.replace("`", "") for cell in row) for row in listing(ARTEFACTS, found, records)
+        tuple(cell.replace("`", "") for cell in row)
+        for row in artefact_rows(ARTEFACTS, found, records)
     ]
 
 
@@ -204,9 +199,9 @@ def _show(console: Console, artefact: Artefact, outcome: Outcome, out: Path) -> 
     for remark in filter(None, (outcome.headline, *outcome.lead)):
         console.print(remark, highlight=False)
     if outcome.cells:
-        console.print(_rich("paper / ours", *grid(outcome.cells)))
+        console.print(_rich("paper / ours", *cell_rows(outcome.cells)))
     if outcome.changes:
-        headings, rows = said_change(outcome.changes)
+        headings, rows = change_rows(outcome.changes)
         console.print(_rich("changes", headings, rows))
     for note in outcome.notes:
         console.print(note, highlight=False)
@@ -232,12 +227,12 @@ class Whole(Drawing):
 def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
     tables = []
     if outcome.cells:
-        headings, rows = grid(outcome.cells)
+        headings, rows = cell_rows(outcome.cells)
         title = "Paper / ours" if any(cell.paper for cell in outcome.cells) else "Ours"
         tables.append(_table("values", title, headings, rows, artefact.label))
     tested = [change for change in outcome.changes if change.differences]
     if tested:
-        headings, rows = said_change(tested)
+        headings, rows = change_rows(tested)
         tables.append(
             _table("changes", "Changes, paired over seeds", headings, rows, artefact.label)
         )
@@ -250,9 +245,9 @@ def _section(artefact: Artefact, outcome: Outcome) -> page.Section:
     return page.Section(artefact.name, artefact.label, text, drawings, tables)
 
 
-def _foreign() -> str:
+def _external() -> str:
     """What somebody who has the data would enter, a command a line."""
-    parts = ((f"{what}:", *commands) for what, commands in foreign_commands(ARTEFACTS))
+    parts = ((f"{what}:", *commands) for what, commands in external_commands(ARTEFACTS))
     return "\n".join([PLACEHOLDERS, *(line.strip() for part in parts for line in part)])
 
 
@@ -288,20 +283,24 @@ def write_page(
             tables=[_table("artefacts", "Artefacts", LISTED, _listed(found, records), "")],
         ),
         page.Section(
-            *("claims", "Claims", f"Sentences of the paper with a number in them.\n{read_as()}"),
-            tables=[_table("claims", "Claims", HEADINGS, rows, "")],
+            *(
+                "claims",
+                "Claims",
+                f"Sentences of the paper with a number in them.\n{reading_guide()}",
+            ),
+            tables=[_table("claims", "Claims", CLAIM_HEADINGS, rows, "")],
         ),
         *(_section(ARTEFACTS[name], outcome) for name, outcome in found.items()),
         page.Section(
             *("plans", "Left to run", plans_note(records).replace("`", "")),
-            tables=[_table("plans", "Plans", PLAN_HEADINGS, standing(records), "")],
+            tables=[_table("plans", "Plans", PLAN_HEADINGS, plan_rows(records), "")],
         ),
-        page.Section("foreign", "With data that may not be shipped", _foreign()),
+        page.Section("external", "With data that may not be shipped", _external()),
     ]
     whole = page.Page(
         title="The paper beside our numbers",
         facts=[
-            ("claims", f"{counts(told)}."),
+            ("claims", f"{verdict_counts(told)}."),
             ("tables, figures", f"{stands}."),
             ("records", f"{len(evidence.records)} training runs."),
         ],

@@ -3,12 +3,13 @@ epochs of trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from resultant.training.records import Record
-from resultant_reproduction.artefact import Cell, Value
+from resultant_reproduction.formats import seed_list
 from resultant_reproduction.records import dig
+from resultant_reproduction.value import Value
 
 
 class Course(NamedTuple):
@@ -36,22 +37,8 @@ class Course(NamedTuple):
         return Value.of(self.values.get(epoch, []))
 
 
-def unprinted(row: str, column: str, ours: Value | None, digits: int, wanted: int) -> Cell:
-    """A cell of our number alone, with the number of seeds, and of how many where more are
-    planned."""
-    text = "no record"
-    if ours is not None:
-        planned = f" of {wanted}" if ours.n < wanted else ""
-        text = f"{ours.said(digits)} [{ours.n}{planned}]"
-    return Cell(row, column, None, ours, text=text, wanted=wanted)
-
-
-def said_seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}" if seeds else "none"
-
-
 def seeds_of(courses: Mapping[str, Course | None]) -> str:
     """Which seeds courses are of, by name; said once where they are the same."""
-    said = {name: said_seeds(course.seeds if course else ()) for name, course in courses.items()}
+    said = {name: seed_list(course.seeds if course else ()) for name, course in courses.items()}
     kinds = set(said.values())
     return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in said.items())

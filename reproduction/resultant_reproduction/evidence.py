@@ -1,10 +1,12 @@
-"""What the artefacts are made from: records, feature stores, and the checks of the theory."""
+"""The sources of all results: records, feature stores, checks of the theory; and readers of frozen
+analyses, per network of the records and per query of stores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +24,35 @@ from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
-from resultant_reproduction.plan import BOTH, controlled
-from resultant_reproduction.records import Records
+from resultant_reproduction.plan import BOTH, RULES, controlled
+from resultant_reproduction.records import Records, dig, paired
+from resultant_reproduction.stats import Interval, over_queries, over_settings
 from resultant_reproduction.summarize import SPACES, summarize
 from resultant_reproduction.theory import CHECKS, Check
 
-# A native network of the controlled recipe, of this data set, imbalance and seed, is shipped.
+# Dataset, imbalance and seed of the packaged network, native and of the controlled recipe.
 PACKAGED_KIND = ("cifar100", 100, 0)
 
-# Stores that a user may bring, and what the paper calls them.
-BROUGHT = {
+# Stores that a user may add, and their titles.
+ADDED_STORES = {
     "imagenet-lt": "ImageNet-LT, contrastive-only",
     "inaturalist18": "iNaturalist 2018, the authors' network",
     "imagenet-lt-resnet50": "ImageNet-LT, the authors' ResNet-50",
     "imagenet-lt-resnext50": "ImageNet-LT, the authors' ResNeXt-50",
 }
-FOREIGN_DATASETS = ("imagenet-lt", "inaturalist18")
+EXTERNAL_DATASETS = ("imagenet-lt", "inaturalist18")
 # sec:inat-realization-protocol.
-FITTING_SHARE = {"inaturalist18": 0.8}
+FIT_FRACTION = {"inaturalist18": 0.8}
 
-# The rules whose decisions are compared query by query: Pure Angular over beta, the others at
-# complete equalization, and with a prior.
+# Rules whose decisions are compared query by query: Pure Angular over beta, the others at complete
+# equalization, and with a prior.
 DECIDED = (
     *(Policy(rule).canonical for rule in REALIZATIONS),
     *(Policy("angular", beta) for beta in (-0.5, 0.5, 1.5, 2.0)),
     *(Policy(rule, 0.0, gamma).canonical for gamma in (-1.0, 1.0) for rule in BOTH),
 )
 
-# The conditions of the frozen tables: data set and imbalance, or a store.
+# Conditions of the frozen tables: dataset and imbalance, or a store.
 CONDITIONS: dict[str, tuple[str, int] | str] = {
     **{
         f"{name} / {imbalance}": (dataset, imbalance)
@@ -60,9 +63,11 @@ CONDITIONS: dict[str, tuple[str, int] | str] = {
     "iNaturalist 2018": "inaturalist18",
 }
 
+KAPPAS = {"proco": "ProCo's", "mle": "MLE", "banerjee": "Banerjee"}
+
 
 def trained_as(condition: str, **changes: object) -> TrainConfig:
-    """How the networks of a condition are trained; iNaturalist's is that of the authors."""
+    """Training configuration of a condition; that of iNaturalist is the authors'."""
     kind = CONDITIONS[condition]
     if not isinstance(kind, str):
         return controlled(*kind, **changes)
@@ -70,42 +75,45 @@ def trained_as(condition: str, **changes: object) -> TrainConfig:
     return preset(kind, **(own | changes))
 
 
+def is_external(condition: str) -> bool:
+    """Test whether a condition needs data that may not be shipped."""
+    return isinstance(CONDITIONS[condition], str)
+
+
 @contextmanager
 def packaged() -> Iterator[FeatureStore]:
-    """The features that are shipped."""
+    """Open the packaged features."""
     with packaged_file() as path:
         yield FeatureStore.open(path)
 
 
 def _require_store(name: str, store: FeatureStore) -> None:
-    """Raise unless a store that is brought may be what it is called."""
-    wanted = [f"train/{space}" for space in SPACES]
-    if not any(array in store for array in wanted):
+    """Raise unless a store has features of a space and of the dataset of its name."""
+    expected = [f"train/{space}" for space in SPACES]
+    if not any(array in store for array in expected):
         got = ", ".join(sorted(store))
-        raise ValueError(f"expected {' or '.join(wanted)} in {store.where}, got {got}")
-    dataset = next(known for known in FOREIGN_DATASETS if name.startswith(known))
-    told = store.metadata.get("dataset", dataset)
-    if told != dataset:
-        raise ValueError(f"expected features of {dataset} in {store.where}, got those of {told}")
+        raise ValueError(f"expected {' or '.join(expected)} in {store.where}, got {got}")
+    dataset = next(known for known in EXTERNAL_DATASETS if name.startswith(known))
+    named = store.metadata.get("dataset", dataset)
+    if named != dataset:
+        raise ValueError(f"expected features of {dataset} in {store.where}, got those of {named}")
 
 
 class Evidence:
-    """Records of a folder, the packaged features, and stores by the names of `BROUGHT`.
-
-    What is computed from features is computed once.
-    """
+    """Records, the packaged features, and stores by the names of `ADDED_STORES`. Results computed
+    from features are cached."""
 
     def __init__(self, records: Records, stores: Mapping[str, Path] | None = None) -> None:
         self.records, self.stores = records, dict(stores or {})
-        unknown = self.stores.keys() - BROUGHT.keys()
+        unknown = self.stores.keys() - ADDED_STORES.keys()
         if unknown:
-            rule = f"expected stores named {', '.join(BROUGHT)}"
+            rule = f"expected stores named {', '.join(ADDED_STORES)}"
             raise ValueError(f"{rule}, got {', '.join(sorted(unknown))}")
         for name, path in self.stores.items():
             _require_store(name, FeatureStore.open(path))
         self.check = cache(self._check)
         self.summary = cache(self._summary)
-        # Without defaults: a cache would keep what is asked for with and without them apart.
+        # Caches of functions without defaults, which would split the entries.
         self._spaces = cache(self._space)
         self._analyses = cache(self._analysis)
         self._decided = cache(self._decisions)
@@ -115,21 +123,21 @@ class Evidence:
         return CHECKS[name]()
 
     def has(self, store: str, space: str | None = None) -> bool:
-        """Whether a store is there, and features of a space in it."""
+        """Test whether a store is available, and has features of a space."""
         if store == PACKAGED or store not in self.stores:
             return store == PACKAGED
         return space is None or f"train/{space}" in self._arrays(store)
 
     def space(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
-        """The classes of one space of a store, fitted by an estimator, and its held-out queries."""
+        """Fit the classes of one space of a store; held-out queries are part of the result."""
         return self._spaces(store, space, estimator)
 
     def analysis(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Analysis:
-        """All questions to one space of a store."""
+        """Analyze one space of a store."""
         return self._analyses(store, space, estimator)
 
     def decisions(self, store: str, space: str, estimator: str = FROZEN_FITS[0]) -> Decisions:
-        """What `DECIDED` say of every held-out query."""
+        """Decide every held-out query by the rules of `DECIDED`."""
         return self._decided(store, space, estimator)
 
     def _space(self, store: str, space: str, estimator: str) -> FrozenSpace:
@@ -144,53 +152,188 @@ class Evidence:
     def _decisions(self, store: str, space: str, estimator: str) -> Decisions:
         return decide(self.space(store, space, estimator), DECIDED)
 
+    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
+        return summarize(self.analysis(store, space, estimator))
+
     @property
     def places(self) -> list[tuple[str, str, str]]:
-        """The frozen spaces at hand: what they are called, store and space. Those of the packaged
-        network need no name."""
+        """Available frozen spaces: title, store and space. Titles of the packaged network are the
+        names of its spaces."""
         return [(space.capitalize(), PACKAGED, space) for space in SPACES] + [
             (f"{space.capitalize()} of {title}", name, space)
-            for name, title in BROUGHT.items()
+            for name, title in ADDED_STORES.items()
             for space in SPACES
             if self.has(name, space)
         ]
 
-    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
-        return summarize(self.analysis(store, space, estimator))
+    @property
+    def store_places(self) -> dict[str, tuple[str, str]]:
+        """Available frozen spaces, store and space by name."""
+        return {
+            f"{ADDED_STORES.get(store, 'packaged')} {space}": (store, space)
+            for _, store, space in self.places
+        }
 
     def frozen(
         self, condition: str, space: str, estimator: str = FROZEN_FITS[0]
     ) -> dict[int, dict[str, Any]]:
-        """The frozen summaries of the native networks of a condition, by seed.
-
-        Records without one have accuracies alone.
-        """
+        """Frozen summaries of the native networks of a condition, by seed. Records without an
+        analysis have accuracies alone."""
         kind = CONDITIONS[condition]
-        found: dict[int, dict[str, Any]] = {}
+        summaries: dict[int, dict[str, Any]] = {}
         for seed, record in self.records.seeds(trained_as(condition)).items():
-            whole, rules = (record.get(part, {}).get(space) for part in ("analysis", "frozen"))
-            if whole is not None and estimator in whole:
-                found[seed] = whole[estimator]
+            analysis, rules = (record.get(part, {}).get(space) for part in ("analysis", "frozen"))
+            if analysis is not None and estimator in analysis:
+                summaries[seed] = analysis[estimator]
             elif rules is not None and estimator in rules:
-                found[seed] = {"accuracy": rules[estimator]}
+                summaries[seed] = {"accuracy": rules[estimator]}
         if isinstance(kind, str):
-            there = self.has(kind, space)
-            return {0: self.summary(kind, space, estimator)} if there else found
+            available = self.has(kind, space)
+            return {0: self.summary(kind, space, estimator)} if available else summaries
         *packaged, seed = PACKAGED_KIND
-        if kind == tuple(packaged) and "cosine" not in found.get(seed, {}):
-            found[seed] = self.summary(PACKAGED, space, estimator)
-        return dict(sorted(found.items()))
-
-
-def foreign(condition: str) -> bool:
-    """Whether a condition asks for data that cannot be shipped."""
-    return isinstance(CONDITIONS[condition], str)
+        if kind == tuple(packaged) and "cosine" not in summaries.get(seed, {}):
+            summaries[seed] = self.summary(PACKAGED, space, estimator)
+        return dict(sorted(summaries.items()))
 
 
 def _fitted(store: FeatureStore, space: str, estimator: str, name: str) -> FrozenSpace:
     if space not in SPACES or f"train/{space}" not in store:
         raise ValueError(f"expected features {space} in {store.where}, got {', '.join(store)}")
-    share = FITTING_SHARE.get(name)
     return load_space(
-        store, space, tau=FROZEN_TEMPERATURE, estimator=estimator, fitting_share=share
+        *(store, space),
+        tau=FROZEN_TEMPERATURE,
+        estimator=estimator,
+        fitting_share=FIT_FRACTION.get(name),
     )
+
+
+# Reads a number of a frozen summary, None where there is none.
+Reader = Callable[[Mapping[str, Any]], float | None]
+
+
+def read_path(path: str, scale: float = 1.0) -> Reader:
+    """Read the number at a dotted path."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        value = dig(summary, path)
+        return None if value is None else scale * value
+
+    return read
+
+
+def read_change(after: str, before: str, scale: float = 100.0) -> Reader:
+    """Read the difference of two numbers, by default in points."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        a, b = (dig(summary, path) for path in (after, before))
+        return None if a is None or b is None else scale * (a - b)
+
+    return read
+
+
+def read_edit(beta: float, gamma: float = 0.0, rule: str = "angular") -> Reader:
+    """Read the change of accuracy by a rule at beta, from native at the same prior, in points."""
+    after, before = f"{rule} {beta:g} {gamma:g}", f"native 1 {gamma:g}"
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        grid = summary.get("grid", {})
+        a, b = grid.get(after), grid.get(before)
+        return None if a is None or b is None else 100 * (a - b)
+
+    return read
+
+
+def subtract(after: Reader, before: Reader) -> Reader:
+    """Read the difference of two readers."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        a, b = after(summary), before(summary)
+        return None if a is None or b is None else a - b
+
+    return read
+
+
+# Numbers per network, by condition and space.
+ByCondition = dict[tuple[str, str], list[float]]
+
+
+def by_condition(
+    evidence: Evidence,
+    read: Reader,
+    conditions: Iterable[str] = CONDITIONS,
+    spaces: Sequence[str] = SPACES,
+) -> ByCondition:
+    """Read a number of every native network, in the conditions that have any."""
+    numbers = {}
+    for condition, space in product(conditions, spaces):
+        summaries = evidence.frozen(condition, space).values()
+        values = [v for s in summaries if (v := read(s)) is not None]
+        if values:
+            numbers[condition, space] = values
+    return numbers
+
+
+def mle_changes(evidence: Evidence, rule: str) -> ByCondition:
+    """Change of the accuracy of a rule by the MLE of kappa instead of ProCo's, in points."""
+    changes = {}
+    for condition, space in product(CONDITIONS, SPACES):
+        mle, proco = (
+            {
+                seed: 100 * accuracy
+                for seed, summary in evidence.frozen(condition, space, kappa).items()
+                if (accuracy := dig(summary, f"accuracy.{rule}")) is not None
+            }
+            for kappa in ("mle", "proco")
+        )
+        differences = paired(mle, proco)
+        if differences:
+            changes[condition, space] = [*differences.values()]
+    return changes
+
+
+def over_datasets(numbers: ByCondition) -> dict[str, Interval]:
+    """Means over the settings of a dataset, by dataset and space, with intervals over networks."""
+    settings: dict[str, list[list[float]]] = {}
+    for (condition, space), values in numbers.items():
+        settings.setdefault(f"{condition.partition(' / ')[0]} {space}", []).append(values)
+    means = {place: over_settings(values) for place, values in settings.items()}
+    return {place: i for place, i in means.items() if i is not None}
+
+
+def pooled(evidence: Evidence, read: Reader) -> dict[str, Interval]:
+    """Read a number of every native network, and average as `over_datasets`."""
+    return over_datasets(by_condition(evidence, read))
+
+
+def kappa_change(evidence: Evidence, store: str, space: str, kappa: str, rule: str) -> Interval:
+    """Change of held-out accuracy of a rule by another kappa than ProCo's, in points."""
+    after, own = (evidence.decisions(store, space, e).right(Policy(rule)) for e in (kappa, "proco"))
+    return over_queries(after, own, 100.0)
+
+
+def kappa_changes(evidence: Evidence) -> dict[str, Interval]:
+    """The same by name, such as ``MLE native of CIFAR-10 encoder``: the MLE over networks of the
+    records, every kappa over queries of stores."""
+    changes = {
+        f"{KAPPAS['mle']} {rule} of {place}": i
+        for rule in RULES
+        for place, i in over_datasets(mle_changes(evidence, rule)).items()
+    }
+    others = [kappa for kappa in KAPPAS if kappa != "proco"]
+    for (place, at), kappa, rule in product(evidence.store_places.items(), others, RULES):
+        changes[f"{KAPPAS[kappa]} {rule} of {place}"] = kappa_change(evidence, *at, kappa, rule)
+    return changes
+
+
+def equalization(decisions: Decisions) -> Interval:
+    """Change of accuracy by Pure Angular at beta = 0, from native, in points."""
+    angular, native = (decisions.right(Policy(rule)) for rule in ("angular", "native"))
+    return over_queries(angular, native, 100.0)
+
+
+def equalizations(evidence: Evidence) -> dict[str, Interval]:
+    """The same by place, over networks of the records and over queries of stores."""
+    changes = pooled(evidence, read_change("accuracy.angular", "accuracy.native"))
+    return changes | {
+        place: equalization(evidence.decisions(*at)) for place, at in evidence.store_places.items()
+    }

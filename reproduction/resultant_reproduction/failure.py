@@ -9,36 +9,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
-from resultant_reproduction.artefact import (
-    Artefact,
-    Cell,
-    Claim,
-    Outcome,
-    Value,
-    judged,
-    printed,
-    waiting,
-)
-from resultant_reproduction.courses import said_seeds
+from resultant_reproduction.evaluate import Evaluation, conclude, statement
 from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.intervals import Interval, over_seeds
-from resultant_reproduction.plan import controlled, wanted
-from resultant_reproduction.records import dig, paired, path_of
-from resultant_reproduction.rules import of_networks
+from resultant_reproduction.formats import seed_list
+from resultant_reproduction.plan import controlled, planned_seeds
+from resultant_reproduction.records import dig, paired, probe_path
+from resultant_reproduction.spec import Cell, Claim, Outcome, make_artefact, parse_cell
 from resultant_reproduction.special_figures import draw_intercepts
+from resultant_reproduction.stats import Interval, over_seeds
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LABEL = "sec:same-state-diagnostic"
-NETWORK = "CIFAR-100 IF 10, uniform prior, direct temperature, at its end"
 # Printed: cross-entropies, and scores of the collapsed class at cosine zero.
 LOSSES = {"native": "2.2452", "temperature": "72.3403", "preserve": "2.1502", "angular": "2.1503"}
 INTERCEPTS = {"native": "0.3888", "temperature": "79.1456"}
 # Predictions collapsed if fewer than these of 100 classes are among them.
 FEW = 10
-PREDICTED = "classes predicted by temperature, preserve, Pure Angular"
+PREDICTIONS = "predictions"
 
 
 class Training(NamedTuple):
@@ -112,7 +102,7 @@ class Trainings(NamedTuple):
 
 
 def _probes(record: Record) -> dict[str, float]:
-    found = {space: dig(record, path_of(space)) for space in SPACES}
+    found = {space: dig(record, probe_path(space)) for space in SPACES}
     return {space: v for space, v in found.items() if v is not None}
 
 
@@ -130,56 +120,46 @@ def _config() -> TrainConfig:
 
 
 def failing_claims(evidence: Evidence) -> Iterator[Claim]:
-    """The numbers that the paper prints of that network."""
-    text = f"{NETWORK}: least kappa of a class"
+    """Claims about the numbers that the paper prints of the failing network."""
     trainings = Trainings.of(evidence)
-    if trainings is None:
-        yield waiting(LABEL, text, "5.4415", "failure")
-    else:
-        edited, native = map(_kappas, trainings)
-        low = list(map(trainings.low, trainings.edited))
-        alike = len(set(low)) == 1 and len(trainings.seeds) > 1
-        rule = (
-            "below a tenth of native's in every training; in some of them, or trainings of one "
-            "seed alone, leave it open"
-        )
-        ours = f"{edited} (native {native}); n = {len(low)} and {len(trainings.native)}"
-        yield judged(
-            *(LABEL, text, "5.4415", ours, low[0] if alike else None, rule),
-            tested=len(trainings.seeds),
-            of=wanted(_config(), "temperature"),
-        )
-    asked = {
-        "cross-entropy of native, temperature, preserve, Pure Angular": ", ".join(LOSSES.values()),
-        PREDICTED: "1, 95, 95",
-        "score of the collapsed class at cosine zero, native and temperature": (
-            ", ".join(INTERCEPTS.values())
-        ),
-        "accuracy of native (%)": "37.2",
-        "target gain": "7.4057",
-    }
+    yield conclude(statement("failing-kappa"), trainings and _kappa(trainings), "failure")
+    names = ("losses", PREDICTIONS, "intercepts", "accuracy", "target")
     if trainings is None or not (ends := trainings.ends()):
-        for text, paper in asked.items():
-            yield waiting(LABEL, f"{NETWORK}: {text}", paper, "failure")
+        for name in names:
+            yield conclude(statement(f"failing-{name}"), None, "failure")
         return
     lost, failed = sum(map(trainings.lost, trainings.edited)), trainings.lost(ends[0][0])
     of, kept = len(ends) + trainings.awaited, f"{len(ends)} of {lost} that lost one"
     asked_of = f"the trainings that lost a class and kept their last state ({kept})"
     if not failed:
-        # The paper's network lost a class: what one that did not does says nothing of it.
+        # The paper's network lost a class: one that kept its classes says nothing about it.
         why = "none that lost one kept its last state" if lost else "none lost one"
         ends, of, asked_of = ends[:1], 1, f"one that kept its classes: {why}"
-    found = zip(*(_outcomes(state) for _, state in ends), strict=True)
-    for (text, paper), each in zip(asked.items(), found, strict=True):
-        ours, holds, rule = _together([training for training, _ in ends], each, asked_of)
+    outcomes = zip(*(_outcomes(state) for _, state in ends), strict=True)
+    for name, own in zip(names, outcomes, strict=True):
+        ours, holds, rule = _together([training for training, _ in ends], own, asked_of)
         networks = len(ends)
-        if text == PREDICTED and failed:
+        if name == PREDICTIONS and failed:
             named = [_named(training) for training, _ in ends if not trainings.low(training)]
             networks -= len(named)
             rule += f"; by this count alone a class was lost at {'; '.join(named)}" if named else ""
-        about = (LABEL, f"{NETWORK}: {text}", paper, ours, holds if failed else None, rule)
-        claim = judged(*about, tested=len(ends), of=of)
-        yield of_networks(claim, networks)
+        found = Evaluation(
+            *(ours, holds if failed else None, rule, len(ends), of), networks=networks
+        )
+        yield conclude(statement(f"failing-{name}"), found, "failure")
+
+
+def _kappa(trainings: Trainings) -> Evaluation:
+    edited, native = map(_kappas, trainings)
+    low = list(map(trainings.low, trainings.edited))
+    alike = len(set(low)) == 1 and len(trainings.seeds) > 1
+    return Evaluation(
+        f"{edited} (native {native}); n = {len(low)} and {len(trainings.native)}",
+        low[0] if alike else None,
+        "below a tenth of native's in every training; in some of them, or trainings of one seed "
+        "alone, leave it open",
+        *(len(trainings.seeds), planned_seeds(_config(), "temperature")),
+    )
 
 
 def _kappas(trainings: Sequence[Training]) -> str:
@@ -285,11 +265,11 @@ def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
     for column, state in columns.items():
         for name, text in LOSSES.items():
             ours = Value(state["same_state"][name]["cross_entropy"]) if state else None
-            cells.append(Cell(f"cross-entropy, {name}", column, printed(text), ours))
+            cells.append(Cell(f"cross-entropy, {name}", column, parse_cell(text), ours))
         for name, text in INTERCEPTS.items():
             ours = Value(state["focus"]["intercepts"][name]) if state else None
             row = f"score of the collapsed class at cosine zero, {name}"
-            cells.append(Cell(row, column, printed(text), ours))
+            cells.append(Cell(row, column, parse_cell(text), ours))
     return cells
 
 
@@ -312,16 +292,8 @@ def _star(trainings: Trainings | None, training: Training | None) -> str:
         "star and panel (b): the last state of a network trained by direct temperature on "
         f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; {told}; cross-entropy "
         f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
-        f"{said_seeds(trainings.seeds)}"
+        f"{seed_list(trainings.seeds)}"
     )
 
 
-ARTEFACTS = (
-    Artefact(
-        "realization",
-        "fig:realization",
-        "Intercept drift under matched gain interventions",
-        realization,
-        ("failure",),
-    ),
-)
+ARTEFACTS = (make_artefact("fig:realization", realization, ("failure",)),)

@@ -14,21 +14,25 @@ import torch
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
-from resultant_reproduction.artefact import (
-    Artefact,
+from resultant_reproduction.evaluate import Evaluation, conclude, statement
+from resultant_reproduction.evidence import (
+    PACKAGED,
+    Evidence,
+    by_condition,
+    is_external,
+    read_path,
+    trained_as,
+)
+from resultant_reproduction.formats import span
+from resultant_reproduction.plan import planned_seeds
+from resultant_reproduction.spec import (
     Cell,
     Claim,
     Outcome,
-    Value,
-    judged,
-    printed,
-    rows,
+    load,
+    make_artefact,
+    parse_cell,
 )
-from resultant_reproduction.evidence import PACKAGED, Evidence, foreign, trained_as
-from resultant_reproduction.frozen_tables import STORES as COMMANDS
-from resultant_reproduction.networks import at_path, by_place
-from resultant_reproduction.plan import wanted
-from resultant_reproduction.rules import of_networks, span
 from resultant_reproduction.special_figures import (
     closest_pair,
     draw_boundaries,
@@ -39,6 +43,7 @@ from resultant_reproduction.special_figures import (
     names_of,
 )
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +54,6 @@ STORES = {
     "iNaturalist 2018": "inaturalist18",
 }
 OURS = ("CIFAR-100-LT",)
-FOREIGN = "ImageNet-LT and iNaturalist 2018 images, the authors' checkpoint"
 
 Shown = dict[str, Analysis]
 
@@ -116,14 +120,6 @@ def _said_pair(a: Analysis) -> str:
     return f"In (a) and (b) {told}."
 
 
-# The caption of fig:main-boundaries; pairs with one root before and after are, of 60, all but the
-# 7, 8 and 11 that acquire one (sec:controlled-studies).
-DISPLACED = """
-CIFAR-10 / 100 | 0.0116 | 45 / 45
-CIFAR-100 / 100 | 0.119 | 53 / 60
-ImageNet-LT | 0.0027 | 52 / 60
-iNaturalist 2018 | 0.0042 | 49 / 60
-"""
 MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "comparable"}
 
 
@@ -140,13 +136,15 @@ def main_boundaries(evidence: Evidence) -> Outcome:
     )
     drawn = _outcome(evidence, "boundaries", draw_boundaries, note, PAIR, counted=())
     cells = []
-    for condition, *texts in rows(DISPLACED):
-        seeds = 0 if foreign(condition) else wanted(trained_as(condition))
+    for condition, *texts in load("printed/figures")["main-boundaries"]["rows"]:
+        seeds = 0 if is_external(condition) else planned_seeds(trained_as(condition))
         for (column, name), text in zip(MEASURED.items(), texts, strict=True):
-            read = at_path(f"boundaries.joint_leading.{name}")
-            (values,) = by_place(evidence, read, (condition,), ("projection",)).values() or ([],)
-            own = printed(text), Value.of(values), foreign(condition)
-            cells.append(Cell(condition, column, *own, wanted=seeds))
+            read = read_path(f"boundaries.joint_leading.{name}")
+            (values,) = by_condition(evidence, read, (condition,), ("projection",)).values() or (
+                [],
+            )
+            own = parse_cell(text), Value.of(values), is_external(condition)
+            cells.append(Cell(condition, column, *own, planned=seeds))
     return replace(drawn, cells=cells)
 
 
@@ -241,45 +239,26 @@ def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
     a = evidence.analysis(PACKAGED, "projection")
     assert a.support is not None and a.self_inclusion is not None
     few, many = (float(a.support.error[a.support.sizes.index(n)]) for n in (5, 100))
-    support = judged(
-        "sec:finite-sample-diagnostics",
-        "CIFAR-100 projection: support from 5 to 100 reduces the error of the resultant",
-        "substantially (no number)",
-        f"{few:.4f} to {many:.4f}, n = 1",
-        many < few / 2,
-        "to less than half",
+    found = Evaluation(
+        f"{few:.4f} to {many:.4f}, n = 1", many < few / 2, "to less than half", networks=1
     )
-    yield of_networks(support, 1)
+    yield conclude(statement("support"), found, "")
     shifts = a.self_inclusion.exact
-    included = judged(
-        "sec:self-inclusion",
-        "CIFAR-100 projection: score that a query gains by being in its own class, over "
-        "(1 - A^2) / (tau n)",
-        "1 to leading order (no number)",
+    found = Evaluation(
         f"{_included(a)} classes of {int(a.self_inclusion.count.min())} to "
         f"{int(a.self_inclusion.count.max())} images, shifts of {span(shifts.tolist(), 4)}; n = 1",
         float((_ratios(a) - 1).abs().max()) <= 0.1,
         "within a tenth for every class: the exact score, direction and kappa fitted again without "
         "the query; the mean of the linear score is an identity",
+        networks=1,
     )
-    yield of_networks(included, 1)
-
-
-def _artefact(
-    name: str, title: str, compute: Callable[[Evidence], Outcome], *plans: str
-) -> Artefact:
-    return Artefact(name, f"fig:{name}", title, compute, plans, FOREIGN, COMMANDS)
+    yield conclude(statement("self-inclusion"), found, "")
 
 
 ARTEFACTS = (
-    _artefact("gain-discovery", "Class-dependent gain at a shared temperature", gain_discovery),
-    _artefact(
-        *("main-boundaries", "Predicted and exact boundary displacement", main_boundaries, "main")
-    ),
-    Artefact(
-        *("finite-sample", "fig:finite-sample", "Support size and self-inclusion effects"),
-        finite_sample,
-    ),
-    _artefact("real-scope-app", "Class geometry and vMF goodness of fit", real_scope),
-    _artefact("real-margin-app", "Margins and fitted-score errors", real_margin),
+    make_artefact("fig:gain-discovery", gain_discovery, external="frozen"),
+    make_artefact("fig:main-boundaries", main_boundaries, ("main",), "frozen"),
+    make_artefact("fig:finite-sample", finite_sample),
+    make_artefact("fig:real-scope-app", real_scope, external="frozen"),
+    make_artefact("fig:real-margin-app", real_margin, external="frozen"),
 )

@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.report import style
-from resultant_reproduction import backbones, frozen_tables
-from resultant_reproduction.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import PACKAGED, Evidence
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
-from resultant_reproduction.plan import official, wanted
+from resultant_reproduction.plan import official, planned_seeds
+from resultant_reproduction.spec import Cell, Outcome, load, make_artefact, parse_cell
+from resultant_reproduction.tables import cross_backbone
+from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # sec:prior-dependent-frozen, at beta = 0 and these gammas.
 SHOWN = (0.0, -1.0)
-PRINTED = """
-CIFAR-100-LT | +2.57 | -5.35
-ImageNet-LT | +0.195 | -1.665
-iNaturalist 2018 | +2.297 | --
-"""
 OURS, PUBLIC, PLAIN = "CIFAR-100-LT", "ProCo's public recipe", "contrastive-only (packaged)"
 
 # What direct temperature changes from ProCo at the same prior (points), by beta and gamma.
@@ -57,18 +53,18 @@ def gain_prior(evidence: Evidence) -> Outcome:
         "iNaturalist 2018": {"authors' network": _changes([*brought])},
     }
     cells = []
-    for title, *texts in rows(PRINTED):
+    for title, *texts in load("printed/figures")["gain-prior"]["rows"]:
         for network, changes in found[title].items():
-            seeds = wanted(config) if network == PUBLIC else 0
+            seeds = planned_seeds(config) if network == PUBLIC else 0
             for gamma, text in zip(SHOWN, texts, strict=True):
                 value = changes.get((0.0, gamma))
                 cells.append(
                     Cell(
                         *(f"{title}, {network}", f"β = 0, γ = {gamma:g}"),
-                        *(None if network == PLAIN else printed(text), value),
-                        foreign=title != OURS,
-                        text="–" if value is None else value.said(2, sign=True),
-                        wanted=seeds,
+                        *(None if network == PLAIN else parse_cell(text), value),
+                        external=title != OURS,
+                        text="–" if value is None else value.text(2, sign=True),
+                        planned=seeds,
                     )
                 )
     shown = {title: own for title, networks in found.items() if (own := _known(networks))}
@@ -97,7 +93,7 @@ def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
 
 def _resnet50(evidence: Evidence) -> Changes:
     """Those of tab:cross-backbone."""
-    known = {(c.row, c.column): c.ours for c in backbones.cross_backbone(evidence).cells}
+    known = {(c.row, c.column): c.ours for c in cross_backbone(evidence).cells}
     found = {(b, g): known[f"β = {b:g}, γ = {g:g}", "ResNet-50"] for b, g in product(BETAS, GAMMAS)}
     return {at: value for at, value in found.items() if value is not None}
 
@@ -109,7 +105,7 @@ def _over_beta(changes: Changes, gamma: float) -> dict[float, Value]:
 def _said(changes: Changes) -> str:
     told = []
     for gamma in GAMMAS:
-        own = {b: v.said(2, sign=True) for b, v in _over_beta(changes, gamma).items() if b != 1}
+        own = {b: v.text(2, sign=True) for b, v in _over_beta(changes, gamma).items() if b != 1}
         line = ", ".join(f"{value} at beta = {beta:g}" for beta, value in own.items())
         told.append(f"gamma = {gamma:g}: {line}")
     return f"points from ProCo, {'; '.join(told)}"
@@ -131,19 +127,4 @@ def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:
     return draw_charts(charts, width=3.6, legend=2)
 
 
-ARTEFACTS = (
-    Artefact(
-        "gain-prior",
-        "fig:gain-prior",
-        "Prior-dependent effects of angular gain",
-        gain_prior,
-        ("power",),
-        "ImageNet-LT and iNaturalist 2018 images, the authors' checkpoints",
-        (
-            *backbones.COMMANDS[:2],
-            *frozen_tables.STORES[2:4],
-            "resultant reproduce gain-prior --store imagenet-lt-resnet50=imagenet-lt-resnet50."
-            "safetensors inaturalist18=inaturalist18.safetensors",
-        ),
-    ),
-)
+ARTEFACTS = (make_artefact("fig:gain-prior", gain_prior, ("power",), "gain-prior"),)

@@ -11,26 +11,31 @@ from typing import TYPE_CHECKING, Any
 from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
-from resultant_reproduction.artefact import Artefact, Cell, Change, Outcome, Value, printed, rows
-from resultant_reproduction.courses import Course, seeds_of, unprinted
-from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.courses import Course, seeds_of
+from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.figures import bars
-from resultant_reproduction.plan import official, wanted
-from resultant_reproduction.records import paired, path_of
+from resultant_reproduction.plan import official, planned_seeds
+from resultant_reproduction.records import paired, probe_path
+from resultant_reproduction.spec import (
+    Cell,
+    Change,
+    Outcome,
+    load,
+    make_artefact,
+    parse_cell,
+    printed_table,
+    unprinted,
+)
 from resultant_reproduction.special_figures import draw_training_gain
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.tables import Entry, compare
+from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADS = """
-ProCo | 87.57 | 85.39 | 55.78 | 51.34
-Reduced gain disparity | 87.72 | 85.10 | 56.62 | 51.72
-Increased gain disparity | 87.56 | 85.14 | 55.99 | 52.05
-"""
-
-SETTINGS = (("cifar10", 50), ("cifar10", 100), ("cifar100", 50), ("cifar100", 100))
-COLUMNS = ("CIFAR-10 / 50", "CIFAR-10 / 100", "CIFAR-100 / 50", "CIFAR-100 / 100")
+TABLE = printed_table("historical-power-temperature")
+COLUMNS = TABLE.columns[1:]
 # Realization and beta of the power family.
 POLICIES = {
     "ProCo": ("native", 0.0),
@@ -43,81 +48,69 @@ LOOKS = {
     "Reduced gain disparity": ("--", style.BLUE),
     "Increased gain disparity": (":", style.ORANGE),
 }
-# The interventions by their names in records.
+# Interventions by their names in records.
 STRENGTHS = {"reduced": "Reduced gain disparity", "increased": "Increased gain disparity"}
 INTERVENTIONS = tuple(STRENGTHS.values())
-# What is printed of the last epoch: label, what, its name in records, and the numbers policy by
-# policy. The gains are of CIFAR-100 IF 100, and the errors, of which no setting is named, are taken
-# to be.
-ENDS = (
-    (
-        *("sec:historical-power-temperature", "sd of applied gain", "applied_gain_sd"),
-        ("0.630", "0.349", "0.948"),
-    ),
-    (
-        *("sec:historical-power-temperature", "sd of native gain", "gain_sd"),
-        ("0.630", "0.684", "0.648"),
-    ),
-    (
-        *("sec:historical-gradient", "leading gradient error (%)", "gradient_error"),
-        ("4.87", "5.34", "4.57"),
-    ),
-)
-
-
-# sec:historical-gradient does not say whether its relative errors of gradients are of those of all
-# queries stacked or means over queries; of increments it says "mean relative error". What these are
-# called, and begin with in records.
+# Numbers of the last epoch by their names in records. The gains are of CIFAR-100 IF 100, and the
+# errors, for which no setting is named, are taken to be.
+LAST = {
+    "applied_gain_sd": "sd of applied gain",
+    "gain_sd": "sd of native gain",
+    "gradient_error": "leading gradient error (%)",
+}
+# sec:historical-gradient does not say whether its relative errors of gradients stack all queries or
+# are means over queries; of increments it says "mean relative error". Prefixes in records.
 MEASURES = {"stacked": "", "mean over queries": "mean_"}
+SECOND = list(MEASURES)[1]
+
+
+def printed_last(key: str) -> list[str]:
+    """Printed numbers of the last epoch, one per policy."""
+    return load("printed/figures")["training-gain"]["last"][key]
 
 
 def measures(key: str) -> dict[str, str]:
-    """Under which names records have a number, by the ways to measure it: of an error both, of
-    others one, which needs no name."""
+    """Names of a number in records, by measure: an error has both, other numbers have one without a
+    name."""
     error = key.endswith("_error")
-    return {name: f"{begin}{key}" for name, begin in MEASURES.items()} if error else {"": key}
+    return {name: f"{prefix}{key}" for name, prefix in MEASURES.items()} if error else {"": key}
 
 
-def planned(policy: str) -> int:
-    """How many seeds of a policy the plans have; as many in every setting."""
-    return wanted(shown(), *POLICIES[policy])
+def settings() -> dict[str, TrainConfig]:
+    """Settings of the family by name, that of `shown` first."""
+    configs = {
+        column: official(*CONDITIONS[column], family="power")  # type: ignore[misc]
+        for column in COLUMNS
+    }
+    return dict(reversed(configs.items()))
 
 
 def shown() -> TrainConfig:
     """The setting of fig:common-readouts and of the printed gains, taken to be that of
     fig:training-gain and the printed errors."""
-    return official(*SETTINGS[-1], family="power")
+    return next(iter(settings().values()))
 
 
-def settings() -> dict[str, TrainConfig]:
-    """By name, the one that is `shown` first."""
-    found = {
-        column: official(*setting, family="power")
-        for column, setting in zip(COLUMNS, SETTINGS, strict=True)
-    }
-    return dict(reversed(found.items()))
+def planned(policy: str) -> int:
+    """Number of planned seeds of a policy, the same in every setting."""
+    return planned_seeds(shown(), *POLICIES[policy])
 
 
 def heads(evidence: Evidence) -> Outcome:
-    """tab:historical-power-temperature: the classifiers of three-view joint training, and the
-    interventions against ProCo as changes to be tested."""
-    cells, changes, best = [], [], []
-    native: dict[str, tuple[float, dict[int, float]]] = {}
-    for policy, *texts in rows(HEADS):
-        for column, setting, text in zip(COLUMNS, SETTINGS, texts, strict=True):
-            config, paper = official(*setting, family="power"), printed(text)
-            assert paper is not None
-            found = evidence.records.values(config, *POLICIES[policy], "last.accuracy")
-            seeds = wanted(config, *POLICIES[policy])
-            ours = Value.of(list(found.values()))
-            cells.append(Cell(policy, column, paper, ours, wanted=seeds))
-            before, own = native.setdefault(column, (paper.value.mean, found))
-            if policy != "ProCo" and (differences := paired(found, own)):
-                delta = round(paper.value.mean - before, 2)
-                changes.append(Change(column, f"{policy} - ProCo", delta, differences))
-            top = evidence.records.value(config, *POLICIES[policy], "last.best_accuracy")
-            if top is not None:
-                best.append(f"{policy}, {column}: {top.said(2)} [{top.n}]")
+    """tab:historical-power-temperature: classifiers of three-view joint training, and the changes
+    by the interventions."""
+    configs, best = settings(), []
+    entries = [
+        Entry(policy, column, text, (configs[column], *POLICIES[policy]), "last.accuracy")
+        for policy, *texts in TABLE.rows
+        for column, text in zip(COLUMNS, texts, strict=True)
+    ]
+    cells, changes = compare(evidence, entries)
+    changes = [replace(c, row=c.what, what=f"{c.row} - ProCo") for c in changes if c.differences]
+    for entry in entries:
+        top = evidence.records.value(*entry.kind, "last.best_accuracy")
+        if top is not None:
+            best.append(f"{entry.row}, {entry.column}: {top.text(2)} [{top.n}]")
     notes = [
         "Final epoch, as sec:historical-classification says of the printed numbers, which have no "
         "spread and are taken to be single runs."
@@ -130,33 +123,33 @@ def heads(evidence: Evidence) -> Outcome:
 def increment_errors(
     records: Mapping[int, Record], key: str = "increment_error"
 ) -> dict[str, Course]:
-    """Errors of leading gradient increments over the epochs, by strength; ``key`` is their name in
-    records, one of `measures`."""
-    found = {s: Course.of(records, f"{key}.{s}") for s in STRENGTHS}
-    return {s: course for s, course in found.items() if course is not None}
+    """Errors of leading gradient increments over the epochs, by strength; ``key`` is one of
+    `measures`."""
+    courses = {s: Course.of(records, f"{key}.{s}") for s in STRENGTHS}
+    return {s: course for s, course in courses.items() if course is not None}
 
 
 def increment_plane(records: Mapping[int, Record]) -> tuple[int, int, dict[str, Any]] | None:
-    """Projected increments of the first seed that has some: seed, its last epoch, and these."""
+    """Projected increments of the first seed that has any: seed, last epoch and increments."""
     for seed, record in records.items():
-        told = record.get("trajectory", {})
-        rows = zip(told.get("epoch", ()), told.get("increment_plane", ()), strict=False)
-        if known := [(seed, *row) for row in rows if row[1] is not None]:
-            return max(known, key=lambda row: row[1])
+        trajectory = record.get("trajectory", {})
+        rows = zip(trajectory.get("epoch", ()), trajectory.get("increment_plane", ()), strict=False)
+        if planes := [(seed, *row) for row in rows if row[1] is not None]:
+            return max(planes, key=lambda row: row[1])
     return None
 
 
 def training_gain(evidence: Evidence) -> Outcome:
-    """fig:training-gain: gain dispersion, the error of leading gradient increments, and these on a
-    plane, CIFAR-100 IF 100; in the table the other settings too."""
+    """fig:training-gain: gain dispersion, errors of leading gradient increments, and increments on
+    a plane, CIFAR-100 IF 100; the table has the other settings too."""
     config = shown()
-    known = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
+    records = {name: evidence.records.seeds(config, *policy) for name, policy in POLICIES.items()}
     applied, native = (
-        {name: c for name, own in known.items() if (c := Course.of(own, key))}
+        {name: c for name, own in records.items() if (c := Course.of(own, key))}
         for key in ("applied_gain_sd", "gain_sd")
     )
-    errors = {name: found for name, own in known.items() if (found := increment_errors(own))}
-    planes = {name: plane for name, own in known.items() if (plane := increment_plane(own))}
+    errors = {name: courses for name, own in records.items() if (courses := increment_errors(own))}
+    planes = {name: plane for name, own in records.items() if (plane := increment_plane(own))}
 
     def draw() -> Figure:
         named = {
@@ -171,8 +164,8 @@ def training_gain(evidence: Evidence) -> Outcome:
 
     followed = {n for n, e in errors.items() if any(len(c.values) > 1 for c in e.values())}
     parts = {
-        f"{what}, {name}": name in there
-        for what, there in (("gain dispersion", applied), ("increment errors", followed))
+        f"{title}, {name}": name in available
+        for title, available in (("gain dispersion", applied), ("increment errors", followed))
         for name in POLICIES
     }
     parts["projected increments"] = bool(planes)
@@ -182,10 +175,9 @@ def training_gain(evidence: Evidence) -> Outcome:
         "to be of it too. Errors are of the gradients of all queries stacked, as drawn, or means "
         "over queries: of gradients the paper does not say which, of increments it says mean; the "
         "older records have the first alone. (b) Colours are of the intervention, line styles of "
-        "the state. (c) Tangent gradients of all queries "
-        "are stacked to a vector; the paper does not say which plane it takes, ours is the one "
-        "through zero that is nearest to the exact and leading increments "
-        "of both interventions at the state that is named."
+        "the state. (c) Tangent gradients of all queries are stacked to a vector; the paper does "
+        "not say which plane it takes, ours is the one through zero that is nearest to the exact "
+        "and leading increments of both interventions at the state that is named."
     ]
     if applied:
         seeds = seeds_of({name: applied.get(name) for name in POLICIES})
@@ -198,56 +190,58 @@ def training_gain(evidence: Evidence) -> Outcome:
             f"(c) One network, {state} of seed {seed} at epoch {epoch}: "
             f"{100 * plane['share']:.2f} % of their squared lengths are in the plane."
         )
-    there = bool(applied or errors or planes)
-    drawings: dict[str, Callable[[], Figure]] = {"training-gain": draw} if there else {}
-    return Outcome(_ends(evidence), drawings=drawings, parts=parts, notes=notes)
+    drawings: dict[str, Callable[[], Figure]] = {}
+    if applied or errors or planes:
+        drawings["training-gain"] = draw
+    return Outcome(_last_epoch(evidence), drawings=drawings, parts=parts, notes=notes)
 
 
-def _ends(evidence: Evidence) -> list[Cell]:
-    """The last epoch in every setting, beside what is printed of the one that is `shown`."""
+def _last_epoch(evidence: Evidence) -> list[Cell]:
+    """Numbers of the last epoch in every setting, with the printed ones of `shown`. Plans do not
+    ask for the second measure of errors, which only some records have."""
     cells = []
-    for place, config in settings().items():
-        for i, (name, policy) in enumerate(POLICIES.items()):
-            row, known = f"{place}, {name}", evidence.records.seeds(config, *policy)
-            for _, what, number, texts in ENDS:
-                paper = printed(texts[i])
-                assert paper is not None
-                for measure, key in measures(number).items():
-                    ours = evidence.records.value(config, *policy, f"last.{key}", 1.0)
-                    column, seeds = _measured(what, measure, planned(name))
-                    cell = unprinted(row, column, ours, paper.digits, seeds)
-                    cells.append(replace(cell, paper=paper) if config == shown() else cell)
-            for measure, key in measures("increment_error").items():
-                found = increment_errors(known, key)
-                for strength in STRENGTHS:
-                    ours = found[strength].at(config.epochs) if strength in found else None
-                    what = f"error of the {strength} increment (%)"
-                    column, seeds = _measured(what, measure, planned(name))
-                    cells.append(unprinted(row, column, ours, 2, seeds))
+    for (place, config), (i, name) in product(settings().items(), enumerate(POLICIES)):
+        policy, row = POLICIES[name], f"{place}, {name}"
+
+        for key, title in LAST.items():
+            paper = parse_cell(printed_last(key)[i])
+            assert paper is not None
+            for measure, number in measures(key).items():
+                ours = evidence.records.value(config, *policy, f"last.{number}", 1.0)
+                cell = _measured(row, title, measure, ours, paper.digits, planned(name))
+                cells.append(replace(cell, paper=paper) if config == shown() else cell)
+        for measure, number in measures("increment_error").items():
+            courses = increment_errors(evidence.records.seeds(config, *policy), number)
+            for strength in STRENGTHS:
+                ours = courses[strength].at(config.epochs) if strength in courses else None
+                title = f"error of the {strength} increment (%)"
+                cells.append(_measured(row, title, measure, ours, 2, planned(name)))
     return cells
 
 
-def _measured(what: str, measure: str, seeds: int) -> tuple[str, int]:
-    """The column of a number by one measure, and how many seeds are planned. The second measure of
-    errors is of those records that have it, and no plan asks for it again."""
-    return (f"{what}, {measure}", 0) if measure == list(MEASURES)[1] else (what, seeds)
+def _measured(
+    row: str, title: str, measure: str, ours: Value | None, digits: int, seeds: int
+) -> Cell:
+    if measure == SECOND:
+        title, seeds = f"{title}, {measure}", 0
+    return unprinted(row, title, ours, digits, seeds)
 
 
 def common_readouts(evidence: Evidence) -> Outcome:
-    """fig:common-readouts: linear probes of the historical models against those of ProCo, CIFAR-100
-    IF 100; in the table the other settings too."""
+    """fig:common-readouts: linear probes of the interventions and of ProCo, CIFAR-100 IF 100; the
+    table has the other settings too."""
     cells, changes = [], []
     for (place, config), pool, space in product(
         settings().items(), ("long_tail", "balanced"), SPACES
     ):
-        path, at = path_of(space, pool), f"{pool.replace('_', '-')} {space}"
-        found = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
-        for name, own in found.items():
+        path, readout = probe_path(space, pool), f"{pool.replace('_', '-')} {space}"
+        values = {n: evidence.records.values(config, *p, path) for n, p in POLICIES.items()}
+        for name, own in values.items():
             ours = Value.of(list(own.values()))
-            cells.append(unprinted(f"{place}, {name}", at, ours, 2, planned(name)))
+            cells.append(unprinted(f"{place}, {name}", readout, ours, 2, planned(name)))
         for name in INTERVENTIONS if config == shown() else ():
-            differences = paired(found[name], found["ProCo"])
-            changes.append(Change(at, f"{name} - ProCo", None, differences))
+            differences = paired(values[name], values["ProCo"])
+            changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
     drawings: dict[str, Callable[[], Figure]] = {}
     notes = [
@@ -266,7 +260,6 @@ def common_readouts(evidence: Evidence) -> Outcome:
 
 
 def _draw_readouts(changes: Sequence[Change]) -> Figure:
-    """Changes from ProCo; a dash where there is none."""
     groups = {
         name: {c.row: c.differences for c in changes if c.what == f"{name} - ProCo"}
         for name in INTERVENTIONS
@@ -276,25 +269,7 @@ def _draw_readouts(changes: Sequence[Change]) -> Figure:
 
 
 ARTEFACTS = (
-    Artefact(
-        "historical-power-temperature",
-        "tab:historical-power-temperature",
-        "Power-temperature intervention, classifier accuracy",
-        heads,
-        ("power", "official"),
-    ),
-    Artefact(
-        "training-gain",
-        "fig:training-gain",
-        "Angular gain and local gradients during training, CIFAR-100 IF 100",
-        training_gain,
-        ("power",),
-    ),
-    Artefact(
-        "common-readouts",
-        "fig:common-readouts",
-        "Changes in common linear readouts, CIFAR-100 IF 100",
-        common_readouts,
-        ("power",),
-    ),
+    make_artefact("tab:historical-power-temperature", heads, ("power", "official")),
+    make_artefact("fig:training-gain", training_gain, ("power",)),
+    make_artefact("fig:common-readouts", common_readouts, ("power",)),
 )

@@ -8,24 +8,24 @@ from itertools import combinations
 from typing import NamedTuple
 
 from resultant.training.config import TrainConfig
-from resultant_reproduction.artefact import (
-    NOT_RUN,
-    OPEN,
-    VERDICTS,
-    Change,
-    Claim,
-    Value,
-    judged,
-    waiting,
+from resultant_reproduction.evaluate import (
+    CLOSE,
+    DRAW,
+    Evaluation,
+    conclude,
+    guess,
+    signs,
+    statement,
+    widened,
+    with_draw,
 )
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.formats import network_counts, p_equation, span
 from resultant_reproduction.historical import (
     COLUMNS,
-    ENDS,
-    MEASURES,
     POLICIES,
+    SECOND,
     STRENGTHS,
-    heads,
     increment_errors,
     measures,
     planned,
@@ -33,115 +33,90 @@ from resultant_reproduction.historical import (
     shown,
 )
 from resultant_reproduction.records import paired
-from resultant_reproduction.rules import (
-    DRAWN,
-    NOT_EQUAL,
-    Tolerance,
-    borne_out,
-    counted,
-    drawn,
-    equals,
-    of_guess,
-    of_networks,
-    significant,
-    span,
-    within,
-)
-
-# sec:historical-gradient: errors of leading gradient increments (%).
-LEAST, MOST = 8.82, 10.18
-
-# Narrower than other sizes: the printed errors of the three policies are within it of each other.
-CLOSE = Tolerance(
-    lambda ours, paper: 0.8 <= ours / paper <= 1.25,
-    NOT_EQUAL.format("a factor of 1.25"),
-)
-
-# What the claims about the setting that is `shown` begin with.
-FAMILY = "Power family, CIFAR-100 IF100"
-TAKEN = "the paper names no setting for it, which is taken to be that of its gains"
+from resultant_reproduction.spec import NOT_RUN, VERDICTS, Change, Claim
+from resultant_reproduction.stats import significant
+from resultant_reproduction.value import Value
 
 
 class Measured(NamedTuple):
-    """The numbers of a claim by one of `measures`: each a mean over networks, all in words, and
-    whether they meet a rule."""
+    """Numbers of one measure, each a mean over networks, with their text, and whether they meet a
+    rule."""
 
     measure: str
     values: Sequence[Value]
-    said: str = ""
+    text: str = ""
     holds: bool | None = None
     rule: str = ""
 
 
+TAKEN = "the paper names no setting for it, which is taken to be that of its gains"
+
+
 def historical_claims(evidence: Evidence) -> Iterator[Claim]:
-    """sec:historical-power-temperature, sec:historical-gradient, CIFAR-100 IF100, and the
+    """sec:historical-power-temperature, sec:historical-gradient, CIFAR-100 IF 100, and the
     classifiers of sec:historical-classification."""
-    yield _orders(evidence)
-    epochs = shown().epochs
-    for label, what, key, texts in ENDS:
-        text = f"{FAMILY}: {what} at epoch {epochs}, ProCo, reduced, increased"
-        about = (label, text, ", ".join(texts))
-        ways = measures(key)
-        found = [_end(evidence, way, name, texts) for way, name in ways.items()]
-        claim = _by_seeds(*about, found, of=len(texts), size=True)
-        if claim.verdict != NOT_RUN and key == "gain_sd":
-            why = f"{claim.why}; of sizes alone, the order is asked by increased less reduced"
-            claim = replace(claim, why=why)
-        if claim.verdict != NOT_RUN and len(ways) > 1:
-            *_, (way, name) = ways.items()
-            elsewhere = [
-                _spanned(f"{way}, {place}", _ends(evidence, name, config).values())
+    yield conclude(statement("power-orders"), _orders(evidence), "power")
+    for name, key in (
+        ("power-applied-gain", "applied_gain_sd"),
+        ("power-native-gain", "gain_sd"),
+        ("power-gradient-error", "gradient_error"),
+    ):
+        claim, ways = statement(name), measures(key)
+        found = [_last(evidence, way, number, claim.numbers) for way, number in ways.items()]
+        result = conclude(claim, _by_measure(found, len(POLICIES)), "power")
+        if result.verdict != NOT_RUN and key == "gain_sd":
+            why = f"{result.why}; of sizes alone, the order is asked by increased less reduced"
+            result = replace(result, why=why)
+        if result.verdict != NOT_RUN and len(ways) > 1:
+            others = [
+                _span(f"{SECOND}, {place}", _numbers(evidence, ways[SECOND], config).values())
                 for place, config in list(settings().items())[1:]
             ]
-            claim = _beside(claim, elsewhere)
-        yield claim
-    yield _native_order(evidence)
+            result = _beside(result, others)
+        yield result
+    yield conclude(statement("power-native-order"), _native_order(evidence), "power")
     yield _increment_claim(evidence)
 
 
 def _beside(claim: Claim, others: Sequence[Measured]) -> Claim:
-    """A claim about errors with numbers beside ours that are not judged."""
-    told = "; ".join(f"{m.measure} {m.said}; {_counted(m)}" for m in others if m.values)
-    ours = f"{claim.ours}; beside it: {told}" if told else claim.ours
+    """Append numbers that are not judged."""
+    texts = "; ".join(f"{m.measure} {m.text}; {_counts(m)}" for m in others if m.values)
+    ours = f"{claim.ours}; beside it: {texts}" if texts else claim.ours
     return replace(claim, ours=ours, why=f"{claim.why}; {TAKEN}")
 
 
-def _ends(evidence: Evidence, key: str, config: TrainConfig) -> dict[str, Value]:
+def _numbers(evidence: Evidence, key: str, config: TrainConfig) -> dict[str, Value]:
     """A number of the last epoch by policy."""
-    found = {
+    numbers = {
         name: evidence.records.value(config, *policy, f"last.{key}", 1.0)
         for name, policy in POLICIES.items()
     }
-    return {name: ours for name, ours in found.items() if ours is not None}
+    return {name: ours for name, ours in numbers.items() if ours is not None}
 
 
-def _end(evidence: Evidence, measure: str, key: str, texts: Sequence[str]) -> Measured:
-    """A number of the last epoch, policy by policy, beside the printed ones."""
-    paper = dict(zip(POLICIES, map(float, texts), strict=True))
-    known = _ends(evidence, key, shown())
-    said = ", ".join(f"{n.split()[0]} {drawn(ours, paper[n], 3)}" for n, ours in known.items())
+def _last(evidence: Evidence, measure: str, key: str, printed: Sequence[float]) -> Measured:
+    paper = dict(zip(POLICIES, printed, strict=True))
+    known = _numbers(evidence, key, shown())
+    text = ", ".join(f"{n.split()[0]} {with_draw(ours, paper[n], 3)}" for n, ours in known.items())
     near = all(CLOSE.near(ours.mean, paper[name]) for name, ours in known.items())
-    return Measured(measure, list(known.values()), said, near, f"{CLOSE.rule}{DRAWN}")
+    return Measured(measure, list(known.values()), text, near, f"{CLOSE.rule}{DRAW}")
 
 
-def _spanned(measure: str, values: Iterable[Value]) -> Measured:
-    """Numbers of which the least and the largest are said, and their largest deviation."""
+def _span(measure: str, values: Iterable[Value]) -> Measured:
     known = list(values)
     if not known:
         return Measured(measure, [])
-    said, deviations = span([v.mean for v in known], 2), [v.sd for v in known if v.sd is not None]
-    said += f", sd up to {max(deviations):.2f}" if deviations else ""
-    return Measured(measure, known, said)
+    text, deviations = span([v.mean for v in known], 2), [v.sd for v in known if v.sd is not None]
+    text += f", sd up to {max(deviations):.2f}" if deviations else ""
+    return Measured(measure, known, text)
 
 
 def _increment_claim(evidence: Evidence) -> Claim:
-    """The paper says "mean relative error", and so the mean over queries is judged. The same
-    stacked, and of the other settings, is shown."""
-    epochs = shown().epochs
-    text = f"{FAMILY}: mean error of leading gradient increments at epoch {epochs} (%)"
-    about = ("sec:historical-gradient", text, f"{LEAST} to {MOST}")
+    """The paper says "mean relative error", and so the mean over queries is judged; the same
+    stacked, and in the other settings, is shown."""
+    claim = statement("power-increments")
     (stacked, one), (mean, two) = measures("increment_error").items()
-    judge = _increments(evidence, mean, two, shown())
+    judged = _increments(evidence, mean, two, shown())
     beside = [
         _increments(evidence, stacked, one, shown()),
         *(
@@ -149,25 +124,25 @@ def _increment_claim(evidence: Evidence) -> Claim:
             for place, config in list(settings().items())[1:]
         ),
     ]
-    if not judge.values and not any(m.values for m in beside):
-        return waiting(*about, "power")
-    of = len(POLICIES) * len(STRENGTHS)
-    if judge.values:
-        means = [v.mean for v in judge.values]
-        holds, rule = within(means, LEAST, MOST)
-        claim = _by_seeds(*about, [judge._replace(holds=holds, rule=rule)], of=of, size=True)
-        if max(means) < LEAST:
-            why = (
-                f"{claim.why}; smaller errors, with which the leading gain explains more, not less"
-            )
-            claim = replace(claim, why=why)
-    else:
+    if not judged.values and not any(m.values for m in beside):
+        return conclude(claim, None, "power")
+    if not judged.values:
         rule = (
             "the mean over queries is judged, and no record of this setting has it: resultant "
             "reproduce run power"
         )
-        claim = Claim(*about, f"{mean}: no record", OPEN, rule)
-    return _beside(claim, beside)
+        found = Evaluation(f"{mean}: no record", None, rule)
+        return _beside(conclude(claim, found, "power"), beside)
+    means = [v.mean for v in judged.values]
+    low, high = claim.numbers
+    holds, rule = widened(means, low, high)
+    measured = judged._replace(holds=holds, rule=rule)
+    found = _by_measure([measured], len(POLICIES) * len(STRENGTHS))
+    result = conclude(claim, found, "power")
+    if max(means) < low:
+        why = f"{result.why}; smaller errors, with which the leading gain explains more, not less"
+        result = replace(result, why=why)
+    return _beside(result, beside)
 
 
 def _increments(evidence: Evidence, measure: str, key: str, config: TrainConfig) -> Measured:
@@ -177,90 +152,64 @@ def _increments(evidence: Evidence, measure: str, key: str, config: TrainConfig)
         for policy in POLICIES.values()
         for course in increment_errors(evidence.records.seeds(config, *policy), key).values()
     )
-    return _spanned(measure, [v for c in courses if (v := c.at(config.epochs)) is not None])
+    return _span(measure, [v for c in courses if (v := c.at(config.epochs)) is not None])
 
 
-def _native_order(evidence: Evidence) -> Claim:
-    """sec:historical-power-temperature: the learned states do not take the order that is applied;
-    the ends of that are compared."""
-    label = "sec:historical-power-temperature"
-    text = f"{FAMILY}: native gain sd, increased less reduced, turns the applied order round"
-    reduced, increased = (
-        evidence.records.values(shown(), *POLICIES[name], "last.gain_sd", 1.0)
-        for name in STRENGTHS.values()
-    )
-    printed = next(texts for _, _, key, texts in ENDS if key == "gain_sd")
-    delta = float(printed[2]) - float(printed[1])
-    change = Change(text, "", delta, paired(increased, reduced))
+def _native_order(evidence: Evidence) -> Evaluation | None:
+    """Learned states do not take the applied order; its ends are compared."""
+    claim = statement("power-native-order")
+    reduced, increased = ((shown(), *POLICIES[name]) for name in STRENGTHS.values())
+    differences = evidence.records.differences(increased, reduced, "last.gain_sd", 1.0)
+    change = Change(claim.text, "", claim.numbers[0], differences)
     if change.ours is None:
-        return waiting(label, text, f"{delta:+.3f}", "power")
-    p = "" if change.p_value is None else f", {equals(change.p_value)}"
-    ours = f"{change.ours.said(3, sign=True)}{p}; {_counted(Measured('', [change.ours]))}"
+        return None
+    p = "" if change.p_value is None else f", {p_equation(change.p_value)}"
+    ours = f"{change.ours.text(3, sign=True)}{p}; {_counts(Measured('', [change.ours]))}"
     rule = (
         "negative with p < 0.05 over seeds; positive so is against it, and one seed is not tested"
     )
-    claim = judged(label, text, f"{delta:+.3f}", ours, borne_out([change]), rule)
-    return of_guess(claim, size=False)
+    return guess(signs([change], ours, 1, rule=rule), "order")
 
 
-def _by_seeds(
-    label: str, text: str, paper: str, found: Sequence[Measured], *, of: int, size: bool
-) -> Claim:
-    """A claim about ``of`` numbers, each a mean over networks, which are to be of a ``size`` or in
-    an order. Of several measures the one that meets it best counts."""
-    known = [m for m in found if m.values]
-    if not known:
-        return waiting(label, text, paper, "power")
-    told = [_by_measure(label, text, paper, m, of) for m in found]
-    best = min(told, key=lambda claim: VERDICTS.index(claim.verdict))
-    why = best.why or known[0].rule
+def _by_measure(found: Sequence[Measured], of: int) -> Evaluation | None:
+    """Evaluate ``of`` sizes by each measure; the measure with the best verdict counts."""
+    if not any(m.values for m in found):
+        return None
+    claim = statement("power-gradient-error")
+    results = []
+    for m in found:
+        name = f"{m.measure}: " if m.measure else ""
+        own = Evaluation(f"{name}no record", None, "")
+        if m.values:
+            text, networks = f"{name}{m.text}; {_counts(m)}", min(v.n for v in m.values)
+            own = Evaluation(text, m.holds, m.rule, len(m.values), of, networks=networks)
+        results.append((own, conclude(claim, own, "")))
+    best, _ = min(results, key=lambda pair: VERDICTS.index(pair[1].verdict))
+    rule = best.rule or next(m.rule for m in found if m.values)
     if len(found) > 1:
         names = " or ".join(m.measure for m in found)
-        why += f"; by either measure, for the paper does not say which is its own ({names})"
-    ours = "; ".join(claim.ours for claim in told)
-    return of_guess(Claim(label, text, paper, ours, best.verdict, why), size=size)
+        rule += f"; by either measure, for the paper does not say which is its own ({names})"
+    ours = "; ".join(result.ours for _, result in results)
+    return replace(best, ours=ours, rule=rule, tested=1, of=1, guessed="size")
 
 
-def _by_measure(label: str, text: str, paper: str, found: Measured, of: int) -> Claim:
-    name = f"{found.measure}: " if found.measure else ""
-    if not found.values:
-        return Claim(label, text, paper, f"{name}no record", OPEN, "")
-    claim = judged(
-        *(label, text, paper, f"{name}{found.said}; {_counted(found)}"),
-        *(found.holds, found.rule),
-        tested=len(found.values),
-        of=of,
-    )
-    return of_networks(claim, _least(found))
+def _counts(found: Measured) -> str:
+    """Numbers of networks, and of how many where more are planned. Plans do not ask for the second
+    measure."""
+    text, few = network_counts(v.n for v in found.values), min(v.n for v in found.values)
+    all_planned = few >= planned("ProCo") or found.measure.startswith(SECOND)
+    return text if all_planned else f"{text} of {planned('ProCo')}"
 
 
-def _least(found: Measured) -> int:
-    """The fewest networks that a number is of."""
-    return min(v.n for v in found.values)
-
-
-def _counted(found: Measured) -> str:
-    """Over how many networks values are, and of how many where more are planned. Older records
-    lack the second measure, and no plan asks for it again."""
-    told, few = counted(v.n for v in found.values), _least(found) < planned("ProCo")
-    second = found.measure.startswith(list(MEASURES)[1])
-    return f"{told} of {planned('ProCo')}" if few and not second else told
-
-
-def _orders(evidence: Evidence) -> Claim:
-    """sec:historical-classification: no policy is the better one in every setting."""
-    label = "sec:historical-classification"
-    text = "Power family: the order of the classifiers changes across settings"
+def _orders(evidence: Evidence) -> Evaluation | None:
+    """No policy is the best in every setting."""
     values = {
         (policy, column): evidence.records.values(config, *POLICIES[policy], "last.accuracy")
         for policy in POLICIES
         for column, config in settings().items()
     }
-    paper = _ordered(
-        {(c.row, c.column): c.paper.value.mean for c in heads(evidence).cells if c.paper}
-    )
     if not all(values.values()):
-        return waiting(label, text, paper, "power")
+        return None
     known = {at: v for at, own in values.items() if (v := Value.of(list(own.values())))}
     means = {at: v.mean for at, v in known.items()}
     changes = [
@@ -269,24 +218,26 @@ def _orders(evidence: Evidence) -> Claim:
         for column in COLUMNS
         for own in (values[before, column],)
     ]
-    signs: dict[str, set[int]] = {}
+    by_pair: dict[str, set[bool]] = {}
     for change in significant(changes):
         assert change.ours is not None
-        signs.setdefault(change.row, set()).add(1 if change.ours.mean > 0 else -1)
-    both = [row for row, own in signs.items() if len(own) == 2]
-    said = _ordered(means) + (f"; both signs of {', '.join(both)}" if both else "")
+        by_pair.setdefault(change.row, set()).add(change.ours.mean > 0)
+    both = [row for row, own in by_pair.items() if len(own) == 2]
+    text = _ordered(means) + (f"; both signs of {', '.join(both)}" if both else "")
     same = len({tuple(_order(means, column)) for column in COLUMNS}) == 1
     rule = (
         "one difference of two policies is seen with both signs by Holm's correction; the same "
         "order of the means in all settings is against it"
     )
+    found = Measured("", list(known.values()), text)
+    networks = min(v.n for v in known.values())
     holds = True if both else False if same else None
-    found = Measured("", list(known.values()), said, holds, rule)
-    return _by_seeds(label, text, paper, [found], of=len(values), size=False)
+    ours = f"{text}; {_counts(found)}"
+    size = len(values)
+    return Evaluation(ours, holds, rule, size, size, networks=networks, guessed="order")
 
 
 def _order(means: Mapping[tuple[str, str], float], column: str) -> list[str]:
-    """The policies from the best to the worst one."""
     return sorted(POLICIES, key=lambda policy: -means[policy, column])
 
 

@@ -211,9 +211,6 @@ def planned_seeds(config: TrainConfig, realization: str = "native", beta: float 
     return len(_planned().get(identity(config, realization, beta), ()))
 
 
-wanted = planned_seeds
-
-
 def plan(name: str) -> Plan:
     """Look up a plan."""
     if name not in PLANS:

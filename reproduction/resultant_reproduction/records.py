@@ -1,8 +1,10 @@
-"""Records of training runs, found by what was trained and compared seed by seed."""
+"""Records of training runs: reading, choosing among several of one run, selecting numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -11,115 +13,176 @@ from resultant.training.config import RESULTS, TrainConfig
 from resultant.training.records import (
     Record,
     identity,
+    merged_probes,
     of_record,
     read_folder,
+    read_lines,
+    require_values,
     run_of,
     same_training,
 )
-from resultant_reproduction.artefact import Value
+from resultant_reproduction.value import Value
 
 
 class Records:
-    """Records by what was trained and by seed; of two of the same run the fuller one counts, of two
-    as full ones the later. The other is ``set_aside`` if it is of another training."""
+    """Records by kind of run and seed. Of two records of one run the fuller one counts, and of
+    equally full ones the later; the other is ``set_aside`` if it is of another training."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.by_kind: dict[str, dict[int, Record]] = {}
         self.set_aside: list[Record] = []
-        # The kinds that were looked for.
+        # Kinds that were looked for.
         self.asked: set[str] = set()
         displaced: list[Record] = []
         for record in records:
-            known = self.by_kind.setdefault(of_record(record), {})
-            pair = [r for r in (known.get(record["seed"]), record) if r is not None]
-            # The later of two as full ones.
-            *others, known[record["seed"]] = sorted(pair, key=_fullness)
+            by_seed = self.by_kind.setdefault(of_record(record), {})
+            pair = [r for r in (by_seed.get(record["seed"]), record) if r is not None]
+            *others, by_seed[record["seed"]] = sorted(pair, key=_fullness)
             displaced += others
         trainings: dict[tuple[str, int], list[Record]] = {}
         for record in displaced:
             kind, seed = run = run_of(record)
-            known = trainings.setdefault(run, [self.by_kind[kind][seed]])
-            if not any(same_training(record, other) for other in known):
-                known.append(record)
+            same_run = trainings.setdefault(run, [self.by_kind[kind][seed]])
+            if not any(same_training(record, other) for other in same_run):
+                same_run.append(record)
                 self.set_aside.append(record)
 
     @staticmethod
     def read(*folders: Path) -> Records:
-        """All ``*.jsonl`` of folders; none of one that is not there."""
+        """Read all ``*.jsonl`` of folders, which need not exist."""
         return Records(record for folder in folders for record in read_folder(folder))
 
     def __len__(self) -> int:
         return sum(map(len, self.by_kind.values()))
 
-    def __iter__(self):
-        return (record for known in self.by_kind.values() for record in known.values())
+    def __iter__(self) -> Iterator[Record]:
+        return (record for by_seed in self.by_kind.values() for record in by_seed.values())
 
     def seeds(
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0
     ) -> dict[int, Record]:
-        """The records of one kind of run, by seed."""
+        """Select the records of one kind of run, by seed."""
         self.asked.add(kind := identity(config, realization, beta))
         return dict(sorted(self.by_kind.get(kind, {}).items()))
 
     def trainings(
         self, config: TrainConfig, realization: str = "native", beta: float = 0.0
     ) -> list[Record]:
-        """The records of one kind of run by seed, and then those that were set aside."""
+        """Select the records of one kind of run, followed by those that were set aside."""
         kind = identity(config, realization, beta)
         aside = [record for record in self.set_aside if of_record(record) == kind]
         return [*self.seeds(config, realization, beta).values(), *aside]
 
     def values(
+        self, config: TrainConfig, realization: str, beta: float, path: str, scale: float = 100.0
+    ) -> dict[int, float]:
+        """Select a number at a dotted path by seed, by default in percent."""
+        numbers = {s: dig(r, path) for s, r in self.seeds(config, realization, beta).items()}
+        return {s: scale * v for s, v in numbers.items() if v is not None}
+
+    def value(
+        self, config: TrainConfig, realization: str, beta: float, path: str, scale: float = 100.0
+    ) -> Value | None:
+        """Summarize a number at a dotted path over seeds."""
+        return Value.of(list(self.values(config, realization, beta, path, scale).values()))
+
+    def differences(
         self,
-        config: TrainConfig,
-        realization: str,
-        beta: float,
+        after: tuple[TrainConfig, str, float],
+        before: tuple[TrainConfig, str, float],
         path: str,
         scale: float = 100.0,
     ) -> dict[int, float]:
-        """A number of such records by seed: ``path`` leads to it, by default in percent."""
-        found = {s: dig(r, path) for s, r in self.seeds(config, realization, beta).items()}
-        return {s: scale * v for s, v in found.items() if v is not None}
-
-    def value(
-        self,
-        config: TrainConfig,
-        realization: str,
-        beta: float,
-        path: str,
-        scale: float = 100.0,
-    ) -> Value | None:
-        return Value.of(list(self.values(config, realization, beta, path, scale).values()))
+        """Subtract two kinds of runs, over the seeds that both have."""
+        return paired(*(self.values(*kind, path, scale) for kind in (after, before)))
 
 
 def dig(record: Any, path: str) -> float | None:
-    """The finite number at the end of a dotted path, None where there is none."""
+    """Follow a dotted path to a finite number; None where there is none."""
     for part in path.split("."):
         record = record.get(part) if isinstance(record, Mapping) else None
     return float(record) if isinstance(record, (int, float)) and isfinite(record) else None
 
 
-def path_of(space: str, pool: str = "long_tail") -> str:
-    """Where a record has the accuracy of a probe."""
+def probe_path(space: str, pool: str = "long_tail") -> str:
+    """Path of the accuracy of a probe."""
     return f"probes.{pool}.{space}.accuracy"
 
 
 def paired(after: Mapping[int, float], before: Mapping[int, float]) -> dict[int, float]:
-    """The differences by seed, of the seeds that both have."""
+    """Differences by seed, over the seeds that both have."""
     return {seed: after[seed] - before[seed] for seed in after if seed in before}
 
 
 def _fullness(record: Record) -> tuple[bool | int, ...]:
-    whole = ("ended", "analysis", "trajectory")
-    return *(part in record for part in whole), len(record.get("probes", {}))
+    parts = ("ended", "analysis", "trajectory")
+    return *(part in record for part in parts), len(record.get("probes", {}))
 
 
 def folders(results: Path) -> list[Path]:
-    """Where records are read: a folder of one's own, and before it, if that is the usual one, the
-    folder of our own trainings, which an installed package has in it and a checkout beside it."""
+    """Folders of records: the named one and, if that is the default, first the packaged one, which
+    is inside an installed package and next to it in a checkout."""
     here = Path(__file__).parent
-    places = here / "results", here.parent / "results"
-    ours = next((place for place in places if place.is_dir()), None)
+    candidates = here / "results", here.parent / "results"
+    ours = next((folder for folder in candidates if folder.is_dir()), None)
     if results != RESULTS or ours is None:
         return [results]
     return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]
+
+
+def read_added(paths: Sequence[Path]) -> list[Record]:
+    """Read records.jsonl of ``resultant train`` and files of ``resultant probe --out``; probes are
+    merged into the records of the same runs."""
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(f"expected a file of records or of probes, got nothing at {path}")
+    records = [r for path in paths if path.suffix == ".jsonl" for r in read_lines(path)]
+    last = {run_of(record): record for record in records}
+    for path in paths:
+        if path.suffix != ".jsonl":
+            record = read_probes(path)
+            target = last.setdefault(run := run_of(record), record)
+            target["probes"] = merged_probes(target, record)
+            records += [record] if last[run] is record else []
+    return records
+
+
+def read_probes(path: Path) -> Record:
+    """Read what ``resultant probe --out`` wrote about the features of a run."""
+    try:
+        content: Any = json.loads(path.read_text())
+        about = content["metadata"]
+        accuracy = dict(zip(content["features"], content["accuracy"], strict=True))
+        probes = {space: {"accuracy": float(value)} for space, value in accuracy.items()}
+        balanced = about["imbalance"] == 1 != about["config"]["imbalance"]
+        pool = {"balanced" if balanced else "long_tail": probes}
+        record = {**about["run"], "config": about["config"], "probes": pool}
+        run_of(record)
+        protocol = _protocol(content)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        rule = "expected what resultant probe --out writes of the features of a run"
+        raise ValueError(f"{rule}, got {path}") from None
+    require_values(record, f"in {path}")
+    for name, expected, got in protocol:
+        if got != expected:
+            rule = f"expected probes of {about['dataset']} with {name} {expected}"
+            raise ValueError(f"{rule}, got {got} in {path}")
+    return record
+
+
+def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Settings of the main comparison (tab:frozen-hyperparameters): name, expected, used. Files
+    without a setting used the features as they are."""
+    from resultant.images.lists import DATASETS
+    from resultant.training.probe import ProbeConfig, main_encoder
+
+    about, usual = content["metadata"], asdict(ProbeConfig())
+    dataset, used = about["dataset"], content.get("probe", usual)
+    held_out = DATASETS[dataset].held_out if dataset in DATASETS else "test"
+    settings = [("held_out", held_out, about.get("held_out", held_out))]
+    if about["imbalance"] not in (None, 1):
+        # All images are the balanced pool; other subsets are no pool of the paper.
+        settings.append(("imbalance", about["config"]["imbalance"], about["imbalance"]))
+    if "encoder" in content["features"]:
+        settings.append(("encoder", main_encoder(dataset), content.get("encoder", "raw")))
+    return settings + [(name, usual[name], used[name]) for name in usual if name != "seed"]

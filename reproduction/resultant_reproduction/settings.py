@@ -1,7 +1,7 @@
-"""tab:training-hyperparameters and tab:frozen-hyperparameters, beside what our code does.
+"""tab:training-hyperparameters and tab:frozen-hyperparameters, compared with our code.
 
-Ours are read from presets, plans, functions and features; what cannot be read is said not to be
-compared, with the reason.
+Ours are read from presets, plans, functions and features. Settings that cannot be read are not
+compared, and the note has the reason.
 """
 
 from __future__ import annotations
@@ -25,46 +25,24 @@ from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
 from resultant.training.proco_checkpoint import WIDTHS
 from resultant.training.stack import Stack
-from resultant_reproduction import frozen_tables
-from resultant_reproduction.artefact import Artefact, Cell, Outcome, Value, printed, rows
 from resultant_reproduction.evidence import (
-    FITTING_SHARE,
+    FIT_FRACTION,
     PACKAGED,
     PACKAGED_KIND,
     Evidence,
     trained_as,
 )
 from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
+from resultant_reproduction.spec import Cell, Outcome, make_artefact, parse_cell, printed_rows
+from resultant_reproduction.value import Value
 
 IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
 
-# Where the numbers of a column come from: how networks are trained, and a store of one.
+# Condition of the networks of a column, and a store of one of them.
 COLUMNS = {"CIFAR": ("CIFAR-100 / 100", PACKAGED), "ImageNet-LT": ("ImageNet-LT", IMAGENET)}
 
-TRAINING = """
-Encoder | ResNet-32 | ResNet-50
-Encoder dimension | 64 | 2048
-Projection dimension | 128 | 1024
-Training epochs | 200 | 90
-Global batch size | 256 | 256
-Optimizer | SGD | SGD
-Initial learning rate | 0.3 | 0.1
-Momentum | 0.9 | 0.9
-Weight decay | 0.0002 | 0.0005
-Training temperature | 0.1 | 0.07
-Contrastive views | two strong | two strong
-Forward views | two | one weak + two strong
-Main training prior | 1 | 1
-Main intervention strength | 0 | 0
-Contrastive loss weight | 1 | 1
-Classification weight (pure / joint) | 0 / 1 | 0 / 1
-"""
-# What is said below the table.
-BELOW = """
-Schedule (said below the table) | cosine | baseline
-Imbalance factors (said below the table) | 10, 50, 100 | --
-"""
 KINDS = "of what kind they are; what is strong and what is weak is not said"
+# Reasons for settings that are not compared, by row.
 TRAINING_LEFT = {
     "Contrastive views": KINDS,
     "Forward views": KINDS,
@@ -72,36 +50,6 @@ TRAINING_LEFT = {
     "Schedule (said below the table)": "that of ImageNet-LT, which is not named",
 }
 
-# Row, what of it, and the words of the paper.
-FROZEN = """
-Linear-classifier epochs | epochs | 100
-Linear-classifier epochs | representation | fixed final-epoch
-Linear-classifier optimizer | optimizer | SGD
-Linear-classifier optimizer | batch size | 256
-Linear-classifier optimizer | learning rate | 0.1
-Linear-classifier optimizer | momentum | 0.9
-Linear-classifier optimizer | weight decay | zero
-Linear-classifier optimizer | schedule | cosine
-Linear-classifier objective | loss | Ordinary cross-entropy
-Main linear fitting pool | CIFAR | long-tail training subset
-Main linear fitting pool | ImageNet | 115,846
-Main Encoder preprocessing | CIFAR | raw
-Main Encoder preprocessing | ImageNet | unit-normalized
-Projection preprocessing | CIFAR | unit-normalized
-Historical CIFAR balanced pool | images | 50,000
-Frozen vMF base temperature | tau | 0.1
-Main frozen strength | main | 0
-Main frozen strength | controls | 0.5
-Frozen evaluation prior | main | Zero
-Frozen vMF fitting pool | CIFAR | training subset
-Frozen vMF fitting pool | ImageNet | training subset
-Frozen vMF fitting pool | iNaturalist | 353,237
-Held-out classification images | CIFAR | 10,000
-Held-out classification images | ImageNet | 50,000
-Held-out classification images | iNaturalist | 24,426
-Boundary calculation | locations | 2,001
-Boundary calculation | refinement | Brent
-"""
 FROZEN_LEFT = {
     "Linear-classifier epochs": "the epoch of the networks: of training the last one alone is kept",
     "Linear-classifier optimizer": "SGD, whose steps are written out for many probes at once: the "
@@ -110,7 +58,7 @@ FROZEN_LEFT = {
     "affine layer, with nothing added",
 }
 
-# Why ours may be otherwise, by row.
+# Reasons for differences, by row.
 APART = {
     "Boundary calculation": "the number of roots is the same, for the difference of two scores "
     "that rise with the cosine falls all along the arc: it has at most one root, which its signs "
@@ -118,7 +66,7 @@ APART = {
 }
 
 NUMBERS = {"zero": 0, "one": 1, "two": 2}
-# Lengths of rows that are kept in float16.
+# Tolerance of lengths of rows in float16.
 ROUNDING = 1e-3
 
 Ours = float | str | None
@@ -126,8 +74,8 @@ Ours = float | str | None
 
 @dataclass(frozen=True)
 class Setting:
-    """What a row of a table says, and ours, None where it is not compared. ``store`` is the one
-    that it asks for, if that is not shipped."""
+    """A printed setting and ours, None where it is not compared; ``store`` names an external store
+    that it needs."""
 
     row: str
     what: str
@@ -137,7 +85,7 @@ class Setting:
 
     @property
     def number(self) -> float | None:
-        """The number that is printed, in figures or, added up, in words."""
+        """The printed number, in figures or as a sum of words."""
         try:
             return float(self.paper.replace(",", ""))
         except ValueError:
@@ -154,47 +102,47 @@ class Setting:
         compared = self.ours is not None or self.store
         if compared and re.fullmatch(r"[\d.,]+", self.paper) and not isinstance(self.ours, str):
             ours = None if self.ours is None else Value(float(self.ours))
-            return Cell(row, column, printed(self.paper), ours, bool(self.store))
-        said = "not compared" if self.ours is None else f"{self.ours}".removesuffix(".0")
-        # A bar sets the paper's apart from ours.
-        both = [text.replace(" / ", " and ") for text in (self.paper, said)]
+            return Cell(row, column, parse_cell(self.paper), ours, bool(self.store))
+        ours = "not compared" if self.ours is None else f"{self.ours}".removesuffix(".0")
+        # A slash separates the printed setting from ours.
+        both = [text.replace(" / ", " and ") for text in (self.paper, ours)]
         return Cell(row, column, None, text=" / ".join(both))
 
 
 def _letters(text: str) -> str:
-    """Letters and figures alone: ResNet-32 is resnet32."""
+    """Keep letters and figures: ResNet-32 becomes resnet32."""
     return re.sub(r"[^0-9a-z]", "", text.lower())
 
 
 def _note(settings: Sequence[Setting], left: dict[str, str]) -> str:
-    """How many rows are compared and what came of it, and what is not compared and why."""
+    """Count the compared rows, list the differences, and give reasons for the others."""
     by_row: dict[str, list[Setting]] = {}
     for setting in settings:
         by_row.setdefault(setting.row, []).append(setting)
-    some = {row for row, each in by_row.items() if any(s.ours is not None for s in each)}
-    whole = {row for row in some - left.keys() if all(s.ours is not None for s in by_row[row])}
-    apart = [s for s in settings if s.ours is not None and not s.same]
-    found = "all that is compared is as printed"
-    if apart:
-        listed = "; ".join(f"{s.row}, {s.what} ({s.paper}, ours {s.ours})" for s in apart)
-        found = f"all that is compared is as printed, but for {listed}"
-        differing = dict.fromkeys(s.row for s in apart if s.row in APART)
-        found += "".join(f". {row}: {APART[row]}" for row in differing)
+    some = {row for row, own in by_row.items() if any(s.ours is not None for s in own)}
+    full = {row for row in some - left.keys() if all(s.ours is not None for s in by_row[row])}
+    differing = [s for s in settings if s.ours is not None and not s.same]
+    result = "all that is compared is as printed"
+    if differing:
+        listed = "; ".join(f"{s.row}, {s.what} ({s.paper}, ours {s.ours})" for s in differing)
+        result += f", but for {listed}"
+        rows = dict.fromkeys(s.row for s in differing if s.row in APART)
+        result += "".join(f". {row}: {APART[row]}" for row in rows)
     why = dict(left)
-    for row, each in by_row.items():
-        lacking = [f"{s.what} {s.paper}" for s in each if s.ours is None and s.store]
+    for row, own in by_row.items():
+        lacking = [f"{s.what} {s.paper}" for s in own if s.ours is None and s.store]
         if lacking:
             why[row] = f"{', '.join(lacking)}, of data that are not shipped"
     reasons = ". ".join(f"{row}: {why[row]}" for row in by_row if row in why)
-    counts = f"{len(whole)} of {len(by_row)} rows are compared in full, {len(some - whole)} in part"
-    return f"{counts}; {found}. Not compared: {reasons or 'nothing'}."
+    counts = f"{len(full)} of {len(by_row)} rows are compared in full, {len(some - full)} in part"
+    return f"{counts}; {result}. Not compared: {reasons or 'nothing'}."
 
 
 def training(evidence: Evidence) -> Outcome:
-    """The recipe of the controlled runs and of ImageNet-LT, row by row."""
+    """tab:training-hyperparameters: the controlled recipe and that of ImageNet-LT."""
     settings = [
         Setting(row, column, text, _trained(evidence, row, column))
-        for row, *texts in rows(TRAINING + BELOW.lstrip())
+        for row, *texts in printed_rows("training-hyperparameters")
         for column, text in zip(COLUMNS, texts, strict=True)
         if text != "--"
     ]
@@ -226,49 +174,49 @@ READ: dict[str, Callable[[TrainConfig], Ours]] = {
 
 
 def _trained(evidence: Evidence, row: str, column: str) -> Ours:
-    """Ours of a row."""
+    """Our setting of a row."""
     condition, store = COLUMNS[column]
     config = trained_as(condition)
     if row != "Encoder dimension":
         return READ[row](config)
     if evidence.has(store, "encoder"):
         return float(evidence.space(store, "encoder").train.shape[1])
-    # A projector of listed images is as wide inside as the encoder.
+    # The projector of listed images has the width of the encoder.
     width = WIDTHS.get(config.architecture)
     return None if width is None else float(width)
 
 
 @cache
 def _stack(objective: str) -> Stack:
-    """What trains networks of any recipe; this one a small network, of two classes."""
+    """Trainer of one small network of two classes, by the recipe of all networks."""
     batches: Any = None
     config = preset("cifar-controlled", objective=objective)
     return Stack(config, [Run()], batches, torch.ones(2), torch.device("cpu"))
 
 
 def _classification(config: TrainConfig, objective: str) -> float:
-    """The weight of the classification loss."""
+    """Weight of the classification loss."""
     return 0.0 if _stack(objective).classification is None else config.alpha
 
 
 def _strength(config: TrainConfig) -> Ours:
-    """beta of the runs of the main plan, None where there is no plan."""
+    """beta of the runs of the main plan, None without a plan."""
     runs = [run for job in PLANS["main"].jobs() for run in job.runs]
     return _only(run.beta for run in runs) if config.dataset in CIFAR else None
 
 
 def frozen(evidence: Evidence) -> Outcome:
-    """The probes and the frozen evaluation, row by row."""
+    """tab:frozen-hyperparameters: probes and frozen evaluation."""
     ours = _evaluated(evidence)
     settings = [
         Setting(row, what, text, ours.get(f"{row}: {what}"), ASKED.get(f"{row}: {what}", ""))
-        for row, what, text in rows(FROZEN)
+        for row, what, text in printed_rows("frozen-hyperparameters")
     ]
     cells = [s.cell(f"{s.row}: {s.what}", "value") for s in settings]
     return Outcome(cells, notes=[_note(settings, FROZEN_LEFT)])
 
 
-# The stores that numbers of images are of.
+# Stores whose numbers of images are compared.
 ASKED = {
     "Main linear fitting pool: ImageNet": IMAGENET,
     "Frozen vMF fitting pool: iNaturalist": INATURALIST,
@@ -278,17 +226,17 @@ ASKED = {
 
 
 def _evaluated(evidence: Evidence) -> dict[str, Ours]:
-    """Ours of tab:frozen-hyperparameters, by row and what of it."""
+    """Our settings, by row and part."""
     probe = ProbeConfig()
     space = evidence.space(PACKAGED, "projection")
     grid = evidence.analysis(PACKAGED, "projection").grid
     assert grid is not None
-    # What the main table has the accuracies of.
+    # Rules of the main table.
     main = [grid.point(rule) for rule in REALIZATIONS]
     lengths = space.test[:].float().norm(dim=-1)
     unit = bool(((lengths - 1).abs() < ROUNDING).all())
     exhaustive = inspect.signature(short_arc_roots).parameters["exhaustive"].default
-    found: dict[str, Ours] = {
+    ours: dict[str, Ours] = {
         "Linear-classifier epochs: epochs": float(probe.epochs),
         "Linear-classifier optimizer: batch size": float(probe.batch_size),
         "Linear-classifier optimizer: learning rate": probe.learning_rate,
@@ -308,7 +256,7 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
         "Frozen evaluation prior: main": _only(p.gamma for p in main),
         "Frozen vMF fitting pool: CIFAR": _pool(evidence, "training subset"),
         "Frozen vMF fitting pool: ImageNet": (
-            "others" if IMAGENET in FITTING_SHARE else "training subset"
+            "others" if IMAGENET in FIT_FRACTION else "training subset"
         ),
         "Held-out classification images: CIFAR": _number_of(evidence, PACKAGED, "test"),
         "Boundary calculation: locations": (
@@ -320,30 +268,29 @@ def _evaluated(evidence: Evidence) -> dict[str, Ours]:
     }
     for name, store in ASKED.items():
         split = "test" if name.startswith("Held-out") else "train"
-        found[name] = _number_of(evidence, store, split)
-    return found
+        ours[name] = _number_of(evidence, store, split)
+    return ours
 
 
-# How features are given to probes, in the words of the paper.
+# Forms of features for probes, in the words of the paper.
 FORMS = {"raw": "raw", "unit": "unit-normalized"}
 
 
 def _only(values: Iterable[float | str]) -> float | str:
-    """The one value that all are; where they differ, all of them in words."""
-    found = list(dict.fromkeys(values))
-    return found[0] if len(found) == 1 else " or ".join(map(str, found))
+    """Reduce equal values to one; join different ones."""
+    unique = list(dict.fromkeys(values))
+    return unique[0] if len(unique) == 1 else " or ".join(map(str, unique))
 
 
 def _schedule(probe: ProbeConfig) -> str:
-    """Cosine, if the rates after two, three and four of six epochs are its."""
+    """Recognize a cosine schedule by the rates after two, three and four of six epochs."""
     shares = [probe.rate(epoch) / probe.learning_rate for epoch in (0, 2, 3, 4)]
     alike = all(map(math.isclose, shares, (1.0, 0.75, 0.5, 0.25)))
     return "cosine" if alike else "another"
 
 
 def _pool(evidence: Evidence, words: str) -> str:
-    """The words of the paper, if the packaged network is fitted to all of the subset of its
-    imbalance."""
+    """The words of the paper, if the packaged network is fitted to all of its subset."""
     dataset, imbalance, _ = PACKAGED_KIND
     space = evidence.space(PACKAGED, "projection")
     counts = long_tail_counts(PER_CLASS[dataset], CLASSES[dataset], imbalance)
@@ -351,7 +298,7 @@ def _pool(evidence: Evidence, words: str) -> str:
 
 
 def _number_of(evidence: Evidence, store: str, split: str) -> float | None:
-    """How many images of a store are fitted, or held out; None where it is not there."""
+    """Number of fitted or held-out images of a store, None without the store."""
     if not evidence.has(store, "projection"):
         return None
     space = evidence.space(store, "projection")
@@ -360,22 +307,7 @@ def _number_of(evidence: Evidence, store: str, split: str) -> float | None:
     return float(len(space.labels) if space.fitting is None else space.fitting.sum())
 
 
-# The same images as for the frozen tables.
-FOREIGN = frozen_tables.ARTEFACTS[0].foreign, frozen_tables.ARTEFACTS[0].commands
-
 ARTEFACTS = (
-    Artefact(
-        "training-hyperparameters",
-        "tab:training-hyperparameters",
-        "Feature-learning settings",
-        training,
-    ),
-    Artefact(
-        "frozen-hyperparameters",
-        "tab:frozen-hyperparameters",
-        "Frozen-evaluation settings",
-        frozen,
-        (),
-        *FOREIGN,
-    ),
+    make_artefact("tab:training-hyperparameters", training),
+    make_artefact("tab:frozen-hyperparameters", frozen, external="frozen"),
 )

@@ -1,4 +1,5 @@
-"""What moves a probe: seeds, and training again; and what pairing by seeds gains."""
+"""Spread of probes over seeds and over repeated trainings of one seed, and the gain of pairing by
+seeds."""
 
 from __future__ import annotations
 
@@ -12,30 +13,49 @@ from typing import NamedTuple
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import identity, of_record
-from resultant_reproduction.artefact import Cell, Change, Value, equal
 from resultant_reproduction.evidence import CONDITIONS, Evidence, trained_as
+from resultant_reproduction.formats import p_equation, span
 from resultant_reproduction.plan import IMBALANCES, RULES, SETS, official
-from resultant_reproduction.records import dig, paired, path_of
-from resultant_reproduction.rules import equals, span
+from resultant_reproduction.records import dig, paired, probe_path
+from resultant_reproduction.spec import Cell, Change
+from resultant_reproduction.stats import welch
 from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.training_claims import PRINTED_SEEDS
+from resultant_reproduction.value import Value
 
-# tab:angular-training.
-PRINTED_SEEDS = 3
+# Numbers of networks by rule and seed, one per readout.
+Networks = Mapping[str, Mapping[int, Sequence[float]]]
 
 
-def pooled(values: Sequence[Value]) -> tuple[float, float]:
-    """The variance within cells and its degrees of freedom; half of these, for Encoder and
-    Projection are of one network."""
+class Pairing(NamedTuple):
+    """Variance of paired changes over the sum of both variances.
+
+    Attributes:
+        share: The ratio, 1 where pairing gains nothing.
+        number: Number of changes.
+        low: Lower end of 95 % of the ratios for seeds dealt at random.
+        high: Upper end.
+    """
+
+    share: float
+    number: int
+    low: float
+    high: float
+
+
+def pooled_variance(values: Sequence[Value]) -> tuple[float, float]:
+    """Variance within cells and its degrees of freedom, halved because Encoder and Projection are
+    of one network."""
     known = [(v.sd * v.sd, v.n - 1) for v in values if v.sd is not None]
     freedom = sum(n for _, n in known)
     return sum(n * variance for variance, n in known) / freedom, freedom / 2
 
 
-def spread(
+def spread_notes(
     evidence: Evidence, cells: Sequence[Cell], pairs: Mapping[str, Pairing]
 ) -> Iterator[str]:
-    """Our variance over seeds beside the printed one of ``cells`` of tab:angular-training, and that
-    of runs of one seed; and what `pairings` find."""
+    """Notes on our variance over seeds and the printed one, on repeated trainings, and on
+    pairing."""
     from scipy.stats import f
 
     known = [
@@ -45,8 +65,10 @@ def spread(
     ]
     if not known:
         return
-    (ours, freedom), (paper, other) = (pooled(column) for column in zip(*known, strict=True))
-    p = equals(float(f.sf(ours / paper, freedom, other)))
+    (ours, freedom), (paper, other) = (
+        pooled_variance(column) for column in zip(*known, strict=True)
+    )
+    p = p_equation(float(f.sf(ours / paper, freedom, other)))
     printed = [v.sd for _, v in known if v.sd is not None]
     yield (
         f"Spread itself: printed are {span(printed, 2)} points. Pooled over "
@@ -57,29 +79,26 @@ def spread(
         "In ours a seed changes the initial network, the order of images and the views; what it "
         "changes in the paper is not said."
     )
-    again = twice(evidence)
+    again = repeated(evidence)
     if again:
-        alone = deviation(again)
-        told = [
-            f"- {name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
-            for name, pairs in again.items()
-            for runs in (zip(*pairs, strict=True),)
-        ]
         yield (
             "A seed does not fix a run: trained again with the same recipe and seed a probe has a "
-            f"standard deviation of {alone:.2f} points, where that over seeds is {sqrt(ours):.2f}. "
-            f"That is of {_number(len(again), 'run')} of tab:angular-training; the second time "
-            "other kernels were fused, or more runs trained side by side, which should change "
-            "nothing but rounding. Encoder / Projection, first of the record that was set aside:"
+            f"standard deviation of {deviation(again):.2f} points, where that over seeds is "
+            f"{sqrt(ours):.2f}. That is of {_number(len(again), 'run')} of tab:angular-training; "
+            "the second time other kernels were fused, or more runs trained side by side, which "
+            "should change nothing but rounding. Encoder / Projection, first of the record that "
+            "was set aside:"
         )
-        yield "\n".join(told)
-        yield from _unpaired(evidence, pairs)
-    yield from _heads_again(evidence)
+        yield "\n".join(
+            f"- {name} {', again '.join(' / '.join(f'{100 * v:.2f}' for v in run) for run in runs)}"
+            for name, probes in again.items()
+            for runs in (zip(*probes, strict=True),)
+        )
+        yield from _pairing_notes(evidence, pairs)
+    yield from _repeated_heads(evidence)
 
 
-def _heads_again(evidence: Evidence) -> Iterator[str]:
-    """The classifiers of which there are two records, of tab:joint-fc and of ProCo's public recipe,
-    in a sentence."""
+def _repeated_heads(evidence: Evidence) -> Iterator[str]:
     kinds = {
         identity(trained_as(condition, objective="joint"), rule, 0.0): f"{condition}, {rule}"
         for condition, rule in product(CONDITIONS, RULES)
@@ -89,161 +108,141 @@ def _heads_again(evidence: Evidence) -> Iterator[str]:
         ): f"{dataset} / {imbalance}, public recipe"
         for dataset, imbalance in product(SETS, IMBALANCES)
     }
-    told = []
+    texts = []
     for old in evidence.records.set_aside:
         kind = of_record(old)
         new = evidence.records.by_kind[kind][old["seed"]]
         both = [v for r in (old, new) if (v := dig(r, "last.accuracy")) is not None]
         if kind in kinds and len(both) == 2:
-            said = ", again ".join(f"{100 * v:.2f}" for v in both)
-            told.append(f"{kinds[kind]} seed {old['seed']} {said}")
-    if told:
-        yield f"Classifiers of joint training, first of the record set aside: {'; '.join(told)}."
+            numbers = ", again ".join(f"{100 * v:.2f}" for v in both)
+            texts.append(f"{kinds[kind]} seed {old['seed']} {numbers}")
+    if texts:
+        yield f"Classifiers of joint training, first of the record set aside: {'; '.join(texts)}."
 
 
 def deviation(again: Mapping[str, Sequence[tuple[float, float]]]) -> float:
-    """The standard deviation (points) of probes that runs have at two trainings of one seed."""
+    """Standard deviation (points) of probes of two trainings of one seed."""
     moved = [100 * (b - a) for pairs in again.values() for a, b in pairs]
     return sqrt(sum(d * d for d in moved) / (2 * len(moved)))
 
 
 def weak_pairs(evidence: Evidence, pairs: Mapping[str, Pairing]) -> str:
-    """How far a seed fixes a run, in a sentence; nothing where no run was trained twice."""
-    again = twice(evidence)
+    """A sentence on how far a seed fixes a run; empty where no run was trained twice."""
+    again = repeated(evidence)
     if not again or not pairs:
         return ""
-    told = " and ".join(
+    texts = " and ".join(
         f"{own.share:.2f} times as large in {table} ({own.low:.2f} to {own.high:.2f} by chance)"
         for table, own in pairs.items()
     )
     return (
         " Trained again with the same seed a probe has a standard deviation of "
         f"{deviation(again):.2f} points, and pairing by seeds {_helps(pairs)}: it makes the "
-        f"variance of a change {told}. Tests over three seeds are weak."
+        f"variance of a change {texts}. Tests over three seeds are weak."
     )
 
 
-def twice(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
-    """The runs of tab:angular-training of which there are two records, by name: the probes of both,
-    first those of the record that was set aside, in each space."""
-    known = {
+def repeated(evidence: Evidence) -> dict[str, list[tuple[float, float]]]:
+    """Runs of tab:angular-training with two records: by name the probes of both in each space,
+    first those of the record that was set aside."""
+    kinds = {
         identity(trained_as(condition), realization, 0.0)
         for condition in CONDITIONS
         for realization in RULES
     }
-    found: dict[str, list[tuple[float, float]]] = {}
+    probes: dict[str, list[tuple[float, float]]] = {}
     for old in evidence.records.set_aside:
         kind, config = of_record(old), old["config"]
         new = evidence.records.by_kind[kind][old["seed"]]
         name = f"{config['dataset']} IF {config['imbalance']:g} {old['realization']}"
-        for path in map(path_of, SPACES):
+        for path in map(probe_path, SPACES):
             a, b = dig(old, path), dig(new, path)
-            if kind in known and a is not None and b is not None:
-                found.setdefault(f"{name} seed {old['seed']}", []).append((a, b))
-    return found
+            if kind in kinds and a is not None and b is not None:
+                probes.setdefault(f"{name} seed {old['seed']}", []).append((a, b))
+    return probes
 
 
-# What the networks of a condition reach by rule and seed, a number for each of some readouts.
-Networks = Mapping[str, Mapping[int, Sequence[float]]]
-
-
-def probes(evidence: Evidence) -> list[Networks]:
-    """Of tab:angular-training, condition by condition."""
-    return [_networks(evidence, trained_as(c), map(path_of, SPACES)) for c in CONDITIONS]
-
-
-def heads(evidence: Evidence) -> list[Networks]:
-    """Of tab:joint-fc."""
-    configs = (trained_as(condition, objective="joint") for condition in CONDITIONS)
-    return [_networks(evidence, config, ["last.accuracy"]) for config in configs]
-
-
-def _networks(evidence: Evidence, config: TrainConfig, paths: Iterable[str]) -> Networks:
-    places, found = list(paths), {}
+def networks(evidence: Evidence, config: TrainConfig, paths: Sequence[str]) -> Networks:
+    """Networks of a condition that have all readouts."""
+    by_rule = {}
     for rule in RULES:
-        known = evidence.records.seeds(config, rule, 0.0)
-        values = {s: [v for p in places if (v := dig(r, p)) is not None] for s, r in known.items()}
-        found[rule] = {seed: own for seed, own in values.items() if len(own) == len(places)}
-    return found
+        records = evidence.records.seeds(config, rule, 0.0)
+        values = {s: [v for p in paths if (v := dig(r, p)) is not None] for s, r in records.items()}
+        by_rule[rule] = {seed: own for seed, own in values.items() if len(own) == len(paths)}
+    return by_rule
 
 
-def tie(found: Iterable[Networks]) -> tuple[float, int]:
-    """The variance of paired changes, pooled, as a share of the sum of both variances: 1 where a
-    seed does not tie runs together. And how many changes have two seeds."""
+def paired_share(conditions: Iterable[Networks]) -> tuple[float, int]:
+    """Pooled variance of paired changes over the sum of both variances, and the number of changes
+    with two seeds."""
     apart, together, number = 0.0, 0.0, 0
-    for own, edited in product(found, EDITED):
+    for own, edited in product(conditions, EDITED):
         seeds = [seed for seed in own[edited] if seed in own["native"]]
         if len(seeds) > 1:
-            # Readout by readout, a number a seed.
+            # One sequence over seeds per readout.
             after, before = (
                 zip(*(own[rule][seed] for seed in seeds), strict=True)
                 for rule in (edited, "native")
             )
             for a, b in zip(after, before, strict=True):
-                together += _scatter([x - y for x, y in zip(a, b, strict=True)])
-                apart += _scatter(a) + _scatter(b)
+                together += _squares([x - y for x, y in zip(a, b, strict=True)])
+                apart += _squares(a) + _squares(b)
                 number += 1
     return (together / apart if apart else 1.0), number
 
 
-def _scatter(values: Sequence[float]) -> float:
-    """The sum of squares about the mean."""
+def _squares(values: Sequence[float]) -> float:
     mean = sum(values) / len(values)
     return sum((v - mean) ** 2 for v in values)
 
 
-class Pairing(NamedTuple):
-    """What `tie` finds of ``number`` changes, and from where to where 95 % of it lie if seeds are
-    dealt anew to the networks of a kind."""
-
-    share: float
-    number: int
-    low: float
-    high: float
-
-
-def dealt(found: Sequence[Networks], draws: int = 1000) -> list[float]:
-    """What `tie` finds if every kind of run has its seeds at random, in order; readouts of a
-    network keep together."""
+def dealt(conditions: Sequence[Networks], draws: int = 1000) -> list[float]:
+    """Sorted shares of `paired_share` with the seeds of every kind of run dealt at random."""
     generator = Random(0)
 
     def anew(own: Mapping[int, Sequence[float]]) -> dict[int, Sequence[float]]:
         return dict(zip(own, generator.sample([*own.values()], len(own)), strict=True))
 
     return sorted(
-        tie([{rule: anew(own) for rule, own in networks.items()} for networks in found])[0]
+        paired_share([{rule: anew(own) for rule, own in n.items()} for n in conditions])[0]
         for _ in range(draws)
     )
 
 
 def pairings(evidence: Evidence) -> dict[str, Pairing]:
-    """By table, of those that have changes of several seeds."""
-    tables = {"tab:angular-training": probes(evidence), "tab:joint-fc": heads(evidence)}
-    found = {}
-    for table, networks in tables.items():
-        share, number = tie(networks)
+    """Gain of pairing by table, for tables with changes of several seeds."""
+    paths = [probe_path(space) for space in SPACES]
+    tables = {
+        "tab:angular-training": [networks(evidence, trained_as(c), paths) for c in CONDITIONS],
+        "tab:joint-fc": [
+            networks(evidence, trained_as(c, objective="joint"), ["last.accuracy"])
+            for c in CONDITIONS
+        ],
+    }
+    pairs = {}
+    for table, conditions in tables.items():
+        share, number = paired_share(conditions)
         if number:
-            shares = dealt(networks)
+            shares = dealt(conditions)
             cut = len(shares) // 40
-            found[table] = Pairing(share, number, shares[cut], shares[-cut - 1])
-    return found
+            pairs[table] = Pairing(share, number, shares[cut], shares[-cut - 1])
+    return pairs
 
 
-def _helps(found: Mapping[str, Pairing]) -> str:
-    """Whether pairing takes more off a variance than chance does."""
-    where = [table for table, own in found.items() if own.share < own.low]
-    return f"is seen to help in {' and '.join(where)}" if where else "is not seen to help"
+def _helps(pairs: Mapping[str, Pairing]) -> str:
+    tables = [table for table, own in pairs.items() if own.share < own.low]
+    return f"is seen to help in {' and '.join(tables)}" if tables else "is not seen to help"
 
 
-def _unpaired(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]:
-    """What pairing by seeds gains, and what all trainings say without it."""
-    found = []
+def _pairing_notes(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]:
+    """Gain of pairing, and unpaired tests over all trainings."""
+    texts = []
     for condition, space in product(CONDITIONS, SPACES):
-        config, path = trained_as(condition), path_of(space)
+        config, path = trained_as(condition), probe_path(space)
         every = [
-            [100 * v for v in known if v is not None]
+            [100 * v for v in values if v is not None]
             for name in ("angular", "native")
-            for known in ([dig(r, path) for r in evidence.records.trainings(config, name)],)
+            for values in ([dig(r, path) for r in evidence.records.trainings(config, name)],)
         ]
         after, before = (
             evidence.records.values(config, name, 0.0, path) for name in ("angular", "native")
@@ -251,38 +250,30 @@ def _unpaired(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator[str]
         change = Change("", "", None, paired(after, before))
         if all(every) and change.ours and [*map(len, every)] != [len(after), len(before)]:
             n, d = " and ".join(str(len(v)) for v in every), fmean(every[0]) - fmean(every[1])
-            found.append(
-                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {equals(welch(*every))}; "
-                f"paired {change.ours.mean:+.2f}, n = {change.ours.n}, {equals(change.p_value)})"
+            texts.append(
+                f"{condition}, {space.capitalize()} {d:+.2f} (n = {n}, {p_equation(welch(*every))};"
+                f" paired {change.ours.mean:+.2f}, n = {change.ours.n}, "
+                f"{p_equation(change.p_value)})"
             )
     if pairs:
-        told = "; ".join(
+        shares = "; ".join(
             f"over {_number(own.number, 'change')} of {table} {own.share:.2f} times, where "
             f"{own.low:.2f} to {own.high:.2f} are 95 % of what seeds dealt at random make of it"
             for table, own in pairs.items()
         )
         yield (
             "Pairing by seeds, the variance of paired differences beside the sum of both "
-            f"variances: {told}. Pairing {_helps(pairs)}. Paired tests stay valid; "
+            f"variances: {shares}. Pairing {_helps(pairs)}. Paired tests stay valid; "
             "but where training again moves a probe as much as another seed does, a seed hardly "
             "makes a pair of two runs, and records that were set aside are draws as good as those "
             "that count."
         )
-    if found:
+    if texts:
         yield (
             "Pure Angular less ProCo on all trainings, those set aside too, unpaired (Welch's t "
-            f"test, each by itself): {'; '.join(found)}."
+            f"test, each by itself): {'; '.join(texts)}."
         )
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """The two-sided p value, None where a spread is not known."""
-    from scipy.stats import ttest_ind
-
-    if min(len(a), len(b)) < 2 or (equal(a) and equal(b)):
-        return None
-    return float(ttest_ind(a, b, equal_var=False).pvalue)  # type: ignore[attr-defined]
-
-
-def _number(n: int, what: str) -> str:
-    return f"{n} {what}{'s' if n > 1 else ''}"
+def _number(n: int, name: str) -> str:
+    return f"{n} {name}{'s' if n > 1 else ''}"

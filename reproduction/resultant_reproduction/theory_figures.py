@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
-from resultant_reproduction.artefact import Artefact, Outcome
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.spec import Outcome, make_artefact
 
-# Figures by name: their titles and the checks that compute and draw them.
+# Checks that compute and draw each figure.
 FIGURES = {
-    "joint-validation": (
-        "Accuracy and residual orders of the joint expansion",
-        ("regime-map", "residual-orders"),
-    ),
-    "factor-app": ("Factors that move boundaries", ("boundary-factors",)),
-    "synthetic-transition": (
-        "Error transition",
-        ("error-transition", "error-exponents", "rule-agreement"),
-    ),
-    "prior-control-app": ("The prior orders the exponents", ("prior-reversal",)),
-    "softmax-coupling": (
-        "Variance coupling in the multiclass expansion",
-        ("softmax-coupling",),
-    ),
+    "joint-validation": ("regime-map", "residual-orders"),
+    "factor-app": ("boundary-factors",),
+    "synthetic-transition": ("error-transition", "error-exponents", "rule-agreement"),
+    "prior-control-app": ("prior-reversal",),
+    "softmax-coupling": ("softmax-coupling",),
 }
 
 
 def theory_figure(names: tuple[str, ...], evidence: Evidence) -> Outcome:
+    """Outcome of the checks of one figure."""
     checks = [evidence.check(name) for name in names]
     notes = [f"{c.claim}: paper {c.paper}; ours {c.ours}; {c.verdict}." for c in checks]
     drawings = {c.name: c.draw for c in checks if c.draw is not None}
@@ -34,6 +26,5 @@ def theory_figure(names: tuple[str, ...], evidence: Evidence) -> Outcome:
 
 
 ARTEFACTS = tuple(
-    Artefact(name, f"fig:{name}", title, partial(theory_figure, checks))
-    for name, (title, checks) in FIGURES.items()
+    make_artefact(f"fig:{name}", partial(theory_figure, checks)) for name, checks in FIGURES.items()
 )

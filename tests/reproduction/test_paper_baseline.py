@@ -13,19 +13,42 @@ from typing import Any
 import pytest
 
 from paper_evidence import probed
-from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, training
-from resultant_reproduction.artefact import Cell, Value, printed
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, tables
 from resultant_reproduction.baseline import baseline, gap
-from resultant_reproduction.frozen_tables import frozen_table
+from resultant_reproduction.evidence import CONDITIONS, trained_as
 from resultant_reproduction.plan import controlled, stronger_views
-from resultant_reproduction.spread import heads, pooled, probes, tie, twice, welch
+from resultant_reproduction.records import probe_path
+from resultant_reproduction.spec import Cell, parse_cell, printed_rows
+from resultant_reproduction.spread import (
+    Networks,
+    networks,
+    paired_share,
+    pooled_variance,
+    repeated,
+)
+from resultant_reproduction.stats import welch
+from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.tables import frozen_table
+from resultant_reproduction.value import Value
 from training_records import record
+
+
+def probes(evidence: Evidence) -> list[Networks]:
+    paths = [probe_path(space) for space in SPACES]
+    return [networks(evidence, trained_as(c), paths) for c in CONDITIONS]
+
+
+def heads(evidence: Evidence) -> list[Networks]:
+    return [
+        networks(evidence, trained_as(c, objective="joint"), ["last.accuracy"]) for c in CONDITIONS
+    ]
+
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 
 def cell(paper: str, values: list[float]) -> Cell:
-    return Cell("row", "ProCo", printed(paper), Value.of(values))
+    return Cell("row", "ProCo", parse_cell(paper), Value.of(values))
 
 
 def tail(t: float, degrees: float) -> float:
@@ -93,7 +116,7 @@ def test_what_is_said() -> None:
     records = [probed(config, "native", seed, 0.60 + 0.01 * seed) for seed in range(3)]
     again = probed(config, "native", 0, 0.65)
     outcome = baseline(OfProbes(Records([again, *records])))
-    rows = {(c.row, c.column): c.said() for c in outcome.cells}
+    rows = {(c.row, c.column): c.content() for c in outcome.cells}
     row = "tab:angular-training: CIFAR-10 / 100, Encoder"
     assert rows[row, "paper / ours"] == "68.24 ± 0.16 / 61.00 ± 1.00 [3]"
     assert rows[row, "ours less paper"] == "-7.24" and rows[row, "times its spread"] == "45.2"
@@ -163,14 +186,17 @@ def test_spread_by_hand() -> None:
     others = [made(0, more=9.0, prior=0.0), made(0, prior=0.0), record(config, "preserve", 0.0, 0)]
     records = [*again, *others, *map(made, range(3)), made(1, "angular"), made(0, "preserve")]
     evidence = OfProbes(Records(records))
-    assert list(twice(evidence)) == [
+    assert list(repeated(evidence)) == [
         "cifar10 IF 100 native seed 0",
         "cifar10 IF 100 angular seed 1",
     ]
     ours = (1.0 + statistics.variance(steps["projection"])) / 2
     paper = (deviations[0] ** 2 + deviations[1] ** 2) / 2
-    assert pooled([Value(0, 1.0, 3), Value(0, 0.3 / math.sqrt(3), 3)]) == (pytest.approx(ours), 2)
-    assert pooled([Value(0, 2.0, 6), Value(0, 1.0, 2), Value(0)]) == (21 / 6, 3)
+    assert pooled_variance([Value(0, 1.0, 3), Value(0, 0.3 / math.sqrt(3), 3)]) == (
+        pytest.approx(ours),
+        2,
+    )
+    assert pooled_variance([Value(0, 2.0, 6), Value(0, 1.0, 2), Value(0)]) == (21 / 6, 3)
     text = "\n".join(baseline(evidence).notes)
     # The tail of F(2, 2) beyond x is 1 / (1 + x).
     p, sd = 1 / (1 + ours / paper), math.sqrt(ours)
@@ -198,7 +224,7 @@ def test_what_pairing_gains() -> None:
     gaps = [b - a for a, b in zip(native, angular, strict=True)]
     both = statistics.variance(native) + statistics.variance(angular)
     share = statistics.variance(gaps) / both
-    assert tie(probes(evidence)) == (pytest.approx(share), 2) and share < 1
+    assert paired_share(probes(evidence)) == (pytest.approx(share), 2) and share < 1
     text = "\n".join(baseline(evidence).notes)
     # Both spaces are of one network: six ways to deal three seeds.
     ways = [
@@ -234,12 +260,12 @@ def test_what_pairing_gains() -> None:
     for each in made[-3:]:
         each["seed"] = 2 - each["seed"]
     turned = OfProbes(Records(made))
-    more = tie(probes(turned))[0]
+    more = paired_share(probes(turned))[0]
     assert more > 1 and f" times as large in {weak}" in baseline(turned).headline
     assert f"over 2 changes of tab:angular-training {more:.2f} times, where " in "\n".join(
         baseline(turned).notes
     )
-    assert tie(probes(OfProbes(Records(made[:6])))) == (1.0, 0)
+    assert paired_share(probes(OfProbes(Records(made[:6])))) == (1.0, 0)
     assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
     # Joint training by its classifiers, of which one was trained again.
     joint = controlled("cifar10", 100, objective="joint")
@@ -249,7 +275,7 @@ def test_what_pairing_gains() -> None:
         for seed, v in enumerate(own)
     ]
     evidence = OfProbes(Records([*made, *trained]))
-    assert tie(heads(evidence)) == (pytest.approx(share), 1)
+    assert paired_share(heads(evidence)) == (pytest.approx(share), 1)
     text = "\n".join(baseline(evidence).notes)
     assert f"; over 1 change of tab:joint-fc {share:.2f} times, where {chance} are 95 %" in text
     told = "record set aside: CIFAR-10 / 100, native seed 0 61.00, again 60.00;"
@@ -262,9 +288,9 @@ def test_what_pairing_gains() -> None:
 def test_kinds_of_the_records() -> None:
     """How far joint trainings of CIFAR-10 are from the printed ones, by another way."""
     paper = {}
-    for name, table in controls.TABLES.items():
+    for name in controls.TABLES:
         imbalance, prior = re.fullmatch(r"c10-if(\d+)-([uf])", name).groups()  # type: ignore[union-attr]
-        *_, e, p, fc = table.strip().splitlines()[0].split(" | ")
+        *_, e, p, fc = printed_rows(name)[0]
         paper[int(imbalance), "uf".index(prior)] = {"E": float(e), "P": float(p), "FC": float(fc)}
     seen: dict[Any, list[float]] = {}
     for path in ("joint", "controls", "trials"):
@@ -317,9 +343,9 @@ def test_spread_of_the_records() -> None:
             for space in ("encoder", "projection"):
                 values = [100 * r["probes"]["long_tail"][space]["accuracy"] for r in own.values()]
                 variances += [statistics.variance(values)] * (len(values) - 1)
-                row = f"CIFAR-{dataset[5:]} / {imbalance:g} | {space.capitalize()} | "
-                (cell,) = re.findall(re.escape(row) + r"[\d.]+ ± ([\d.]+)", training.TRAINING)
-                printed.append(float(cell) ** 2)
+                row = [f"CIFAR-{dataset[5:]} / {imbalance:g}", space.capitalize()]
+                (cell,) = (c[2] for c in printed_rows("angular-training") if c[:2] == row)
+                printed.append(float(cell.partition("± ")[2]) ** 2)
     ratio = statistics.fmean(variances) / statistics.fmean(printed)
     assert len(printed) == 12 and f"is {ratio:.1f} times the printed one" in text
     assert ratio > 5
@@ -336,13 +362,13 @@ def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
     return found
 
 
-NAMES = dict(zip(training.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
+NAMES = dict(zip(tables.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
 
 
 def test_the_table_of_the_records_by_hand() -> None:
     """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
     known, ours = lines(), Evidence(Records.read(RESULTS))
-    outcome, tested = training.angular_training(ours), 0
+    outcome, tested = tables.angular_training(ours), 0
     for condition, dataset, imbalance in (
         ("CIFAR-10 / 100", "cifar10", 100.0),
         ("CIFAR-100 / 100", "cifar100", 100.0),

@@ -16,10 +16,10 @@ from paper_evidence import OfSpaces, probed
 from resultant.analysis import FrozenSpace
 from resultant.classes.realization import class_scores
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefact import printed
-from resultant_reproduction.beyond import ranked, recipe, sweep
-from resultant_reproduction.intervals import Interval
+from resultant_reproduction.contrasts import ranked, recipe, sweep
 from resultant_reproduction.plan import controlled, official
+from resultant_reproduction.spec import parse_cell
+from resultant_reproduction.stats import Interval
 from resultant_reproduction.summarize import BETAS, SPACES
 from training_records import record
 
@@ -152,7 +152,7 @@ def test_public_recipe() -> None:
     outcome = recipe(Evidence(Records(made)))
     cells = {(c.row, c.column): c for c in outcome.cells}
     assert {row for row, _ in cells} == {f"CIFAR-{n} / {i}" for n in (10, 100) for i in (50, 100)}
-    assert cells["CIFAR-10 / 50", "last epoch"].said() == "88.07 / 50.00 [1 of 3]"
-    assert cells["CIFAR-100 / 50", "last epoch"].said() == "56.82 / no record"
-    assert cells["CIFAR-100 / 50", "best epoch"].paper == printed("57.13")
-    assert outcome.begun == 2 and "IF 10" in outcome.notes[0]
+    assert cells["CIFAR-10 / 50", "last epoch"].content() == "88.07 / 50.00 [1 of 3]"
+    assert cells["CIFAR-100 / 50", "last epoch"].content() == "56.82 / no record"
+    assert cells["CIFAR-100 / 50", "best epoch"].paper == parse_cell("57.13")
+    assert outcome.partial == 2 and "IF 10" in outcome.notes[0]

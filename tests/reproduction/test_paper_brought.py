@@ -17,10 +17,10 @@ from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefact import Artefact
-from resultant_reproduction.brought import read_brought
 from resultant_reproduction.evidence import trained_as
 from resultant_reproduction.plan import PLANS
+from resultant_reproduction.records import read_added
+from resultant_reproduction.spec import Artefact
 from resultant_reproduction.training_claims import training_claims
 
 SHOWN = {
@@ -36,7 +36,7 @@ def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the subcommand of a command line would be called with."""
     program, name, *arguments = shlex.split(command)
     assert program == "resultant"
-    module, _, function = cli.COMMANDS[name].target.partition(":")
+    module, _, function = cli.find_command(name).target.partition(":")
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(f"{module}.{function}", lambda options: seen.append(vars(options)))
     assert cli.main([name, *arguments]) == 0, command
@@ -105,13 +105,13 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
     wide = preset("imagenet-lt", architecture="resnext50_32x4d")
     lines.append(trained(wide, Run(), last={"accuracy": 0.6}))
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
-    brought = read_brought([tmp_path / "records.jsonl", *files])
+    brought = read_added([tmp_path / "records.jsonl", *files])
     assert len(brought) == len(lines) + 1
     evidence = Evidence(Records(brought))
 
     def cells(name: str, row: str) -> dict[str, str]:
         found = ARTEFACTS[name].compute(evidence)
-        return {c.column: c.said() for c in found.cells if c.row == row}
+        return {c.column: c.content() for c in found.cells if c.row == row}
 
     assert cells("angular-training", "ImageNet-LT, Encoder") == {
         "ProCo": "23.05 ± 0.12 / 20.50 ± 0.71 [2]",
@@ -174,7 +174,7 @@ def test_probes_of_one_run_in_several_files(tmp_path: Path) -> None:
         told = json.loads(files[-1].read_text())
         files[-1].write_text(json.dumps({**told, "features": [name], "accuracy": [0.1 + 0.1 * i]}))
     for number, encoder in ((2, 0.1), (3, 0.3)):
-        (found,) = read_brought(files[:number])
+        (found,) = read_added(files[:number])
         accuracy = {name: part["accuracy"] for name, part in found["probes"]["long_tail"].items()}
         assert accuracy == pytest.approx({"encoder": encoder, "projection": 0.2})
 
@@ -186,11 +186,11 @@ def test_probes_of_another_subset_are_refused(tmp_path: Path) -> None:
     for imbalance, pool in ((100.0, "long_tail"), (1.0, "balanced")):
         told["metadata"]["imbalance"] = imbalance
         path.write_text(json.dumps(told))
-        assert list(read_brought([path])[0]["probes"]) == [pool]
+        assert list(read_added([path])[0]["probes"]) == [pool]
     told["metadata"]["imbalance"] = 50.0
     path.write_text(json.dumps(told))
     with pytest.raises(ValueError, match=r"of cifar10 with imbalance 100.0, got 50.0 in .*p\.json"):
-        read_brought([path])
+        read_added([path])
 
 
 def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
     for wrong in ([], {**told, "accuracy": [0.2]}, {**told, "metadata": {}}):
         path.write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=r"what resultant probe --out writes .* got .*p\.json"):
-            read_brought([path])
+            read_added([path])
 
 
 def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
@@ -216,21 +216,21 @@ def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
     ):
         path.write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=rf"of imagenet-lt with {message} in .*p\.json"):
-            read_brought([path])
+            read_added([path])
     # Neither the order of the features matters, nor their form where there is no Encoder; of CIFAR
     # that is raw, as records without a word on it are.
     other = {**told["probe"], "seed": 7}
     alone = {"features": ["projection"], "accuracy": [0.3], "encoder": None}
     for right in ({**told, "probe": other}, {**told, **alone}):
         path.write_text(json.dumps(right))
-        assert read_brought([path])[0]["probes"]["long_tail"]["projection"] == {"accuracy": 0.3}
+        assert read_added([path])[0]["probes"]["long_tail"]["projection"] == {"accuracy": 0.3}
     config = preset("cifar-controlled")
     path = probed(path, config, Run(), 0.2, 0.3)
     with pytest.raises(ValueError, match="of cifar10 with encoder raw, got unit"):
-        read_brought([path])
+        read_added([path])
     told = json.loads(path.read_text())
     path.write_text(json.dumps({k: v for k, v in told.items() if k not in ("encoder", "probe")}))
-    assert len(read_brought([path])) == 1
+    assert len(read_added([path])) == 1
 
 
 def test_all_trainings_of_a_run_are_passed_on(tmp_path: Path) -> None:
@@ -240,8 +240,8 @@ def test_all_trainings_of_a_run_are_passed_on(tmp_path: Path) -> None:
     bare = trained(config, Run(), job_seconds=2.0)
     for path, one in zip(paths, (full, bare), strict=True):
         path.write_text(json.dumps(one) + "\n")
-    assert read_brought(paths) == [full, bare]
-    assert "analysis" in Records(read_brought(paths)).seeds(config)[0]
+    assert read_added(paths) == [full, bare]
+    assert "analysis" in Records(read_added(paths)).seeds(config)[0]
 
 
 def features(classes: int, each: int, dim: int) -> dict[str, torch.Tensor]:

@@ -11,10 +11,10 @@ from scipy.stats import t as student
 from scipy.stats import ttest_ind
 
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.artefact import Claim
 from resultant_reproduction.control_claims import joint_claims, setting_claims, uniform_claims
 from resultant_reproduction.controls import control_config
 from resultant_reproduction.plan import PLANS
+from resultant_reproduction.spec import Claim
 from training_records import record
 
 SPACES = ("encoder", "projection")

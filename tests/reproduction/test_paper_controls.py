@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, training
-from resultant_reproduction.artefact import rows
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
+from resultant_reproduction.spec import printed_rows
 from training_records import record
 
 
@@ -29,10 +29,10 @@ def test_maps_pair_seeds() -> None:
         "printed."
     ]
     assert artefact.compute(Evidence(Records())).notes == []
-    known = {(c.row, c.what): c for c in controls.control_changes(name, evidence)}
+    known = {(c.row, c.what): c for c in controls.compare_controls(name, evidence)[1]}
     assert known["Pure Angular 0.5", "contrastive E"].differences == pytest.approx((1.0,))
     assert len(outcome.cells) == 84
-    assert {(c.row, c.column): c.said() for c in outcome.cells if c.ours} == {
+    assert {(c.row, c.column): c.content() for c in outcome.cells if c.ours} == {
         ("IF100-F E", "Pure Angular 0.5"): "+0.37 / +1.00",
         ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00",
     }
@@ -54,8 +54,8 @@ def test_tables_say_where_seeds_were_added(seeds: int) -> None:
 def test_numbers_that_two_tables_print() -> None:
     """tab:joint-fc and the classifiers of the control matrix under the frequency prior."""
     order = ("ProCo 1", "Temperature 0", "Intercept-preserving 0", "Pure Angular 0")
-    for name, *texts in rows(training.JOINT)[:3]:
-        matrix = rows(controls.TABLES[f"c10-if{name.split()[-1]}-f"])
+    for name, *texts in printed_rows("joint-fc")[:3]:
+        matrix = printed_rows(f"c10-if{name.split()[-1]}-f")
         heads = {f"{title} {beta}": own[-1] for title, beta, *own in matrix}
         assert [heads[policy] for policy in order] == texts[:4]
 
@@ -67,7 +67,7 @@ def test_maps_of_fewer_seeds_than_planned() -> None:
     status = ARTEFACTS["c10-pure-complete"].status(outcome)
     assert status == "partly rerun (2 of 84, 2 with fewer seeds than planned)"
     assert outcome.notes[0].startswith("2 of 84 changes have records, of 2 seeds each;")
-    assert [c.said() for c in outcome.cells if c.ours] == [
+    assert [c.content() for c in outcome.cells if c.ours] == [
         "+0.19 / +0.00 ± 0.00 [2 of 3]",
         "+0.35 / +0.00 ± 0.00 [2 of 3]",
     ]
@@ -156,7 +156,7 @@ def test_trajectories_are_drawn_and_told() -> None:
         followed("temperature", 0.0, objective="joint", more=1.0),
     ]
     outcome = ARTEFACTS["c10-trajectory"].compute(Evidence(Records(made)))
-    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    cells = {(c.row, c.column): c.content() for c in outcome.cells}
     assert len(cells) == 28
     assert cells["native", "contrastive, gradient error (%)"] == "4.000 [1]"
     assert cells["angular 0.5", "contrastive, mean |intercept drift|"] == "0.500 ± 0.354 [2]"

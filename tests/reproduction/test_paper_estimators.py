@@ -17,12 +17,18 @@ from frozen_data import TAU, C, fitted, ratio, rows, score, small_space
 from paper_evidence import OfSpaces, seeds
 from resultant.analysis import FrozenSpace, Policy, decide
 from resultant.features.store import write_store
-from resultant_reproduction import ARTEFACTS, Evidence, Records, estimators
-from resultant_reproduction.advice import weighed
-from resultant_reproduction.estimators import CLIP, cross_fitted, gain_spread, leave_out, stratified
-from resultant_reproduction.networks import by_mle, edited, over_data_sets, swapped, swaps
+from resultant_reproduction import ARTEFACTS, Evidence, Records, estimators, refits
+from resultant_reproduction.contrasts import complete
+from resultant_reproduction.estimators import kappa_text
+from resultant_reproduction.evidence import (
+    equalizations,
+    kappa_change,
+    kappa_changes,
+    mle_changes,
+    over_datasets,
+)
 from resultant_reproduction.plan import controlled
-from resultant_reproduction.training_advice import rerun
+from resultant_reproduction.refits import CLIP, cross_fitted, gain_spread, leave_out, stratified
 from small_features import small_features
 from training_records import record
 
@@ -55,7 +61,7 @@ def by_definition(mu: np.ndarray, kappa: np.ndarray, A: np.ndarray, x: np.ndarra
 def test_leave_out_by_fitting_again(space: FrozenSpace) -> None:
     found = leave_out(space, most=120, seed=2)
     assert found.rows == 120
-    chosen = estimators.asked_rows(space, 120, 2)
+    chosen = refits.scored_rows(space, 120, 2)
     x, y = rows(torch.as_tensor(space.train[:])), space.labels.numpy()
     mu, kappa = space.state.mu.numpy(), space.state.kappa.numpy()
     A = np.array([ratio(space.dim, k) for k in kappa])
@@ -109,7 +115,7 @@ def fold_by_definition(
     used = {
         "native": np.full(C, TAU),
         "plain": TAU * lengths / lengths.mean(),
-        "crossed": TAU * np.clip(lengths / A_ref, *estimators.CLIP),
+        "crossed": TAU * np.clip(lengths / A_ref, *refits.CLIP),
     }
     return np.stack(mu), np.array(kappa), used[tau]
 
@@ -123,7 +129,7 @@ def right(x: np.ndarray, y: np.ndarray, state: tuple[np.ndarray, np.ndarray, np.
 def test_cross_fitted_by_fitting_again(
     space: FrozenSpace, clip: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimators, "CLIP", clip)
+    monkeypatch.setattr(refits, "CLIP", clip)
     found = cross_fitted(space, folds=4, seed=1)
     fold = stratified(space, 4, seed=1).numpy()
     x, y = rows(torch.as_tensor(space.train[:])), space.labels.numpy()
@@ -200,11 +206,11 @@ def test_another_kappa_by_its_decisions() -> None:
         own, other = (
             decide(small_space(estimator=e), [Policy("temperature")]) for e in ("proco", kappa)
         )
-        change = swapped(evidence, "", "", kappa, "temperature")
+        change = kappa_change(evidence, "", "", kappa, "temperature")
         wanted = [float(d.right(Policy("temperature")).double().mean()) for d in (other, own)]
         assert change.mean == pytest.approx(100 * (wanted[0] - wanted[1]))
-    found = swaps(evidence)
-    assert "none seen" in weighed(found, edited(evidence))
+    found = kappa_changes(evidence)
+    assert "none seen" in kappa_text(found, equalizations(evidence))
     # One network is not tested.
     assert found["MLE native of CIFAR-100 encoder"].p is None
     assert found["Banerjee preserve of packaged projection"].p is not None
@@ -221,7 +227,7 @@ def test_a_kappa_that_matters() -> None:
         return decide(space, [Policy("native")]).prediction[Policy("native").canonical]
 
     evidence = OfSpaces(made, [of_kappas({})])
-    said = weighed(swaps(evidence), edited(evidence))
+    said = kappa_text(kappa_changes(evidence), equalizations(evidence))
     assert "seen: MLE native of packaged encoder +" in said
     assert ", as much as the edit there (+" in said
 
@@ -235,11 +241,11 @@ def test_the_mle_network_by_network() -> None:
         for seed, step in enumerate(own)
     ]
     evidence = Evidence(Records([of_kappas({}), *made]))
-    found = by_mle(evidence, "native")["CIFAR-10 / 100", "encoder"]
+    found = mle_changes(evidence, "native")["CIFAR-10 / 100", "encoder"]
     assert found == pytest.approx(list(steps[100]))
-    found = over_data_sets(by_mle(evidence, "native"))["CIFAR-10 projection"]
+    found = over_datasets(mle_changes(evidence, "native"))["CIFAR-10 projection"]
     assert found.mean == pytest.approx((-0.12 + 0.35) / 2) and found.n == 5
-    flat = over_data_sets(by_mle(evidence, "angular"))["CIFAR-10 projection"]
+    flat = over_datasets(mle_changes(evidence, "angular"))["CIFAR-10 projection"]
     assert flat.mean == 0 and flat.p is None
 
 
@@ -265,7 +271,7 @@ def test_section() -> None:
     hits = decide(small_space(estimator="mle"), [Policy("native")]).right(Policy("native"))
     assert native.ours is not None
     assert native.ours.mean == pytest.approx(100 * float(hits.double().mean()))
-    assert native.said().startswith(f"{native.ours.mean:.2f} %, NLL ")
+    assert native.content().startswith(f"{native.ours.mean:.2f} %, NLL ")
     # All three questions are answered in short.
     asked = small_space(estimator="proco")
     out, fit = leave_out(asked), cross_fitted(asked)
@@ -275,11 +281,11 @@ def test_section() -> None:
         ("query left out", out.added_change, out.added_included),
         ("cross-fitted", fit.correction, fit.held_out),
     ):
-        assert f"{name}, packaged encoder {change.said()} of {edit.mean:+.2f}, pro" in statistics
+        assert f"{name}, packaged encoder {change.text()} of {edit.mean:+.2f}, pro" in statistics
     assert trained.startswith("Training with the MLE of kappa or the query left out: ")
     assert "not tested: MLE of kappa, native, encoder +2.00, projection +2.00 points" in trained
     whole = Evidence(Records([*made, *seeds(mle, (0.4, 0.6, 0.5), 0.52)]))
-    assert rerun(whole, mle) and not rerun(evidence, mle)
+    assert complete(whole, mle) and not complete(evidence, mle)
 
 
 def test_stores_that_are_brought(tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ def test_cells_of_the_states_that_failed() -> None:
         outcome = ARTEFACTS["realization"].compute(Quick(Records([native, spared, *made])))
         found: dict[str, list[str]] = {}
         for cell in outcome.cells:
-            found.setdefault(cell.column, []).append(cell.said())
+            found.setdefault(cell.column, []).append(cell.content())
         return found
 
     same = {"native": "2.2452 / 2.2000", "edits": ["2.1502 / 2.1000", "2.1503 / 2.1000"]}

@@ -152,7 +152,7 @@ def test_self_inclusion_of_the_packaged_network() -> None:
 def test_gains_of_the_packaged_network() -> None:
     """A_c / tau_0 from features: kappa = p R / (1 - R^2), and the ratio of its Bessel functions."""
     outcome = ARTEFACTS["gain-discovery"].compute(Evidence(Records()))
-    cells = {(cell.row, cell.column): cell.said() for cell in outcome.cells}
+    cells = {(cell.row, cell.column): cell.content() for cell in outcome.cells}
     with packaged() as store:
         labels = store["train/labels"]
         for space in ("projection", "encoder"):
@@ -202,7 +202,7 @@ def test_the_caption_of_boundaries() -> None:
 
     def said() -> tuple[dict[tuple[str, str], str], str]:
         outcome = figure.compute(evidence)
-        return {(c.row, c.column[:3]): c.said() for c in outcome.cells}, figure.status(outcome)
+        return {(c.row, c.column[:3]): c.content() for c in outcome.cells}, figure.status(outcome)
 
     cells, status = said()
     assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / no record"

@@ -13,11 +13,9 @@ import pytest
 from resultant.training.config import TrainConfig, preset
 from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefact import rows
-from resultant_reproduction.backbones import CHANGES
-from resultant_reproduction.evidence import BROUGHT, PACKAGED
-from resultant_reproduction.gain_prior import PRINTED
+from resultant_reproduction.evidence import ADDED_STORES, PACKAGED
 from resultant_reproduction.plan import official
+from resultant_reproduction.spec import load, printed_rows
 from training_records import record
 
 FIGURE = ARTEFACTS["gain-prior"]
@@ -59,7 +57,7 @@ def said(records: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
     outcome = FIGURE.compute(Made(Records(records)))
     found: dict[str, list[str]] = {}
     for cell in outcome.cells:
-        found.setdefault(cell.row, []).append(cell.said())
+        found.setdefault(cell.row, []).append(cell.content())
     return found, FIGURE.status(outcome)
 
 
@@ -94,8 +92,12 @@ def test_without_all_records() -> None:
 
 def test_imagenet_is_that_of_the_backbones() -> None:
     """The numbers that are printed there for ResNet-50, and not those of a contrastive network."""
-    resnet = {(beta, gamma): text for beta, gamma, text, _ in rows(CHANGES)}
-    (printed,) = (texts for title, *texts in rows(PRINTED) if title == "ImageNet-LT")
+    resnet = {(beta, gamma): text for beta, gamma, text, _ in printed_rows("cross-backbone")}
+    (printed,) = (
+        texts
+        for title, *texts in load("printed/figures")["gain-prior"]["rows"]
+        if title == "ImageNet-LT"
+    )
     assert printed == [resnet["0", "0"], resnet["0", "-1"]]
     row = "ImageNet-LT, authors' ResNet-50"
     plain = preset("imagenet-lt", objective="contrastive")
@@ -148,7 +150,7 @@ def test_drawing() -> None:
 def test_commands_bring_the_stores_that_are_read() -> None:
     *made, last = FIGURE.commands
     stores = dict(re.findall(r"(\S+)=(\S+)", last))
-    assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= BROUGHT.keys()
+    assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= ADDED_STORES.keys()
     written = [path for command in made for path in re.findall(r"--out (\S+)", command)]
     assert written == list(stores.values())
     assert "--split val" in next(c for c in made if stores["imagenet-lt-resnet50"] in c)

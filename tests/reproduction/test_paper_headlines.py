@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from pathlib import Path
 
@@ -12,15 +11,13 @@ import pytest
 from paper_evidence import probed
 from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefact import Artefact, Claim, Outcome
-from resultant_reproduction.beyond import views
+from resultant_reproduction.contrasts import views
 from resultant_reproduction.controls import control_config
-from resultant_reproduction.frozen_tables import REALIZED, frozen_table
 from resultant_reproduction.guide import guide
 from resultant_reproduction.plan import controlled, stronger_views
-from resultant_reproduction.training import angular_training
+from resultant_reproduction.spec import printed_rows
+from resultant_reproduction.tables import angular_training, frozen_table
 from resultant_reproduction.training_claims import training_claims
-from resultant_reproduction.words import claims_section, counts, headlines, markdown
 from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
@@ -54,30 +51,6 @@ def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
     assert views(Evidence(Records())).headline == ""
 
 
-def test_where_they_are_shown() -> None:
-    """Before everything else and in their own section; claims about other data apart."""
-    kinds = {
-        name: Artefact(name, f"tab:{name}", "A title", lambda evidence: Outcome())
-        for name in ("a", "b")
-    }
-    found = {"a": Outcome(headline="It is so."), "b": Outcome()}
-    assert headlines(kinds, found) == ["It is so. (tab:a)"]
-    claims = [
-        Claim("sec:x", "One", "1", "1.1", "holds", "a rule"),
-        Claim("sec:y", "Two", "2", "", "cannot be tested here", "images"),
-        Claim("sec:z", "Three", "3", "3.1", "holds", "a rule"),
-    ]
-    assert counts(claims) == "holds: 2, cannot be tested here: 1"
-    text = markdown(kinds, found, claims, Records.read(RESULTS), "digest")
-    short, _, rest = text.partition("## Artefacts")
-    assert "- 3 claims; holds: 2, cannot be tested here: 1.\n- It is so. (tab:a)\n" in short
-    assert "## tab:a\n\nA title: rerun.\n\nIt is so.\n" in rest
-    here, _, apart = claims_section(claims).partition("## Claims that cannot be tested here")
-    assert "| Three (sec:z) | 3 | 3.1 | holds | a rule |" in here and "Two" not in here
-    assert "| Two (sec:y) | 2 | images |" in apart and "One" not in apart
-    assert "cannot be tested here" not in claims_section(claims[:1])
-
-
 def test_of_frozen_features() -> None:
     """The mean over imbalances beside that of the printed changes, from the lines of results/."""
     said = frozen_table("frozen-vmf-realizations", Evidence(Records.read(RESULTS))).headline
@@ -91,9 +64,8 @@ def test_of_frozen_features() -> None:
             by_imbalance.setdefault(config["imbalance"], []).append(change)
     mean = statistics.fmean(map(statistics.fmean, by_imbalance.values()))
     assert len(by_imbalance) == 3 and f"CIFAR-100 encoder {mean:+.2f} [" in said
-    printed = re.findall(
-        r"^CIFAR-100 / \d+ \| Encoder \|.*\| ([+-][\d.]+)$", REALIZED, re.MULTILINE
-    )
+    rows = printed_rows("frozen-vmf-realizations")
+    printed = [row[-1] for row in rows if row[0].startswith("CIFAR-100 /") and row[1] == "Encoder"]
     assert len(printed) == 3
     whole = statistics.fmean(map(float, printed))
     assert f"(printed {whole:+.2f}); CIFAR-100 projection" in said

@@ -9,10 +9,10 @@ import pytest
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefact import Claim, Outcome
 from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
 from resultant_reproduction.historical_claims import historical_claims
 from resultant_reproduction.plan import official
+from resultant_reproduction.spec import Claim, Outcome
 from training_records import record
 
 CONFIG = official("cifar100", 100, family="power")
@@ -127,7 +127,7 @@ def test_both_measures_in_cells() -> None:
     made = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
     outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
     assert ARTEFACTS["training-gain"].status(outcome) == "rerun"
-    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    cells = {(c.row, c.column): c.content() for c in outcome.cells}
     gradient, increment = "leading gradient error (%)", "error of the reduced increment (%)"
     assert cells[PROCO, gradient] == "4.87 / 6.00 ± 0.00 [3]"
     assert cells[PROCO, f"{gradient}, mean over queries"] == "4.87 / 5.25 ± 0.35 [2]"
@@ -146,7 +146,7 @@ def test_other_settings_in_cells() -> None:
         for seed, last in enumerate([{"gradient_error": value, "gain_sd": value / 8}] * 2)
     ]
     outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
-    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    cells = {(c.row, c.column): c.content() for c in outcome.cells}
     for place, error, gain in (
         ("CIFAR-10 / 50", "2.00 ± 0.00", "0.250 ± 0.000"),
         ("CIFAR-100 / 50", "3.00 ± 0.00", "0.375 ± 0.000"),
@@ -172,7 +172,7 @@ def test_training_gain_of_some_seeds() -> None:
     outcome = ARTEFACTS["training-gain"].compute(
         Evidence(Records([trained("ProCo"), trained("ProCo", 2, more=0.5)]))
     )
-    cells = {(c.row, c.column): c.said() for c in outcome.cells}
+    cells = {(c.row, c.column): c.content() for c in outcome.cells}
     assert cells[PROCO, "sd of applied gain"] == "0.630 / 0.400 ± 0.000 [2 of 3]"
     assert cells[PROCO, "error of the reduced increment (%)"] == "8.25 ± 0.35 [2 of 3]"
     assert cells[REDUCED, "leading gradient error (%)"] == "5.34 / no record"
@@ -369,8 +369,8 @@ def test_common_readouts_are_tested() -> None:
     assert artefact.status(outcome) == "partly rerun (1 of 8, 2 with fewer seeds than planned)"
     cells = {(c.row, c.column): c for c in outcome.cells}
     assert len(cells) == 4 * 12
-    assert cells[PROCO, "long-tail encoder"].said() == "50.50 ± 0.71 [2 of 3]"
-    assert cells[INCREASED, "long-tail encoder"].said() == "no record"
+    assert cells[PROCO, "long-tail encoder"].content() == "50.50 ± 0.71 [2 of 3]"
+    assert cells[INCREASED, "long-tail encoder"].content() == "no record"
     (change,) = outcome.changes
     assert (change.row, change.what) == ("long-tail encoder", "Reduced gain disparity - ProCo")
     assert change.differences == pytest.approx((1.0, 1.1)) and change.verdict == "p < 0.05 alone"
@@ -386,7 +386,7 @@ def test_common_readouts_are_tested() -> None:
         each["config"] |= {"dataset": "cifar10"}
     other = artefact.compute(Evidence(Records(made)))
     cells = {(c.row, c.column): c for c in other.cells}
-    assert cells["CIFAR-10 / 100, ProCo", "long-tail encoder"].said() == "50.50 ± 0.71 [2 of 3]"
+    assert cells["CIFAR-10 / 100, ProCo", "long-tail encoder"].content() == "50.50 ± 0.71 [2 of 3]"
     assert not other.changes and not other.drawings
     nothing = found()
     assert artefact.status(nothing) == "not run yet" and not nothing.drawings

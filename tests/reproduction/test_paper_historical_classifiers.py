@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.artefact import Claim
-from resultant_reproduction.historical import POLICIES, SETTINGS, heads
+from resultant_reproduction.historical import POLICIES, heads
 from resultant_reproduction.historical_claims import historical_claims
 from resultant_reproduction.plan import official
+from resultant_reproduction.spec import Claim
 from training_records import record
+
+SETTINGS = [(d, i) for d in ("cifar10", "cifar100") for i in (50, 100)]
 
 
 def test_classifiers_are_tested() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.joint_trials import TITLES, trials
+from resultant_reproduction.contrasts import TRIALS as TITLES
+from resultant_reproduction.contrasts import trials
 from resultant_reproduction.plan import joint_trials
 from training_records import record
 

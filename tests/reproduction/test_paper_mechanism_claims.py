@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import Evidence, Records
-from resultant_reproduction.artefact import Claim
+from resultant_reproduction.claims import leading_gradients as frozen_gradient_claim
+from resultant_reproduction.control_claims import gradient_claim, intercept_claim
 from resultant_reproduction.controls import POLICIES, control_config
-from resultant_reproduction.mechanism_claims import (
-    frozen_gradient_claim,
-    gradient_claim,
-    intercept_claim,
-)
 from resultant_reproduction.plan import controlled
+from resultant_reproduction.spec import Claim
 from training_records import record
 
 

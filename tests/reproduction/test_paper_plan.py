@@ -11,15 +11,9 @@ import pytest
 
 from resultant.training.config import Run
 from resultant.training.records import append
-from resultant_reproduction.plan import (
-    PLANS,
-    Pace,
-    PlannedJob,
-    estimate,
-    missing,
-)
+from resultant_reproduction.plan import PLANS, Pace, PlannedJob, estimate, missing
 from resultant_reproduction.records import Records
-from resultant_reproduction.words import standing
+from resultant_reproduction.render import plan_rows
 from tiny_cifar import tiny_config
 from training_records import left_by
 
@@ -106,19 +100,19 @@ def test_pace() -> None:
 
 
 def test_standing(tmp_path: Path) -> None:
-    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"
     assert rows["failure"][2].startswith("1 job, 6 runs, 47 million views: 4 minutes")
     job = PLANS["official"].jobs()[0]
     append(tmp_path / "official.jsonl", left_by(job, "official")[:1])
-    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}
     assert rows["official"][1] == "1 of 6" and rows["official"][2].startswith("2 jobs, 5 runs")
     # The same run is one of power, which asks for its trajectory too.
     assert rows["power"][1] == "0 of 36, 1 in part"
     append(tmp_path / "official.jsonl", left_by(job, "official"))
     for other in PLANS["official"].jobs((1, 2))[1:]:
         append(tmp_path / "official.jsonl", left_by(other, "official"))
-    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}
     assert rows["official"][2].startswith("1 job, 1 run, 6 million views")
 
 

@@ -15,20 +15,16 @@ from typing import Any
 
 import pytest
 import torch
+from resultant_reproduction.words import unfinished
 
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import cli as reproduce
 from resultant_reproduction import run
 from resultant_reproduction.options import Reproduce
-from resultant_reproduction.plan import (
-    PLANS,
-    Plan,
-    PlannedJob,
-    missing,
-)
+from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
-from resultant_reproduction.words import standing, unfinished
+from resultant_reproduction.render import plan_rows
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import left_by
 
@@ -306,7 +302,7 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
     """What power trained is not left to official; what official trained lacks what power asks."""
     for job in PLANS["power"].jobs():
         append(tmp_path / "power.jsonl", left_by(job, "power"))
-    rows = {name: row for name, *row in standing(Records.read(tmp_path))}
+    rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}
     assert rows["power"][1:] == ["36 of 36", "nothing"]
     assert rows["official"][1:] == ["6 of 6", "nothing"]
     assert unfinished(Records.read(tmp_path)) == set(PLANS) - {"power", "official"}

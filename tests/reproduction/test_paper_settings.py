@@ -14,8 +14,8 @@ from resultant.features.store import write_store
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import PRESETS, ProbeConfig, Run
 from resultant_reproduction import ARTEFACTS, Evidence, Records, settings
-from resultant_reproduction.artefact import Artefact, Outcome, rows
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, controlled
+from resultant_reproduction.spec import Artefact, Outcome, printed_rows
 
 TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
 USUAL = Evidence(Records())
@@ -24,7 +24,7 @@ USUAL = Evidence(Records())
 def said(outcome: Outcome) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for cell in outcome.cells:
-        found.setdefault(cell.row, []).append(cell.said())
+        found.setdefault(cell.row, []).append(cell.content())
     return found
 
 
@@ -36,7 +36,7 @@ def test_every_row_is_compared_or_said_not_to_be(artefact: Artefact, left: dict[
     told = outcome.notes[0].partition("Not compared: ")[2]
     for cell in outcome.cells:
         row = cell.row.partition(":")[0]
-        if cell.said().endswith(("not compared", "not shipped")):
+        if cell.content().endswith(("not compared", "not shipped")):
             assert f"{row}: " in told
         else:
             assert cell.paper is None or cell.difference == 0, cell
@@ -56,7 +56,7 @@ def test_words_and_numbers_are_compared() -> None:
 
 def test_rows_are_counted() -> None:
     (note,) = TRAINING.compute(USUAL).notes
-    number = len(rows(settings.TRAINING)) + len(rows(settings.BELOW))
+    number = len(printed_rows("training-hyperparameters"))
     assert note.startswith(f"14 of {number} rows are compared in full, 4 in part; all that is ")
     assert "as printed. Not compared: Contrastive views: of what kind" in note
     assert TRAINING.status(TRAINING.compute(USUAL)) == "rerun"
@@ -151,7 +151,11 @@ def test_encoder_of_imagenet() -> None:
     config = PRESETS["imagenet-lt"]
     with torch.device("meta"):
         network = ImageNetwork(config.architecture, config.dim)
-    (row,) = (values for name, *values in rows(settings.TRAINING) if name == "Encoder dimension")
+    (row,) = (
+        values
+        for name, *values in printed_rows("training-hyperparameters")
+        if name == "Encoder dimension"
+    )
     assert network.encoder.num_features == int(row[1])
     assert said(TRAINING.compute(USUAL))["Encoder dimension"][1] == "2048 / 2,048"
     assert settings.WIDTHS[config.architecture] == network.encoder.num_features

@@ -14,7 +14,7 @@ from paper_evidence import probed
 from resultant_reproduction import Evidence, Records
 from resultant_reproduction.baseline import baseline
 from resultant_reproduction.plan import controlled
-from resultant_reproduction.spread import dealt, pairings, tie
+from resultant_reproduction.spread import dealt, paired_share, pairings
 from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
@@ -49,7 +49,7 @@ def test_readouts_of_a_network_keep_together() -> None:
         one[rule] = {seed: [v] for seed, v in enumerate(values)}
         two[rule] = {seed: [v, -v] for seed, v in enumerate(values)}
     assert dealt([two]) == pytest.approx(dealt([one]))
-    assert tie([two]) == (pytest.approx(tie([one])[0]), 2)
+    assert paired_share([two]) == (pytest.approx(paired_share([one])[0]), 2)
 
 
 def trained(tied: bool) -> Evidence:

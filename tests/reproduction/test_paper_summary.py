@@ -11,7 +11,7 @@ import torch
 from paper_evidence import OfSpaces
 from resultant.analysis import FrozenSpace, analyze_space
 from resultant.classes.realization import class_scores
-from resultant_reproduction.beyond import sweep
+from resultant_reproduction.contrasts import sweep
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.summarize import BETAS, QUESTIONS, SPACES, summaries, summarize
 from training_records import record
@@ -86,7 +86,7 @@ def test_the_frozen_sweep_shows_what_records_have() -> None:
 
     def column(records: list[dict[str, Any]]) -> dict[str, str]:
         cells = sweep(OfSpaces(small, records)).cells
-        return {c.row: c.said() for c in cells if c.column == "frozen, encoder, records"}
+        return {c.row: c.content() for c in cells if c.column == "frozen, encoder, records"}
 
     shown = column(old + new)
     assert list(shown) == [f"beta {b}" for b in ("-0.5", "0", "0.5", "1 (native)", "1.5", "2")]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from scipy.stats import t as student
 
-from resultant_reproduction import ARTEFACTS, Evidence, Records, training
-from resultant_reproduction.artefact import rows
+from resultant_reproduction import ARTEFACTS, Evidence, Records, tables
 from resultant_reproduction.evidence import trained_as
-from resultant_reproduction.plan import PLANS, controlled, official, wanted
+from resultant_reproduction.plan import PLANS, controlled, official, planned_seeds
+from resultant_reproduction.spec import printed_rows
 from resultant_reproduction.training_claims import training_claims
 from training_records import record
 
@@ -33,20 +33,22 @@ def main_records(change: dict[str, float]) -> Records:
 
 def test_main_table_and_its_claims() -> None:
     evidence = Evidence(main_records({}))
-    outcome = training.angular_training(evidence)
+    outcome = tables.angular_training(evidence)
     cells = {(c.row, c.column): c for c in outcome.cells}
     ours = cells["CIFAR-100 / 50, Projection", "ProCo"].ours
     assert ours is not None and ours.n == 3
     assert (ours.mean, ours.sd) == (pytest.approx(71.0), pytest.approx(1.0))
-    assert cells["CIFAR-100 / 50, Projection", "ProCo"].said() == "37.40 ± 0.08 / 71.00 ± 1.00 [3]"
-    assert cells["ImageNet-LT, Encoder", "ProCo"].said() == "23.05 ± 0.12 / not shipped"
+    assert (
+        cells["CIFAR-100 / 50, Projection", "ProCo"].content() == "37.40 ± 0.08 / 71.00 ± 1.00 [3]"
+    )
+    assert cells["ImageNet-LT, Encoder", "ProCo"].content() == "23.05 ± 0.12 / not shipped"
     delta = cells["CIFAR-10 / 10, Encoder", "Δ"]
     assert delta.ours is not None and delta.ours.mean == pytest.approx(0.52)
     assert delta.difference == pytest.approx(0.52 - 0.65)
-    assert outcome.done == (60, 70) and outcome.foreign == 10
+    assert outcome.done == (60, 70) and outcome.external == 10
     status = ARTEFACTS["angular-training"].status(outcome)
     assert status == "partly rerun (60 of 70; 10 need data we may not ship)"
-    assert [c.verdict for c in training.of_cifar(outcome)] == ["same sign, p < 0.05 alone"] * 12
+    assert [c.verdict for c in tables.of_cifar(outcome)] == ["same sign, p < 0.05 alone"] * 12
     raised, ten, hundred, warm, kept, *_ = training_claims(evidence)
     # All are positive, and smaller than printed: the one does not ask for the other.
     assert (raised.verdict, raised.paper) == ("holds", "12 of 12, +0.19 to +1.17")
@@ -175,7 +177,7 @@ def test_the_spread_of_half_of_the_printed() -> None:
     ((low, high),) = re.findall(r"less half of it \S+ \[(\S+), (\S+)\]", warm.ours)
     table = [
         [float(v) for cell in (texts[1], texts[3]) for v in cell.split("±")]
-        for _, _, *texts in rows(training.TRAINING)[:12]
+        for _, _, *texts in printed_rows("angular-training")[:12]
     ]
     parts = [(0.02**2 / 3 / 36, 2)] * 6
     for encoder, projection in zip(table[::2], table[1::2], strict=True):
@@ -274,7 +276,7 @@ def joint_heads(steps: list[float], seeds: tuple[int, ...] = (1,) * 6) -> list[d
     """Classifiers of joint training: native and Pure Angular so many points apart in each setting,
     with so many seeds and a little noise."""
     found = []
-    for (name, *_), step, n in zip(rows(training.JOINT), steps, seeds, strict=False):
+    for (name, *_), step, n in zip(printed_rows("joint-fc"), steps, seeds, strict=False):
         config = trained_as(name, objective="joint")
         for seed in range(n):
             own = 0.6 + (step + 2.0 * (seed - (n - 1) / 2)) / 100
@@ -288,7 +290,7 @@ def mixed(records: list[dict[str, Any]]) -> Any:
     return next(c for c in found if c.label == "sec:joint-head-results")
 
 
-PRINTED = [float(texts[-1]) for _, *texts in rows(training.JOINT)[:6]]
+PRINTED = [float(texts[-1]) for _, *texts in printed_rows("joint-fc")[:6]]
 
 
 @pytest.mark.parametrize("seeds", [(1,) * 6, (2, 1, 1, 1, 1, 1), (2,) * 6, (3,) * 6])
@@ -317,30 +319,34 @@ def test_fewer_and_more_seeds_than_planned() -> None:
         for r in made:
             value = {"accuracy": 0.6 + 0.01 * r["seed"]}
             r["probes"] = {"long_tail": {"encoder": value, "projection": value}}
-        outcome = training.angular_training(Evidence(Records(made)))
+        outcome = tables.angular_training(Evidence(Records(made)))
         found = {(c.row, c.column): c for c in outcome.cells}
         return ARTEFACTS["angular-training"].status(outcome), found[path, "ProCo"]
 
     status, two = cell(2)
-    assert two.begun and two.said() == "68.24 ± 0.16 / 60.50 ± 0.71 [2 of 3]"
+    assert two.partial and two.content() == "68.24 ± 0.16 / 60.50 ± 0.71 [2 of 3]"
     assert status.startswith("partly rerun (2 of 70, 2 with fewer seeds than planned; 10 need")
-    assert cell(1)[1].said() == "68.24 ± 0.16 / 60.00 [1 of 3]"
+    assert cell(1)[1].content() == "68.24 ± 0.16 / 60.00 [1 of 3]"
     status, six = cell(6)
-    assert not six.begun and six.said() == "68.24 ± 0.16 / 62.50 ± 1.87 [6]"
+    assert not six.partial and six.content() == "68.24 ± 0.16 / 62.50 ± 1.87 [6]"
     assert status.startswith("partly rerun (2 of 70; 10 need")
     # Power has seed 0 of ProCo's public recipe, official the others.
-    assert wanted(official("cifar10", 100)) == wanted(official("cifar10", 100, family="power")) == 3
-    assert wanted(config, "angular") == 3 and not wanted(controlled("cifar10", 30))
+    assert (
+        planned_seeds(official("cifar10", 100))
+        == planned_seeds(official("cifar10", 100, family="power"))
+        == 3
+    )
+    assert planned_seeds(config, "angular") == 3 and not planned_seeds(controlled("cifar10", 30))
 
 
 def test_without_records_nothing_is_claimed() -> None:
     evidence = Evidence(Records())
-    outcome = training.joint_fc(evidence)
+    outcome = tables.joint_fc(evidence)
     assert outcome.done == (0, 34)
     assert ARTEFACTS["joint-fc"].status(outcome) == "not run yet"
     verdicts = {claim.verdict for claim in training_claims(evidence)}
     assert verdicts == {"not run yet", "cannot be tested here"}
-    assert {c.said().split(" / ")[1] for c in outcome.cells if c.paper} == {
+    assert {c.content().split(" / ")[1] for c in outcome.cells if c.paper} == {
         "no record",
         "not shipped",
     }

@@ -263,7 +263,7 @@ def fixed_regime(joint: Expansion = joint_expansion, fixed: Expansion = fixed_ex
         holds=None if 0 < len(nearer) < len(cells) else bool(nearer),
         details={
             "grid": {"p": p, "kappa": kappa, "rho": RHO, "t": REGIMES},
-            "rule": "> 0 on every grid; > 0 on none contradicts it. At fixed p both errors fall as "
+            "rule": "> 0 on every grid; on none is against it. At fixed p both errors fall as "
             "kappa^-3, and the smaller constant depends on p and t, which are not given",
             "median_log10_ratio": medians,
         },

@@ -1,58 +1,42 @@
-"""What claims are judged by: corrections, means over settings, and the verdicts they lead to."""
+"""Intervals, corrections and tests of signs against naive recomputation and SciPy."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 from scipy.stats import t as student
-from scipy.stats import ttest_1samp, ttest_ind
 
 from paper_evidence import numbered
-from resultant_reproduction.artefact import Change, Claim, Value, judged
-from resultant_reproduction.intervals import over_settings
+from resultant.analysis.metrics import paired_gain
+from resultant_reproduction.evaluate import toward_text
 from resultant_reproduction.records import paired
-from resultant_reproduction.rules import (
-    POINT,
-    SIZE,
-    Tolerance,
-    above,
-    alike,
-    borne_out,
+from resultant_reproduction.spec import Change
+from resultant_reproduction.stats import (
+    Interval,
     by_network,
     holm,
-    of_guess,
-    of_networks,
-    reaching,
-    said_toward,
-    seen,
-    several,
-    sized,
-    span,
-    within,
+    over_queries,
+    over_seeds,
+    over_settings,
+    resampled,
+    several_seeds,
+    significant,
+    signs_hold,
 )
 
 
-def test_within_and_alike() -> None:
-    rule = "means over networks in 0.5 to 2.5, the printed range widened by half its width"
-    assert within([1.0, 2.0], 1.0, 2.0) == (True, rule)
-    assert within([0.5, 2.5], 1.0, 2.0) == (True, f"{rule} (none in it as it is)")
-    assert within([1.5, 2.5], 1.0, 2.0) == (True, f"{rule} (not all in it as it is)")
-    assert not within([0.49], 1.0, 2.0)[0] and not within([2.51], 1.0, 2.0)[0]
-    # There is no more than all.
-    assert "in 98.5 to 100, " in within([99.5], 99.0, 100.0, 100)[1]
-    assert alike(1.0, 2.0) and not alike(0.99, 2.0) and not alike(-2.0, 2.0)
-
-
-def test_single_networks_are_shown() -> None:
-    """A mean may be above what one of its networks is below."""
-    said = reaching([[0.999948, 0.999954], [0.999997]], 6)
-    assert said == "0.999951 to 0.999997; n = 1 to 2, single networks 0.999948 to 0.999997"
-    assert span([-0.001, 0.001], 2, sign="+") == "+0.00"
+def _seen(changes: Sequence[Change]) -> tuple[int, int]:
+    """Numbers of positive and negative changes by Holm's correction."""
+    means = [c.ours.mean for c in significant(changes) if c.ours]
+    return sum(m > 0 for m in means), sum(m < 0 for m in means)
 
 
 def test_holm_is_the_closed_test() -> None:
@@ -143,7 +127,7 @@ def test_borne_out() -> None:
     near, far = (0.5, 0.52, 0.54), (0.2, -0.1, 0.15)
 
     def found(*changes: tuple[float | None, tuple[float, ...]]) -> bool | None:
-        return borne_out([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
+        return signs_hold([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
 
     def turned(d: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(-v for v in d)
@@ -156,7 +140,7 @@ def test_borne_out() -> None:
     assert found((1.0, turned(near)), (1.0, far)) is False
     assert found((1.0, far), (1.0, far)) is None
     assert found((1.0, (0.5,)), (1.0, (0.5,))) is None
-    assert seen(
+    assert _seen(
         [Change("", "", None, numbered(near)), Change("", "", None, numbered(turned(near)))]
     ) == (1, 1)
     # A change that is printed as zero, or not at all, has no sign to be of, and is left out.
@@ -166,63 +150,12 @@ def test_borne_out() -> None:
         assert found((none, near)) is found((none, turned(near))) is None
     # Alone it would be seen, of twelve it is not.
     some = Change("", "", None, numbered((0.5, 0.7, 0.9)))
-    assert seen([some]) == (1, 0) and seen([some] + [Change("", "", None, numbered(far))] * 11) == (
+    assert _seen([some]) == (1, 0) and _seen(
+        [some] + [Change("", "", None, numbered(far))] * 11
+    ) == (
         0,
         0,
     )
-
-
-def test_one_network_settles_nothing() -> None:
-    """What it meets holds where tested, what it does not is open; two settle both."""
-    for n, verdicts in (
-        (1, ("holds where tested", "not settled")),
-        (2, ("holds", "does not hold")),
-    ):
-        for met, verdict in zip((True, False), verdicts, strict=True):
-            claim = of_networks(judged("", "", "", "", met, "near"), n)
-            assert claim.verdict == verdict and claim.why.startswith("near")
-            assert ("one network" in claim.why) == (n == 1)
-    for open_ in (judged("", "", "", "", None, ""), judged("", "", "", "", True, "", of=2)):
-        assert of_networks(open_, 1) == open_
-
-
-def test_sizes() -> None:
-    """Each near by the tolerance, with the p value of the printed one as one more draw."""
-
-    def claim(tolerance: Tolerance, *own: list[float]) -> Claim:
-        ours = [Value.of(v) for v in own]
-        return sized("", "", ["1.00", "2.00"], ours, tolerance, 2, sign=True, lost="no")
-
-    near = claim(SIZE, [1.3, 1.4, 1.5], [2.0, 2.2])
-    p = ttest_ind([1.3, 1.4, 1.5], [1.0]).pvalue  # type: ignore[attr-defined]
-    other = ttest_ind([2.0, 2.2], [2.0]).pvalue  # type: ignore[attr-defined]
-    assert p > 0.05 and near.verdict == "holds" and near.paper == "1.00 / 2.00"
-    assert near.ours == f"+1.40 ± 0.10 (p = {p:.3f}) / +2.10 ± 0.14 (p = {other:.3f}); n = 2 to 3"
-    # Near, and yet it differs.
-    assert "+1.40 ± 0.01 (differs, p = 0.001)" in claim(SIZE, [1.39, 1.4, 1.41], [2.0]).ours
-    assert claim(SIZE, [0.4, 0.5], [2.0, 2.2]).verdict == "does not hold"
-    assert claim(POINT, [0.4, 0.5], [2.0, 2.2]).verdict == "holds"
-    assert claim(POINT, [2.1, 2.2], [2.0, 2.2]).verdict == "does not hold"
-    assert claim(SIZE, [1.4, 1.5], [2.0]).verdict == "holds where tested"
-    # A mean over several networks is no draw.
-    mean = sized("", "", ["1.00"], [Value.of([1.3, 1.5])], SIZE, 2, single=False)
-    assert mean.ours == "1.40 ± 0.14; n = 2" and "draw" in near.why and "draw" not in mean.why
-    lost = claim(SIZE, [1.4], [])
-    assert (lost.verdict, lost.ours, lost.why) == ("cannot be tested here", "", "no")
-
-
-def test_above() -> None:
-    """A bound is cleared by more than networks vary; of one network the value counts."""
-    sure, near = [1.1, 1.11, 1.12], [0.99, 1.0, 1.03]
-    assert above([sure, [1.2]], 1.0)[0] is True
-    assert above([sure, near], 1.0)[0] is None
-    assert "not beyond their spread at 1 of 2" in above([sure, near], 1.0)[1]
-    assert above([near, [0.88, 0.89, 0.9]], 1.0)[0] is False
-    assert above([[0.9]], 1.0)[0] is False
-    # Below with p = 0.04, which of two tests is not enough by Holm's correction.
-    faint = [0.81, 0.86, 0.91]
-    assert 0.025 < float(ttest_1samp(faint, 1.0).pvalue) < 0.05  # type: ignore[attr-defined]
-    assert above([faint], 1.0)[0] is False and above([faint, near], 1.0)[0] is None
 
 
 def test_settings_with_several_seeds() -> None:
@@ -233,27 +166,85 @@ def test_settings_with_several_seeds() -> None:
 
     both = [change("a, E", -1.0, -0.5, -1.5), change("a, P", 2.0, 1.0, 2.0)]
     lone = [change("b, E", 1.0, 9.0, 9.5), change("b, P", 1.0, 9.0)]
-    assert several([*both, *lone]) == (both, "the settings with several seeds (1 of 2)")
-    assert several(both) == (both, "settings") and several(lone) == (lone, "settings")
+    assert several_seeds([*both, *lone]) == (both, "the settings with several seeds (1 of 2)")
+    assert several_seeds(both) == (both, "settings") and several_seeds(lone) == (lone, "settings")
     # Toward the printed signs 0.5 and 1 of a seed, 1.5 and 2 of the other.
     p = ttest_1samp([0.75, 1.75], 0.0).pvalue  # type: ignore[attr-defined]
-    said = said_toward([*both, *lone, change("c, E", 0.0, 5.0, 6.0)])
+    said = toward_text([*both, *lone, change("c, E", 0.0, 5.0, 6.0)])
     assert said.startswith("mean over the settings with several seeds (1 of 2) toward the printed ")
     assert "signs: +1.25 [" in said and said.endswith(f"], p = {p:.3f}")
-    assert said_toward(both).startswith("mean of the readouts toward the printed signs: +1.25 [")
+    assert toward_text(both).startswith("mean of the readouts toward the printed signs: +1.25 [")
     # One seed is not spoken for by other settings, which can be against it.
     sure, one = change("a", 1.0, 1.0, 1.1, 1.2), change("b", 1.0, 1.0)
-    assert borne_out([sure]) is True and borne_out([sure, one]) is None
+    assert signs_hold([sure]) is True and signs_hold([sure, one]) is None
     weak = [change(row, -1.0, 0.5, 1.1, 1.7) for row in ("c", "d")]
-    assert seen(weak) == (0, 0) and borne_out(weak) is False and borne_out([*weak, one]) is False
+    assert _seen(weak) == (0, 0) and signs_hold(weak) is False and signs_hold([*weak, one]) is False
 
 
-def test_guessed_recipes() -> None:
-    for size, verdicts in (
-        (True, ("holds where tested", "not settled")),
-        (False, ("holds where tested", "does not hold")),
-    ):
-        for met, verdict in zip((True, False), verdicts, strict=True):
-            claim = of_guess(judged("", "", "", "", met, "near"), size=size)
-            assert claim.verdict == verdict and claim.why.startswith("near; the paper says")
-            assert claim.why.endswith("leaves it open") == size
+def test_interval_over_queries_is_the_paired_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    before, after = (torch.rand(200, generator=generator) < p for p in (0.5, 0.6))
+    found, known = over_queries(after, before), paired_gain(before, after)
+    assert found[:3] == pytest.approx((known.gain, known.low, known.high), rel=1e-12)
+    assert over_queries(after, before, 100.0).mean == pytest.approx(100 * known.gain)
+    assert over_queries(after, after)[:3] == (0, 0, 0) and over_queries(after, after).sign == 0
+    # The binomial test of the queries that one rule alone has right, by its two tails.
+    more, less = int((after & ~before).sum()), int((before & ~after).sum())
+    assert found.p == pytest.approx(2 * binom.cdf(min(more, less), more + less, 0.5))
+    assert over_queries(after, after).p == 1
+
+
+def test_few_hits_are_tested_exactly() -> None:
+    """Four queries of 10,000 that turn one way: the normal interval leaves zero out, the exact test
+    does not reject, and counts; six do."""
+    before = torch.zeros(10_000, dtype=torch.bool)
+    for turned, sign in ((4, 0), (6, 1)):
+        after = before.clone()
+        after[:turned] = True
+        up, down = over_queries(after, before, 100.0), over_queries(before, after, 100.0)
+        assert up.p == down.p == pytest.approx(2 * 0.5**turned)
+        assert up.low is not None and up.low > 0
+        assert (up.sign, down.sign) == (sign, -sign)
+    assert "no effect on accuracy seen" in Interval(0.04, 0.01, 0.08, 10_000, p=0.125).effect(
+        "accuracy"
+    )
+
+
+@pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
+def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> None:
+    found, p = over_seeds(steps), Change("", "", 0.0, numbered(steps)).p_value
+    assert found is not None and p is not None
+    assert (found.sign != 0) == (p < 0.05)
+    # Student's quantiles of one and two degrees of freedom have a closed form.
+    t = np.tan(0.475 * np.pi) if len(steps) == 2 else 0.95 * np.sqrt(2 / (1 - 0.95**2))
+    reach = t * np.std(steps, ddof=1) / np.sqrt(len(steps))
+    assert found.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
+
+
+def test_equal_differences_have_no_interval() -> None:
+    """Also where rounding tells them apart."""
+    found = over_seeds([100 * (0.4148 - 0.4147), 100 * (0.4267 - 0.4266)])
+    assert found is not None and found.low is None and found.sign is None
+
+
+def test_words_follow_the_interval() -> None:
+    up, down, flat = Interval(2, 1, 3, 9), Interval(-2, -3, -1, 9), Interval(1, -1, 3, 9)
+    assert up.effect("accuracy") == "accuracy rises by +2.00 [+1.00, +3.00]"
+    assert down.effect("NLL", 1) == "NLL falls by -2.0 [-3.0, -1.0]"
+    assert flat.effect("accuracy") == "no effect on accuracy seen, +1.00 [-1.00, +3.00]"
+    one, none = over_seeds([1.5]), over_seeds([])
+    assert none is None and one is not None and one.sign is None
+    assert one.effect("accuracy") == "accuracy +1.50, one seed: not tested"
+    many = over_seeds([1.0, 1.1, 1.2])
+    assert many is not None and many.effect("it").endswith("over 3 seeds")
+
+
+def test_resampled_mean() -> None:
+    x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
+    found = resampled(len(x), lambda at: float(x[at].mean()), draws=2000)
+    normal = over_queries(x, torch.zeros_like(x))
+    spread = float(x.std(correction=0)) / len(x) ** 0.5
+    assert normal.p == pytest.approx(2 * norm.sf(abs(normal.mean) / spread))
+    assert found.mean == pytest.approx(normal.mean)
+    assert found.low is not None and found.high is not None and normal.low and normal.high
+    assert found.high - found.low == pytest.approx(normal.high - normal.low, rel=0.08)

@@ -1,0 +1,67 @@
+"""Numbers as text: ranges, p values, numbers of networks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from resultant_reproduction.value import Value
+
+SIGNIFICANCE = 0.05
+
+
+def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "") -> str:
+    """Format the smallest and the largest value."""
+    low, high = (format(scale * f(values), f"{sign}z.{digits}f") for f in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def network_counts(numbers: Iterable[int]) -> str:
+    """Format over how many networks values are."""
+    return f"n = {span([float(n) for n in numbers], 0)}"
+
+
+def span_of_means(values: Sequence[Value], digits: int, sign: str = "") -> str:
+    """Format the range of means, their numbers of networks and their largest deviation."""
+    text = f"{span([v.mean for v in values], digits, 1.0, sign)}; "
+    text += network_counts(v.n for v in values)
+    deviations = [v.sd for v in values if v.sd is not None]
+    return text + (f", sd up to {max(deviations):.{digits}f}" if deviations else "")
+
+
+def span_of_networks(
+    settings: Sequence[Sequence[float]], digits: int, scale: float = 1.0, sign: str = ""
+) -> str:
+    """Format the range of means over the networks of each setting, and of single networks."""
+    means = [statistics.fmean(values) for values in settings]
+    single = span([v for values in settings for v in values], digits, scale, sign)
+    text = f"{span(means, digits, scale, sign)}; {network_counts(map(len, settings))}"
+    return f"{text}, single networks {single}"
+
+
+def p_text(p: float | None) -> str:
+    """Format a p value with three digits, or four where three do not separate it from the level."""
+    if p is None:
+        return "–"
+    near = abs(p - SIGNIFICANCE) < 0.0005
+    return "< 0.001" if p < 0.0005 else f"{p:.{4 if near else 3}f}"
+
+
+def p_equation(p: float | None) -> str:
+    """Format a p value with its symbol."""
+    text = p_text(p)
+    return f"p {text}" if p is None or text.startswith("<") else f"p = {text}"
+
+
+def by_dataset(texts: Mapping[str, str], separator: str = "; ") -> str:
+    """Join texts by place, such as ``CIFAR-10 encoder``, with each dataset named once."""
+    shared: dict[str, list[str]] = {}
+    for place, text in texts.items():
+        dataset, _, space = place.rpartition(" ")
+        shared.setdefault(dataset, []).append(f"{space} {text}".strip())
+    return separator.join(f"{name} {', '.join(own)}".strip() for name, own in shared.items())
+
+
+def seed_list(seeds: Sequence[int]) -> str:
+    """Name seeds: ``seeds 0, 1``."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}" if seeds else "none"

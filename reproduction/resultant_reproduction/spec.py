@@ -1,0 +1,322 @@
+"""Tables, figures and claims: the printed values and the types that set ours beside them.
+
+Printed values are data in ``printed/*.toml``. Means are over seeds, standard deviations those of a
+sample.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resultant_reproduction.formats import SIGNIFICANCE
+from resultant_reproduction.value import Value, all_equal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from resultant_reproduction.evidence import Evidence
+
+RERUN, PARTLY, WAITING, EXTERNAL = (
+    "rerun",
+    "partly rerun",
+    "not run yet",
+    "needs data we may not ship",
+)
+STATUSES = (RERUN, PARTLY, WAITING, EXTERNAL)
+
+
+@cache
+def load(name: str) -> dict[str, Any]:
+    """Read NAME.toml of this package, such as ``printed/tables``."""
+    path = importlib.resources.files("resultant_reproduction") / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+class Table(NamedTuple):
+    """A printed table: its number in the paper, title, columns and cells."""
+
+    number: int
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def printed_table(name: str) -> Table:
+    """Look up a table of ``printed/tables.toml``."""
+    return Table(**load("printed/tables")[name])
+
+
+def printed_rows(name: str) -> list[list[str]]:
+    """Look up the cells of a printed table."""
+    return printed_table(name).rows
+
+
+class Printed(NamedTuple):
+    """A number as the paper prints it."""
+
+    value: Value
+    digits: int
+    text: str
+
+    @property
+    def signed(self) -> bool:
+        return self.text[0] in "+-"
+
+
+def parse_cell(text: str) -> Printed | None:
+    """Parse a printed cell such as ``86.28 ± 0.09`` or ``9,763 / 10,000``; None for ``--``.
+
+    The text has "of" for the slash, which separates the printed number from ours.
+    """
+    if text == "--":
+        return None
+    mean, _, sd = text.partition("±")
+    number = mean.partition("/")[0].strip().replace(",", "")
+    digits = len(re.sub(r"^[^.]*\.?", "", number))
+    value = Value(float(number), float(sd) if sd else None, 0)
+    return Printed(value, digits, text.replace(" / ", " of "))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table, printed and ours.
+
+    Attributes:
+        row: Title of the row.
+        column: Title of the column.
+        paper: The printed number, None where there is none.
+        ours: Our number, None without a record.
+        external: Whether the number needs data that may not be shipped.
+        text: Content of a cell that the paper does not print.
+        planned: Number of seeds that the plans have.
+    """
+
+    row: str
+    column: str
+    paper: Printed | None
+    ours: Value | None = None
+    external: bool = False
+    text: str = "–"
+    planned: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether records have fewer seeds than planned."""
+        return self.ours is not None and self.ours.n < self.planned
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the printed number."""
+        if self.paper is None or self.ours is None:
+            return None
+        return self.ours.mean - self.paper.value.mean
+
+    def content(self) -> str:
+        """Format as *paper / ours*, with the number of seeds in brackets where several are recorded
+        or planned."""
+        if self.paper is None:
+            return self.text
+        if self.ours is None:
+            return f"{self.paper.text} / {'not shipped' if self.external else 'no record'}"
+        digits = self.paper.digits
+        if not digits and (self.ours.n > 1 or not self.ours.mean.is_integer()):
+            digits = 1
+        ours = self.ours.text(digits, self.paper.signed)
+        seeds = f" [{self.ours.n}]" if self.ours.n > 1 else ""
+        if self.partial:
+            seeds = f" [{self.ours.n} of {self.planned}]"
+        return f"{self.paper.text} / {ours}{seeds}"
+
+
+def unprinted(row: str, column: str, ours: Value | None, digits: int, planned: int) -> Cell:
+    """Make a cell of our number alone, with the number of recorded and planned seeds."""
+    text = "no record"
+    if ours is not None:
+        of = f" of {planned}" if ours.n < planned else ""
+        text = f"{ours.text(digits)} [{ours.n}{of}]"
+    return Cell(row, column, None, ours, text=text, planned=planned)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference of two kinds of runs, tested over the seeds that both have.
+
+    Attributes:
+        row: Title of the row.
+        what: The two kinds, as ``after - before``.
+        paper: The printed difference, None where there is none.
+        by_seed: Our differences by seed.
+    """
+
+    row: str
+    what: str
+    paper: float | None
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        return tuple(self.by_seed.values())
+
+    @property
+    def ours(self) -> Value | None:
+        return Value.of(self.differences)
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided paired t test; None for fewer than two seeds or equal differences."""
+        from scipy.stats import ttest_1samp
+
+        if len(self.differences) < 2 or all_equal(self.differences):
+            return None
+        return float(ttest_1samp(self.differences, 0.0).pvalue)  # type: ignore[attr-defined]
+
+    @property
+    def verdict(self) -> str:
+        """Result of the test by itself, not corrected for the number of tests."""
+        ours, p = self.ours, self.p_value
+        if ours is None:
+            return "no record"
+        alone = f"p < {SIGNIFICANCE:g} alone"
+        tested = "not tested" if p is None else alone if p < SIGNIFICANCE else "not significant"
+        if not self.paper:
+            return tested if self.paper is None else f"printed as zero; ours {tested}"
+        same = ours.mean * self.paper > 0
+        # Rounded to the two digits that are shown.
+        sign = f"{'same' if same else 'other'} sign" if round(ours.mean, 2) else "zero"
+        if p is None:
+            seeds = "one seed" if ours.n == 1 else f"{ours.n} equal differences"
+            return f"{sign}, {seeds}: not tested"
+        return f"{sign}, {tested}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an artefact.
+
+    Attributes:
+        cells: Cells of its table.
+        changes: Tested differences.
+        drawings: Functions that draw its figures, by name.
+        parts: Parts of a figure, and whether records allow to draw them.
+        notes: Remarks below the tables.
+        lead: Remarks above the tables.
+        headline: Answer in one sentence, where the artefact asks a question.
+    """
+
+    cells: Sequence[Cell] = ()
+    changes: Sequence[Change] = ()
+    drawings: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    parts: Mapping[str, bool] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    lead: Sequence[str] = ()
+    headline: str = ""
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Number of cells and parts with a result, and their number."""
+        asked = [cell.ours is not None for cell in self.cells if cell.paper is not None]
+        asked += self.parts.values()
+        return sum(asked), len(asked)
+
+    @property
+    def external(self) -> int:
+        """Number of empty cells that need data that may not be shipped."""
+        return sum(c.external and c.ours is None for c in self.cells if c.paper is not None)
+
+    @property
+    def partial(self) -> int:
+        """Number of cells with fewer seeds than planned."""
+        return sum(cell.partial for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure of the paper, or a question beyond it.
+
+    Attributes:
+        name: Name on the command line.
+        label: Label in the paper, such as ``tab:joint-fc``.
+        title: Title in a few words.
+        compute: Function from the evidence to the outcome.
+        plans: Names of the training plans that it reads.
+        external: Data that may not be shipped.
+        commands: Commands for a user who has these data.
+    """
+
+    name: str
+    label: str
+    title: str
+    compute: Callable[[Evidence], Outcome]
+    plans: tuple[str, ...] = ()
+    external: str = ""
+    commands: tuple[str, ...] = ()
+
+    def lacking(self, outcome: Outcome) -> tuple[int, int]:
+        """Number of results that need training, and number that need external data."""
+        done, of = outcome.done
+        external = outcome.external if self.plans else of - done
+        return of - done - external + outcome.partial, external
+
+    def status(self, outcome: Outcome) -> str:
+        """Describe how far the artefact is rerun."""
+        (done, of), (_, external) = outcome.done, self.lacking(outcome)
+        if done == of and not outcome.partial:
+            return RERUN
+        if not done:
+            return WAITING if self.plans else EXTERNAL
+        rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
+        need = EXTERNAL if external == 1 else EXTERNAL.replace("needs", "need")
+        rest += f"; {external} {need}" if external else ""
+        return f"{PARTLY} ({done} of {of}{rest})"
+
+
+def make_artefact(
+    label: str,
+    compute: Callable[[Evidence], Outcome],
+    plans: tuple[str, ...] = (),
+    external: str = "",
+) -> Artefact:
+    """Make the artefact of a printed table or figure, with the title of ``printed/`` and the data
+    and commands of an entry of ``external.toml``."""
+    kind, _, name = label.partition(":")
+    title = load(f"printed/{'tables' if kind == 'tab' else 'figures'}")[name]["title"]
+    data, commands = external_data(external) if external else ("", ())
+    return Artefact(name, label, title, compute, plans, data, commands)
+
+
+def external_data(name: str) -> tuple[str, tuple[str, ...]]:
+    """Look up data that may not be shipped, and the commands that use them."""
+    entry = load("external")[name]
+    return entry["data"], tuple(entry["commands"])
+
+
+HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"
+NOT_RUN, UNTESTED = "not run yet", "cannot be tested here"
+VERDICTS = (HOLDS, SO_FAR, OPEN, FAILS, NOT_RUN, UNTESTED)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper with a number in it, and its verdict.
+
+    Attributes:
+        label: Label of the section or table.
+        text: The claim.
+        paper: The printed numbers.
+        ours: Our numbers.
+        verdict: One of `VERDICTS`.
+        why: The rule for "holds", or what is missing.
+    """
+
+    label: str
+    text: str
+    paper: str
+    ours: str
+    verdict: str
+    why: str

@@ -1,0 +1,313 @@
+"""Printed tables beside our records: representations and classifiers after training, and frozen
+decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from resultant.features.store import FeatureStore
+from resultant.training.config import TrainConfig, preset
+from resultant_reproduction.evidence import (
+    Evidence,
+    Reader,
+    is_external,
+    pooled,
+    read_change,
+    read_path,
+    trained_as,
+)
+from resultant_reproduction.figures import forest
+from resultant_reproduction.formats import span
+from resultant_reproduction.plan import RULES, plan, planned_seeds
+from resultant_reproduction.records import paired, probe_path
+from resultant_reproduction.spec import (
+    Cell,
+    Change,
+    Outcome,
+    Table,
+    make_artefact,
+    parse_cell,
+    printed_rows,
+    printed_table,
+)
+from resultant_reproduction.stats import pooled_text, positive, several_seeds, toward
+from resultant_reproduction.value import Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Note of tables with more seeds than planned.
+LATER = (
+    "Of the packaged records those of more seeds than planned were added when numbers of the "
+    "others were known."
+)
+
+
+class Entry(NamedTuple):
+    """A printed cell and the records beside it: kind of run, and path of the number."""
+
+    row: str
+    column: str
+    text: str
+    kind: tuple[TrainConfig, str, float]
+    path: str
+
+
+def compare(evidence: Evidence, entries: Iterable[Entry]) -> tuple[list[Cell], list[Change]]:
+    """Cells of a table, and the changes of its rows from the first row with the same column."""
+    cells, changes = [], []
+    first: dict[str, tuple[float, dict[int, float]]] = {}
+    for entry in entries:
+        values, paper = evidence.records.values(*entry.kind, entry.path), parse_cell(entry.text)
+        ours, planned = Value.of(list(values.values())), planned_seeds(*entry.kind)
+        cells.append(Cell(entry.row, entry.column, paper, ours, planned=planned))
+        if paper is None:
+            continue
+        before, own = first.setdefault(entry.column, (paper.value.mean, values))
+        if own is not values:
+            delta = round(paper.value.mean - before, 2)
+            changes.append(Change(entry.row, entry.column, delta, paired(values, own)))
+    return cells, changes
+
+
+def _realizations(
+    evidence: Evidence, name: str, path: Callable[[str], str], **settings: object
+) -> Outcome:
+    """A table with one column per realization and a last one for the change of Pure Angular; its
+    rows are conditions, and spaces where it has any. External rows without records have no
+    changes."""
+    table, cells, changes = printed_table(name), [], []
+    for *names, native, temperature, preserve, angular, delta in table.rows:
+        condition, external = names[0], is_external(names[0])
+        config, title = trained_as(condition, **settings), ", ".join(names)
+        texts = (native, temperature, preserve, angular)
+        entries = [
+            Entry(column, title, text, (config, rule, 0.0), path(names[-1].lower()))
+            for column, text, rule in zip(columns_of(table), texts, RULES, strict=True)
+        ]
+        row, tested = compare(evidence, entries)
+        row = [replace(c, row=title, column=c.row, external=external) for c in row]
+        row += [Cell(title, "Δ", parse_cell(delta), tested[-1].ours, external)]
+        planned = min(c.planned for c in row[:-1])
+        row[-1] = replace(row[-1], planned=planned)
+        cells += [replace(c, planned=0) if external else c for c in row]
+        changes += [
+            replace(c, row=title, what=f"{c.row} - ProCo")
+            for c in tested
+            if c.differences or not external
+        ]
+    return Outcome(cells, changes, {"changes": lambda: _draw(changes)})
+
+
+def columns_of(table: Table) -> list[str]:
+    """Realizations of a table, in the order of `plan.RULES`."""
+    return table.columns[-5:-1]
+
+
+COLUMNS = tuple(columns_of(printed_table("angular-training")))
+CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
+
+
+def _draw(changes: Sequence[Change]) -> Figure:
+    rows = {c.row: (c.paper or 0.0, c.differences) for c in changes if c.what == CHANGES[-1]}
+    return forest(rows, "Pure Angular less ProCo, percentage points")
+
+
+def of_cifar(outcome: Outcome, what: str = CHANGES[-1]) -> list[Change]:
+    """Select one kind of change in the CIFAR settings of a table."""
+    return [c for c in outcome.changes if c.what == what and c.row.startswith("CIFAR")]
+
+
+def columns_less(after: str, before: str, evidence: Evidence, trained: Outcome) -> list[Change]:
+    """Subtract two columns of tab:angular-training, by readout in the CIFAR settings."""
+    means = {(c.row, c.column): c.paper.value.mean for c in trained.cells if c.paper is not None}
+    changes: list[Change] = []
+    for row in (c.row for c in of_cifar(trained)):
+        condition, _, space = row.rpartition(", ")
+        kinds = [(trained_as(condition), RULES[COLUMNS.index(c)], 0.0) for c in (after, before)]
+        differences = evidence.records.differences(kinds[0], kinds[1], probe_path(space.lower()))
+        delta = round(means[row, after] - means[row, before], 2)
+        changes.append(Change(row, f"{after} - {before}", delta, differences))
+    return changes
+
+
+def angular_training(evidence: Evidence) -> Outcome:
+    """tab:angular-training: long-tail probes after contrastive training, frequency prior."""
+    outcome = _realizations(evidence, "angular-training", probe_path)
+    note = (
+        "Probes of the last epoch. Δ and the changes are paired: over the seeds that both kinds "
+        f"have, so that Δ need not be the difference of the two means. {LATER}"
+    )
+    return replace(outcome, notes=[note], headline=_probes_headline(of_cifar(outcome)))
+
+
+def _probes_headline(changes: list[Change]) -> str:
+    seeds = plan("main").seeds
+    planned = [
+        replace(c, by_seed={s: d for s, d in c.by_seed.items() if s in seeds}) for c in changes
+    ]
+    ours = [c.ours.mean for c in changes if c.ours]
+    if not ours:
+        return ""
+    paper = [c.paper for c in changes if c.paper is not None]
+    alone = (
+        "" if planned == changes else f" By the planned seeds alone it is {pooled_text(planned)}."
+    )
+    return (
+        "Training with Pure Angular in place of ProCo changes long-tail probes by "
+        f"{pooled_text(changes)}, in points, mean over the settings of CIFAR; "
+        f"{sum(v > 0 for v in ours)} of {len(ours)} readouts rise. Printed are "
+        f"{span(paper, 2, sign='+')}, and {sum(v > 0 for v in paper)} of {len(paper)} rise.{alone}"
+    )
+
+
+def joint_fc(evidence: Evidence) -> Outcome:
+    """tab:joint-fc: the classifier of joint training, last epoch."""
+    outcome = _realizations(evidence, "joint-fc", lambda _: "last.accuracy", objective="joint")
+    note = (
+        "The paper's are printed without a spread, and taken to be single runs; ours are of the "
+        "last epoch, both views into the classifier."
+    )
+    return replace(outcome, notes=[note], headline=_joint_headline(of_cifar(outcome)))
+
+
+def _joint_headline(changes: list[Change]) -> str:
+    known = [c for c in changes if c.ours is not None]
+    if not known:
+        return ""
+    kept, where = several_seeds(known)
+    paper = span([c.paper or 0.0 for c in changes], 2, sign="+")
+    return (
+        "Joint training with Pure Angular in place of ProCo changes classifiers by "
+        f"{pooled_text(kept)}, in points, mean over {where}; {positive(toward(known))} of "
+        f"{len(known)} have the printed sign. Printed are {paper}."
+    )
+
+
+EQUALIZED = read_change("accuracy.angular", "accuracy.native")
+# Readers of the columns of the frozen tables.
+FROZEN: dict[str, dict[str, Reader]] = {
+    "frozen-vmf": {
+        "Original vMF": read_path("accuracy.native", 100),
+        "Cosine": read_path("accuracy.cosine", 100),
+        "Pure Angular": read_path("accuracy.angular", 100),
+        "Agreement": read_path("cosine.agreement", 100),
+    },
+    "frozen-vmf-realizations": {
+        "Original": read_path("accuracy.native", 100),
+        "temp": read_path("accuracy.temperature", 100),
+        "preserve": read_path("accuracy.preserve", 100),
+        "angular": read_path("accuracy.angular", 100),
+        "Δ": EQUALIZED,
+    },
+    "cosine-diagnostics": {
+        "Disagree": read_path("cosine.disagreements"),
+        "Low-margin": read_path("cosine.low_margin"),
+        "Certified": read_path("cosine.certified"),
+    },
+    "cosine-gradients": {
+        "Mean |ΔL|": read_path("gradients.loss_mean"),
+        "Grad. error (%)": read_path("gradients.gradient_error"),
+        "Median grad. cosine": read_path("gradients.median_cosine"),
+    },
+}
+
+
+def frozen_table(name: str, evidence: Evidence) -> Outcome:
+    """A table of frozen decisions. A note has the largest effect of the MLE of kappa instead of
+    ProCo's; a printed change is tested over networks."""
+    columns = FROZEN[name]
+    cells, changes, largest = [], [], dict.fromkeys(columns, 0.0)
+    for condition, space, *texts in printed_rows(name):
+        by_kappa = [evidence.frozen(condition, space.lower(), e) for e in ("proco", "mle")]
+        row, external = f"{condition}, {space}", is_external(condition)
+        planned = 0 if external else planned_seeds(trained_as(condition))
+        for (column, read), text in zip(columns.items(), texts, strict=True):
+            own, others = (
+                {seed: v for seed, s in summaries.items() if (v := read(s)) is not None}
+                for summaries in by_kappa
+            )
+            ours, other = (Value.of([*by_seed.values()]) for by_seed in (own, others))
+            cells.append(Cell(row, column, parse_cell(text), ours, external, planned=planned))
+            if read is EQUALIZED and own:
+                changes.append(Change(row, "Pure Angular - native", float(text), own))
+            if ours is not None and other is not None:
+                largest[column] = max(largest[column], abs(ours.mean - other.mean))
+    gaps = ", ".join(f"{column} {gap:.2g}" for column, gap in largest.items())
+    note = "kappa is p R / (1 - R^2); the maximum likelihood estimate differs from it by at most"
+    headline = _equalized_headline(evidence, changes) if changes else ""
+    return Outcome(cells, changes, notes=[f"{note} {gaps}."], headline=headline)
+
+
+def _equalized_headline(evidence: Evidence, changes: Sequence[Change]) -> str:
+    parts = []
+    for place, change in pooled(evidence, EQUALIZED).items():
+        dataset, _, space = place.rpartition(" ")
+        own = (c for c in changes if c.row.startswith((f"{dataset} /", f"{dataset},")))
+        paper = [c.paper for c in own if c.paper is not None and c.row.endswith(space.capitalize())]
+        parts.append(f"{place} {change.text()} (printed {fmean(paper):+.2f})")
+    return (
+        "Equalizing the gains of frozen features changes accuracy by, mean over imbalances "
+        f"(points): {'; '.join(parts)}."
+    )
+
+
+BACKBONES = {
+    "ResNet-50": ("imagenet-lt-resnet50", "resnet50"),
+    "ResNeXt-50": ("imagenet-lt-resnext50", "resnext50_32x4d"),
+}
+# app:cross-backbone: the queries are all validation images.
+HELD_OUT = "val"
+
+
+def cross_backbone(evidence: Evidence) -> Outcome:
+    """tab:cross-backbone: changes of accuracy by direct temperature, from native at the same
+    prior, on the authors' ImageNet-LT networks."""
+    grids = {title: _grid(evidence, *source) for title, source in BACKBONES.items()}
+    cells = []
+    for (beta, gamma, *texts), i in product(printed_rows("cross-backbone"), range(2)):
+        column, grid = list(grids.items())[i]
+        after, before = (
+            grid.get(key) for key in (f"temperature {beta} {gamma}", f"native 1 {gamma}")
+        )
+        ours = None
+        if after is not None and before is not None:
+            ours = Value(100 * (after - before))
+        paper = parse_cell(texts[i])
+        cells.append(Cell(f"β = {beta}, γ = {gamma}", column, paper, ours, external=True))
+    return Outcome(
+        cells, notes=["The realization of this grid is unsaid; ours is direct temperature."]
+    )
+
+
+def _grid(evidence: Evidence, store: str, architecture: str) -> dict[str, float]:
+    """Accuracies on projection features of an added store, or of a network trained by ProCo's
+    recipe whose record has them."""
+    if evidence.has(store, "projection"):
+        path = evidence.stores[store]
+        split = FeatureStore.open(path).metadata.get("held_out", HELD_OUT)
+        if split != HELD_OUT:
+            rule = f"expected {store} of resultant extract --split {HELD_OUT}"
+            raise ValueError(f"{rule}, got the split {split} in {path}")
+        return evidence.summary(store, "projection", "proco")["grid"]
+    config = preset("imagenet-lt", architecture=architecture)
+    for record in evidence.records.seeds(config).values():
+        if "analysis" in record:
+            return record["analysis"]["projection"]["proco"]["grid"]
+    return {}
+
+
+ARTEFACTS = (
+    make_artefact("tab:angular-training", angular_training, ("main",), "imagenet-training"),
+    make_artefact("tab:joint-fc", joint_fc, ("joint",), "imagenet-joint"),
+    *(
+        make_artefact(f"tab:{name}", partial(frozen_table, name), ("main",), "frozen")
+        for name in FROZEN
+    ),
+)
+CROSS_BACKBONE = make_artefact("tab:cross-backbone", cross_backbone, external="backbones")

@@ -1,0 +1,287 @@
+"""Printed values against the source of the paper, and the types that hold them and ours."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_ind
+
+from paper_evidence import numbered
+from resultant.training.records import identity
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
+from resultant_reproduction.formats import p_text
+from resultant_reproduction.plan import PLANS, RULES, controlled
+from resultant_reproduction.spec import (
+    Artefact,
+    Cell,
+    Change,
+    Outcome,
+    load,
+    parse_cell,
+    printed_rows,
+)
+from resultant_reproduction.value import Value
+
+# The source of the paper: a file named by the environment, or beside the checkout.
+SOURCE = Path(os.environ.get("RESULTANT_PAPER", Path(__file__).parents[3] / "shared" / "paper.tex"))
+needs_source = pytest.mark.skipif(
+    not SOURCE.is_file(), reason=f"no source of the paper at {SOURCE}"
+)
+# Tables whose cells are split or explained in the text.
+SETTINGS = ("training-hyperparameters", "frozen-hyperparameters")
+
+
+def tex_rows(name: str) -> list[list[str]]:
+    """The body of a table of the paper, cell by cell, without its typesetting."""
+    text = SOURCE.read_text()
+    body = text[text.index(f"\\label{{tab:{name}}}") :]
+    body = body[body.index("\\midrule") + len("\\midrule") : body.index("\\bottomrule")]
+    rows: list[list[str]] = []
+    for line in body.split("\\\\"):
+        line = re.sub(r"\\cellcolor\{[^}]*\}", "", line).replace("\\pm", "±").replace("$", "")
+        cells = [" ".join(cell.split()) for cell in line.split("&")]
+        if cells != [""]:
+            rows.append([cells[0] or rows[-1][0], *cells[1:]])
+    return rows
+
+
+@needs_source
+@pytest.mark.parametrize("name", [n for n in load("printed/tables") if n not in SETTINGS])
+def test_printed_tables(name: str) -> None:
+    assert printed_rows(name) == tex_rows(name)
+    assert {len(row) for row in printed_rows(name)} == {
+        len(load("printed/tables")[name]["columns"])
+    }
+
+
+@needs_source
+def test_numbers_of_tables_and_figures() -> None:
+    """Floats are numbered in the order of the source."""
+    text = re.sub(r"(?<!\\)%.*", "", SOURCE.read_text())
+    for kind, file, prefix in (("table", "tables", "tab"), ("figure", "figures", "fig")):
+        floats = re.findall(rf"\\begin\{{{kind}\*?\}}(.*?)\\end\{{{kind}\*?\}}", text, re.DOTALL)
+        numbers = {
+            label: number
+            for number, body in enumerate(floats, start=1)
+            for label in re.findall(rf"\\label\{{{prefix}:([^}}]*)\}}", body)
+        }
+        assert {name: numbers[name] for name in load(f"printed/{file}")} == {
+            name: entry["number"] for name, entry in load(f"printed/{file}").items()
+        }
+
+
+@needs_source
+def test_printed_settings() -> None:
+    """Every row of both tables in order; of tab:frozen-hyperparameters part by part."""
+
+    def plain(text: str) -> str:
+        text = re.sub(r"(\d)\\times10\^\{-(\d)\}", r"\1e-\2", text)
+        return f"{float(text):g}" if re.fullmatch(r"[\d.e-]+", text) else text
+
+    source = tex_rows("training-hyperparameters")
+    *ours, schedule, imbalances = printed_rows("training-hyperparameters")
+    for (title, *cells), (name, *values) in zip(source, ours, strict=True):
+        assert re.sub(r" \\[a-z]+(_0)?$", "", title) == name
+        assert list(map(plain, cells)) == list(map(plain, values)), name
+    words = dict(tex_rows("frozen-hyperparameters"))
+    parts = printed_rows("frozen-hyperparameters")
+    assert list(dict.fromkeys(row for row, *_ in parts)) == list(words)
+    assert [part for part in parts if part[2] not in words[part[0]]] == []
+    text = " ".join(SOURCE.read_text().split())
+    assert schedule[1:] == ["cosine", "baseline"] and imbalances[1] == "10, 50, 100"
+    assert "CIFAR uses the recorded cosine schedule. ImageNet retains its baseline" in text
+    assert "The main CIFAR imbalance factors are $10,\\; 50,\\; 100$" in text
+
+
+# Claims whose numbers are differences of printed numbers.
+DERIVED = (
+    *("low-margin", "imagenet-stronger", "power-native-order"),
+    *("uniform-lowers-balanced", "frequency-smaller", "objective"),
+)
+
+
+@needs_source
+def test_numbers_of_claims_are_in_the_paper() -> None:
+    text = re.sub(r"[\\;$\s]", "", SOURCE.read_text())
+    for name, claim in load("printed/claims").items():
+        if name not in DERIVED:
+            for number in re.findall(r"\d+\.\d+", claim["paper"]):
+                assert number in text or number.rstrip("0") in text, (name, number)
+        assert f"label{{{claim['label']}}}" in text, name
+
+
+def test_derived_numbers_of_claims() -> None:
+    """Differences of printed numbers, from the tables."""
+    rows = {
+        (name, row[0], row[1]): [float(text) for text in row[2:]]
+        for name in controls.TABLES
+        for row in printed_rows(name)
+    }
+
+    def changes(prior: str, first: int) -> str:
+        parts = []
+        for imbalance in (50, 100):
+            name = f"c10-if{imbalance}-{prior}"
+            after, before = rows[name, "Pure Angular", "0"], rows[name, "ProCo", "1"]
+            both = [f"{after[i] - before[i]:+.2f}" for i in (first, first + 1)]
+            parts.append(" / ".join(both))
+        return "; ".join(parts)
+
+    claims = load("printed/claims")
+    assert claims["uniform-lowers-balanced"]["paper"] == changes("u", 0)
+    assert claims["frequency-smaller"]["paper"] == f"{changes('u', 0)}; frequency {changes('f', 0)}"
+    assert claims["objective"]["paper"] == f"{changes('u', 2)} for {changes('u', 0)}"
+    shares = [
+        100 * float(low) / float(all_) for *_, all_, low, _ in printed_rows("cosine-diagnostics")
+    ]
+    assert claims["low-margin"]["numbers"] == pytest.approx([min(shares), max(shares)], abs=1e-4)
+    gaps = [
+        float(other) - float(row[5])
+        for row in printed_rows("frozen-vmf-realizations")
+        for other in row[3:5]
+    ]
+    assert claims["realizations-alike"]["numbers"] == pytest.approx([min(gaps), max(gaps)])
+    last = load("printed/figures")["training-gain"]["last"]
+    for name, key in (
+        ("power-applied-gain", "applied_gain_sd"),
+        ("power-native-gain", "gain_sd"),
+        ("power-gradient-error", "gradient_error"),
+    ):
+        assert claims[name]["numbers"] == list(map(float, last[key]))
+    order = float(last["gain_sd"][2]) - float(last["gain_sd"][1])
+    assert claims["power-native-order"]["numbers"] == pytest.approx([order])
+
+
+def test_cells_of_the_paper() -> None:
+    found = parse_cell("86.28 ± 0.09")
+    assert found is not None and found.value[:2] == (86.28, 0.09) and found.digits == 2
+    found = parse_cell("9,763 / 10,000")
+    assert found is not None and found.value.mean == 9763 and found.digits == 0
+    cell = Cell("", "", found, Value(9773.25, 16.3, 3))
+    assert cell.content() == "9,763 of 10,000 / 9,773.2 ± 16.3 [3]"
+    found = parse_cell("-0.02")
+    assert found is not None and found.signed and found.value.mean == -0.02
+    assert parse_cell("--") is None
+
+
+def test_value() -> None:
+    assert Value.of([]) is None
+    assert Value.of([3.0]) == (3.0, None, 1)
+    assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
+    # What is rounded to zero is not negative.
+    assert [Value(-0.004).text(2, sign) for sign in (True, False)] == ["+0.00", "0.00"]
+    assert Value(-0.006, 0.1, 2).text(2, sign=True) == "-0.01 ± 0.10"
+
+
+def test_one_more_draw() -> None:
+    """The t test of a sample of one against the others, which has their spread."""
+    own = [99.0, 99.1, 99.25, 98.9]
+    value, known = Value.of(own), ttest_ind(own, [98.5])
+    assert value is not None
+    assert value.p_of_draw(98.5) == pytest.approx(known.pvalue)  # type: ignore[attr-defined]
+    assert Value(1.0).p_of_draw(2.0) is Value(1.0, 0.0, 3).p_of_draw(2.0) is None
+    # The sd of equal numbers but for rounding is not known.
+    assert Value(0.3, 1e-17, 3).p_of_draw(0.4) is None
+
+
+def test_change_is_a_paired_t_test() -> None:
+    differences = (0.3, 0.5, 0.4, 0.6)
+    change = Change("", "", 0.5, numbered(differences))
+    t = statistics.fmean(differences) / (statistics.stdev(differences) / 2)
+    # The tail of Student's t with three degrees of freedom.
+    u = t / math.sqrt(3)
+    tail = 0.5 - (u / (1 + u * u) + math.atan(u)) / math.pi
+    assert change.p_value == pytest.approx(2 * tail, rel=1e-9)
+    assert change.verdict == "same sign, p < 0.05 alone"
+    assert Change("", "", -0.5, numbered(differences)).verdict == "other sign, p < 0.05 alone"
+    assert Change("", "", -0.5, numbered((0.5, -0.4, 0.1))).verdict == "other sign, not significant"
+    assert Change("", "", 0.5, numbered((0.5, -0.4, 0.1))).verdict == "same sign, not significant"
+    assert Change("", "", 0.5, numbered((0.5,))).verdict == "same sign, one seed: not tested"
+    assert Change("", "", 0.5).verdict == "no record"
+    # A change that the paper does not have, and one that it prints as none.
+    assert Change("", "", None, numbered(differences)).verdict == "p < 0.05 alone"
+    assert Change("", "", None, numbered((0.5, -0.4, 0.1))).verdict == "not significant"
+    zero = [Change("", "", 0.0, numbered(d)).verdict for d in (differences, (0.5,), ())]
+    ours = [f"printed as zero; ours {text}" for text in ("p < 0.05 alone", "not tested")]
+    assert zero == [*ours, "no record"]
+    assert Change("", "", None, numbered((0.5,))).verdict == "not tested"
+    # Differences that are equal but for rounding say nothing of their spread.
+    alike = tuple(100 * (a - b) for a, b in ((0.4148, 0.4147), (0.4132, 0.4131), (0.4267, 0.4266)))
+    assert len(set(alike)) > 1
+    assert (
+        Change("", "", 0.5, numbered(alike)).verdict == "same sign, 3 equal differences: not tested"
+    )
+    assert Change("", "", -0.5, numbered((0.4, -0.408))).verdict == "zero, not significant"
+    assert Change("", "", 0.5, numbered((0.0, 0.0))).verdict.startswith("zero, 2 equal")
+    assert [p_text(p) for p in (None, 0.0004, 0.0006)] == ["–", "< 0.001", "0.001"]
+    assert [p_text(p) for p in (0.0497, 0.0502, 0.0506)] == ["0.0497", "0.0502", "0.051"]
+
+
+def test_status() -> None:
+    """What is there, what asks for trainings and what for data, in the number that it has."""
+    paper, ours = parse_cell("86.28"), Value(86.0)
+    have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
+    away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)
+    table = Artefact("t", "tab:t", "", lambda evidence: Outcome(), ("main",), "images")
+    figure = replace(table, plans=())
+    for artefact, cells, status, lacking in (
+        (table, [have], "rerun", (0, 0)),
+        (table, [have, away], "partly rerun (1 of 2; 1 needs data we may not ship)", (0, 1)),
+        (table, [have, away, away], "partly rerun (1 of 3; 2 need data we may not ship)", (0, 2)),
+        (table, [have, begun], "partly rerun (2 of 2, 1 with fewer seeds than planned)", (1, 0)),
+        (table, [have, none], "partly rerun (1 of 2)", (1, 0)),
+        (table, [none, away], "not run yet", (1, 1)),
+        (figure, [have, none], "partly rerun (1 of 2; 1 needs data we may not ship)", (0, 1)),
+        (figure, [none], "needs data we may not ship", (0, 1)),
+    ):
+        outcome = Outcome(cells)
+        assert artefact.status(outcome) == status and artefact.lacking(outcome) == lacking
+
+
+def test_catalogue() -> None:
+    names = """angular-training frozen-vmf frozen-vmf-realizations cosine-diagnostics
+    cosine-gradients cross-backbone historical-power-temperature c10-if1-u c10-if10-u c10-if10-f
+    c10-if50-u c10-if50-f c10-if100-u c10-if100-f joint-fc training-hyperparameters
+    frozen-hyperparameters gain-discovery joint-validation main-boundaries realization factor-app
+    synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
+    real-margin-app gain-prior training-gain common-readouts c10-pure-complete
+    c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
+    baseline joint-protocol official-recipe beta-sweep stronger-views estimator guide"""
+    assert set(ARTEFACTS) == set(names.split())
+    for artefact in ARTEFACTS.values():
+        assert artefact.label.partition(":")[2] == artefact.name
+        assert set(artefact.plans) <= set(PLANS)
+        assert bool(artefact.external) == bool(artefact.commands)
+
+
+def test_every_trained_cell_is_planned() -> None:
+    planned = {
+        identity(job.config, run.realization, run.beta)
+        for plan in PLANS.values()
+        for job in plan.jobs()
+        for run in job.runs
+    }
+    asked = [
+        (controls.control_config(name, objective), controls.REALIZATION[title], float(beta))
+        for name in controls.TABLES
+        for title, beta, *_ in printed_rows(name)
+        for objective in ("contrastive", "joint")
+    ]
+    for dataset in ("cifar10", "cifar100"):
+        for imbalance in (10, 50, 100):
+            for objective in ("contrastive", "joint"):
+                config = controlled(dataset, imbalance, objective=objective)
+                asked += [(config, realization, 0.0) for realization in RULES]
+    assert all(identity(*kind) in planned for kind in asked)
+    assert identity(controlled("cifar10", 30), "native", 0.0) not in planned
+
+
+def test_stores_have_names() -> None:
+    with pytest.raises(ValueError, match=r"expected stores named imagenet-lt.*, got places"):
+        Evidence(Records(), {"places": Path("x")})
