@@ -16,7 +16,7 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.stack import Stack
-from resultant_reproduction import run
+from resultant_reproduction import run, summarize
 from resultant_reproduction.increments import gradient_increments
 from resultant_reproduction.plan import PlannedJob
 from tiny_cifar import tiny_cifar, tiny_config
@@ -127,7 +127,7 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         states.append([inputs(stack, place) for place in range(len(stack.runs))])
         return ask(stack, *queries)
 
-    monkeypatch.setattr(run, "power_diagnostic", asked)
+    monkeypatch.setattr(run, "power_diagnostic", interrupted)
     config = tiny_config(objective="joint", family="power", epochs=3)
     planned = PlannedJob("power", config, RUNS, (1, 3, 20))
     # Three runs in two stacks.
@@ -146,13 +146,14 @@ def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
     """Rows past the checkpoint are made again, and those before it are kept."""
     config = tiny_config(objective="joint", family="power", epochs=4)
     planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4))
-    ask, left = run.power_diagnostic, [0]
+    left = [0]
 
-    def asked(*about: Any) -> list[dict[str, Any]]:
+    def interrupted(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
+        """A quick diagnostic of the same projections."""
         left[0] -= 1
         if not left[0]:
             raise KeyboardInterrupt
-        return ask(*about)
+        return [{"increment_error": {"reduced": float(own.sum())}} for own in z]
 
     def trained(name: str) -> list[Any]:
         options: Any = {"checkpoint_every": 2, "say": lambda text: None}
@@ -163,7 +164,8 @@ def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
         lines = (tmp_path / "b" / "metrics.jsonl").read_text().splitlines()
         return sorted({json.loads(line)["epoch"] for line in lines})
 
-    monkeypatch.setattr(run, "power_diagnostic", asked)
+    monkeypatch.setattr(run, "power_diagnostic", interrupted)
+    monkeypatch.setattr(summarize, "QUESTIONS", ("gains",))
     whole = trained("a")
     # In the second epoch, before there is a checkpoint; in the fourth, two after it.
     for moment, there in ((2, [1]), (4, [1, 2, 3])):

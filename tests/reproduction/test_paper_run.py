@@ -20,7 +20,7 @@ from resultant_reproduction.words import unfinished
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import cli as reproduce
-from resultant_reproduction import run
+from resultant_reproduction import run, summarize
 from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
@@ -40,8 +40,10 @@ def make(seeds: Any) -> Any:
 
 
 def put_small(patch: Any) -> None:
-    """These jobs in the place of the plan power."""
+    """These jobs in the place of the plan power, with a small frozen analysis."""
     small = Plan("power", "", (0,), make)
+    patch.setattr(summarize, "QUESTIONS", ("grid",))
+    patch.setattr(summarize, "BETAS", (0.0, 1.0))
     patch.setattr(run, "plan", lambda name: small)
     patch.setattr(run, "load_cifar", lambda name, root: DATA)
 
@@ -202,7 +204,7 @@ torch.set_num_threads(1)
 import torch._dynamo
 import pytest, test_paper_run
 from resultant.training import batches
-from resultant_reproduction import run
+from resultant_reproduction import run, summarize
 
 folder = Path(sys.argv[1])
 
