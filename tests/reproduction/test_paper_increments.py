@@ -127,7 +127,7 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         states.append([inputs(stack, place) for place in range(len(stack.runs))])
         return ask(stack, *queries)
 
-    monkeypatch.setattr(run, "power_diagnostic", interrupted)
+    monkeypatch.setattr(run, "power_diagnostic", asked)
     config = tiny_config(objective="joint", family="power", epochs=3)
     planned = PlannedJob("power", config, RUNS, (1, 3, 20))
     # Three runs in two stacks.
