@@ -27,8 +27,10 @@ def opened(folder: Path, save: Save = np.savez, /, **arrays: Any) -> FeatureStor
     return FeatureStore.open(folder / "a.npz")
 
 
-def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> None:
+def write_parquet(path: Path, columns: Any, **options: Any) -> None:
+    """Write a table, or columns by name."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(columns), path, **options)
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, path, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 N, M, D, P = 11, 5, 6, 3
+ROWS, WIDTH = 60, 8
 
 
 def arrays() -> dict[str, torch.Tensor]:
@@ -17,3 +18,9 @@ def arrays() -> dict[str, torch.Tensor]:
         "test/encoder": torch.randn(M, D).bfloat16(),
         "test/labels": torch.arange(M, dtype=torch.int32) % 4,
     }
+
+
+def rows_and_labels() -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows [60, 8] of five classes."""
+    x = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1))
+    return x, torch.arange(ROWS) % 5

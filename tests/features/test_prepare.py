@@ -1,4 +1,4 @@
-"""Stores made ready for analysis: held-out rows, classes and labels, with notes."""
+"""Stores made ready for analysis."""
 
 from __future__ import annotations
 
@@ -8,79 +8,77 @@ import numpy as np
 import pytest
 import torch
 
-from resultant.features.prepare import prepare
+from embedding_files import NAMES, ORDER, M, N, T, X, Y, Z, opened
+from resultant.features.prepare import check_features, prepare
 from resultant.features.store import FeatureStore
-from small_features import COUNTS, HELD_OUT, small_features
 
 
-def test_one_split_is_divided(tmp_path: Path) -> None:
-    arrays = small_features()
-    both = {n: torch.cat([arrays[f"train/{n}"], arrays[f"test/{n}"]]) for n in
-            ("labels", "projection")}  # fmt: skip
-    prepared = prepare(FeatureStore("file", both))
-    counts = torch.tensor(COUNTS) + HELD_OUT
-    assert prepared.store.label_counts("test").tolist() == (0.2 * counts).round().tolist()
-    assert "a fifth" in prepared.notes[0] and "seed 0" in prepared.notes[0]
+def test_names_of_classes(tmp_path: Path) -> None:
+    found = opened(tmp_path, X=X, y=Y, class_names=NAMES)
+    assert prepare(found).names == tuple(NAMES) and not found.left_out
+    with pytest.raises(ValueError, match=r"class_names of .* a list of 5 names or more, got 3$"):
+        prepare(opened(tmp_path, X=X, y=Y, class_names=NAMES[:3]))
+    arrays = {"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}
+    with pytest.raises(ValueError, match=r"class_names of file to be a list of 5 .* got dict$"):
+        prepare(
+            FeatureStore("file", {"X": arrays["X"], "labels": arrays["y"]}, {"class_names": {}})
+        )
+    # Those of the file's own labels are not those of others.
+    found = opened(tmp_path, X=X, labels=Y // 2, kind=Y, class_names=NAMES[:3])
+    assert prepare(found).names == tuple(NAMES[:3])
+    found = FeatureStore.open(tmp_path / "a.npz", labels="kind")
+    assert prepare(found).names == ("0", "1", "2", "3", "4")
 
 
-def test_gaps_are_left_out() -> None:
-    arrays = small_features()
-    for split in ("train", "test"):
-        arrays[f"{split}/labels"] = 2 * arrays[f"{split}/labels"] + 1
-    prepared = prepare(FeatureStore("file", arrays, {"num_classes": 20}))
-    assert prepared.store.num_classes == 6
-    assert prepared.names == ("1", "3", "5", "7", "9", "11")
-    assert "6 labels below 11 have no rows" in prepared.notes[0]
+@pytest.mark.parametrize("divided", [False, True])
+def test_classes_of_a_single_row_are_left_out(divided: bool, tmp_path: Path) -> None:
+    """With their rows of the test, and no others."""
+    names = np.array([*NAMES, "yak", "zebu"])
+    y, t = Y.copy(), T.copy()
+    y[[3, 9]], t[[2, 4, 6]] = (5, 6), 5
+    arrays = {"X_train": X, "y_train": names[y]}
+    arrays |= {} if divided else {"X_test": Z, "y_test": names[t]}
+    prepared = prepare(opened(tmp_path, **arrays))
+    found = prepared.store
+    assert prepared.names == tuple(sorted(NAMES)) and found.num_classes == 5
+    lost = "0" if divided else "3"
+    said = f"2 classes have a single training row and are left out with their {lost} test rows"
+    assert f"{said}: yak, zebu." in prepared.notes
+    rows = {"train": (X[y < 5], ORDER[y[y < 5]]), "test": (Z[t < 5], ORDER[t[t < 5]])}
+    if divided:
+        parts = ["train", "test"]
+        x = torch.cat([found[f"{s}/X"] for s in parts]).numpy()
+        labels = torch.cat([found[f"{s}/labels"] for s in parts]).numpy()
+        given = {tuple(a): c for a, c in zip(*rows["train"], strict=True)}
+        assert {tuple(a): c for a, c in zip(x, labels, strict=True)} == given
+        return
+    for split, (x, labels) in rows.items():
+        assert (found[f"{split}/X"].numpy() == x).all()
+        assert (found[f"{split}/labels"].numpy() == labels).all()
 
 
-def test_file_of_the_labels(tmp_path: Path) -> None:
-    arrays, folder = small_features(), tmp_path / "f"
-    y = arrays["train/labels"].numpy()
-    folder.mkdir()
-    np.save(folder / "other.npy", arrays["train/projection"].numpy())
-    np.save(folder / "labels.npy", y)
-    other = prepare(FeatureStore.open(folder / "other.npy"))
-    assert other.notes[0] == f"The labels are those of {folder}/labels.npy."
-    # A file of labels with the name of the features goes first.
-    np.save(folder / "other_labels.npy", np.roll(y, 1))
-    own = FeatureStore.open(folder / "other.npy")
-    assert own["train/labels"].tolist() == np.roll(y, 1).tolist()
-    assert prepare(own).notes[0] == f"The labels are those of {folder}/other_labels.npy."
-    for name in ("labels", "labels.npy"):
-        chosen = FeatureStore.open(folder / "other.npy", labels=name)
-        assert chosen.label_files == (f"{folder}/labels.npy",)
-        assert chosen["train/labels"].tolist() == y.tolist()
-    with pytest.raises(ValueError, match=f"such as {folder}/none.npy, got it alone"):
-        FeatureStore.open(folder / "other.npy", labels="none")
-    whole = prepare(FeatureStore.open(folder))
-    assert whole.notes[0] == f"The labels are those of {folder}/labels.npy."
-    assert whole.notes[-1] == "Not read: other_labels."
-    named = FeatureStore.open(folder, labels="other_labels")
-    assert named.label_files == (f"{folder}/other_labels.npy",)
+def test_a_test_split_of_single_rows_only_is_refused(tmp_path: Path) -> None:
+    y = np.where(np.arange(N) == 3, 5, Y)
+    found = opened(tmp_path, X_train=X, y_train=y, X_test=Z, y_test=np.full(M, 5))
+    with pytest.raises(ValueError, match=r"2 rows or more in train of a class of test .* none"):
+        prepare(found)
 
 
-def test_labels_in_the_file_of_the_features_need_no_note(tmp_path: Path) -> None:
-    np.savez(tmp_path / "z.npz", **{n: a.numpy() for n, a in small_features().items()})  # type: ignore[arg-type]
-    store = FeatureStore.open(tmp_path / "z.npz")
-    assert store.label_files == () and prepare(store).notes == ()
+@pytest.mark.parametrize("row", range(0, N, 9))
+@pytest.mark.parametrize("split", ["", "train_"])
+def test_a_bad_row_is_named_as_in_the_file(row: int, split: str, tmp_path: Path) -> None:
+    """Whether it is fitted or held out."""
+    x = X.copy()
+    x[row] = np.nan
+    prepared = prepare(opened(tmp_path, **{f"{split}X": x, f"{split}y": Y}))
+    with pytest.raises(
+        ValueError, match=rf"^expected {split}X of .* finite, got nan in row {row}$"
+    ):
+        check_features(prepared, lambda *_: None)
 
 
-@pytest.mark.parametrize(("label", "numbers"), [(10**15, [1, 0]), (-1, [0, 1])])
-def test_labels_that_are_no_counts(tmp_path: Path, label: int, numbers: list[int]) -> None:
-    """They are refused with advice, and the advice works."""
-    z = torch.randn(8, 4).numpy()
-    odd = np.repeat([label, 3], 4)
-    np.savez(tmp_path / "z.npz", features=z, labels=odd)
-    rule = rf"in \[0, 4194304\), got {label} at row 0; .*can be stored as strings$"
-    with pytest.raises(ValueError, match=rule):
-        FeatureStore.open(tmp_path / "z.npz")
-    np.savez(tmp_path / "z.npz", features=z, labels=odd.astype(str))
-    found = FeatureStore.open(tmp_path / "z.npz")["train/labels"].tolist()
-    assert found == [numbers[0]] * 4 + [numbers[1]] * 4
-
-
-@pytest.mark.parametrize("kind", [".npz", ".npy", ".safetensors", ".parquet", ""])
-def test_no_such_file(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / f"none{kind}"
-    with pytest.raises(ValueError, match=f"^expected {path} to exist, got no such file$"):
-        FeatureStore.open(path)
+def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
+    known = Y != 3
+    found = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
+    with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1$"):
+        prepare(found)

@@ -1,11 +1,10 @@
-"""Files that others wrote as feature stores; what is broken or hostile is refused."""
+"""Files and folders of every kind as feature stores; broken files are refused."""
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
 import struct
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from resultant.features import numpy_files
-from resultant.features import rows as shards
+from embedding_files import NAMES, ORDER, T, X, Y, Z, write_parquet
+from resultant.features import rows as rows_module
+from resultant.features.partition import open_store
 from resultant.features.store import FeatureStore, write_store
-from small_store import D, N, arrays
-
-
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_npz(save: Any, tmp_path: Path) -> None:
-    given = {n: a.numpy() for n, a in arrays().items() if a.dtype != torch.bfloat16}
-    given["train/fortran"] = np.asfortranarray(given["train/encoder"])
-    given["test/labels"] = given["test/labels"].astype(np.uint16)
-    save(tmp_path / "a.npz", **given)
-    found = FeatureStore.open(tmp_path / "a.npz")
-    assert set(found) == set(given)
-    assert all((found[n].numpy() == a).all() for n, a in given.items())
-
-
-def test_npy_files_by_name(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(0).normal(size=(N, D)), np.arange(N) % 3
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", y)
-    names = {"features": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
-    found = FeatureStore.open(names)
-    assert (found["train/features"].numpy() == x).all() and found.num_classes == 3
-    found["train/features"].zero_()
-    assert (np.load(tmp_path / "x.npy") == x).all()
-    with pytest.raises(ValueError, match=r"expected one train/features in .* got another"):
-        FeatureStore.open({**names, "train_features": tmp_path / "x.npy"})
-    np.save(tmp_path / "y.npy", y[:-1])
-    with pytest.raises(ValueError, match=r"11 rows in train/labels .* got 10"):
-        FeatureStore.open(names)
-    np.save(tmp_path / "y.npy", np.array([None] * N))
-    with pytest.raises(ValueError, match=r"y\.npy to be .* dtype object, which is never unpickled"):
-        FeatureStore.open(names)
-    with pytest.raises(ValueError, match=r"z\.npy .* got no such file"):
-        FeatureStore.open({"features": tmp_path / "z.npy"})
+from small_store import arrays
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -62,21 +30,21 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         FeatureStore.open(tmp_path)
 
 
-def test_other_kinds_are_named(tmp_path: Path) -> None:
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "z.csv").write_text("1,2")
     rule = r"z\.csv to be a folder or a file of features \(\.safetensors, .*\), got another"
     with pytest.raises(ValueError, match=rf"{rule}: \.csv is not read; save .* by numpy\.savez"):
         FeatureStore.open(tmp_path / "z.csv")
 
 
-def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: Any) -> None:
+def test_missing_permission_is_not_a_missing_file(tmp_path: Path, monkeypatch: Any) -> None:
     """A right that is missing is not a file that is missing."""
 
     def denied(name: Any, *_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied", name)
 
     write_store(tmp_path / "a.safetensors", arrays())
-    monkeypatch.setattr(shards, "SharedFile", denied)
+    monkeypatch.setattr(rows_module, "SharedFile", denied)
     with pytest.raises(ValueError, match=r"a\.safetensors to be .* Permission denied"):
         FeatureStore.open(tmp_path / "a.safetensors")
     # Nor is a folder empty that cannot be listed.
@@ -85,21 +53,7 @@ def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: Any) -> None:
         FeatureStore.open(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["label", "targets", "y"])
-def test_labels_of_usual_names(name: str, tmp_path: Path) -> None:
-    x, y = np.ones((N, D)), np.arange(N) % 3
-    given: dict[str, Any] = {"X": x, "test_X": x, name: y, f"test_{name}": y}
-    np.savez(tmp_path / "a.npz", **given)
-    found = FeatureStore.open(tmp_path / "a.npz")
-    assert sorted(found) == ["test/X", "test/labels", "train/X", "train/labels"]
-    assert FeatureStore.open(tmp_path / "a.npz", features="X").num_classes == 3
-    # What is called labels is meant.
-    given = {"labels": y, name: x}
-    np.savez(tmp_path / "b.npz", **given)
-    assert set(FeatureStore.open(tmp_path / "b.npz")) == {"train/labels", f"train/{name}"}
-
-
-def test_metadata_that_no_report_could_repeat(tmp_path: Path) -> None:
+def test_metadata_must_be_json(tmp_path: Path) -> None:
     save_file(arrays(), tmp_path / "a.safetensors", {"metadata": '{"loss": NaN}'})
     with pytest.raises(
         ValueError, match=r"metadata of .*a\.safetensors as JSON, got: Out of range"
@@ -138,7 +92,7 @@ SAFETENSORS = [
 
 
 @pytest.mark.parametrize("data", SAFETENSORS)
-def test_broken_safetensors(data: bytes, tmp_path: Path) -> None:
+def test_broken_safetensors_are_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"a\.safetensors"):
@@ -157,61 +111,6 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
             path.write_bytes(whole[:cut])
             with pytest.raises(ValueError, match=r"cut\."):
                 FeatureStore.open(given)
-
-
-def npy(shape: str, data: bytes, descr: str = "'<f4'") -> bytes:
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
-
-
-NPY = [
-    npy("(1000000000000, 1000)", b"\x00" * 16),
-    npy("(4611686018427387904, 4)", b"\x00" * 16),
-    npy("(-2, -2)", b"\x00" * 16),
-    npy("(2, 'a')", b"\x00" * 16),
-    npy("(2, 2)", b"\x00" * 16, descr="'|O'"),
-    npy("(2, 2)", b"\x00" * 16, descr="[('a', '<f4')]"),
-    npy("(2, 2)", b"\x00" * 16, descr="'nothing'"),
-    npy("(2, 2), 'x': __import__('os')", b"\x00" * 16),
-    npy("(" * 3000, b""),
-    b"\x93NUMPY\x09\x00" + b"\x00" * 100,
-    b"PK\x03\x04",
-]
-
-
-@pytest.mark.parametrize("data", NPY)
-def test_broken_arrays(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "a.npy").write_bytes(data)
-    with pytest.raises(ValueError, match=r"a\.npy"):
-        FeatureStore.open({"features": tmp_path / "a.npy"})
-    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("features.npy", data)
-    with pytest.raises(ValueError, match=r"a\.npz"):
-        FeatureStore.open(tmp_path / "a.npz")
-
-
-def test_inflation_is_bounded(tmp_path: Path, monkeypatch: Any) -> None:
-    np.savez_compressed(tmp_path / "a.npz", features=np.ones((1000, 100)))
-    assert (tmp_path / "a.npz").stat().st_size < 5000
-    monkeypatch.setattr(numpy_files, "MAX_INFLATED", 10**5)
-    with pytest.raises(ValueError, match=r"a\.npz to be .* 800128 bytes compressed"):
-        FeatureStore.open(tmp_path / "a.npz")
-    np.savez(tmp_path / "a.npz", features=np.ones((1000, 100)))
-    assert FeatureStore.open(tmp_path / "a.npz")["train/features"].shape == (1000, 100)
-
-
-def test_a_zip_that_declares_more_than_it_holds(tmp_path: Path) -> None:
-    """The directory says four gigabytes, stored; there are sixteen bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("features.npy", npy("(33554432, 31)", b"\x00" * 16))
-    data, size = bytearray(buffer.getvalue()), 33554432 * 31 * 4
-    member = data.rindex(b"PK\x01\x02")
-    text = len(npy("(33554432, 31)", b""))
-    data[member + 20 : member + 28] = struct.pack("<II", size + text, size + text)
-    (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(ValueError, match=r"a\.npz to be .* members larger than the file"):
-        FeatureStore.open(tmp_path / "a.npz")
 
 
 @settings(
@@ -239,3 +138,96 @@ def test_a_changed_byte_is_an_error_or_other_values(
     except ValueError as error:
         message = str(error)
     assert str(path) in message
+
+
+def test_npy_of_features_with_npy_of_labels(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).normal(size=(11, 6)), np.arange(11) % 3
+    for features, labels, split in (
+        ("test_features", "test_labels", "test"),
+        ("z", "z_labels", "train"),
+    ):
+        np.save(tmp_path / f"{features}.npy", x)
+        np.save(tmp_path / f"{labels}.npy", y)
+        found = FeatureStore.open(tmp_path / f"{features}.npy")
+        (name,) = found.features
+        assert (found[name].numpy() == x).all()
+        assert (found[f"{split}/labels"].numpy() == y).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [("X", "y"), ("train_embeddings", "train_targets"), ("X_test", "y_test"), ("clip", "label")],
+)
+def test_names_of_the_npy_of_labels(features: str, labels: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{features}.npy"
+    np.save(path, X)
+    with pytest.raises(ValueError, match=r"together with one of labels.* alone; give the folder"):
+        FeatureStore.open(path)
+    np.save(tmp_path / f"{labels}.npy", NAMES[Y])
+    found = FeatureStore.open(path)
+    (name,) = found.features
+    assert (found[name].numpy() == X).all()
+    (name,) = (n for n in found if n.endswith("/labels"))
+    assert (found[name].numpy() == ORDER[Y]).all()
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz", "npy"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
+    x, y = torch.randn(30, 4), torch.arange(30) % 7
+    for split, edges in (("train", (0, 9, 10, 20)), ("test", (20, 30))):
+        for i, (low, high) in enumerate(itertools.pairwise(edges)):
+            stem = f"{split}/{{}}part-{i:05}" if nested else f"{split}_{{}}{i:05}-of-00003"
+            whole: dict[str, Any] = {"features": x[low:high], "labels": y[low:high]}
+            base = tmp_path / stem.format("")
+            base.parent.mkdir(exist_ok=True)
+            if kind == "safetensors":
+                save_file(whole, base.with_suffix(".safetensors"))
+            elif kind == "npz":
+                np.savez(base.with_suffix(".npz"), **{n: a.numpy() for n, a in whole.items()})
+            else:
+                for n, a in whole.items():
+                    stem = f"{split}/{n}-{i:05}" if nested else f"{split}_{n}-{i:05}"
+                    np.save(tmp_path / f"{stem}.npy", a.numpy())
+    (tmp_path / ".hidden.npy").write_bytes(b"")
+    found = FeatureStore.open(tmp_path)
+    assert torch.equal(found["train/features"], x[:20])
+    assert torch.equal(found["test/features"], x[20:])
+    assert torch.equal(found["train/labels"], y[:20])
+    for rows in (1, 3, 10, 19):
+        pieces = [piece for _, piece in found.chunks("train/features", rows)]
+        assert torch.equal(torch.cat(pieces), x[:20])
+
+
+def test_shards_of_different_arrays_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"folder of shards of one kind .* got none"):
+        FeatureStore.open(tmp_path)
+    for i, width in enumerate((4, 5)):
+        given = {"features": torch.ones(3, width), "labels": torch.arange(3)}
+        save_file(given, tmp_path / f"train-{i}.safetensors")
+    with pytest.raises(ValueError, match=r"\[N, 4\] as in .*-0.*got torch.float32 \[N, 5\].*-1"):
+        FeatureStore.open(tmp_path)
+    save_file({"features": torch.ones(3, 4)}, tmp_path / "train-1.safetensors")
+    with pytest.raises(ValueError, match=r"expected 6 rows in train/labels .* got 3"):
+        FeatureStore.open(tmp_path)
+    np.save(tmp_path / "train-2.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"got \.npy and \.safetensors"):
+        FeatureStore.open(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "parquet"])
+def test_splits_at_the_end_of_file_names(kind: str, tmp_path: Path) -> None:
+    for split, a, b in (("train", X, Y), ("test", Z, T)):
+        if kind == "npz":
+            np.savez(tmp_path / f"clip_{split}.npz", X=a, y=NAMES[b])
+        elif kind == "npy":
+            np.save(tmp_path / f"X_{split}.npy", a)
+            np.save(tmp_path / f"y_{split}.npy", NAMES[b])
+        else:
+            write_parquet(tmp_path / f"clip_{split}.parquet", {"X": list(a), "y": NAMES[b]})
+    stores = [FeatureStore.open(tmp_path)]
+    stores += [open_store(tmp_path)] if kind == "parquet" else []
+    for found in stores:
+        assert (found["train/X"].numpy() == X).all() and (found["test/X"].numpy() == Z).all()
+        assert (found["train/labels"].numpy() == ORDER[Y]).all()
+        assert (found["test/labels"].numpy() == ORDER[T]).all()

@@ -1,14 +1,12 @@
-"""Features that cannot be mapped: how they are streamed, copied to disk, and the copies dropped."""
+"""Features that cannot be mapped: temporary copies, their size and their removal."""
 
 from __future__ import annotations
 
 import errno
 import gc
 import os
-import re
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,25 +18,11 @@ from safetensors.torch import save_file
 
 from resultant._core import chunks
 from resultant.cli import main as cli
-from resultant.features import numpy_files, parquet
-from resultant.features.numpy_files import ArchiveRows, map_npz
-from resultant.features.rows import MappedRows
+from resultant.features import parquet
 from resultant.features.store import FeatureStore, write_store
 from resultant.features.subsets import held_out
 from small_features import COUNTS, small_features
-
-N, D = 60, 8
-
-
-@pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files; 100 bytes are much, and pieces are small."""
-    folder = tmp_path / "spool"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
-    monkeypatch.setattr(chunks, "READ_BYTES", 300)
-    return folder
+from small_store import ROWS, WIDTH, rows_and_labels
 
 
 def opened_in(folder: Path) -> list[str]:
@@ -53,13 +37,8 @@ def opened_in(folder: Path) -> list[str]:
     return found
 
 
-def given() -> tuple[torch.Tensor, torch.Tensor]:
-    x = torch.randn(N, D, generator=torch.Generator().manual_seed(1))
-    return x, torch.arange(N) % 5
-
-
-def shards(folder: Path) -> FeatureStore:
-    x, y = given()
+def shard_store(folder: Path) -> FeatureStore:
+    x, y = rows_and_labels()
     for i in range(3):
         rows = slice(20 * i, 20 * i + 20)
         save_file({"z": x[rows].clone(), "labels": y[rows]}, folder / f"train-{i}.safetensors")
@@ -67,7 +46,7 @@ def shards(folder: Path) -> FeatureStore:
 
 
 def compressed(folder: Path) -> FeatureStore:
-    x, y = given()
+    x, y = rows_and_labels()
     np.savez_compressed(folder / "a.npz", z=x.numpy(), labels=y.numpy())
     return FeatureStore.open(folder / "a.npz")
 
@@ -76,16 +55,13 @@ def one_parquet(folder: Path) -> FeatureStore:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    x, y = given()
+    x, y = rows_and_labels()
     table = pa.table({"z": list(x.numpy()), "label": y.numpy()})
     pq.write_table(table, folder / "a.parquet", row_group_size=7)
     return FeatureStore.open(folder / "a.parquet")
 
 
-COPIED = {"shards": shards, "npz": compressed, "parquet": one_parquet}
-
-
-# What is copied, and that nothing of it stays
+COPIED = {"shards": shard_store, "npz": compressed, "parquet": one_parquet}
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
@@ -93,10 +69,10 @@ COPIED = {"shards": shards, "npz": compressed, "parquet": one_parquet}
 def test_copies_have_no_name_and_go_with_the_store(kind: str, tmp_path: Path, spool: Path) -> None:
     (tmp_path / "data").mkdir()
     opened = COPIED[kind](tmp_path / "data")
-    assert opened.copied_bytes("train/z", "train/labels") == 4 * N * D
+    assert opened.copied_bytes("train/z", "train/labels") == 4 * ROWS * WIDTH
     assert not opened_in(spool)
     x = opened["train/z"]
-    assert torch.equal(x, given()[0])
+    assert torch.equal(x, rows_and_labels()[0])
     assert opened_in(spool) and not os.listdir(spool)
     # There now, and not copied again.
     assert opened.copied_bytes("train/z") == 0
@@ -108,7 +84,7 @@ def test_copies_have_no_name_and_go_with_the_store(kind: str, tmp_path: Path, sp
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 @pytest.mark.parametrize("kind", COPIED)
-def test_an_interrupted_copy_is_gone(
+def test_an_interrupted_copy_is_removed(
     kind: str, tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -128,22 +104,19 @@ def test_an_interrupted_copy_is_gone(
     assert not opened_in(spool) and not os.listdir(spool)
 
 
-def test_what_is_mapped_or_held_is_not_copied(tmp_path: Path, spool: Path) -> None:
-    x, y = given()
+def test_mapped_and_held_features_are_not_copied(tmp_path: Path, spool: Path) -> None:
+    x, y = rows_and_labels()
     write_store(tmp_path / "a.safetensors", {"z": x, "labels": y})
     one = FeatureStore.open(tmp_path / "a.safetensors")
     assert one.copied_bytes("train/z") == 0
     assert FeatureStore("memory", {"z": x, "labels": y}).copied_bytes("train/z") == 0
     # Of every class a fifth of twelve rows is held out, and both parts are copied.
     divided = held_out(one)
-    assert divided.copied_bytes("train/z") == 4 * D * 50
-    assert divided.copied_bytes("train/z", "test/z") == 4 * D * 60
+    assert divided.copied_bytes("train/z") == 4 * WIDTH * 50
+    assert divided.copied_bytes("train/z", "test/z") == 4 * WIDTH * 60
 
 
-# Too little disk
-
-
-def test_too_little_disk_is_told_before_the_work(
+def test_too_little_disk_is_an_error_before_the_work(
     tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -181,7 +154,7 @@ def test_too_little_disk_is_told_before_the_work(
         FeatureStore.open(tmp_path / "data")["train/projection"]
 
 
-def test_the_size_of_a_copy_is_told(
+def test_the_size_of_a_copy_is_printed(
     tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     from resultant.report import analysis_page as content
@@ -194,7 +167,7 @@ def test_the_size_of_a_copy_is_told(
     assert f"0.0 GB of features are copied to {spool} meanwhile" in capsys.readouterr().err
 
 
-def test_a_disk_that_fills_up_is_a_plain_error(
+def test_a_full_disk_is_a_plain_error(
     tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:
@@ -208,68 +181,16 @@ def test_a_disk_that_fills_up_is_a_plain_error(
     (tmp_path / "data").mkdir()
     message = rf"expected room for a copy of train/z of .* in {spool}, got: .*No space left"
     with pytest.raises(ValueError, match=message):
-        shards(tmp_path / "data")["train/z"]
+        shard_store(tmp_path / "data")["train/z"]
 
 
-# Arrays of an .npz
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("name", ["z", "zz", "zzz", "zzzz"])
-def test_stored_arrays_are_mapped_where_they_are_aligned(
-    name: str, dtype: Any, tmp_path: Path
-) -> None:
-    """Whatever the length of a name makes of the place of its array."""
-    x = np.random.default_rng(0).normal(size=(N, D)).astype(dtype)
-    np.savez(tmp_path / "a.npz", **{"first": x[:1], name: x, "labels": np.arange(N)})
-    rows = map_npz(tmp_path / "a.npz", keep_open=True)[name]
-    place = (tmp_path / "a.npz").read_bytes().index(x.tobytes())
-    assert isinstance(rows, MappedRows if place % x.itemsize == 0 else ArchiveRows)
-    assert (rows.read(0, N).numpy() == x).all() and (rows.read(7, 9).numpy() == x[7:9]).all()
-    found = FeatureStore.open(tmp_path / "a.npz", features=name)[f"train/{name}"]
-    assert (found.numpy() == x).all()
-    found.zero_()
-    assert (np.load(tmp_path / "a.npz")[name] == x).all()
-
-
-@pytest.mark.parametrize("step", [1, 100, 1 << 20])
-def test_compressed_rows_in_any_order(
-    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(numpy_files, "STEP", step)
-    x, _ = given()
-    np.savez_compressed(tmp_path / "a.npz", z=x.numpy())
-    rows = map_npz(tmp_path / "a.npz", keep_open=True)["z"]
-    assert isinstance(rows, ArchiveRows) and rows.shape == (N, D)
-    for start, stop in ((0, 3), (3, 9), (20, 21), (5, 60), (0, 60), (59, 60), (10, 10)):
-        assert torch.equal(rows.read(start, stop), x[start:stop])
-
-
-def test_compressed_rows_that_are_broken_or_change(tmp_path: Path) -> None:
-    path, x = tmp_path / "a.npz", torch.randn(6000, D)
-    np.savez_compressed(path, z=x.numpy())
-    rows = map_npz(path, keep_open=True)["z"]
-    assert isinstance(rows, ArchiveRows) and torch.equal(rows.read(0, 5), x[:5])
-    np.savez_compressed(path, z=x.numpy(), more=x.numpy())
-    with pytest.raises(ValueError, match=r"a\.npz .* got: it changed"):
-        rows.read(0, N)
-    data = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as archive:
-        place = archive.getinfo("z.npy").header_offset + 30 + len("z.npy") + 20 + 99_000
-    data[place] ^= 1
-    path.write_bytes(data)
-    broken = map_npz(path, keep_open=True)["z"]
-    assert isinstance(broken, ArchiveRows)
-    with pytest.raises(ValueError, match=r"expected .*a\.npz to be a whole \.npz"):
-        broken.read(0, len(x))
-
-
-# Parquet of many row groups
+def test_small_vectors_are_held(tmp_path: Path) -> None:
+    assert isinstance(shard_store(tmp_path).vectors("train/z"), torch.Tensor)
 
 
 def test_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece is decoded with no more than a batch of rows that were not asked for."""
-    monkeypatch.setattr(chunks, "READ_BYTES", 4 * D * 5)
+    monkeypatch.setattr(chunks, "READ_BYTES", 4 * WIDTH * 5)
     rows: Any = one_parquet(tmp_path).rows("train/z")
     decoded, whole = [], parquet.ParquetRows._vectors
 
@@ -278,69 +199,10 @@ def test_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return whole(self, column, top)
 
     monkeypatch.setattr(parquet.ParquetRows, "_vectors", vectors)
-    x, _ = given()
+    x, _ = rows_and_labels()
     for start, stop in ((0, 4), (4, 12), (12, 13), (40, 44)):
         before = sum(decoded)
         assert torch.equal(rows.read(start, stop), x[start:stop])
         # A batch ends within what was asked for, and one begins at the row group.
         assert sum(decoded) - before <= stop - start + 5 + 7
     assert max(decoded) <= 5
-
-
-def test_messages_name_the_file(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "a.npz", z=np.ones((4, 3), "c8"), labels=np.arange(4))
-    rule = f"expected features in {tmp_path / 'a.npz'}, [N, d] floats"
-    with pytest.raises(
-        ValueError, match=re.escape(f"{rule}, got train/z (torch.complex64 [4, 3])")
-    ):
-        FeatureStore.open(tmp_path / "a.npz")
-
-
-# Rows here and there
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("one", [True, False])
-def test_rows_here_and_there(dtype: torch.dtype, one: bool, tmp_path: Path, spool: Path) -> None:
-    x, y = given()
-    x = x.to(dtype)
-    save_file({"z": x[:40].clone(), "labels": y[:40]}, tmp_path / "train-0.safetensors")
-    save_file({"z": x[40:].clone(), "labels": y[40:]}, tmp_path / "train-1.safetensors")
-    path = tmp_path / "train-0.safetensors"
-    opened = FeatureStore.open(path if one else tmp_path)
-    expected, found = (x[:40] if one else x), opened.vectors("train/z")
-    assert isinstance(found, MappedRows) and len(found) == len(expected)
-    for rows in (torch.tensor([3, 39, 0, 3]), torch.arange(len(found)), torch.arange(0)):
-        assert torch.equal(found[rows], expected[rows])
-    for part in (slice(0, 7), slice(5, 5), slice(30, 1000), slice(None)):
-        assert torch.equal(found[part], expected[part])
-    found[torch.tensor([1])].zero_()
-    assert torch.equal(found[torch.tensor([1])], expected[1:2])
-
-
-def test_vectors_of_a_file_that_is_cut(tmp_path: Path, spool: Path) -> None:
-    write_store(tmp_path / "a.safetensors", {"z": given()[0], "labels": given()[1]})
-    found = FeatureStore.open(tmp_path / "a.safetensors").vectors("train/z")
-    os.truncate(tmp_path / "a.safetensors", 1500)
-    with pytest.raises(ValueError, match=r"expected 60 rows in .*a\.safetensors, got 59"):
-        found[torch.tensor([59])]
-
-
-def test_small_vectors_are_held(tmp_path: Path) -> None:
-    assert isinstance(shards(tmp_path).vectors("train/z"), torch.Tensor)
-
-
-@pytest.mark.usefixtures("spool")
-def test_a_large_feature_is_mapped_once(tmp_path: Path) -> None:
-    """However often it is asked for; its memory can be given back in between."""
-    x, y = given()
-    path = tmp_path / "x.safetensors"
-    write_store(path, {"train/x": x, "train/labels": y})
-    opened = FeatureStore.open(path)
-    found = opened["train/x"]
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(20):
-        opened.release()
-        assert torch.equal(opened["train/x"], x)
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert opened["train/x"].data_ptr() == found.data_ptr()

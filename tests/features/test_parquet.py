@@ -1,8 +1,7 @@
-"""Parquet, pairs of arrays and folders of shards as feature stores."""
+"""Parquet files as feature stores."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -13,19 +12,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from embedding_files import X, Y, write_parquet
 from resultant._core import chunks
 from resultant.features import parquet
 from resultant.features.store import FeatureStore
-from resultant.features.subsets import held_out
-from small_store import D, N, arrays
-
-
-def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> None:
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as pq
-
-    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
-    pq.write_table(table, path, **options)
+from small_store import arrays
 
 
 def vectors(a: np.ndarray, kind: str = "list") -> Any:
@@ -71,7 +62,7 @@ def test_parquet_rows_in_any_order(tmp_path: Path, monkeypatch: Any) -> None:
         assert (rows.read(start, stop).numpy() == x[start:stop]).all()
 
 
-def test_parquet_of_datasets(tmp_path: Path) -> None:
+def test_parquet_of_hugging_face_datasets(tmp_path: Path) -> None:
     """Files and metadata as datasets.Dataset.to_parquet leaves them in a repository."""
     pa = pytest.importorskip("pyarrow")
     names = ["cat", "dog", "emu"]
@@ -118,32 +109,32 @@ def test_named_columns(tmp_path: Path) -> None:
 
 def test_parquet_names_with_dots(tmp_path: Path, monkeypatch: Any) -> None:
     """A field is told from the one whose name it continues, also where bombs are looked for."""
-    x = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
-    y = np.arange(N) % 3
+    x = np.random.default_rng(0).normal(size=(11, 6)).astype(np.float32)
+    y = np.arange(11) % 3
     columns = {"z.v1": vectors(x), "z": vectors(x[:, :2]), "label.v1": y + 1, "label": y}
     write_parquet(tmp_path / "a.parquet", columns)
     found = FeatureStore.open(tmp_path / "a.parquet")
     assert torch.equal(found["train/z.v1"], torch.from_numpy(x))
     assert torch.equal(found["train/z"], torch.from_numpy(x[:, :2]))
     assert found["train/labels"].tolist() == y.tolist()
-    for name, value in (("FREE_BYTES", 5 * 8 * N), ("MAX_RATIO", 0)):
+    for name, value in (("FREE_BYTES", 5 * 8 * 11), ("MAX_RATIO", 0)):
         monkeypatch.setattr(parquet, name, value)
     FeatureStore.open(tmp_path / "a.parquet", features="z")
     with pytest.raises(ValueError, match="columns that decode to"):
         FeatureStore.open(tmp_path / "a.parquet", features="z.v1")
 
 
-def test_parquet_columns_of_one_name(tmp_path: Path) -> None:
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    z, y = vectors(np.ones((N, 2))), pa.array(np.arange(N) % 3)
+    z, y = vectors(np.ones((11, 2))), pa.array(np.arange(11) % 3)
     pq.write_table(pa.table([z, z, y], names=["z", "z", "label"]), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"a\.parquet .* got: more than one column 'z'"):
         FeatureStore.open(tmp_path / "a.parquet")
 
 
-def test_broken_parquet(tmp_path: Path, monkeypatch: Any) -> None:
+def test_broken_parquet_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     path, x = tmp_path / "a.parquet", np.ones((6, 2), np.float32)
 
@@ -188,105 +179,13 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: Any) -> None:
         FeatureStore.open(tmp_path / "a.parquet")
 
 
-def test_a_pair_of_npy(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(0).normal(size=(N, D)), np.arange(N) % 3
-    for features, labels, split in (
-        ("test_features", "test_labels", "test"),
-        ("z", "z_labels", "train"),
-    ):
-        np.save(tmp_path / f"{features}.npy", x)
-        np.save(tmp_path / f"{labels}.npy", y)
-        found = FeatureStore.open(tmp_path / f"{features}.npy")
-        (name,) = found.features
-        assert (found[name].numpy() == x).all()
-        assert (found[f"{split}/labels"].numpy() == y).all()
-
-
-@pytest.mark.parametrize("kind", ["safetensors", "npz", "npy"])
-@pytest.mark.parametrize("nested", [False, True])
-def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
-    x, y = torch.randn(30, 4), torch.arange(30) % 7
-    for split, edges in (("train", (0, 9, 10, 20)), ("test", (20, 30))):
-        for i, (low, high) in enumerate(itertools.pairwise(edges)):
-            stem = f"{split}/{{}}part-{i:05}" if nested else f"{split}_{{}}{i:05}-of-00003"
-            whole: dict[str, Any] = {"features": x[low:high], "labels": y[low:high]}
-            base = tmp_path / stem.format("")
-            base.parent.mkdir(exist_ok=True)
-            if kind == "safetensors":
-                save_file(whole, base.with_suffix(".safetensors"))
-            elif kind == "npz":
-                np.savez(base.with_suffix(".npz"), **{n: a.numpy() for n, a in whole.items()})
-            else:
-                for n, a in whole.items():
-                    stem = f"{split}/{n}-{i:05}" if nested else f"{split}_{n}-{i:05}"
-                    np.save(tmp_path / f"{stem}.npy", a.numpy())
-    (tmp_path / ".hidden.npy").write_bytes(b"")
-    found = FeatureStore.open(tmp_path)
-    assert torch.equal(found["train/features"], x[:20])
-    assert torch.equal(found["test/features"], x[20:])
-    assert torch.equal(found["train/labels"], y[:20])
-    for rows in (1, 3, 10, 19):
-        pieces = [piece for _, piece in found.chunks("train/features", rows)]
-        assert torch.equal(torch.cat(pieces), x[:20])
-
-
-def test_shards_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"folder of shards of one kind .* got none"):
-        FeatureStore.open(tmp_path)
-    for i, width in enumerate((4, 5)):
-        given = {"features": torch.ones(3, width), "labels": torch.arange(3)}
-        save_file(given, tmp_path / f"train-{i}.safetensors")
-    with pytest.raises(ValueError, match=r"\[N, 4\] as in .*-0.*got torch.float32 \[N, 5\].*-1"):
-        FeatureStore.open(tmp_path)
-    save_file({"features": torch.ones(3, 4)}, tmp_path / "train-1.safetensors")
-    with pytest.raises(ValueError, match=r"expected 6 rows in train/labels .* got 3"):
-        FeatureStore.open(tmp_path)
-    np.save(tmp_path / "train-2.npy", np.ones(3))
-    with pytest.raises(ValueError, match=r"got \.npy and \.safetensors"):
-        FeatureStore.open(tmp_path)
-
-
-def test_a_bad_row_is_named_where_it_is(tmp_path: Path) -> None:
-    """By file and row, whatever was joined and held out."""
-    for i in range(3):
-        x = np.ones((40, 4), np.float32)
-        if i == 1:
-            x[17, 2] = np.nan
-        y = torch.arange(40) % 2
-        save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
-    rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
-    whole = FeatureStore.open(tmp_path)
-    for found in (whole, held_out(whole)):
-        with pytest.raises(ValueError, match=rule):
-            found.check()
-    with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
-        held_out(FeatureStore.open(tmp_path / "1.safetensors")).check()
-
-
-def test_a_shard_that_changes_is_noticed(tmp_path: Path) -> None:
-    given = {"features": torch.ones(3, 4), "labels": torch.arange(3)}
-    save_file(given, tmp_path / "train-0.safetensors")
-    found = FeatureStore.open(tmp_path)
-    save_file({**given, "more": torch.ones(3, 4)}, tmp_path / "train-0.safetensors")
-    with pytest.raises(ValueError, match=r"train-0\.safetensors as it was .* got it changed"):
-        found["train/features"]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypatch: Any) -> None:
-    """Beyond the limit shards go through a temporary file; release keeps the values."""
-    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
-    monkeypatch.setattr(chunks, "READ_BYTES", 300)
-    x, y = torch.randn(50, 8).to(dtype), torch.arange(50) % 5
-    for i in range(5):
-        rows = slice(10 * i, 10 * i + 10)
-        save_file({"z": x[rows].clone(), "labels": y[rows]}, tmp_path / f"train-{i}.safetensors")
-    save_file({"z": x, "labels": y}, tmp_path / "whole.safetensors")
-    whole = FeatureStore.open(tmp_path / "whole.safetensors")
-    (tmp_path / "whole.safetensors").unlink()
-    for found in (whole, FeatureStore.open(tmp_path), held_out(whole)):
-        given = torch.cat([found[n] for n in found.features])
-        found.release()
-        again = torch.cat([found[n] for n in found.features])
-        assert given.dtype == dtype and torch.equal(given, again)
-        assert torch.equal(given.double().sort(0).values, x.double().sort(0).values)
+def test_integer_features(tmp_path: Path) -> None:
+    x = (100 * X).astype(np.int64)
+    write_parquet(tmp_path / "a.parquet", {"emb": list(x), "label": Y})
+    assert (FeatureStore.open(tmp_path / "a.parquet")["train/emb"].numpy() == x).all()
+    write_parquet(tmp_path / "a.parquet", {"emb": list(X), "tokens": list(x), "label": Y})
+    assert FeatureStore.open(tmp_path / "a.parquet").features == ("train/emb",)
+    columns = {f"f{i}": X[:, 0] for i in range(100)}
+    write_parquet(tmp_path / "a.parquet", columns | {"label": Y})
+    with pytest.raises(ValueError, match=r"f5 \(float\), \.\.\., f98 .*df\['features'\] = list\(x"):
+        FeatureStore.open(tmp_path / "a.parquet")
