@@ -58,12 +58,13 @@ def test_ranges() -> None:
     a = torch.tensor([[0.0, 1.0], [math.nan, 3.0]])
     validation.require_in_range("a", a[:0], 5.0, rule=">= 5")
     validation.require_in_range("a", a[0], 0.0, 1.0, rule="in [0, 1]")
-    for values, options, message in (
+    cases: list[tuple[torch.Tensor, dict[str, Any], str]] = [
         (a, {}, r"expected a >= 0, got nan at index \(1, 0\)"),
         (a[0], {"open_low": True}, "expected a >= 0, got 0 at index 0"),
         (a[1, 1], {"high": 2.0, "remedy": "divide"}, r"expected a >= 0, got 3 \(divide\)"),
         (a[0] / 0, {}, "expected a >= 0, got nan at index 0"),
-    ):
+    ]
+    for values, options, message in cases:
         with pytest.raises(ValueError, match=message):
             validation.require_in_range("a", values, 0.0, rule=">= 0", **options)
 

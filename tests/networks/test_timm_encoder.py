@@ -65,7 +65,7 @@ def test_start_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(7)
         encoder = timm.create_model("test_resnet", num_classes=0)
-        d = encoder.num_features
+        d: int = encoder.num_features  # type: ignore[assignment]
         heads = {"projector.0": nn.Linear(d, d), "projector.3": nn.Linear(d, P)}
         classifier = torch.empty(C, d).uniform_(-1, 1)
         classifier = classifier / classifier.norm(dim=1, keepdim=True)
