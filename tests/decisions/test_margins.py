@@ -15,7 +15,7 @@ from class_samples import F64
 from decisions.overlapping_classes import BETA, OFFSET, PAIRS, classes, queries, tilted
 from resultant._core import chunks
 from resultant.classes.gain import target_temperature
-from resultant.classes.realization import class_scores, realize
+from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.gradients import (
     gradient_coordinates,
@@ -91,6 +91,13 @@ def test_joint_leading() -> None:
     close(joint_leading(state, Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
 
 
+def test_scores_of_intercepts_only() -> None:
+    mu, kappa = torch.eye(3, 4, dtype=F64), torch.ones(3, dtype=F64)
+    shift = torch.tensor([1.0, 2.0, 3.0], dtype=F64)
+    scores = Realization(mu, kappa, None, None, shift)
+    assert torch.equal(scores.at(torch.zeros(2, 3, dtype=F64)), shift.expand(2, 3))
+
+
 # Margins
 
 
@@ -106,6 +113,7 @@ def test_pairwise_margins(realization: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 4 * 3)
     close(pairwise_margins(z, rule, PAIRS), naive, atol=1e-11)
     assert pairwise_margins(z[:0], rule, PAIRS).shape == (0, 4)
+    close(pairwise_margins(z, rule, PAIRS, validate_args=False), naive, atol=1e-11)
     assert pairwise_margins(z, rule, PAIRS[:0]).shape == (N, 0)
 
 
