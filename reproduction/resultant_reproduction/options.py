@@ -36,9 +36,9 @@ class Verify:
 class Reproduce:
     """Compare the paper's tables, figures and claims with our numbers.
 
-    WHAT is one of: "list" for an overview; names such as joint-fc, or "claims", to show a part;
-    "all" to write the whole report and a page with every figure; "run" and the name of a plan to
-    train the runs of the plan that have no record yet.
+    WHAT is one of: list, for an overview; names such as joint-fc, or claims, to show a part; all,
+    to write the report and a page with every figure; run and the name of a plan, to train the runs
+    of the plan that have no record yet.
 
     Examples:
       resultant reproduce list
