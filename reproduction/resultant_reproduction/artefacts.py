@@ -12,6 +12,7 @@ from resultant_reproduction import (
     gain_prior,
     guide,
     historical,
+    recipes,
     settings,
     tables,
     theory_figures,
@@ -19,12 +20,12 @@ from resultant_reproduction import (
 from resultant_reproduction.claims import (
     boundary_claims,
     frozen_claims,
-    prior_claims,
     theory_claims,
 )
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.failure import failing_claims
 from resultant_reproduction.feature_figures import finite_sample_claims
+from resultant_reproduction.prior_claims import prior_claims
 from resultant_reproduction.records import Records
 from resultant_reproduction.spec import Artefact, Claim, Outcome
 from resultant_reproduction.training_claims import training_claims
@@ -33,7 +34,7 @@ _MADE = (
     *(*tables.ARTEFACTS, *controls.ARTEFACTS, *historical.ARTEFACTS, tables.CROSS_BACKBONE),
     *(*settings.ARTEFACTS, *feature_figures.ARTEFACTS, *gain_prior.ARTEFACTS),
     *(*failure.ARTEFACTS, *theory_figures.ARTEFACTS, *baseline.ARTEFACTS),
-    *(*contrasts.ARTEFACTS, *estimators.ARTEFACTS, *guide.ARTEFACTS),
+    *(*recipes.ARTEFACTS, *contrasts.ARTEFACTS, *estimators.ARTEFACTS, *guide.ARTEFACTS),
 )
 
 # Tables first, then figures, then questions beyond the paper.

@@ -9,12 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from resultant.training.config import TrainConfig
-from resultant_reproduction.contrasts import recipe
 from resultant_reproduction.controls import TABLES, control_table
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.formats import SIGNIFICANCE, p_equation, p_text
 from resultant_reproduction.historical import heads
 from resultant_reproduction.plan import controlled, joint_trials, official, stronger_views
+from resultant_reproduction.recipes import recipe
 from resultant_reproduction.records import probe_path
 from resultant_reproduction.spec import Artefact, Cell, Change, Outcome
 from resultant_reproduction.spread import pairings, spread_notes, weak_pairs

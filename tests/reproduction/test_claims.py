@@ -14,14 +14,9 @@ from resultant.training.config import preset
 from resultant.training.records import identity
 from resultant_reproduction import Evidence, Records
 from resultant_reproduction.artefacts import claims
-from resultant_reproduction.claims import (
-    ANALYZED,
-    boundary_claims,
-    frozen_claims,
-    prior_claims,
-    theory_claims,
-)
+from resultant_reproduction.claims import boundary_claims, frozen_claims, theory_claims
 from resultant_reproduction.plan import PLANS, controlled, official
+from resultant_reproduction.prior_claims import ANALYZED, prior_claims
 from resultant_reproduction.spec import Claim
 from resultant_reproduction.theory import Check
 from training_records import record

@@ -16,8 +16,9 @@ from paper_evidence import OfSpaces, probed
 from resultant.analysis import FrozenSpace
 from resultant.classes.realization import class_scores
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.contrasts import ranked, recipe, sweep
+from resultant_reproduction.contrasts import ranked, sweep
 from resultant_reproduction.plan import controlled, official
+from resultant_reproduction.recipes import recipe
 from resultant_reproduction.spec import parse_cell
 from resultant_reproduction.stats import Interval
 from resultant_reproduction.summarize import BETAS, SPACES

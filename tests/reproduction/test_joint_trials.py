@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.contrasts import TRIALS as TITLES
-from resultant_reproduction.contrasts import trials
 from resultant_reproduction.plan import joint_trials
+from resultant_reproduction.recipes import TRIALS as TITLES
+from resultant_reproduction.recipes import trials
 from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
