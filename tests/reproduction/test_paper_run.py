@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 import torch
-from resultant_reproduction.words import unfinished
 
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
-from resultant_reproduction import cli as reproduce
-from resultant_reproduction import run, summarize
+from resultant_reproduction import reproduce, run, summarize
+from resultant_reproduction.catalog import unfinished
 from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
@@ -204,7 +203,7 @@ torch.set_num_threads(1)
 import torch._dynamo
 import pytest, test_paper_run
 from resultant.training import batches
-from resultant_reproduction import run, summarize
+from resultant_reproduction import reproduce, run, summarize
 
 folder = Path(sys.argv[1])
 

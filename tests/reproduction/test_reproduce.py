@@ -14,7 +14,7 @@ from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training import records
 from resultant_reproduction import ARTEFACTS, Records
-from resultant_reproduction import cli as reproduce
+from resultant_reproduction import page as reproduce
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.plan import PLANS, controlled
@@ -124,7 +124,7 @@ def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_text("".join(json.dumps(r) + "\n" for r in (odd, asked)))
     call = ["reproduce", "joint-fc", "--records", str(path), "--out", str(tmp_path / "out")]
     assert cli.main(call) == 0
-    said = "1 of the 2 records of --records (cifar10 native) are of trainings that nothing here"
+    said = "1 of the 2 records of --records (cifar10 native) are from trainings that no table or"
     assert said in " ".join(capsys.readouterr().out.split())
 
 
@@ -208,7 +208,7 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
         (["claims", "--results", __file__], "records at --results, got a file at "),
         (["joint-fc", "--out", f"{__file__}/a"], "expected --out to be a folder, got a file: "),
-        (["all", "--text", f"{__file__}/a.md"], "the place of --text to be a folder, got a file"),
+        (["all", "--text", f"{__file__}/a.md"], "the folder of --text to be a folder, got a file"),
     ],
 )
 def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
