@@ -201,7 +201,7 @@ import torch
 torch.set_num_threads(1)
 # Once for all: an optimizer would import it.
 import torch._dynamo
-import pytest, test_paper_run
+import pytest, test_run
 from resultant.training import batches
 from resultant_reproduction import reproduce, run, summarize
 
@@ -226,8 +226,8 @@ def call(moment, left):
 
     batches.CifarBatches.batch = at("step", batches.CifarBatches.batch)
     run.summaries, os.replace = at("analysis", run.summaries), replace
-    test_paper_run.put_small(pytest.MonkeyPatch())
-    run.run_plan("power", *test_paper_run.places(folder), **test_paper_run.QUIET)
+    test_run.put_small(pytest.MonkeyPatch())
+    run.run_plan("power", *test_run.places(folder), **test_run.QUIET)
 
 
 for moment in sys.argv[2:]:
@@ -237,7 +237,7 @@ for moment in sys.argv[2:]:
         call(name, int(left))
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, moment
-    print(len(test_paper_run.read_lines(folder / "power.jsonl")))
+    print(len(test_run.read_lines(folder / "power.jsonl")))
 """
 
 
