@@ -257,7 +257,7 @@ def write_page(
         wide=True,
     )
     with console.status("figures"), replacing_folder(out) as folder:
-        page.write_page(folder, whole)
+        page.write_page(folder, whole, figure_files=True)
 
 
 def _cpu() -> Any:

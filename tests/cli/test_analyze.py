@@ -42,7 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     figures = analysis_page.drawings
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysis_page, "drawings", lambda *given: figures(*given)[:2])
-        assert analyze(folder / "z.safetensors", "--out", folder / "out") == 0
+        assert analyze(folder / "z.safetensors", "--out", folder / "out", "--figures") == 0
     return folder / "out"
 
 

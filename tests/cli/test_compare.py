@@ -178,7 +178,7 @@ def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
     out = tmp_path / "out"
     files = [str(tmp_path / f"{name}.safetensors") for name in "ab"]
-    assert cli.main(["compare", *files, "--out", str(out)]) == 0
+    assert cli.main(["compare", *files, "--out", str(out), "--figures"]) == 0
     with open(out / "tables" / "projection-comparison.csv") as file:
         rows = {row["quantity"]: row for row in csv.DictReader(file)}
     row = rows["accuracy, Native"]

@@ -44,5 +44,5 @@ def report(analysis: Analysis) -> Page:
 def folder(report: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the report."""
     folder = tmp_path_factory.mktemp("page")
-    write_page(folder, report)
+    write_page(folder, report, figure_files=True)
     return folder

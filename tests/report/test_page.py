@@ -43,6 +43,7 @@ def test_wide_figures_are_enlarged_up_to_a_limit(analysis: Analysis, tmp_path: P
     for wide in (False, True):
         write_page(tmp_path, Page("P", [], [section], wide=wide))
         html = (tmp_path / "index.html").read_text()
+        assert "PDF</a>" not in html and not (tmp_path / "figures").exists()
         box = re.search(r'viewBox="0 0 ([0-9.]+) ', html)
         limit = re.search(r'<svg style="max-width: ([0-9]+)px"', html)
         assert box and ('<body class="wide">' in html) == (limit is not None) == wide

@@ -29,8 +29,7 @@ from resultant.cli.arguments import (
 class Analyze:
     """Analyze frozen features: recommend a realization and beta, and show the reasons.
 
-    Prints a summary of ten lines and writes a folder with index.html, results.json, figures and
-    tables. FEATURES is a file (.safetensors, .npz, .npy or .parquet) or a folder of such files;
+    Prints a summary of ten lines and writes a folder with index.html, results.json and tables. FEATURES is a file (.safetensors, .npz, .npy or .parquet) or a folder of such files;
     without FEATURES, the features shipped with the package are analyzed. The labels of x.npy are
     read from x_labels.npy or labels.npy in the same folder. With --engine ray, FEATURES is a folder
     of Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs
@@ -62,6 +61,8 @@ class Analyze:
     """Fraction of the training rows to fit; losses and gradients are compared on the others."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
+    figures: bool = False
+    """Also write each figure as PDF and PNG."""
     engine: Literal["local", "ray"] = "local"
     """Run in this process, or on Ray."""
     device: Device = "cpu"
@@ -127,7 +128,7 @@ def analyze(options: Analyze) -> None:
             provenance(prepared, device),
         )
         folder = stack.enter_context(replacing_folder(options.out))
-        page.write_page(folder, report, progress)
+        page.write_page(folder, report, progress, figure_files=options.figures)
     print_summary(report, options.out)
 
 

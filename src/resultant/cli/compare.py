@@ -66,6 +66,8 @@ class Compare:
     """Folder that the paths in the lists are relative to."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
+    figures: bool = False
+    """Also write each figure as PDF and PNG."""
     device: Device = "cpu"
     """cpu, cuda, cuda:N or auto."""
 
@@ -144,7 +146,7 @@ def compare(options: Compare) -> None:
             {side: provenance(stores[i], device) for i, side in enumerate(sides)},
         )
         folder = stack.enter_context(replacing_folder(options.out))
-        page.write_page(folder, report, progress)
+        page.write_page(folder, report, progress, figure_files=options.figures)
     print_summary(report, options.out)
 
 

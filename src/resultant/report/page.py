@@ -103,14 +103,19 @@ def require_report_folder(out: Path, own: Callable[[str], bool] = lambda name: F
 
 
 def write_page(
-    folder: Path, page: Page, progress: Callable[[str, float], object] | None = None
+    folder: Path,
+    page: Page,
+    progress: Callable[[str, float], object] | None = None,
+    *,
+    figure_files: bool = False,
 ) -> None:
-    """Write a report into a folder: page, results.json, figures as PDF and PNG, tables as CSV.
+    """Write a report into a folder: the page, results.json, and the tables as CSV.
 
     Args:
         folder: An existing folder.
         page: The contents.
         progress: Called with "figures" and the fraction of them that is written.
+        figure_files: Also write each figure as PDF and PNG, and link the PDF from the page.
     """
     drawn: dict[tuple[str, str], str] = {}
     total, done = sum(len(s.drawings) for s in page.sections), 0
@@ -119,7 +124,8 @@ def write_page(
         for drawing in section.drawings:
             figure = drawing.figure()
             stem = f"{section.name}-{drawing.name}"
-            style.save(figure, folder / "figures" / stem)
+            if figure_files:
+                style.save(figure, folder / "figures" / stem)
             drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
             done += 1
             if progress is not None:
@@ -129,10 +135,12 @@ def write_page(
             table.write(folder / "tables" / f"{section.name}-{table.name}.csv")
     text = json.dumps(page.results, indent=1, allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
-    (folder / "index.html").write_text(render(page, drawn), encoding="utf-8")
+    (folder / "index.html").write_text(render(page, drawn, figure_files), encoding="utf-8")
 
 
-def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
+def render(
+    page: Page, drawn: Mapping[tuple[str, str], str], figure_files: bool = False
+) -> str:
     """Return the page as HTML; ``drawn`` holds the SVG figures by section and name.
 
     Example:
@@ -152,6 +160,7 @@ def render(page: Page, drawn: Mapping[tuple[str, str], str]) -> str:
         css=Markup(css),
         js=Markup(js),
         shown=SHOWN,
+        figure_files=figure_files,
         drawn={key: Markup(svg) for key, svg in drawn.items()},
     )
 
