@@ -104,7 +104,7 @@ def test_summary_and_determinism(
     figures = analysis_page.drawings
     monkeypatch.setattr(analysis_page, "drawings", lambda *given: figures(*given)[:1])
     out = report.parent / "again"
-    assert analyze(report.parent / "z.safetensors", "--out", out) == 0
+    assert analyze(report.parent / "z.safetensors", "--out", out, "--figures") == 0
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
     assert len(lines) == 10

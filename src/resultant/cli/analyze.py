@@ -29,11 +29,12 @@ from resultant.cli.arguments import (
 class Analyze:
     """Analyze frozen features: recommend a realization and beta, and show the reasons.
 
-    Prints a summary of ten lines and writes a folder with index.html, results.json and tables. FEATURES is a file (.safetensors, .npz, .npy or .parquet) or a folder of such files;
-    without FEATURES, the features shipped with the package are analyzed. The labels of x.npy are
-    read from x_labels.npy or labels.npy in the same folder. With --engine ray, FEATURES is a folder
-    of Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs
-    of this machine.
+    Prints a summary of ten lines and writes a folder with index.html, results.json and tables.
+    FEATURES is a file (.safetensors, .npz, .npy or .parquet) or a folder of such files; without
+    FEATURES, the features shipped with the package are analyzed. The labels of x.npy are read from
+    x_labels.npy or labels.npy in the same folder. With --engine ray, FEATURES is a folder of
+    Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs of
+    this machine.
 
     Examples:
       resultant analyze features.safetensors

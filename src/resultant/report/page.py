@@ -138,9 +138,7 @@ def write_page(
     (folder / "index.html").write_text(render(page, drawn, figure_files), encoding="utf-8")
 
 
-def render(
-    page: Page, drawn: Mapping[tuple[str, str], str], figure_files: bool = False
-) -> str:
+def render(page: Page, drawn: Mapping[tuple[str, str], str], figure_files: bool = False) -> str:
     """Return the page as HTML; ``drawn`` holds the SVG figures by section and name.
 
     Example:
