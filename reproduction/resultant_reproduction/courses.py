@@ -1,5 +1,4 @@
-"""What figures show and the paper prints no numbers of: means over seeds, at the end and over the
-epochs of trainings."""
+"""Courses of a number over the epochs of trainings, by seed."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ from resultant_reproduction.value import Value
 
 
 class Course(NamedTuple):
-    """A number of trajectories by epoch, a value a seed, and the seeds that have it."""
+    """A number by epoch, one value per seed, and the seeds that have values."""
 
     values: dict[int, list[float]]
     seeds: tuple[int, ...]
 
     @staticmethod
     def of(records: Mapping[int, Record], path: str) -> Course | None:
-        """That at a dotted path, of records by seed; None where none of them has it."""
+        """Read the number at a dotted path from records by seed; None if no record has it."""
         values: dict[int, list[float]] = {}
         seeds = []
         name = path.partition(".")[0]
@@ -38,7 +37,7 @@ class Course(NamedTuple):
 
 
 def seeds_of(courses: Mapping[str, Course | None]) -> str:
-    """Which seeds courses are of, by name; said once where they are the same."""
+    """Describe the seeds of courses by name, once if all are equal."""
     said = {name: seed_list(course.seeds if course else ()) for name, course in courses.items()}
     kinds = set(said.values())
     return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in said.items())

@@ -1,4 +1,4 @@
-"""Figures over frozen projection features, of the packaged network and of stores that are brought.
+"""Figures of frozen projection features, from the packaged network and from stores of the user.
 
 The packaged one is a native network of CIFAR-100-LT, IF 100.
 """
@@ -67,8 +67,8 @@ def _outcome(
     of: Iterable[str] = STORES,
     counted: Iterable[str] = STORES,
 ) -> Outcome:
-    """A figure ``of`` the data sets that are there, what ``say`` reads of each, and as parts those
-    that the paper has in it."""
+    """Draw a figure ``of`` the available datasets, describe each with ``say``, and count the
+    datasets of the paper as parts."""
     found = {
         title: evidence.analysis(STORES[title], "projection")
         for title in of
@@ -88,7 +88,7 @@ PAIR = (
 
 
 def gain_discovery(evidence: Evidence) -> Outcome:
-    """fig:gain-discovery: a pair of classes, their scores, and all gains."""
+    """Return fig:gain-discovery: a pair of classes, their scores, and all gains."""
     note = (
         "The paper prints no number of this figure. The table is ours, of A_c / tau_0 over classes "
         "with equal weight; (c) is of projections alone."
@@ -112,7 +112,7 @@ def _gain_cells(evidence: Evidence) -> list[Cell]:
 
 
 def _said_pair(a: Analysis) -> str:
-    """The pair of the packaged network that is drawn."""
+    """Describe the drawn pair of the packaged network."""
     assert a.gains is not None and a.boundaries is not None
     pair = a.boundaries.pairs[closest_pair(a)]
     known = zip(names_of(pair), a.gains.gain[pair].tolist(), strict=True)
@@ -124,8 +124,8 @@ MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "compa
 
 
 def main_boundaries(evidence: Evidence) -> Outcome:
-    """fig:main-boundaries: margins near the roots of a pair, all displacements, and what the
-    caption says of four data sets."""
+    """Return fig:main-boundaries: margins near the roots of a pair, all displacements, and the
+    caption's numbers of four datasets."""
     note = (
         "The joint leading score at the same temperatures; pairs by sec:boundary-selection, of "
         "CIFAR-10 all. We read the 0.119 degrees that the caption has for CIFAR-100 as the MAE of "
@@ -155,7 +155,7 @@ UNNAMED = (
 
 
 def real_scope(evidence: Evidence) -> Outcome:
-    """fig:real-scope-app: class counts and concentrations; held-out goodness of fit."""
+    """Return fig:real-scope-app: class counts and concentrations; held-out goodness of fit."""
     return _outcome(evidence, "scope", draw_scope, UNNAMED, say=_say_scope, counted=OURS)
 
 
@@ -180,7 +180,7 @@ def _say_scope(a: Analysis) -> str:
 
 
 def real_margin(evidence: Evidence) -> Outcome:
-    """fig:real-margin-app: centre and typical margins against errors between pairs of classes."""
+    """Return fig:real-margin-app: centre and typical margins, and errors between classes."""
     return _outcome(evidence, "margins", draw_margins, UNNAMED, say=_say_margins, counted=OURS)
 
 
@@ -196,7 +196,7 @@ def _say_margins(a: Analysis) -> str:
 
 
 def finite_sample(evidence: Evidence) -> Outcome:
-    """fig:finite-sample: small supports and self-inclusion on real features."""
+    """Return fig:finite-sample: small supports and self-inclusion on real features."""
     note = (
         "sec:finite-sample-diagnostics names CIFAR-100 for (a), and no data set for (b): both are "
         "of the packaged network."
@@ -223,7 +223,7 @@ def _say_support(a: Analysis) -> str:
 
 
 def _ratios(a: Analysis) -> torch.Tensor:
-    """Exact self-inclusion shifts over the leading ones of eq:self-inclusion, by class [M]."""
+    """Return exact over leading self-inclusion shifts (eq:self-inclusion) by class [M]."""
     assert a.self_inclusion is not None
     return a.self_inclusion.exact / a.self_inclusion.predicted
 
@@ -235,7 +235,7 @@ def _included(a: Analysis) -> str:
 
 
 def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
-    """sec:finite-sample, sec:finite-sample-diagnostics, on the packaged features."""
+    """Evaluate the claims about finite samples on the packaged features."""
     a = evidence.analysis(PACKAGED, "projection")
     assert a.support is not None and a.self_inclusion is not None
     few, many = (float(a.support.error[a.support.sizes.index(n)]) for n in (5, 100))

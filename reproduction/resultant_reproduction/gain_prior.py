@@ -1,4 +1,4 @@
-"""fig:gain-prior: what equalizing the gains of frozen projections changes under three priors."""
+"""fig:gain-prior: the effect of equalized gains on frozen projections under three priors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTE = (
 
 
 def gain_prior(evidence: Evidence) -> Outcome:
-    """Accuracy changes over beta for three priors, and those that are printed."""
+    """Return accuracy changes over beta for three priors, and the printed ones."""
     config = official("cifar100", 100)
     analyses = [r.get("analysis", {}) for r in evidence.records.seeds(config).values()]
     public = [a.get("projection", {}).get("proco", {}) for a in analyses]
@@ -81,7 +81,7 @@ def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:
 
 
 def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
-    """Those over the networks of frozen summaries, of which some may have no grid."""
+    """Read the changes over the networks of frozen summaries; some may have no grid."""
     grids = [summary["grid"] for summary in summaries if "grid" in summary]
     found = {}
     for beta, gamma in product(BETAS, GAMMAS):
@@ -92,7 +92,7 @@ def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
 
 
 def _resnet50(evidence: Evidence) -> Changes:
-    """Those of tab:cross-backbone."""
+    """Read the changes of tab:cross-backbone."""
     known = {(c.row, c.column): c.ours for c in cross_backbone(evidence).cells}
     found = {(b, g): known[f"β = {b:g}, γ = {g:g}", "ResNet-50"] for b, g in product(BETAS, GAMMAS)}
     return {at: value for at, value in found.items() if value is not None}
