@@ -10,29 +10,29 @@ from interpreter import run_interpreted
 from resultant.images.augment import ContrastiveView, normalize
 from resultant.networks.stacked_resnet import patches
 
-CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1)"
+CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1, {size})"
 
 
-def images(n: int) -> Tensor:
+def images(n: int, size: int = 32) -> Tensor:
     """Return smooth images with noise, a constant one and a black one."""
     generator = torch.Generator().manual_seed(1)
     coarse = torch.rand(n, 3, 4, 4, generator=generator) * 255
-    fine = torch.nn.functional.interpolate(coarse, 32, mode="bilinear")
+    fine = torch.nn.functional.interpolate(coarse, size, mode="bilinear")
     x = (fine + 20 * torch.randn(fine.shape, generator=generator)).clamp(0, 255).to(torch.uint8)
     x[0], x[1] = 77, 0
     return x
 
 
-def check(device: str, n: int, groups: int) -> None:
+def check(device: str, n: int, groups: int, size: int = 32) -> None:
     from resultant.images.view_kernel import PatchedViews
 
-    view, x = ContrastiveView(), images(6)
+    view, x = ContrastiveView(size=size), images(6, size)
     generator = torch.Generator().manual_seed(2)
     rows = torch.randint(len(x), (groups, 2 * n), generator=generator)
     drawn = view.draw(groups * 2 * n, generator).view(groups, 2 * n, -1)
     # At least one view is jittered and one is grey.
     drawn[:, 0, 5:7], drawn[:, 1, 5], drawn[:, 1, 6] = 1, 1, 0
-    extra = torch.randint(256, (groups, n, 3, 32, 32), generator=generator).to(torch.uint8)
+    extra = torch.randint(256, (groups, n, 3, size, size), generator=generator).to(torch.uint8)
     views = view(x[rows.flatten()], drawn.flatten(0, 1)).unflatten(0, (groups, -1))
     # Augmented views, then with finished views, and finished views alone.
     for live, more in ((2 * n, None), (2 * n, extra), (0, extra)):
@@ -49,13 +49,15 @@ def check(device: str, n: int, groups: int) -> None:
 
 
 @pytest.mark.slow
-def test_interpreted() -> None:
-    run_interpreted(CHECK)
+@pytest.mark.parametrize("size", [8, 32])
+def test_interpreted(size: int) -> None:
+    run_interpreted(CHECK.format(size=size))
 
 
 @pytest.mark.gpu
-def test_gpu() -> None:
-    check("cuda", 256, 3)
+@pytest.mark.parametrize("size", [8, 32])
+def test_gpu(size: int) -> None:
+    check("cuda", 256, 3, size)
 
 
 @pytest.mark.gpu

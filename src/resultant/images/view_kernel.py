@@ -202,7 +202,8 @@ class PatchedViews:
                     # A fused operation is rounded once, and sometimes truncated to a level below.
                     enable_fp_fusion=False,
                 )  # fmt: skip
-            _patches[(groups, total, size * size // PIXELS)](
-                levels, out, self.scales, self.shifts, total, groups, size, PATCH, PIXELS
+            pixels = min(PIXELS, size * size)
+            _patches[(groups, total, size * size // pixels)](
+                levels, out, self.scales, self.shifts, total, groups, size, PATCH, pixels
             )
         return out.permute(0, 3, 1, 2)
