@@ -55,7 +55,7 @@ def test_a_run_that_cannot_be_trained(tmp_path: Path, monkeypatch: pytest.Monkey
     assert failed[0].startswith("bad, temperature-beta30-seed0, native-seed0: ")
     assert failed[0].endswith("; now in 2 parts")
     assert failed[1].startswith("bad, temperature-beta30-seed0: ") and len(failed) == 2
-    assert said[-1] == "power: without all records: bad"
+    assert said[-1] == "power: incomplete records: bad"
     before = (tmp_path / "power.jsonl").read_bytes()
     left, said = call(tmp_path)
     assert left == 1 and (tmp_path / "power.jsonl").read_bytes() == before
@@ -98,7 +98,7 @@ def test_a_machine_that_fails_one_job(
     left, said = call(tmp_path)
     assert left == 1 and begun == ["9", "10"]
     assert any(line.endswith(f": failed: {error}") for line in said)
-    assert said[-1] == "power: without all records: 9"
+    assert said[-1] == "power: incomplete records: 9"
 
 
 def test_other_failures_are_told_and_passed_over(
@@ -148,4 +148,4 @@ def test_a_job_that_was_trained_without_gradients(
         left, said = call(tmp_path)
         assert left == 1 == len(missing([job((1, 2))], Records.read(tmp_path)))
         assert any("one, native-seed0: failed: expected" in line for line in said)
-        assert said[-1] == "power: without all records: one"
+        assert said[-1] == "power: incomplete records: one"
