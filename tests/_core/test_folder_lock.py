@@ -24,16 +24,16 @@ from resultant._core.files import lock_folder
 
 with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
-    child = os.fork()
-    if child:
-        print(child, flush=True)
+    if os.fork() == 0:
+        # From the child, which closes its copy of the lock's descriptor before os.fork returns.
+        print(os.getpid(), flush=True)
     time.sleep(60)
 """
 
 
 @contextmanager
 def held(out: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Another process that holds the lock, and the number of a child of that process."""
+    """Yield another process that holds the lock, and the number of a running child of it."""
     call = [sys.executable, "-c", HOLDER, str(out)]
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
@@ -47,7 +47,7 @@ def held(out: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
-    """Although a child of the first process, such as a data loader, is still alive."""
+    """A child of the killed process, such as a data loader, may still be alive."""
     with held(tmp_path) as (holder, child):
         who = f"in use by process {holder.pid} on {platform.node()}; wait"
         rule = f"that no other training writes to, got .*, {who}"
@@ -67,7 +67,7 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -
 
 
 def test_the_same_process_is_refused(tmp_path: Path) -> None:
-    """By any name of the folder; the first still holds the lock."""
+    """Every name of the folder is refused, and the first lock is still held."""
     (tmp_path / "out").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with lock_folder(tmp_path / "out"):
