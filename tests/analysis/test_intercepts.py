@@ -61,7 +61,7 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
 
 @pytest.mark.parametrize("beta", [0.0, 1.5])
 def test_same_state_uses_existing_decisions(noisy: FrozenSpace, beta: float) -> None:
-    """What was decided of all queries is not scored again; what was not is."""
+    """Known decisions of all queries are reused; missing ones are computed."""
     decisions = decide(noisy, grid_policies())
     fresh, again = (
         same_state(noisy, beta, gamma=1.0, per_class=3, decisions=given).to_dict()

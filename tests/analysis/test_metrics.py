@@ -45,7 +45,7 @@ def test_paired_gain_against_definition() -> None:
 
 
 def test_paired_intervals_are_cut_to_possible_differences() -> None:
-    """Of eighteen queries, sixteen of them better and none worse."""
+    """Eighteen queries: sixteen better, none worse."""
     wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
     found, turned = paired_gain(wrong, right), paired_gain(right, wrong)
     assert (found.gain, found.high) == (pytest.approx(16 / 18), 1.0)

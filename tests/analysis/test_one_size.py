@@ -54,7 +54,7 @@ def test_no_groups_of_an_analysis() -> None:
 
 
 def test_ranks_of_about_one_size_are_no_groups() -> None:
-    """Of ten classes, which alone are ranked; others are parted by numbers of rows."""
+    """Ten classes are grouped by rank; other numbers of classes by their rows."""
     near = [146, 145, 144, 143, 142, 141, 140, 139, 139, 146]
     assert group_masks(near) == {} == group_masks([199, *[100] * 9])
     assert group_masks([200, *[100] * 9])["medium"].sum() == 9

@@ -67,7 +67,7 @@ def test_a_test_split_of_single_rows_only_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", range(0, N, 9))
 @pytest.mark.parametrize("split", ["", "train_"])
 def test_a_bad_row_is_named_as_in_the_file(row: int, split: str, tmp_path: Path) -> None:
-    """Whether it is fitted or held out."""
+    """The row number is that of the file, for rows that are fitted and rows that are held out."""
     x = X.copy()
     x[row] = np.nan
     prepared = prepare(opened(tmp_path, **{f"{split}X": x, f"{split}y": Y}))

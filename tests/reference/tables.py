@@ -30,5 +30,5 @@ def bessels() -> Iterator[tuple[float, Table]]:
 
 
 def q_scale(table: Table) -> np.ndarray:
-    """What the error of q is measured against: max(|q|, |rho dq/drho|)."""
+    """Return the scale of the error of q: max(|q|, |rho dq/drho|)."""
     return np.maximum(np.abs(table["q"]), np.abs(table["rho"] * table["slope"]))
