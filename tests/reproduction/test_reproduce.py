@@ -153,7 +153,7 @@ def test_catalog() -> None:
 
 def test_overview() -> None:
     """Status and missing steps of artefacts from the progress of plans."""
-    progress = dict.fromkeys(PLANS, (6, 6))
+    progress: dict[str, tuple[int, int]] = dict.fromkeys(PLANS, (6, 6))
     entries = catalog()
     assert describe(entries["c10-if1-u"], progress) == ("rerun", "")
     assert describe(entries["real-scope-app"], progress) == ("rerun", "")
