@@ -19,7 +19,6 @@ from resultant.classes.gain import angular_gain
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions import certificates
 from resultant.decisions.certificates import (
     certificate,
     disagreement_bound,
@@ -27,6 +26,7 @@ from resultant.decisions.certificates import (
     loss_bound,
 )
 from resultant.decisions.changes import margin_change
+from resultant.decisions.rule_pair import RulePair
 from resultant.score.exact import decompose, vmf_score
 
 EQUAL = Rule(0.1, "temperature")
@@ -175,13 +175,13 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y, state = overlapping(9, n=50)
     whole, heights = certificate(z, state, 0.1), []
     losses = loss_bound(z, y, state, 0.1)
-    rule = certificates._Rules.__call__
+    rule = RulePair.__call__
 
     def counted(self: Any, x: Tensor) -> Any:
         heights.append(len(x))
         return rule(self, x)
 
-    monkeypatch.setattr(certificates._Rules, "__call__", counted)
+    monkeypatch.setattr(RulePair, "__call__", counted)
     monkeypatch.setattr(chunks, "SCORE_BYTES", 8 * 9 * 16)
     parts = certificate(z, state, 0.1)
     assert heights == [16, 16, 16, 2]

@@ -13,7 +13,7 @@ from torch import Tensor
 from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.result import Result
 from resultant.analysis.space import CPU, FrozenSpace, Progress
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, realize, realized
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.boundaries import (
@@ -23,8 +23,8 @@ from resultant.decisions.boundaries import (
     displacement_error,
     short_arc_roots,
 )
-from resultant.decisions.changes import margin_change
-from resultant.decisions.margins import centre_margins, joint_leading, pairwise_margins
+from resultant.decisions.changes import change_between
+from resultant.decisions.margins import centre_margins, joint_leading, score_differences
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
 from resultant.vmf.tails import log_projection_tail
 
@@ -285,10 +285,11 @@ def margin_directions(
     # Rows: incidences, correct, certified, and certified but wrong.
     tally = torch.zeros(4, len(PAIR_TYPES), dtype=torch.int64)
     drawn: list[Tensor] = []
-    rule = Rule(space.tau, realization, beta)
+    native = realized(space.state, Rule(space.tau))
+    edited = realized(space.state, Rule(space.tau, realization, beta))
     rows = torch.empty(0, dtype=torch.int64) if undefined else _members(space, chosen.pairs)
     for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        change = margin_change(z, y, space.state, rule, chosen.pairs, validate_args=False)
+        change = change_between(z, y, native, edited, chosen.pairs)
         kind = chosen.kind[change.pair]
         certified, correct = change.certified, change.correct
         for row, members in enumerate(
@@ -351,7 +352,7 @@ def typical_margins(
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
     rows = _members(space, pairs)
     for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        margins = pairwise_margins(z, native, pairs, validate_args=False)
+        margins = score_differences(z, native, pairs)
         for side, errors in enumerate((margins < 0, margins >= 0)):
             own = y.unsqueeze(1) == pairs[:, side]
             wrong[:, side] += (own & errors).sum(0)

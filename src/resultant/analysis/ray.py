@@ -171,7 +171,7 @@ def _sums(batch: dict[str, np.ndarray], num_classes: int, dim: int) -> dict[str,
     try:
         for at, z, y in _receive(batch).read():
             for rows, x, own in zip(*(a.split(height) for a in (at, z, y)), strict=True):
-                statistics.update(unit(x, "train", rows), own, validate_args=False)
+                statistics.add(unit(x, "train", rows), own)
     except ValueError as bad:
         error = str(bad)
     count, total = statistics.count.numpy(), statistics.total.numpy()

@@ -22,7 +22,7 @@ from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import split
-from resultant.classes.gain import angular_gain, target_temperature
+from resultant.classes.gain import angular_gain, class_gains, class_temperature
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.limits import require_temperature
@@ -176,7 +176,7 @@ class FrozenSpace:
             if fitting is not None:
                 chosen = fitting[rows].nonzero().squeeze(1)
                 x, y = x[chosen.to(device)], y[chosen]
-            statistics.update(x, y.to(device), validate_args=False)
+            statistics.add(x, y.to(device))
             if progress is not None:
                 progress("statistics", rows.stop / len(train))
         if device.type != "cpu":
@@ -277,7 +277,9 @@ class FrozenSpace:
 
     def untempered(self, beta: float) -> tuple[int, ...]:
         """The classes without a temperature at beta (`resultant.target_temperature`)."""
-        star = target_temperature(self.state, self.tau, beta, dtype=self.dtype, validate_args=False)
+        tau = torch.tensor(self.tau, dtype=torch.float64)
+        gains = class_gains(self.state.resultant, tau, beta, "linear")
+        star = class_temperature(tau, gains.g, gains.target, self.dtype)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:

@@ -158,7 +158,6 @@ class Realization:
         return Realization(self.mu, self.kappa, None, self.gain(), intercept)
 
 
-@torch.no_grad()
 def realize(
     state: ClassState,
     rule: Rule,
@@ -188,12 +187,18 @@ def realize(
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
-    tau = require_temperature(
-        rule.tau, state.num_classes, state.mu.device, validate_args, dtype=dtype
-    )
-    _require_offset(rule.offset, state, validate_args)
+    return require_realization(state, rule, validate_args, dtype)
+
+
+@torch.no_grad()
+def require_realization(
+    state: ClassState, rule: Rule, validate: bool | None, dtype: torch.dtype = torch.float64
+) -> Realization:
+    """Return what `realize` returns; raise unless the rule fits the classes."""
+    tau = require_temperature(rule.tau, state.num_classes, state.mu.device, validate, dtype=dtype)
+    _require_offset(rule.offset, state, validate)
     realization = realized(state, rule, dtype)
-    if validation.should_validate(validate_args, state.kappa):
+    if validation.should_validate(validate, state.kappa):
         _require_terms(realization, state, rule, tau, dtype)
     return realization
 
@@ -275,7 +280,7 @@ def class_scores(
     require_features(z, state.dim, state.mu.device, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
-    scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
+    scores_of = require_realization(state, rule, validate_args, dtype)
     if torch.compiler.is_compiling() or (z.requires_grad and torch.is_grad_enabled()):
         return scores_of(z).to(z.dtype)
     width = max(1, state.num_classes) * dtype.itemsize

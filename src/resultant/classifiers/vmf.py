@@ -9,7 +9,7 @@ import torch
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, require_realization
 from resultant.classes.rule import Rule
 from resultant.classifiers.base import (
     Array,
@@ -37,7 +37,7 @@ class VMFScores(DirectionClassifier):
         offset = prior * self._log_prior() if prior else None
         settings = (chosen[name] for name in ("temperature", "realization", "beta"))
         rule = Rule(*settings, offset=offset)
-        return realize(self._present_state(), rule, dtype=dtype, validate_args=True)
+        return require_realization(self._present_state(), rule, True, dtype)
 
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:

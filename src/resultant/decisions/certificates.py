@@ -11,25 +11,21 @@ computed in float64, in chunks of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant._core.arrays import (
     normalized,
     require_features,
     require_labels,
 )
 from resultant._core.validation import Number
-from resultant.classes.cosines import cosines
-from resultant.classes.realization import Realization, realize, realized
+from resultant.classes.realization import realized, require_realization
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions._rounding import score_error
-from resultant.score.exact import exact_score_and_slope
+from resultant.decisions.rule_pair import RulePair
 from resultant.score.limits import require_temperature
 
 
@@ -87,7 +83,6 @@ class ResidualBound:
         return self.high.max() - self.low.min()
 
 
-@torch.no_grad()
 def certificate(
     z: Tensor,
     state: ClassState,
@@ -129,7 +124,12 @@ def certificate(
         >>> certificate(torch.eye(3), state, tau=0.5).certified
         tensor([True, True, True])
     """
-    rules = _Rules(z, state, tau, offset, chunk, validate_args)
+    return certify(z, _require_rules(z, state, tau, offset, chunk, validate_args))
+
+
+@torch.no_grad()
+def certify(z: Tensor, rules: RulePair) -> Certificate:
+    """Compute `certificate` without checking the arguments."""
     columns = []
     for rows in rules.chunks(z):
         cosine, delta, _ = rules(z[rows])
@@ -204,7 +204,6 @@ def residual_bound(
     return ResidualBound(delta.amin(0), delta[1], excess.abs().amax(0))
 
 
-@torch.no_grad()
 def loss_bound(
     z: Tensor,
     y: Tensor,
@@ -245,9 +244,15 @@ def loss_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _Rules(z, state, tau, offset, chunk, validate_args)
-    y = rules.labels(y, len(z), validate_args)
-    columns = []
+    rules = _require_rules(z, state, tau, offset, chunk, validate_args)
+    require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
+    return loss_differences(z, y, rules, centered)
+
+
+@torch.no_grad()
+def loss_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool = False) -> Bound:
+    """Compute `loss_bound` without checking the arguments."""
+    y, columns = rules.labels(y), []
     for rows in rules.chunks(z):
         cosine, delta, _ = rules(z[rows])
         own = delta.gather(1, y[rows, None])
@@ -257,7 +262,6 @@ def loss_bound(
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
 
-@torch.no_grad()
 def gradient_bound(
     z: Tensor,
     y: Tensor,
@@ -298,9 +302,15 @@ def gradient_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules = _Rules(z, state, tau, offset, chunk, validate_args)
-    y = rules.labels(y, len(z), validate_args)
-    columns = []
+    rules = _require_rules(z, state, tau, offset, chunk, validate_args)
+    require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
+    return gradient_differences(z, y, rules, centered)
+
+
+@torch.no_grad()
+def gradient_differences(z: Tensor, y: Tensor, rules: RulePair, centered: bool = False) -> Bound:
+    """Compute `gradient_bound` without checking the arguments."""
+    y, columns = rules.labels(y), []
     for rows in rules.chunks(z):
         cosine, delta, excess = rules(z[rows])
         log_p = cosine.log_softmax(1)
@@ -317,68 +327,18 @@ def gradient_bound(
     return Bound(*map(torch.cat, zip(*columns, strict=True)))
 
 
-class _Rules:
-    """The angular and the cosine rule for the classes that can win, in float64."""
-
-    def __init__(
-        self,
-        z: Tensor,
-        state: ClassState,
-        tau: Number,
-        offset: Tensor | None,
-        chunk: int | None,
-        validate: bool | None,
-    ) -> None:
-        if chunk is not None and (type(chunk) is not int or chunk < 1):
-            raise ValueError(f"expected chunk to be an integer >= 1 or None, got {chunk!r}")
-        require_features(z, state.dim, state.mu.device, validate)
-        tau = require_temperature(tau, state.num_classes, state.mu.device, validate)
-        native = realize(state, Rule(tau, offset=offset), validate_args=validate)
-        g, b = native.gain(), native.shift
-        b = torch.zeros_like(g) if b is None else b
-        self.gbar, self.classes = g.mean(), state.num_classes
-        self.live = (b > -math.inf).nonzero().squeeze(1)
-        if not len(self.live):
-            raise ValueError("expected a class with an offset above -inf, got none")
-        self.chunk = chunk or chunks.rows_per_chunk(8 * len(self.live), chunks.SCORE_BYTES)
-        self.g, self.b = g[self.live], b[self.live]
-        self.tau = tau.expand_as(g)[self.live]
-        mu, kappa = native.mu[self.live], native.kappa[self.live]
-        self.native = Realization(mu, kappa, self.tau, None, None)
-
-    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute cosine logits, residuals and slopes of the residuals, all [N, live]."""
-        rho = cosines(z, self.native.mu)
-        p, (kappa, tau) = z.shape[1], (self.native.kappa, self.tau)
-        # Score and slope together cost little more than the score, and less than the slope.
-        q, slope = exact_score_and_slope(rho, kappa, tau, p)
-        delta = torch.addcmul(q, self.g, rho, value=-1)
-        return torch.addcmul(self.b, self.gbar, rho), delta, slope - self.g
-
-    def chunks(self, z: Tensor) -> Iterator[slice]:
-        """Yield slices of the rows of z, at least one."""
-        return (slice(top, top + self.chunk) for top in range(0, max(1, len(z)), self.chunk))
-
-    def labels(self, y: Tensor, length: int, validate: bool | None) -> Tensor:
-        """Return labels as indices of the classes that can win."""
-        require_labels(y, length, self.classes, self.live.device, validate)
-        index = torch.full((self.classes,), -1, device=self.live.device)
-        index[self.live] = torch.arange(len(self.live), device=self.live.device)
-        lost = (index[y] < 0).nonzero()
-        if len(lost):
-            i = int(lost[0])
-            got = f"class {int(y[i])} of offset -inf at index {i}"
-            raise ValueError(f"expected labels of classes with an offset above -inf, got {got}")
-        return index[y]
-
-    def slack(self, dtype: torch.dtype) -> Tensor:
-        """Compute twice the errors of the scores in a dtype, and of margin and residual here."""
-        cosine = replace(self.native, tau=None, slope=self.gbar, shift=self.b)
-        angular = replace(self.native, slope=self.gbar - self.g, shift=self.b)
-        residual = replace(self.native, slope=-self.g)
-        scores = torch.maximum(score_error(cosine, dtype).max(), score_error(angular, dtype).max())
-        own = (score_error(rule, torch.float64).max() for rule in (cosine, residual))
-        return 2 * (scores + sum(own))
+def _require_rules(
+    z: Tensor,
+    state: ClassState,
+    tau: Number,
+    offset: Tensor | None,
+    chunk: int | None,
+    validate: bool | None,
+) -> RulePair:
+    if chunk is not None and (type(chunk) is not int or chunk < 1):
+        raise ValueError(f"expected chunk to be an integer >= 1 or None, got {chunk!r}")
+    require_features(z, state.dim, state.mu.device, validate)
+    return RulePair(require_realization(state, Rule(tau, offset=offset), validate), chunk)
 
 
 def _size(delta: Tensor, centered: bool) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from resultant._core import chunks
 from resultant._core.arrays import require_features, require_labels
-from resultant.classes.realization import realize
+from resultant.classes.realization import Realization, require_realization
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions._rounding import score_error
@@ -49,7 +49,6 @@ class MarginChange:
         return float(self.correct.double().mean())
 
 
-@torch.no_grad()
 def margin_change(
     z: Tensor,
     y: Tensor,
@@ -94,11 +93,19 @@ def margin_change(
     require_features(z, state.dim, device, validate_args)
     require_labels(y, len(z), state.num_classes, device, validate_args)
     native, edited = (
-        realize(state, replace(rule, realization=name), validate_args=validate_args)
+        require_realization(state, replace(rule, realization=name), validate_args)
         for name in ("native", rule.realization)
     )
-    scores = native, edited
     require_pairs(pairs, native, validate_args)
+    return change_between(z, y, native, edited, pairs)
+
+
+@torch.no_grad()
+def change_between(
+    z: Tensor, y: Tensor, native: Realization, edited: Realization, pairs: Tensor
+) -> MarginChange:
+    """Compute `margin_change` from the scores before and after, without checking the arguments."""
+    scores = native, edited
     raised = edited.gain() - native.gain()
     errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
     slack = errors[0] + errors[1]

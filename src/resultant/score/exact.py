@@ -230,8 +230,8 @@ def ambient_gradient(
         >>> ambient_gradient(torch.tensor([0.6, 0.8]), torch.tensor([1.0, 0.0]), 2.0, 0.5)
         tensor([1.5117, 0.7558])
     """
-    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
-    along = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
+    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau, validate_args)
+    along = slope(rho, kappa, tau, p)
     # t r1 kappa is the slope; t^2 r1 needs r1 where kappa = 0.
     t = 1 / tau
     rest = t * t * inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), 0)
@@ -264,15 +264,16 @@ def tangent_gradient(
         >>> tangent_gradient(torch.tensor([0.6, 0.8]), torch.tensor([1.0, 0.0]), 2.0, 0.5)
         tensor([ 0.6047, -0.4535])
     """
-    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau)
-    along = vmf_score_slope(rho, kappa, tau, p, validate_args=validate_args)
+    (z, mu, rho, kappa, tau), p, dtype = _directions(z, mu, kappa, tau, validate_args)
+    along = slope(rho, kappa, tau, p)
     return (along.unsqueeze(-1) * (mu - rho.unsqueeze(-1) * z)).to(dtype)
 
 
 def _directions(
-    z: Tensor, mu: Tensor, kappa: Number, tau: Number
+    z: Tensor, mu: Tensor, kappa: Number, tau: Number, validate: bool | None
 ) -> tuple[list[Tensor], int, torch.dtype]:
-    """Return z, mu, their cosine, kappa and tau in the computing dtype, p, and the dtype."""
+    """Return z, mu, their cosine, kappa and tau in the computing dtype, p, and the dtype; raise
+    unless values are in range, where they are checked."""
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
         raise ValueError(
             f"expected z and mu to share their last dimension, got {tuple(z.shape)} and "
@@ -282,7 +283,8 @@ def _directions(
         z=z, mu=mu, kappa=_trailing(kappa), tau=_trailing(tau)
     )
     kappa, tau = (a.squeeze(-1) if a.dim() else a for a in (kappa, tau))
-    return [z, mu, (z * mu).sum(-1), kappa, tau], z.shape[-1], dtype
+    scalars, p, _ = validated_arguments((z * mu).sum(-1), kappa, tau, z.shape[-1], validate)
+    return [z, mu, *scalars], p, dtype
 
 
 def _trailing(a: Number) -> Number:
