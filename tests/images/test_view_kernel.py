@@ -10,7 +10,7 @@ from interpreter import run_interpreted
 from resultant.images.augment import ContrastiveView, normalize
 from resultant.networks.stacked_resnet import patches
 
-CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', 2, 1, {size})"
+CHECK = "from images import test_view_kernel; test_view_kernel.check('cpu', {n}, 1, {size})"
 
 
 def images(n: int, size: int = 32) -> Tensor:
@@ -49,9 +49,9 @@ def check(device: str, n: int, groups: int, size: int = 32) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [8, 32])
-def test_interpreted(size: int) -> None:
-    run_interpreted(CHECK.format(size=size))
+@pytest.mark.parametrize(("n", "size"), [(1, 8), (2, 32)])
+def test_interpreted(n: int, size: int) -> None:
+    run_interpreted(CHECK.format(n=n, size=size))
 
 
 @pytest.mark.gpu

@@ -22,12 +22,13 @@ from networks.test_norm import distance, reference
 
 torch.manual_seed(0)
 # Few rows and programs, so that a program takes several steps and the last one is not full.
-for kernel.ROWS, kernel.PROGRAMS, shapes in (
-    (256, 512, ((6, 24, 7, 5), (3, 70, 4, 4), (2, 64, 9, 1))),
-    (32, 3, ((6, 24, 7, 5),)),
+few, full = ((False, 1), (True, 2)), ((False, 1), (True, 2), (False, 2), (True, 1))
+for kernel.ROWS, kernel.PROGRAMS, cases in (
+    (256, 512, (((6, 24, 7, 5), full), ((3, 70, 4, 4), few), ((2, 64, 9, 1), few))),
+    (32, 3, (((6, 24, 7, 5), few),)),
 ):
-    for shape in shapes:
-        for residual, parts in ((False, 1), (True, 2), (False, 2), (True, 1)):
+    for shape, kinds in cases:
+        for residual, parts in kinds:
             C = shape[1]
             x = norm.channels_last(torch.randn(shape) * 2 + 1)
             r = torch.randn_like(x) if residual else None
