@@ -1,4 +1,4 @@
-"""Native ProCo beside the paper's: numbers that differ by more than the printed spread, and
+"""Native ProCo compared with the paper: numbers that differ by more than the printed spread, and
 settings that could be the reason."""
 
 from __future__ import annotations

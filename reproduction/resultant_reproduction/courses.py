@@ -24,8 +24,8 @@ class Course(NamedTuple):
         seeds = []
         name = path.partition(".")[0]
         for seed, record in records.items():
-            told = record.get("trajectory", {})
-            rows = zip(told.get("epoch", ()), told.get(name, ()), strict=False)
+            trajectory = record.get("trajectory", {})
+            rows = zip(trajectory.get("epoch", ()), trajectory.get(name, ()), strict=False)
             own = {e: v for e, row in rows if (v := dig({name: row}, path)) is not None}
             for epoch, value in own.items():
                 values.setdefault(epoch, []).append(value)
@@ -38,6 +38,6 @@ class Course(NamedTuple):
 
 def seeds_of(courses: Mapping[str, Course | None]) -> str:
     """Describe the seeds of courses by name, once if all are equal."""
-    said = {name: seed_list(course.seeds if course else ()) for name, course in courses.items()}
-    kinds = set(said.values())
-    return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in said.items())
+    texts = {name: seed_list(course.seeds if course else ()) for name, course in courses.items()}
+    kinds = set(texts.values())
+    return kinds.pop() if len(kinds) == 1 else "; ".join(f"{n} {s}" for n, s in texts.items())

@@ -84,7 +84,7 @@ class Evaluation:
 
     Attributes:
         ours: Our numbers as text.
-        holds: Whether the rule is met, None where chance could have made either outcome.
+        holds: True if the rule is met, None where either outcome could be chance.
         rule: The rule.
         tested: Number of cases with records.
         of: Number of cases that the claim is about.

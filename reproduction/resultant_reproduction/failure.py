@@ -43,15 +43,15 @@ class Training(NamedTuple):
 
 
 class Trainings(NamedTuple):
-    """Those of CIFAR-100 IF 10 under a uniform prior, by direct temperature and native. A seed that
-    was trained twice counts twice: rounding is enough for a class to collapse or not."""
+    """Trainings on CIFAR-100 IF 10 under a uniform prior, by direct temperature and native. A seed
+    that was trained twice counts twice: rounding is enough for a class to collapse or not."""
 
     edited: list[Training]
     native: list[Training]
 
     @staticmethod
     def of(evidence: Evidence) -> Trainings | None:
-        """None until there are both kinds; records that do not say how they ended are left out."""
+        """Return None until there are both kinds; records without a least kappa are left out."""
         edited, native = (
             [
                 Training(kappa, record.get("ended"), record["seed"], _probes(record))
@@ -63,51 +63,52 @@ class Trainings(NamedTuple):
         return Trainings(edited, native) if edited and native else None
 
     def low(self, training: Training) -> bool:
-        """Whether the least kappa is below a tenth of the least of native ones."""
+        """Test whether the least kappa is below a tenth of the least kappa of native trainings."""
         return training.kappa < min(t.kappa for t in self.native) / 10
 
     def lost(self, training: Training) -> bool:
-        """Whether a class collapsed: its kappa is so low, or direct temperature predicts fewer than
-        `FEW` classes at the last state."""
+        """Test whether a class collapsed: its kappa is low, or direct temperature predicts fewer
+        than `FEW` classes at the last state."""
         distinct = dig(training.state, "same_state.temperature.distinct")
         return self.low(training) or (distinct is not None and distinct < FEW)
 
     def ends(self) -> list[tuple[Training, dict[str, Any]]]:
-        """The edited ones that keep their last state, with it: those that lost a class, or all if
-        none of them did, the one of least kappa first."""
+        """Return the edited trainings that keep their last state, and the state: those that lost
+        a class, or all if none did, in the order of kappa."""
         kept = [(training, training.state) for training in self.edited if training.state]
         lost = [end for end in kept if self.lost(end[0])]
         return sorted(lost or kept, key=lambda end: end[0].kappa)
 
     @property
     def awaited(self) -> int:
-        """How many lost a class and have no last state, of seeds that have none at all: a plan
-        trains these again."""
+        """Number of trainings that lost a class, of seeds without any last state: a plan trains
+        these seeds again."""
         kept = {training.seed for training in self.edited if training.state}
         return sum(self.lost(t) for t in self.edited if t.seed not in kept)
 
     def changes(self) -> dict[str, Interval]:
-        """What direct temperature changes from native, long-tail probes by space (points), over the
-        seeds that have both. A seed that was trained twice counts once, by its mean."""
-        found = {}
+        """Return the changes of long-tail probes from native to direct temperature, by space
+        (points), over the seeds that have both. A seed that was trained twice counts once, by its
+        mean."""
+        changes = {}
         for space in SPACES:
             after, before = (_by_seed(trainings, space) for trainings in self)
-            found[space] = over_seeds([*paired(after, before).values()])
-        return {space: i for space, i in found.items() if i is not None}
+            changes[space] = over_seeds([*paired(after, before).values()])
+        return {space: i for space, i in changes.items() if i is not None}
 
     @property
     def seeds(self) -> list[int]:
-        """Of the edited ones, which may be fewer than these."""
+        """Seeds of the edited trainings, each once."""
         return sorted({training.seed for training in self.edited})
 
 
 def _probes(record: Record) -> dict[str, float]:
-    found = {space: dig(record, probe_path(space)) for space in SPACES}
-    return {space: v for space, v in found.items() if v is not None}
+    values = {space: dig(record, probe_path(space)) for space in SPACES}
+    return {space: v for space, v in values.items() if v is not None}
 
 
 def _by_seed(trainings: Sequence[Training], space: str) -> dict[int, float]:
-    """Accuracies of a space (%), the mean of each seed."""
+    """Return mean accuracies of a space (%) by seed."""
     values: dict[int, list[float]] = {}
     for training in trainings:
         if space in training.probes:
@@ -143,10 +144,10 @@ def failing_claims(evidence: Evidence) -> Iterator[Claim]:
             named = [_named(training) for training, _ in ends if not trainings.low(training)]
             networks -= len(named)
             rule += f"; by this count alone a class was lost at {'; '.join(named)}" if named else ""
-        found = Evaluation(
+        evaluation = Evaluation(
             *(ours, holds if failed else None, rule, len(ends), of), networks=networks
         )
-        yield conclude(statement(f"failing-{name}"), found, "failure")
+        yield conclude(statement(f"failing-{name}"), evaluation, "failure")
 
 
 def _kappa(trainings: Trainings) -> Evaluation:
@@ -163,8 +164,8 @@ def _kappa(trainings: Trainings) -> Evaluation:
 
 
 def _kappas(trainings: Sequence[Training]) -> str:
-    """The least kappa of each training, seed by seed; of a seed that was trained more than once
-    first those of the records that were set aside."""
+    """Format the least kappa per training, seed by seed; if a seed was trained more than once, the
+    records that were set aside come first."""
     by_seed: dict[int, list[str]] = {}
     for training in reversed(trainings):
         by_seed.setdefault(training.seed, []).append(f"{training.kappa:.2f}")
@@ -181,23 +182,23 @@ def _named(training: Training) -> str:
 def _together(
     trainings: Sequence[Training], outcomes: Sequence[tuple[str, bool, str]], asked_of: str
 ) -> tuple[str, bool | None, str]:
-    """What is said of the last states of some trainings together, each with its outcome: it holds
-    if it does at all of them, and is left open if it does at some."""
+    """Combine the outcomes of several trainings: numbers, verdict and rule. The verdict is None if
+    the rule is met by some of the trainings only."""
     rule = f"{outcomes[0][2]}; asked of {asked_of}"
     if len(trainings) == 1:
         ours, met, _ = outcomes[0]
         return f"{ours}; n = 1, seed {trainings[0].seed}", met, rule
     names = map(_named, trainings)
-    told = [(name, *outcome[:2]) for name, outcome in zip(names, outcomes, strict=True)]
-    said = "; ".join(f"{name}: {ours}" for name, ours, _ in told)
-    against = [name for name, _, met in told if not met]
-    some = 0 < len(against) < len(told)
+    named = [(name, *outcome[:2]) for name, outcome in zip(names, outcomes, strict=True)]
+    text = "; ".join(f"{name}: {ours}" for name, ours, _ in named)
+    against = [name for name, _, met in named if not met]
+    some = 0 < len(against) < len(named)
     rule += f"; not met at {'; '.join(against)}" if some else ""
-    return f"{said}; n = {len(told)}", None if some else not against, rule
+    return f"{text}; n = {len(named)}", None if some else not against, rule
 
 
 def _outcomes(state: dict[str, Any]) -> tuple[tuple[str, bool, str], ...]:
-    """What is asked of a last state: its numbers, whether they are as printed, and the rule."""
+    """Evaluate a last state by each rule: numbers, True if the rule is met, and the rule."""
     rows, focus = state["same_state"], state["focus"]
     losses = [rows[name]["cross_entropy"] for name in LOSSES]
     distinct = [rows[name]["distinct"] for name in EDITED]
@@ -231,10 +232,10 @@ def _outcomes(state: dict[str, Any]) -> tuple[tuple[str, bool, str], ...]:
 def realization(evidence: Evidence) -> Outcome:
     """Intercept drift of native networks and of the failing one; its cross-entropies."""
     states = [
-        found
+        summary
         for condition in CONDITIONS
-        for found in evidence.frozen(condition, "projection").values()
-        if "intercepts" in found
+        for summary in evidence.frozen(condition, "projection").values()
+        if "intercepts" in summary
     ]
     trainings = Trainings.of(evidence)
     ends = trainings.ends() if trainings else []
@@ -259,7 +260,7 @@ def realization(evidence: Evidence) -> Outcome:
 
 
 def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
-    """The printed numbers of the failing state, beside those of each of ours."""
+    """Return the printed numbers of the failing state with ours, one column per training."""
     columns = {_named(training): state for training, state in failed} or {"failing state": None}
     cells = []
     for column, state in columns.items():
@@ -274,23 +275,23 @@ def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
 
 
 def _star(trainings: Trainings | None, training: Training | None) -> str:
-    """Which network the star and panel (b) are of, and whether it failed."""
+    """Describe the network of the star and of panel (b)."""
     if trainings is None or training is None or training.state is None:
         return "panel (b) is of a native state until the failing one is trained"
     lost, rows = list(map(trainings.lost, trainings.edited)), training.state["same_state"]
     losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows.items())
-    found = f"least kappa {training.kappa:.3g}"
+    kappas = f"least kappa {training.kappa:.3g}"
     if own := [t.kappa for t in trainings.native if t.seed == training.seed]:
-        found += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
+        kappas += f", native of that seed {' and '.join(f'{kappa:.3g}' for kappa in own)}"
     states = len(trainings.ends())
-    found += f", the least of {states} such states" if states > 1 else ""
-    told = f"a class collapsed there ({found})"
+    kappas += f", the least of {states} such states" if states > 1 else ""
+    outcome = f"a class collapsed there ({kappas})"
     if not trainings.lost(training):
-        told = f"it did not fail: every class was kept ({found})"
-        told += ", and a network that lost one did not keep its state" if any(lost) else ""
+        outcome = f"it did not fail: every class was kept ({kappas})"
+        outcome += ", and a network that lost one did not keep its state" if any(lost) else ""
     return (
         "star and panel (b): the last state of a network trained by direct temperature on "
-        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; {told}; cross-entropy "
+        f"CIFAR-100 IF 10 under a uniform prior, seed {training.seed}; {outcome}; cross-entropy "
         f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
         f"{seed_list(trainings.seeds)}"
     )

@@ -95,7 +95,7 @@ def gain_discovery(evidence: Evidence) -> Outcome:
     )
     drawn = _outcome(evidence, "gains", draw_gains, note, PAIR)
     a = evidence.analysis(PACKAGED, "projection")
-    return replace(drawn, cells=_gain_cells(evidence), notes=[*drawn.notes, _said_pair(a)])
+    return replace(drawn, cells=_gain_cells(evidence), notes=[*drawn.notes, _describe_pair(a)])
 
 
 def _gain_cells(evidence: Evidence) -> list[Cell]:
@@ -104,20 +104,20 @@ def _gain_cells(evidence: Evidence) -> list[Cell]:
         if not evidence.has(store, space):
             continue
         g = gain_distribution(evidence.space(store, space))
-        told = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
-        for column, value in (told | {"standard deviation": g.standard_deviation}).items():
+        numbers = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
+        for column, value in (numbers | {"standard deviation": g.standard_deviation}).items():
             row = f"{title}, {space.capitalize()}"
             cells.append(Cell(row, column, None, Value(value), text=f"{value:.2f}"))
     return cells
 
 
-def _said_pair(a: Analysis) -> str:
+def _describe_pair(a: Analysis) -> str:
     """Describe the drawn pair of the packaged network."""
     assert a.gains is not None and a.boundaries is not None
     pair = a.boundaries.pairs[closest_pair(a)]
     known = zip(names_of(pair), a.gains.gain[pair].tolist(), strict=True)
-    told = " and ".join(f"{name} with A_c / tau_0 = {gain:.2f}" for name, gain in known)
-    return f"In (a) and (b) {told}."
+    classes = " and ".join(f"{name} with A_c / tau_0 = {gain:.2f}" for name, gain in known)
+    return f"In (a) and (b) {classes}."
 
 
 MEASURED = {"MAE (degrees)": "mae", "pairs with a root before and after": "comparable"}
@@ -159,14 +159,14 @@ def real_scope(evidence: Evidence) -> Outcome:
     return _outcome(evidence, "scope", draw_scope, UNNAMED, say=_say_scope, counted=OURS)
 
 
-def _said(rank: float | None) -> str:
+def _format_rank(rank: float | None) -> str:
     return "none" if rank is None else f"{rank:+.2f}"
 
 
 def _say_scope(a: Analysis) -> str:
     assert a.gains is not None and a.fit is not None
     count, kappa = a.gains.count, a.gains.kappa
-    rank = _said(rank_correlation(count, kappa))
+    rank = _format_rank(rank_correlation(count, kappa))
     return (
         f"(a) {len(count)} classes of {int(count.min())} to {int(count.max())} images, kappa "
         f"{float(kappa.min()):.0f} to {float(kappa.max()):.0f}, rank correlation of both "
@@ -187,7 +187,7 @@ def real_margin(evidence: Evidence) -> Outcome:
 def _say_margins(a: Analysis) -> str:
     assert a.typical is not None
     t = a.typical
-    ranks = [_said(rank) for rank in (t.centre_correlation, t.typical_correlation)]
+    ranks = [_format_rank(rank) for rank in (t.centre_correlation, t.typical_correlation)]
     return (
         f"rank correlation with the error between the pair {ranks[0]} for the margin at the "
         f"prototype and {ranks[1]} for the typical one, over {t.observed.numel()} ordered pairs "

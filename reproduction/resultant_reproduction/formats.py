@@ -17,7 +17,7 @@ def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "
 
 
 def network_counts(numbers: Iterable[int]) -> str:
-    """Format over how many networks values are."""
+    """Format the range of numbers of networks."""
     return f"n = {span([float(n) for n in numbers], 0)}"
 
 

@@ -43,18 +43,18 @@ def gain_prior(evidence: Evidence) -> Outcome:
     config = official("cifar100", 100)
     analyses = [r.get("analysis", {}) for r in evidence.records.seeds(config).values()]
     public = [a.get("projection", {}).get("proco", {}) for a in analyses]
-    brought = evidence.frozen("iNaturalist 2018", "projection").values()
-    found = {
+    summaries = evidence.frozen("iNaturalist 2018", "projection").values()
+    by_data = {
         OURS: {
             PUBLIC: _changes(public),
             PLAIN: _changes([evidence.summary(PACKAGED, "projection", "proco")]),
         },
         "ImageNet-LT": {"authors' ResNet-50": _resnet50(evidence)},
-        "iNaturalist 2018": {"authors' network": _changes([*brought])},
+        "iNaturalist 2018": {"authors' network": _changes([*summaries])},
     }
     cells = []
     for title, *texts in load("printed/figures")["gain-prior"]["rows"]:
-        for network, changes in found[title].items():
+        for network, changes in by_data[title].items():
             seeds = planned_seeds(config) if network == PUBLIC else 0
             for gamma, text in zip(SHOWN, texts, strict=True):
                 value = changes.get((0.0, gamma))
@@ -67,9 +67,9 @@ def gain_prior(evidence: Evidence) -> Outcome:
                         planned=seeds,
                     )
                 )
-    shown = {title: own for title, networks in found.items() if (own := _known(networks))}
+    shown = {title: own for title, networks in by_data.items() if (own := _known(networks))}
     notes = [
-        f"{title}, {network}: {_said(changes)}."
+        f"{title}, {network}: {_describe(changes)}."
         for title, networks in shown.items()
         for network, changes in networks.items()
     ]
@@ -102,13 +102,13 @@ def _over_beta(changes: Changes, gamma: float) -> dict[float, Value]:
     return {beta: value for (beta, own), value in changes.items() if own == gamma}
 
 
-def _said(changes: Changes) -> str:
-    told = []
+def _describe(changes: Changes) -> str:
+    lines = []
     for gamma in GAMMAS:
         own = {b: v.text(2, sign=True) for b, v in _over_beta(changes, gamma).items() if b != 1}
         line = ", ".join(f"{value} at beta = {beta:g}" for beta, value in own.items())
-        told.append(f"gamma = {gamma:g}: {line}")
-    return f"points from ProCo, {'; '.join(told)}"
+        lines.append(f"gamma = {gamma:g}: {line}")
+    return f"points from ProCo, {'; '.join(lines)}"
 
 
 def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:

@@ -194,8 +194,8 @@ def _by_measure(found: Sequence[Measured], of: int) -> Evaluation | None:
 
 
 def _counts(found: Measured) -> str:
-    """Numbers of networks, and of how many where more are planned. Plans do not ask for the second
-    measure."""
+    """Format the numbers of networks, and the planned number if it is larger. Plans do not ask for
+    the second measure."""
     text, few = network_counts(v.n for v in found.values), min(v.n for v in found.values)
     all_planned = few >= planned("ProCo") or found.measure.startswith(SECOND)
     return text if all_planned else f"{text} of {planned('ProCo')}"

@@ -211,7 +211,7 @@ def write_page(
 
     page.require()
     page.require_report_folder(out, _figure)
-    made = versions(_cpu())
+    environment = versions(_cpu())
     statuses = [ARTEFACTS[n].status(o).partition(" (")[0] for n, o in outcomes.items()]
     stands = ", ".join(f"{s}: {n}" for s in STATUSES if (n := statuses.count(s)))
     rows = [claim_row(claim) for claim in evaluated]
@@ -252,7 +252,7 @@ def write_page(
             ("records", f"{len(evidence.records)} training runs."),
         ],
         sections=sections,
-        footer=", ".join(f"{name} {version}" for name, version in made.items()) + ".",
+        footer=", ".join(f"{name} {version}" for name, version in environment.items()) + ".",
         results=as_json(ARTEFACTS, outcomes, evaluated),
         wide=True,
     )

@@ -121,7 +121,7 @@ def _unnamed(evidence: Evidence, name: str, gamma: float) -> Claim:
 
 
 def _nll_of_cifar(evidence: Evidence) -> str:
-    """NLL changes of CIFAR, mean over settings, beside a claim about other data."""
+    """Format NLL changes of CIFAR, mean over settings, for a claim about other data."""
     changes = pooled(evidence, read_change("nll.angular", "nll.native", 1.0))
     texts = [
         f"{name} {' / '.join(changes[f'{name} {space}'].text(4) for space in SPACES)}"

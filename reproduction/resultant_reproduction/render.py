@@ -40,7 +40,7 @@ LISTED = ("name", "label", "status", "what would add to it")
 
 
 def reading_guide() -> str:
-    """How to read numbers and verdicts, as plain paragraphs."""
+    """Return the explanation of numbers and verdicts, as plain paragraphs."""
     text = f"{fill('reading.md')}\n{fill('verdicts.md')}"
     return re.sub(r"^- |[*`]", "", text, flags=re.MULTILINE)
 

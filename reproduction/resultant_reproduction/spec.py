@@ -1,4 +1,4 @@
-"""Tables, figures and claims: the printed values and the types that set ours beside them.
+"""Tables, figures and claims: the printed values and the types that compare them with ours.
 
 Printed values are data in ``printed/*.toml``. Means are over seeds, standard deviations those of a
 sample.
@@ -107,7 +107,7 @@ class Cell:
 
     @property
     def partial(self) -> bool:
-        """Whether records have fewer seeds than planned."""
+        """True if records have fewer seeds than planned."""
         return self.ours is not None and self.ours.n < self.planned
 
     @property

@@ -1,4 +1,4 @@
-"""Printed tables beside our records: representations and classifiers after training, and frozen
+"""Printed tables and our records: representations and classifiers after training, and frozen
 decisions."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LATER = (
 
 
 class Entry(NamedTuple):
-    """A printed cell and the records beside it: kind of run, and path of the number."""
+    """A printed cell and its records: kind of run, and path of the number."""
 
     row: str
     column: str

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from resultant.features.packaged import PACKAGED
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records, claims
 from resultant_reproduction.spec import Claim
 
 REPRODUCTION = Path(__file__).parents[2] / "reproduction"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _packaged_once() -> Iterator[None]:
+    """Share checks and results of the packaged features among all `Evidence`. Subclasses, which
+    replace features, compute their own."""
+    results: dict[tuple[str, ...], Any] = {}
+
+    def shared(name: str) -> Callable[..., Any]:
+        compute = getattr(Evidence, name)
+
+        def cached(evidence: Evidence, *key: str) -> Any:
+            if type(evidence) is not Evidence or (name != "_check" and key[0] != PACKAGED):
+                return compute(evidence, *key)
+            if (name, *key) not in results:
+                results[name, *key] = compute(evidence, *key)
+            return results[name, *key]
+
+        return cached
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_check", "_space", "_analysis", "_decisions", "_summary"):
+            patch.setattr(Evidence, name, shared(name))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -285,7 +285,7 @@ def test_what_pairing_gains() -> None:
     assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
 
 
-def test_kinds_of_the_records() -> None:
+def test_kinds_of_the_records(evidence: Evidence) -> None:
     """How far joint trainings of CIFAR-10 are from the printed ones, by another way."""
     paper = {}
     for name in controls.TABLES:
@@ -310,7 +310,7 @@ def test_kinds_of_the_records() -> None:
         gaps.setdefault((imbalance, prior), []).append(apart)
     means = [statistics.fmean(own) for own in gaps.values()]
     assert len(means) == 7 and all(len(own) == 3 for own in gaps.values())
-    outcome = baseline(Evidence(Records.read(RESULTS)))
+    outcome = baseline(evidence)
     text = "\n".join(outcome.notes)
     # Of three views the numbers of the paper alone, not those of the public logs.
     found: dict[Any, dict[int, float]] = {}
@@ -333,10 +333,10 @@ def test_kinds_of_the_records() -> None:
     assert kept.replace("joint ", "joint (") in outcome.headline
 
 
-def test_spread_of_the_records() -> None:
+def test_spread_of_the_records(evidence: Evidence) -> None:
     """What is said of results/ by another way."""
-    known, ours = lines(), Evidence(Records.read(RESULTS))
-    text = "\n".join(baseline(ours).notes)
+    known = lines()
+    text = "\n".join(baseline(evidence).notes)
     variances, printed = [], []
     for (dataset, imbalance, name, _), own in known.items():
         if name == "native":
@@ -365,10 +365,10 @@ def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
 NAMES = dict(zip(tables.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
 
 
-def test_the_table_of_the_records_by_hand() -> None:
+def test_the_table_of_the_records_by_hand(evidence: Evidence) -> None:
     """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
-    known, ours = lines(), Evidence(Records.read(RESULTS))
-    outcome, tested = tables.angular_training(ours), 0
+    known = lines()
+    outcome, tested = tables.angular_training(evidence), 0
     for condition, dataset, imbalance in (
         ("CIFAR-10 / 100", "cifar10", 100.0),
         ("CIFAR-100 / 100", "cifar100", 100.0),
@@ -399,9 +399,9 @@ def test_the_table_of_the_records_by_hand() -> None:
     assert tested >= 8
 
 
-def test_the_frozen_changes_of_the_records_by_hand() -> None:
-    known, ours = lines(), Evidence(Records.read(RESULTS))
-    changes = {c.row: c for c in frozen_table("frozen-vmf-realizations", ours).changes}
+def test_the_frozen_changes_of_the_records_by_hand(evidence: Evidence) -> None:
+    known = lines()
+    changes = {c.row: c for c in frozen_table("frozen-vmf-realizations", evidence).changes}
     for condition, dataset in (("CIFAR-10 / 100", "cifar10"), ("CIFAR-100 / 100", "cifar100")):
         for space in ("Encoder", "Projection"):
             accuracies = [

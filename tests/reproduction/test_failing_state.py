@@ -18,7 +18,7 @@ from resultant_reproduction.plan import Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
 from tiny_cifar import tiny_cifar, tiny_config
 
-DATA = tiny_cifar(size=8)
+DATA = tiny_cifar(size=4)
 # So strong that class temperatures are not positive.
 HOPELESS = Run("temperature", 30.0, 0)
 

@@ -25,13 +25,13 @@ from resultant_reproduction.run import last_states
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
-DATA = tiny_cifar(test=7)
+DATA = tiny_cifar(test=7, size=4)
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])
 def test_last_state(tmp_path: Path, prior: float) -> None:
     """Rules on five queries a class and the classes of the bank, by their formulas."""
-    config = tiny_config(prior=prior)
+    config = tiny_config(prior=prior, epochs=1)
     runs = (Run("native", 0.0, 0), Run("temperature", 0.0, 0), Run("angular", 0.0, 0))
     trained = train_cifar(Job(config, runs, tmp_path), DATA)
     features = cifar_features(trained, DATA)

@@ -51,9 +51,9 @@ def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
     assert views(Evidence(Records())).headline == ""
 
 
-def test_of_frozen_features() -> None:
+def test_of_frozen_features(evidence: Evidence) -> None:
     """The mean over imbalances beside that of the printed changes, from the lines of results/."""
-    said = frozen_table("frozen-vmf-realizations", Evidence(Records.read(RESULTS))).headline
+    said = frozen_table("frozen-vmf-realizations", evidence).headline
     by_imbalance: dict[float, list[float]] = {}
     for line in (RESULTS / "main.jsonl").read_text().splitlines():
         r = json.loads(line)

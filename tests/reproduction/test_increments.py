@@ -16,12 +16,12 @@ from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.stack import Stack
-from resultant_reproduction import run, summarize
+from resultant_reproduction import run
 from resultant_reproduction.increments import gradient_increments
 from resultant_reproduction.plan import PlannedJob
 from tiny_cifar import tiny_cifar, tiny_config
 
-DATA = tiny_cifar(size=8)
+DATA = tiny_cifar(size=4)
 STRENGTHS = {"reduced": 0.5, "increased": 1.5}
 
 
@@ -128,8 +128,8 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return ask(stack, *queries)
 
     monkeypatch.setattr(run, "power_diagnostic", asked)
-    config = tiny_config(objective="joint", family="power", epochs=3)
-    planned = PlannedJob("power", config, RUNS, (1, 3, 20))
+    config = tiny_config(objective="joint", family="power", epochs=3, batch_size=16)
+    planned = PlannedJob("power", config, RUNS, (1, 3, 20), analyzed=())
     # Three runs in two stacks.
     records = run.run_job(planned, DATA, tmp_path, "cpu", stack=2, say=lambda text: None)
     assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 4
@@ -144,8 +144,8 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows past the checkpoint are made again, and those before it are kept."""
-    config = tiny_config(objective="joint", family="power", epochs=4)
-    planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4))
+    config = tiny_config(objective="joint", family="power", epochs=4, batch_size=16)
+    planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4), analyzed=())
     left = [0]
 
     def interrupted(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
@@ -165,7 +165,6 @@ def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.Mo
         return sorted({json.loads(line)["epoch"] for line in lines})
 
     monkeypatch.setattr(run, "power_diagnostic", interrupted)
-    monkeypatch.setattr(summarize, "QUESTIONS", ("gains",))
     whole = trained("a")
     # In the second epoch, before there is a checkpoint; in the fourth, two after it.
     for moment, there in ((2, [1]), (4, [1, 2, 3])):

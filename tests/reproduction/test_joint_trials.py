@@ -65,7 +65,7 @@ def test_trials_are_paired_with_what_is_kept() -> None:
     )
 
 
-def test_the_records_by_hand() -> None:
+def test_the_records_by_hand(evidence: Evidence) -> None:
     """Half the weight less what is kept, CIFAR-10, from the lines of results/."""
     found: dict[float, dict[int, float]] = {1.0: {}, 0.5: {}}
     for name in ("joint", "trials"):
@@ -76,7 +76,7 @@ def test_the_records_by_hand() -> None:
             if kind == ("cifar10", 100, "native", 2):
                 found[c["alpha"]][r["seed"]] = 100 * r["last"]["accuracy"]
     differences = [found[0.5][seed] - found[1.0][seed] for seed in (0, 1, 2)]
-    outcome = trials(Evidence(Records.read(RESULTS)))
+    outcome = trials(evidence)
     (change,) = (c for c in outcome.changes if c.row == "CIFAR-10 FC" and "1/2" in c.what)
     assert change.differences == pytest.approx(differences)
     assert statistics.fmean(differences) > 0

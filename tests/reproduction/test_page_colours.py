@@ -13,7 +13,6 @@ from resultant.report import style
 from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, historical
 from resultant_reproduction.figures import INK
 from resultant_reproduction.plan import official
-from resultant_reproduction.theory import CHECKS
 from training_records import record
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ def test_tables_and_figures(name: str) -> None:
         *("centered-remainder", "softmax-coupling", "boundary-factors", "prior-reversal"),
     ],
 )
-def test_checks(name: str) -> None:
-    draw: Callable[[], Figure] | None = CHECKS[name]().draw
+def test_checks(name: str, evidence: Evidence) -> None:
+    draw: Callable[[], Figure] | None = evidence.check(name).draw
     assert draw is not None and unseen(draw()) == set()
 
 

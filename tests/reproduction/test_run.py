@@ -27,7 +27,7 @@ from resultant_reproduction.render import plan_rows
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import left_by
 
-DATA = tiny_cifar(size=8)
+DATA = tiny_cifar(size=4)
 
 
 def make(seeds: Any) -> Any:

@@ -85,7 +85,7 @@ def test_pairing_that_helps() -> None:
     assert own == ("tab:joint-fc", (pytest.approx(0), 1, pytest.approx(0), pytest.approx(2)))
 
 
-def test_all_trainings_of_the_records() -> None:
+def test_all_trainings_of_the_records(evidence: Evidence) -> None:
     """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
     found: dict[str, list[float]] = {"native": [], "angular": []}
     for path in (RESULTS / "main.jsonl", RESULTS / "cifar-controlled.jsonl"):
@@ -97,5 +97,5 @@ def test_all_trainings_of_the_records() -> None:
                 found[r["realization"]].append(100 * probe)
     d = statistics.fmean(found["angular"]) - statistics.fmean(found["native"])
     n = f"n = {len(found['angular'])} and {len(found['native'])}"
-    text = "\n".join(baseline(Evidence(Records.read(RESULTS))).notes)
+    text = "\n".join(baseline(evidence).notes)
     assert len(found["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text

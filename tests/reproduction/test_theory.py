@@ -26,6 +26,7 @@ from resultant.score.expansion import fixed_expansion, joint_expansion
 from resultant.score.ratio_expansion import ratio_approximation
 from resultant.score.softmax import propagate_loss
 from resultant.special.bessel import bessel_ratio
+from resultant_reproduction import Evidence
 from resultant_reproduction.theory import (
     CHECKS,
     Check,
@@ -45,8 +46,8 @@ VERDICTS = dict.fromkeys(CHECKS, True) | dict.fromkeys(("fixed-regime", "second-
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_check(name: str) -> None:
-    check = CHECKS[name]()
+def test_check(name: str, evidence: Evidence) -> None:
+    check = evidence.check(name)
     assert check.name == name
     assert check.holds is VERDICTS[name], (check.ours, check.details)
     assert check.label and check.claim and check.paper and check.ours

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from resultant.classes.cosines import cosines
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import Realization, class_scores, realize
 from resultant.classes.rule import Rule
@@ -45,7 +46,7 @@ OTHERS = 1.0
 def margin_certificate(
     certify: Callable[..., Certificate] = certificate, queries: int = 2000
 ) -> Check:
-    """Check that angular scores and cosines decide every certified query alike
+    """Check that angular scores and cosines agree on every certified query
     (prop:cosine-prediction-stability)."""
     rows = []
     for seed, (p, classes) in enumerate(((16, 5), (64, 100), (128, 20), (512, 50))):
@@ -53,7 +54,7 @@ def margin_certificate(
         z, _ = random_queries(100 + seed, queries, state)
         result = certify(z, state, TAU)
         angular = class_scores(z, state, TAU, "angular", 0.0).argmax(-1)
-        differ = angular != (z @ state.mu.T).argmax(-1)
+        differ = angular != cosines(z, state.mu).argmax(-1)
         rows.append(
             {
                 "p": p,

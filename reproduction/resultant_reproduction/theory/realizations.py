@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant.classes.cosines import cosines
 from resultant.classes.gain import target_temperature
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import EDITED, Rule
@@ -101,7 +102,7 @@ def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Che
     tau, betas = 0.1, (0.0, 0.5, 1.0, 1.5)
     state = random_state(1, 20, 128, 0.5, 2.0)
     z, _ = random_queries(2, 200, state)
-    rho = (z @ state.mu.T).clamp(-1, 1)
+    rho = cosines(z, state.mu).clamp(-1, 1)
     h0, _, r0 = decompose(rho, state.kappa, tau, state.dim)
     worst = {"intercept": 0.0, "remainder": 0.0}
     for beta in betas:
