@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -357,7 +358,6 @@ class TestTorchrun:
         assert cli.main(["test"]) == 2
         assert capsys.readouterr().err == "resultant: expected more\n"
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("who", "patience", "speaker"), [("all", "50", "0"), ("1", "0.5", "1")]
     )
@@ -367,12 +367,20 @@ class TestTorchrun:
         """The first process reports an error of all; another reports its own error."""
         script = tmp_path / "failing.py"
         script.write_text(FAILING)
-        call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        done = subprocess.run(
-            [*call, str(script), who, patience], capture_output=True, text=True, timeout=60
-        )
-        lines = [line for line in done.stderr.splitlines() if line.startswith("resultant:")]
-        assert lines == [f"resultant: rank {speaker}: expected more"], done.stderr
+        jobs = {}
+        for rank in ("1", "0"):
+            environment = {**os.environ, "RANK": rank, "WORLD_SIZE": "2"}
+            call = [sys.executable, str(script), who, patience]
+            jobs[rank] = subprocess.Popen(
+                call, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        # As torchrun does: the first process that fails ends the others.
+        assert jobs[speaker].wait(timeout=60) == 2
+        other = jobs["1" if speaker == "0" else "0"]
+        other.terminate()
+        lines = [line for job in jobs.values() for line in job.communicate(timeout=60)[1].splitlines()]
+        assert lines == [f"resultant: rank {speaker}: expected more"]
+        assert other.returncode == -signal.SIGTERM
 
 
 # A command that fails, in all processes or in one of them; the first may be busy meanwhile.
