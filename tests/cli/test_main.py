@@ -371,14 +371,14 @@ class TestTorchrun:
         for rank in ("1", "0"):
             environment = {**os.environ, "RANK": rank, "WORLD_SIZE": "2"}
             call = [sys.executable, str(script), who, patience]
-            jobs[rank] = subprocess.Popen(
-                call, stderr=subprocess.PIPE, text=True, env=environment
-            )
+            jobs[rank] = subprocess.Popen(call, stderr=subprocess.PIPE, text=True, env=environment)
         # As torchrun does: the first process that fails ends the others.
         assert jobs[speaker].wait(timeout=60) == 2
         other = jobs["1" if speaker == "0" else "0"]
         other.terminate()
-        lines = [line for job in jobs.values() for line in job.communicate(timeout=60)[1].splitlines()]
+        lines = [
+            line for job in jobs.values() for line in job.communicate(timeout=60)[1].splitlines()
+        ]
         assert lines == [f"resultant: rank {speaker}: expected more"]
         assert other.returncode == -signal.SIGTERM
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
-
-from resultant.classifiers.calibration import inner_edges
 
 # Equal bins of confidence.
 BINS = 15
@@ -27,7 +26,8 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 
 def confidence_bins(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Counts, mean confidences and accuracies [15] of predictions in equal bins of confidence."""
-    edges = torch.from_numpy(inner_edges(BINS)).to(confidence.device)
+    # Those of `resultant.expected_calibration_error`, whose module loads scikit-learn.
+    edges = torch.from_numpy(np.linspace(0, 1, BINS + 1)[1:-1]).to(confidence.device)
     bins = torch.bucketize(confidence.double(), edges)
     count = torch.bincount(bins, minlength=BINS)
     return count, class_means(confidence, bins, BINS), class_means(right, bins, BINS)

@@ -10,11 +10,6 @@ from torch import Tensor
 from resultant._core import validation
 
 
-def inner_edges(bins: int) -> np.ndarray:
-    """Return the edges between bins of equal width of [0, 1]; an edge is in the lower bin."""
-    return np.linspace(0, 1, bins + 1)[1:-1]
-
-
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
     r"""Compute the top-label calibration error :math:`\sum_b (n_b/N)|acc_b-conf_b|`.
 
@@ -54,7 +49,8 @@ def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) 
         raise ValueError(f"{rule}, got the least {p.min():g} and the sum {p[i].sum():g} in row {i}")
     bins = validation.integer("bins", bins, 1)
     confidence, hit = p.max(1), p.argmax(1) == y
-    bin_of = np.searchsorted(inner_edges(bins), confidence, side="left")
+    edges = np.linspace(0, 1, bins + 1)[1:-1]
+    bin_of = np.searchsorted(edges, confidence, side="left")
     gaps = np.bincount(bin_of, weights=hit - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / len(y))
 
