@@ -1,4 +1,4 @@
-"""What somebody with other data brings: records, probes and stores; and the commands shown."""
+"""Data that a user adds: records, probes and stores; and the commands shown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUN_PLANS = [f"resultant reproduce run {name}" for name in PLANS]
 
 
 def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the subcommand of a command line would be called with."""
+    """Return the options with which the subcommand of a command line is called."""
     program, name, *arguments = shlex.split(command)
     assert program == "resultant"
     module, _, function = cli.find_command(name).target.partition(":")
@@ -81,7 +81,7 @@ def trained(config: TrainConfig, run: Run, **more: Any) -> dict[str, Any]:
 
 
 def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
-    """What ``resultant probe --out`` writes of the features that ``extract`` took."""
+    """Write the result of ``resultant probe --out`` on features of ``extract``."""
     about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run), "held_out": "test"}
     about["config"] = asdict(config)
     told = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
@@ -149,7 +149,7 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
 
 
 def test_commands_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a claim says is lacking can be entered, and is what the claim reads."""
+    """The command that a claim shows for its missing data is valid and fills the claim."""
     found = {claim.text: claim.why for claim in training_claims(Evidence(Records()))}
     commands = {
         command
@@ -261,6 +261,7 @@ def compute(artefact: Artefact, evidence: Evidence) -> dict[tuple[str, str], Any
     return {(c.row, c.column): c.ours for c in artefact.compute(evidence).cells}
 
 
+@pytest.mark.slow
 def test_stores_and_analyzed_records(tmp_path: Path) -> None:
     """The grid of tab:cross-backbone from a store, and the same from a record that keeps it."""
     store = tmp_path / "s.safetensors"

@@ -1,4 +1,4 @@
-"""Our baseline beside the paper's, and the numbers of results/ by another way."""
+"""Our baseline compared with the paper, and the numbers of results/ computed another way."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cell(paper: str, values: list[float]) -> Cell:
 
 
 def tail(t: float, degrees: float) -> float:
-    """Of Student's t beyond t, by the integral of its density."""
+    """Return the tail probability of Student's t, by the integral of its density."""
     import mpmath
 
     mp = mpmath.mp.clone()
@@ -79,7 +79,7 @@ def test_gap_where_a_spread_is_printed() -> None:
 
 
 def test_gap_without_a_printed_spread() -> None:
-    """Whether it is one more draw of ours."""
+    """The printed value is tested as one more draw of ours."""
     values = [52.62, 52.52, 52.7]
     found = gap("tab", cell("52.76", values))
     assert found is not None and found.times is None and found.p_value is not None
@@ -111,7 +111,7 @@ class OfProbes(Evidence):
         return {}
 
 
-def test_what_is_said() -> None:
+def test_notes() -> None:
     config = controlled("cifar10", 100)
     records = [probed(config, "native", seed, 0.60 + 0.01 * seed) for seed in range(3)]
     again = probed(config, "native", 0, 0.65)
@@ -212,8 +212,8 @@ def test_spread_by_hand() -> None:
 
 
 def test_what_pairing_gains() -> None:
-    """The variance of paired changes beside that of both columns, and Welch's test on everything
-    that was trained, by its definition."""
+    """The variance of paired changes and of both columns, and Welch's test on all trainings, by
+    definition."""
     config = controlled("cifar10", 100)
     native, angular, again = (60.0, 61.0, 63.0), (60.5, 62.5, 63.0), (61.0, 62.0)
     made = [probed(config, "native", s, v / 100) for s, v in enumerate((*again, *native))]
@@ -286,7 +286,7 @@ def test_what_pairing_gains() -> None:
 
 
 def test_kinds_of_the_records(evidence: Evidence) -> None:
-    """How far joint trainings of CIFAR-10 are from the printed ones, by another way."""
+    """Differences of joint trainings on CIFAR-10 from the printed ones, computed another way."""
     paper = {}
     for name in controls.TABLES:
         imbalance, prior = re.fullmatch(r"c10-if(\d+)-([uf])", name).groups()  # type: ignore[union-attr]
@@ -334,7 +334,7 @@ def test_kinds_of_the_records(evidence: Evidence) -> None:
 
 
 def test_spread_of_the_records(evidence: Evidence) -> None:
-    """What is said of results/ by another way."""
+    """The spread of results/ computed another way."""
     known = lines()
     text = "\n".join(baseline(evidence).notes)
     variances, printed = [], []

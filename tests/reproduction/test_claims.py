@@ -1,4 +1,4 @@
-"""Claims of the theory, of frozen features and of priors, from records that are made up."""
+"""Claims of the theory, of frozen features and of priors, from artificial records."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_seeds_without_an_analysis() -> None:
     assert "native" in job.analyzed
 
 
-def test_nll_of_cifar_is_beside_that_of_inaturalist() -> None:
-    """The mean over two settings, of which one has more networks; nothing where it lacks."""
+def test_nll_of_cifar_is_shown_with_inaturalist() -> None:
+    """The mean over two settings, one with more networks; no text without values."""
     text = "iNaturalist E / P: equalization raises accuracy (points) and NLL"
 
     def claim(**steps: tuple[float, ...]) -> Claim:
@@ -117,7 +117,7 @@ def test_nll_of_cifar_is_beside_that_of_inaturalist() -> None:
 
 
 def test_the_sign_that_turns() -> None:
-    """Of contrastive networks, where it is seen at both strengths of the prior."""
+    """Contrastive networks, with an effect at both strengths of the prior."""
     key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
 
     def why(after: tuple[float, ...], gamma: int = -1) -> str:
@@ -134,6 +134,7 @@ def test_the_sign_that_turns() -> None:
     assert turned not in why((0.38, 0.4, 0.41)) and turned not in why((0.42, 0.421, 0.422))
 
 
+@pytest.mark.slow
 def test_authors_backbones() -> None:
     """The changes of tab:cross-backbone, not those of a contrastive network."""
     key = "ImageNet-LT, ResNet-50 / ResNeXt-50: equalization at gamma = {}, {} (points)"

@@ -1,4 +1,4 @@
-"""The sweep of beta and ProCo's public recipe: which strength is best, and what tells it apart."""
+"""The sweep of beta and ProCo's public recipe: the best strength and its tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SWEPT = OfSpaces(lambda estimator: OWN)
 
 
 def of(records: list[dict[str, Any]]) -> OfSpaces:
-    """Records beside one small space, about which nothing is computed twice."""
+    """Return evidence of records and one small space."""
     SWEPT.records = Records(records)
     return SWEPT
 
@@ -41,8 +41,8 @@ def right(space: FrozenSpace, beta: float) -> Tensor:
 
 
 def network(seed: int, **changes: float) -> dict[str, Any]:
-    """A native network whose summaries have Pure Angular at 0, 0.5 and 1.5 so many points from
-    native, in both spaces."""
+    """Return a native network with Pure Angular at 0, 0.5 and 1.5 at given differences from native
+    (points), in both spaces."""
     betas = {"none": "0", "half": "0.5", "more": "1.5"}
     grid = {"native 1 0": 0.4} | {
         f"angular {betas[k]} 0": 0.4 + v / 100 for k, v in changes.items()
@@ -52,8 +52,8 @@ def network(seed: int, **changes: float) -> dict[str, Any]:
 
 
 def test_the_best_of_networks() -> None:
-    """By the mean over networks, told apart over networks; the packaged one is asked for the other
-    strengths alone."""
+    """The best strength by the mean over networks, with tests over networks; the packaged network
+    adds only the other strengths."""
     noise = (0.0, 0.1, -0.1, 0.08)
     clear = [network(s, none=3 + e, half=2 - e, more=-2 - e) for s, e in enumerate(noise)]
     said = sweep(of(clear)).headline
@@ -96,7 +96,8 @@ def test_the_best_without_networks() -> None:
 
 
 def test_ranks_by_all_pairs() -> None:
-    """Of three pairs of p = .02 none is left, where the best against two others alone would be."""
+    """Three pairs of p = .02 are not significant together, though the best against two others would
+    be."""
 
     def less(p: float):
         return lambda space, a, b: Interval(b - a, 0.1, 1.0, 9, True, p)
@@ -130,7 +131,7 @@ def test_which_beta_in_training() -> None:
 
 
 def test_both_sweeps_are_drawn() -> None:
-    """Frozen ones beside that of training, with what there is of each."""
+    """The frozen sweep and the sweep of training, with the available values of each."""
     pytest.importorskip("matplotlib")
     noise = (0.0, 0.1)
     made = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]

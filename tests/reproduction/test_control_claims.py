@@ -1,4 +1,4 @@
-"""Claims about the CIFAR-10 control matrix, from records that are made up."""
+"""Claims about the CIFAR-10 control matrix, from artificial records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ TAIL, SIZE, BALANCED = (
 
 
 def pairs(setting: str, by_pool: Mapping[str, Sequence[float]], seed: int) -> list[dict[str, Any]]:
-    """Native and Pure Angular of a setting of the matrix, so many points apart in both spaces."""
+    """Return native and Pure Angular networks of a setting of the matrix, at given differences
+    (points) in both spaces."""
     config, found = control_config(f"c10-{setting}", "contrastive"), []
     for r in ("native", "angular"):
         probes = {
@@ -125,8 +126,8 @@ def test_holm_holds_the_first_of_four_against_a_quarter() -> None:
 
 
 def test_one_seed_is_not_tested() -> None:
-    """Alone it settles nothing; beside several it is not spoken for, and what these are against is
-    against the whole."""
+    """One seed alone settles nothing; together with several seeds it does not count, and evidence
+    of the several against a part is evidence against the whole."""
     for records in (uniform(1.0), uniform(1.0) + main(0.1)):
         assert {c.verdict for c in told(records).values()} == {"not settled"}
     one = told(uniform(1.0))[TAIL]
@@ -155,8 +156,8 @@ Step = Mapping[tuple[str, float], Sequence[float]]
 
 
 def joint(setting: str, steps: Step, native: int = 3) -> list[dict[str, Any]]:
-    """Joint trainings: of each policy what its seeds, from 0 on, have more than native in all
-    readouts (points); native has so many seeds."""
+    """Return joint trainings: per policy the differences of its seeds from native in all readouts
+    (points), and a number of native seeds."""
     config, found = control_config(setting, "joint"), []
     steps = {("native", 0.0): (0.0,) * native, **steps}
     for (r, beta), own in steps.items():
@@ -233,7 +234,7 @@ def test_partial_editing_is_of_all_realizations() -> None:
 
 
 def test_seeds_that_are_asked_for() -> None:
-    """Those that not all realizations have, in one command."""
+    """Seeds that some realizations lack, in one command."""
     steps = {("temperature", 0.5): UP[:1], ("preserve", 0.5): UP}
     for own, seeds in ((steps, "0 1 2"), ({**steps, HALF: UP}, "1 2")):
         claim, _ = claims_of(joint("c10-if50-f", own))
@@ -323,7 +324,7 @@ def test_smaller_without_one_of_the_priors() -> None:
 
 
 def test_objective() -> None:
-    """Joint training under a uniform prior beside contrastive, readout by readout."""
+    """Joint and contrastive training under a uniform prior, readout by readout."""
 
     def joint_u(step: float, seeds: int = 1) -> list[dict[str, Any]]:
         return [

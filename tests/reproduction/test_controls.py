@@ -1,4 +1,4 @@
-"""The CIFAR-10 control matrix: maps of changes and trajectories, from records that are made up."""
+"""The CIFAR-10 control matrix: maps of changes and trajectories, from artificial records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_maps_pair_seeds() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_tables_say_where_seeds_were_added(seeds: int) -> None:
-    """Of the plan there is one seed."""
+    """The plan has one seed."""
     name = "c10-if50-u"
     kinds = [(r, s) for r in ("native", "angular") for s in range(seeds)]
     made = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
@@ -148,7 +148,7 @@ def test_trajectories_of_some_policies() -> None:
     assert status(contrastive) == "partly rerun (6 of 14)"
 
 
-def test_trajectories_are_drawn_and_told() -> None:
+def test_trajectories_are_drawn_and_described() -> None:
     made = [
         followed("native", 0.0),
         followed("angular", 0.5),

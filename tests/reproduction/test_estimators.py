@@ -1,4 +1,4 @@
-"""How much of the effect is the estimator: every number computed again from rows."""
+"""The share of the estimator in the effect: every number computed again from rows."""
 
 from __future__ import annotations
 
@@ -188,8 +188,8 @@ def test_a_class_of_one_row_is_refused() -> None:
 def of_kappas(
     steps: dict[str, float], imbalance: int = 100, seed: int = 0, name: str = "cifar100"
 ) -> dict[str, Any]:
-    """A native network whose rules are so many points apart under the MLE. Where there is one like
-    that of the packaged features these need no summary."""
+    """Return a native network whose rules differ by given points under the MLE. With a network like
+    the packaged one, the packaged features need no summary."""
     rules = dict.fromkeys(("native", "temperature", "preserve", "angular"), 0.6)
     other = {rule: v + steps.get(rule, 0.0) / 100 for rule, v in rules.items()}
     both = {"proco": {"accuracy": rules, "cosine": {}}, "mle": {"accuracy": other, "cosine": {}}}
@@ -200,7 +200,7 @@ def of_kappas(
 
 
 def test_another_kappa_by_its_decisions() -> None:
-    """Of the packaged network over its queries."""
+    """The packaged network over its queries."""
     evidence = OfSpaces(lambda estimator: small_space(estimator=estimator), [of_kappas({})])
     for kappa in ("mle", "banerjee"):
         own, other = (
@@ -288,8 +288,9 @@ def test_section() -> None:
     assert complete(whole, mle) and not complete(evidence, mle)
 
 
-def test_stores_that_are_brought(tmp_path: Path) -> None:
-    """A store of one space beside the packaged one, with rows kept for calibration."""
+@pytest.mark.slow
+def test_added_stores(tmp_path: Path) -> None:
+    """A store of one space and the packaged store, with rows kept for calibration."""
     path = tmp_path / "inaturalist18.safetensors"
     write_store(path, small_features())
     evidence = Evidence(Records([of_kappas({})]), {"inaturalist18": path})

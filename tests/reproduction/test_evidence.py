@@ -1,4 +1,4 @@
-"""What artefacts are made from: computed once, and asked for where it is there."""
+"""Sources of artefacts: computed once, used where available."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Counted(Evidence):
 
 @pytest.mark.parametrize("name", ["space", "analysis", "decisions"])
 def test_nothing_is_computed_twice(name: str) -> None:
-    """With the usual estimator said or not, by position or by name."""
+    """The default estimator, explicit or not, by position or by name."""
     evidence, (usual, other) = Counted(), FROZEN_FITS
     ask = getattr(evidence, name)
     first = ask(PACKAGED, "encoder")
@@ -63,7 +63,7 @@ def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 class Quick(Evidence):
-    """Where there are features, a summary of accuracies alone."""
+    """Evidence with summaries of accuracies alone."""
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         assert self.has(store, space)
@@ -72,7 +72,7 @@ class Quick(Evidence):
 
 @pytest.mark.parametrize("space", ["encoder", "projection"])
 def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
-    """It fills what it can; of the other space records are asked, and nobody fails."""
+    """The store fills the cells of its space; the other space is read from records."""
     other = {"encoder": "projection", "projection": "encoder"}[space]
     path = tmp_path / "one.safetensors"
     write_store(path, small_features(names=(space,)), {"num_classes": 6})

@@ -1,4 +1,5 @@
-"""Plans with runs that cannot be trained: the others have their records, and it is told."""
+"""Plans with runs that cannot be trained: the other runs have records, and failures are
+reported."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def put(patch: pytest.MonkeyPatch, *jobs: PlannedJob) -> None:
 
 
 def call(folder: Path, **options: Any) -> tuple[int, list[str]]:
-    """What is left, and what was said."""
+    """Return the number of jobs left and the reported lines."""
     said: list[str] = []
     left = run.run_plan("power", folder, folder / "out", folder, "cpu", say=said.append, **options)
     return left, said
@@ -46,8 +47,9 @@ def trained(folder: Path) -> list[str]:
     return [record["run"] for record in read_lines(folder / "power.jsonl")]
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beside it and later jobs have their records, and a second call trains none of them."""
+    """Other runs of the job and later jobs have records, and a second call trains none of them."""
     put(monkeypatch, planned("bad", (HOPELESS, Run())), planned("good", (Run(),), dim=9))
     left, said = call(tmp_path)
     assert left == 1 and trained(tmp_path) == ["native-seed0", "native-seed0"]
@@ -83,7 +85,7 @@ def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.M
 def test_a_machine_that_fails_one_job(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told, not trained in parts, and the next job is done."""
+    """The job is reported as failed and not trained in parts, and the next job is trained."""
     jobs = [planned(f"{dim}", (Run(), Run("angular")), dim=dim) for dim in (9, 10)]
     put(monkeypatch, *jobs)
     real, begun = run.run_job, []
@@ -101,10 +103,11 @@ def test_a_machine_that_fails_one_job(
     assert said[-1] == "power: incomplete records: 9"
 
 
-def test_other_failures_are_told_and_passed_over(
+@pytest.mark.slow
+def test_other_failures_are_reported_and_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A checkpoint of other settings is not trained around: its folder is to be looked at."""
+    """A checkpoint of other settings is reported, and its folder is left untouched."""
     first, second = (
         planned(name, (Run(), Run("angular", 0.0, 0)), dim=dim)
         for name, dim in (("first", 8), ("second", 9))
@@ -136,7 +139,7 @@ def test_out_of_time_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_job_that_was_trained_without_gradients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not done when they are asked for, however often."""
+    """The job stays incomplete at every call once gradients are planned."""
 
     def job(epochs: Sequence[int]) -> PlannedJob:
         return replace(planned("one", (Run(),), epochs=2), gradient_epochs=tuple(epochs))

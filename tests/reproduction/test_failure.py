@@ -1,4 +1,4 @@
-"""The state that fails: what is kept of a training, computed again, and what is said of it."""
+"""The failing state: the record of a training, computed again, and its claims."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from training_records import record
 DATA = tiny_cifar(test=7, size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [0.0, 1.0])
 def test_last_state(tmp_path: Path, prior: float) -> None:
     """Rules on five queries a class and the classes of the bank, by their formulas."""
@@ -255,7 +256,7 @@ def test_no_training_that_failed() -> None:
 
 
 def test_a_record_that_does_not_say_how_it_ended() -> None:
-    """It is left out, and not an error."""
+    """The record is left out without an error."""
     made = networks()
     for last in ({}, {"last": {}}, {"last": {"kappa_min": None}}, {"last": None}):
         broken = {**network("temperature", 1.0, 1), **last}
@@ -297,7 +298,7 @@ def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, str]:
     return artefact.status(outcome), note, title
 
 
-def test_figure_says_what_it_shows() -> None:
+def test_notes_of_the_figure() -> None:
     found = networks()
     status, note, title = drawn_as(found)
     assert status == "partly rerun (1 of 7)" and title == "(b) native"
@@ -313,7 +314,7 @@ def test_figure_says_what_it_shows() -> None:
 
 
 def test_figure_of_a_state_that_did_not_fail() -> None:
-    """It is no failing state, whichever other training lost a class."""
+    """The state is not shown as failing if another training lost a class."""
     native, lost = networks()
     spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
     status, note, title = drawn_as([native, lost, spared])

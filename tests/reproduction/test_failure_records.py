@@ -1,4 +1,4 @@
-"""What is said of the state that fails, from the records of the repository."""
+"""Claims about the failing state, from the records of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checks and which pair of classes figures are drawn from, and what is said of them."""
+"""Figures of features: their checks, their pair of classes, and their texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_pair_that_is_drawn() -> None:
 
 
 def sample(exact: list[float]) -> Any:
-    """Of an analysis what its figures are read from, in round numbers."""
+    """Return the parts of an analysis that figures read, in round numbers."""
     numbers = torch.tensor
     support = {"sizes": (5, 10, 100), "error": numbers([0.04, 0.03, 0.01])}
     inclusion = {"count": numbers([5, 20, 500]), "exact": numbers(exact)}
@@ -75,7 +75,7 @@ def sample(exact: list[float]) -> Any:
 
 
 class OfSample(Evidence):
-    """A packaged analysis that is made up."""
+    """Evidence with an artificial packaged analysis."""
 
     def __init__(self, exact: list[float]) -> None:
         super().__init__(Records())
@@ -90,11 +90,11 @@ class OfSample(Evidence):
 
 
 def displaced(mae: float, pairs: int) -> dict[str, Any]:
-    """Of a frozen summary what fig:main-boundaries has in its caption."""
+    """Return the part of a frozen summary that the caption of fig:main-boundaries reads."""
     return {"boundaries": {"joint_leading": {"mae": mae, "comparable": pairs}}}
 
 
-def test_what_figures_show_is_said() -> None:
+def test_notes_of_figures() -> None:
     evidence = OfSample([1.02, 0.5, 0.0099])
 
     def note(name: str) -> str:
@@ -133,7 +133,7 @@ def test_self_inclusion_is_judged_class_by_class() -> None:
 
 
 def test_self_inclusion_of_the_packaged_network() -> None:
-    """The mean shift of the linear score by its definition; the exact one is judged beside it."""
+    """The mean shift of the linear score by its definition; the exact shift is judged too."""
     evidence = Evidence(Records())
     space = evidence.space(PACKAGED, "projection")
     own = evidence.analysis(PACKAGED, "projection").self_inclusion
@@ -180,7 +180,7 @@ def test_histories_are_not_rerun() -> None:
 
 
 def test_data_sets_that_the_paper_names_are_counted() -> None:
-    """fig:finite-sample is of CIFAR-100; of two figures it is not said what they are of."""
+    """The paper names CIFAR-100 for fig:finite-sample, and no dataset for two figures."""
     evidence = OfSample([1.02, 0.5, 0.0099])
     counted = {name: ARTEFACTS[name].compute(evidence) for name in ARTEFACTS if name in STATUS}
     assert {name: ARTEFACTS[name].status(o) for name, o in counted.items()} == STATUS
@@ -250,7 +250,7 @@ def test_labels_are_no_longer_than_their_axes(drawn: dict[str, Any]) -> None:
             assert ax.xaxis.label.get_window_extent().width <= ax.bbox.width
 
 
-def test_approximations_are_marks_beside_exact_lines(drawn: dict[str, Any]) -> None:
+def test_approximations_are_marks_and_exact_scores_lines(drawn: dict[str, Any]) -> None:
     """fig:gain-discovery (b) has g rho of both classes; they have names."""
     sphere, scores, _ = drawn["gain-discovery"].axes
     names = [text.get_text() for text in sphere.texts]

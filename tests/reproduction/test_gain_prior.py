@@ -1,4 +1,4 @@
-"""fig:gain-prior: which networks the printed changes stand beside, and what is drawn."""
+"""fig:gain-prior: the networks compared with the printed changes, and the figure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def grid(*changes: float) -> dict[str, Any]:
 
 
 class Made(Evidence):
-    """A packaged network whose grid is made up."""
+    """Evidence with a packaged network of an artificial grid."""
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         assert (store, space, estimator) == (PACKAGED, "projection", "proco")
@@ -61,7 +61,7 @@ def said(records: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
     return found, FIGURE.status(outcome)
 
 
-def test_printed_numbers_are_beside_the_public_recipe() -> None:
+def test_printed_numbers_are_compared_with_the_public_recipe() -> None:
     cells, status = said(PUBLIC)
     assert cells == {
         PUBLIC_ROW: ["+2.57 / +2.00 ± 1.00 [3]", "-5.35 / -4.00 ± 1.00 [3]"],
@@ -80,7 +80,7 @@ def test_printed_numbers_are_beside_the_public_recipe() -> None:
 
 
 def test_without_all_records() -> None:
-    """Fewer seeds than planned are told; one whose record has no grid does not count."""
+    """Fewer seeds than planned are reported; a seed without a grid in its record does not count."""
     bare = record(official("cifar100", 100), "native", 0.0, 1, frozen={})
     cells, status = said([PUBLIC[0], bare])
     assert cells[PUBLIC_ROW] == ["+2.57 / +1.00 [1 of 3]", "-5.35 / -3.00 [1 of 3]"]

@@ -52,7 +52,7 @@ def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
 
 
 def test_of_frozen_features(evidence: Evidence) -> None:
-    """The mean over imbalances beside that of the printed changes, from the lines of results/."""
+    """The mean over imbalances and the mean of the printed changes, from the lines of results/."""
     said = frozen_table("frozen-vmf-realizations", evidence).headline
     by_imbalance: dict[float, list[float]] = {}
     for line in (RESULTS / "main.jsonl").read_text().splitlines():

@@ -101,7 +101,7 @@ def test_training_gain_is_drawn() -> None:
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
 
 
-def test_looks_are_told_and_leading_is_on_top() -> None:
+def test_legend_and_leading_on_top() -> None:
     figure = (
         ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).drawings["training-gain"]()
     )
@@ -123,7 +123,7 @@ def test_looks_are_told_and_leading_is_on_top() -> None:
 
 
 def test_both_measures_in_cells() -> None:
-    """Of those records that have the second; the printed number is beside both."""
+    """Records with the second measure; both measures are compared with the printed number."""
     made = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
     outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
     assert ARTEFACTS["training-gain"].status(outcome) == "rerun"
@@ -139,7 +139,7 @@ def test_both_measures_in_cells() -> None:
 
 
 def test_other_settings_in_cells() -> None:
-    """Each with its own numbers, and beside nothing that is printed."""
+    """Each setting with its own numbers, and without a printed number."""
     made = [
         trained("ProCo", seed, config=official(dataset, imbalance, family="power"), last=last)
         for dataset, imbalance, value in (("cifar10", 50, 2.0), ("cifar100", 50, 3.0))
@@ -254,7 +254,7 @@ def test_increments_without_the_mean() -> None:
 
 
 def test_order_of_native_gains() -> None:
-    """Increased less reduced, over seeds, of which one is not tested."""
+    """Increased less reduced, over seeds; one seed alone is not tested."""
 
     def claim(*steps: float) -> Claim:
         made = [
@@ -273,7 +273,7 @@ def test_order_of_native_gains() -> None:
 
 
 def test_claims_by_either_measure() -> None:
-    """Of gradients one that meets the rule is enough, and none is against it."""
+    """One measure of gradients that meets the rule is enough; without one the claim stays open."""
     text, said = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
     off: Any = {"last": {"gradient_error": 2.6}}
     far: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 99.0}}
@@ -350,7 +350,8 @@ def test_claim_of_the_gain() -> None:
 
 
 def readouts(reduced: Sequence[float]) -> list[dict[str, Any]]:
-    """Long-tail probes of the encoder for a seed each: of ProCo, and so many points more."""
+    """Return long-tail probes of the encoder, one per seed: ProCo, and networks at given
+    differences (points)."""
     made = []
     for seed, step in enumerate(reduced):
         for policy, value in (("ProCo", 0.5), ("Reduced gain disparity", 0.5 + step / 100)):

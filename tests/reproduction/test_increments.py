@@ -1,4 +1,4 @@
-"""What is recorded for fig:training-gain, by differentiating both losses."""
+"""The record for fig:training-gain, by differentiating both losses."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:
 RUNS = (Run("native"), Run("temperature", 0.5), Run("temperature", 1.5))
 
 
+@pytest.mark.slow
 def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trajectories of records against autograd at the state of each epoch."""
     states, ask = [], run.power_diagnostic
@@ -142,8 +143,9 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             agrees({name: found[name][i] for name in names}, *states[i][place])
 
 
+@pytest.mark.slow
 def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows past the checkpoint are made again, and those before it are kept."""
+    """Rows after the checkpoint are written again, and earlier rows are kept."""
     config = tiny_config(objective="joint", family="power", epochs=4, batch_size=16)
     planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4), analyzed=())
     left = [0]

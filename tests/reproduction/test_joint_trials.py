@@ -1,4 +1,4 @@
-"""Joint training with less of a classifier, from made-up records and from those of results/."""
+"""Joint training with a weaker classifier term, from artificial records and from results/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about intercepts and leading gradients along trainings, from records that are made up."""
+"""Claims about intercepts and leading gradients along trainings, from artificial records."""
 
 from __future__ import annotations
 

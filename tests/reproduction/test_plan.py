@@ -132,7 +132,7 @@ def test_a_record_that_lacks_a_part_is_missing(part: str) -> None:
 
 @pytest.mark.parametrize("family", ["linear", "power"])
 def test_a_trajectory_without_errors_is_missing(family: str) -> None:
-    """It has an error of every epoch that is asked for, and of the power family two."""
+    """A trajectory has one error per planned epoch, and two in the power family."""
     asked = (1, 2, 50)
     job = PlannedJob("one", tiny_config(family=family), (Run(),), asked)
     (whole,) = left_by(job, "main")
@@ -152,7 +152,8 @@ def test_a_trajectory_without_errors_is_missing(family: str) -> None:
 
 
 def test_probes_of_the_balanced_set() -> None:
-    """A plan has them where it has the images; of a training beside the plans they are asked."""
+    """A plan has these probes if it has the images; a training outside the plans is asked for
+    them."""
     job = PlannedJob("one", tiny_config(), (Run(),))
     (made,) = left_by(job, "main")
     del made["probes"]["balanced"]

@@ -1,4 +1,4 @@
-"""Records of trainings: how they are found, and files of them."""
+"""Records of trainings: selection, and files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_fuller_record_counts() -> None:
 
 
 def test_a_training_is_not_set_aside_by_itself() -> None:
-    """A copy of a record, or what more was found of the same training, is no second training."""
+    """A copy of a record, or a fuller record of the same training, is no second training."""
     config = controlled("cifar10", 100)
     first = record(config, "native", 0.0, 0, job_seconds=7.5)
     again = record(config, "native", 0.0, 0, job_seconds=8.5, analysis={})

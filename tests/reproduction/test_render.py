@@ -1,4 +1,4 @@
-"""The report: made again from the packaged records it is the committed file."""
+"""The report: generated from the packaged records, it equals the committed file."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from training_records import left_by, record
 FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
 
 
+@pytest.mark.slow
 def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: ARTEFACTS[name] for name in FEW}
     monkeypatch.setattr(reproduce, "ARTEFACTS", few)
@@ -64,8 +65,8 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever says something of plans or of numbers has them from there; those that are brought
-    are in numbers, and not among what plans have done."""
+    """Plans and numbers share the records; added records count in numbers, and not as done by
+    plans."""
     few = {name: ARTEFACTS[name] for name in FEW[:2]}
     monkeypatch.setattr(reproduce, "ARTEFACTS", few)
     monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
@@ -219,15 +220,15 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
 def test_records_that_come_with_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They count beside those of the usual folder, for the list and for a plan alike, and beside
-    those of no other."""
+    """Packaged records count with the records of the default folder, for the list and for a plan,
+    and with no other folder."""
     ours, own = tmp_path / "package" / "results", tmp_path / "results"
     monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
     monkeypatch.chdir(tmp_path)
     jobs = PLANS["members"].jobs()
 
     def done(*more: str) -> tuple[str, str]:
-        """What the two say of the plan."""
+        """Return the reports of both commands about the plan."""
         assert cli.main(["reproduce", "list", *more]) == 0
         (row,) = (
             line for line in capsys.readouterr().out.splitlines() if line.startswith("│ members")
@@ -253,7 +254,7 @@ def test_records_that_come_with_the_package(
 
 
 def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They lie beside its source: read from anywhere, and once where one stands in it."""
+    """Records next to the source are read from any directory, and once from inside the checkout."""
     root = tmp_path / "checkout"
     monkeypatch.setattr(
         paper_records, "__file__", str(root / "resultant_reproduction" / "records.py")

@@ -119,9 +119,10 @@ def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
         run.run_plan("power", *places(folder), jobs=("other",))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_seed_by_seed(tmp_path: Path) -> None:
-    """What another call left out is trained, and nothing twice."""
+    """Seeds that another call left out are trained, and nothing is trained twice."""
     for seeds in ((1,), (0, 1)):
         options = {"seeds": seeds, "jobs": ("plain",), "concurrent_jobs": len(seeds) - 1}
         left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
@@ -142,9 +143,10 @@ def test_seed_by_seed(tmp_path: Path) -> None:
     assert said[3].startswith("power: 0 of 2 records, ") and "minutes" in said[3]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_minutes(whole: Path, tmp_path: Path) -> None:
-    """A call whose time is over stops at a checkpoint, and the next one goes on."""
+    """A call that reached its time limit stops at a checkpoint, and the next call continues."""
     calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=1e-9) for _ in range(6))
     # Each call an epoch, or what follows the last one; the third begins no other job.
     assert list(calls) == [2, 2, 1, 1, 1, 0]
@@ -153,8 +155,8 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_small")
-def test_what_is_said_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That it is taken up, and from where; and that a pace is of what is not there."""
+def test_progress_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The epoch at which a job continues, and the device of the pace."""
     said: list[str] = []
     options: dict[str, Any] = {**QUIET, "say": said.append, "jobs": ("plain",)}
     for minutes in (1e-9, 1e-9, None):
@@ -241,6 +243,7 @@ for moment in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     """In an epoch, in the frozen analysis, before records are there: the same records."""
@@ -261,6 +264,7 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     assert found == wanted and len(found) == 3
 
 
+@pytest.mark.slow
 def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     """tyro, rich and the like are not imported, and a dry run reads no images."""
     code = (
@@ -275,11 +279,11 @@ def test_without_the_packages_of_the_command_line(tmp_path: Path) -> None:
     assert run.main(["main", "--jobs", "cifar10", "--dry-run"]) == 2
 
 
-def test_command_line_looks_at_what_it_is_given(
+def test_command_line_checks_its_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A device that is not there is told before images are read, and data are where the
-    environment says."""
+    """An unavailable device is reported before images are read, and the environment names the
+    folder of data."""
     call = ["members", "--results", str(tmp_path), "--work", str(tmp_path)]
     assert run.main([*call, "--device", "cuda:77"]) == 2
     assert "expected a device to compute on, got 'cuda:77'" in capsys.readouterr().err
@@ -300,7 +304,8 @@ def test_one_command_line() -> None:
 
 
 def test_records_of_other_plans_count(tmp_path: Path) -> None:
-    """What power trained is not left to official; what official trained lacks what power asks."""
+    """Runs trained by power are done for official; records of official lack parts that power asks
+    for."""
     for job in PLANS["power"].jobs():
         append(tmp_path / "power.jsonl", left_by(job, "power"))
     rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}

@@ -1,4 +1,4 @@
-"""Our settings beside the printed ones: all rows, and what is said of those not compared."""
+"""Our settings compared with the printed ones: all rows, and reasons for rows not compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(outcome: Outcome) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("artefact", "left"), [(TRAINING, settings.TRAINING_LEFT), (FROZEN, settings.FROZEN_LEFT)]
 )
-def test_every_row_is_compared_or_said_not_to_be(artefact: Artefact, left: dict[str, str]) -> None:
+def test_every_row_is_compared_or_has_a_reason(artefact: Artefact, left: dict[str, str]) -> None:
     outcome = artefact.compute(USUAL)
     told = outcome.notes[0].partition("Not compared: ")[2]
     for cell in outcome.cells:
@@ -80,7 +80,7 @@ def test_rows_are_counted() -> None:
         ("Schedule (said below the table)", {"schedule": "step"}),
     ],
 )
-def test_other_presets_are_told(
+def test_other_presets_are_reported(
     row: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = settings.trained_as
@@ -96,7 +96,7 @@ def test_other_presets_are_told(
     assert apart.startswith(f"{row}, ") and "; " not in apart
 
 
-def test_other_evaluation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
     monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
     monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
@@ -126,7 +126,7 @@ def test_boundaries_are_as_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_stores_add_their_numbers(tmp_path: Path) -> None:
-    """Widths and numbers of images of stores that are brought."""
+    """Widths and numbers of images of added stores."""
     arrays = {
         f"{split}/{space}": torch.randn(n, 7, generator=torch.Generator().manual_seed(n))
         for split, n in (("train", 50), ("test", 20))
@@ -162,7 +162,7 @@ def test_encoder_of_imagenet() -> None:
 
 
 def test_strength_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the main plan; of ImageNet-LT nothing is known that could differ."""
+    """The strength of the main plan; the strength on ImageNet-LT is not compared."""
     row = "Main intervention strength"
     assert said(TRAINING.compute(USUAL))[row] == ["0 / 0", "0 / not compared"]
     job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
@@ -171,7 +171,7 @@ def test_strength_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_frozen_strength_and_prior_are_read_from_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the main table has the accuracies of."""
+    """The strength and prior of the accuracies in the main table."""
     names = "Main frozen strength: main", "Frozen evaluation prior: main"
     found = said(FROZEN.compute(USUAL))
     assert [found[name] for name in names] == [["0 / 0"], ["Zero / 0"]]

@@ -224,7 +224,7 @@ def test_change_is_a_paired_t_test() -> None:
 
 
 def test_status() -> None:
-    """What is there, what asks for trainings and what for data, in the number that it has."""
+    """Available parts, parts that need trainings and parts that need data, with their numbers."""
     paper, ours = parse_cell("86.28"), Value(86.0)
     have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
     away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)

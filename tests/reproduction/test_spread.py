@@ -1,4 +1,4 @@
-"""What pairing by seeds gains, beside seeds dealt at random and beside all trainings."""
+"""The gain of pairing by seeds, compared with random pairs and with all trainings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES: tuple[str, ...] = ("native", "temperature", "preserve", "angular")
 
 
 def test_seeds_dealt_at_random() -> None:
-    """Of two kinds of three seeds: the six ways to pair them, each as often as the others."""
+    """Two kinds of three seeds: the six pairings are equally frequent."""
     native, angular = (60.0, 61.0, 63.5), (60.5, 62.5, 63.0)
     none: dict[int, list[float]] = {}
     known = {
@@ -53,8 +53,8 @@ def test_readouts_of_a_network_keep_together() -> None:
 
 
 def trained(tied: bool) -> Evidence:
-    """Four seeds of every kind of tab:angular-training on CIFAR: the edits move all seeds alike,
-    or one seed up where another goes down."""
+    """Return four seeds of every kind of tab:angular-training on CIFAR: edits move all seeds
+    equally, or one seed up and another down."""
     made = []
     for dataset in ("cifar10", "cifar100"):
         for imbalance in (10, 50, 100):

@@ -159,7 +159,7 @@ def test_borne_out() -> None:
 
 
 def test_settings_with_several_seeds() -> None:
-    """Of two readouts that one seed of one of them is of, the setting is left out."""
+    """A setting is left out if one of its two readouts has a single seed."""
 
     def change(row: str, paper: float, *by_seed: float) -> Change:
         return Change(row, "", paper, dict(enumerate(by_seed)))

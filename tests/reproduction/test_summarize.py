@@ -73,7 +73,8 @@ def small(estimator: str) -> FrozenSpace:
 
 
 def native(seed: int, changes: dict[float, float]) -> dict[str, Any]:
-    """A network whose summaries have Pure Angular at some beta, so many points from native."""
+    """Return a network with Pure Angular at some beta, at given differences from native
+    (points)."""
     grid = {"native 1 0": 0.4} | {f"angular {b:g} 0": 0.4 + c / 100 for b, c in changes.items()}
     both = {space: {"proco": {"grid": grid, "cosine": {}}} for space in SPACES}
     return record(controlled("cifar100", 100), "native", 0.0, seed, analysis=both)

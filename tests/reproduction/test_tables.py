@@ -1,4 +1,4 @@
-"""Tables of trainings and the claims about them, from records that are made up."""
+"""Tables of trainings and the claims about them, from artificial records."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_the_spread_of_half_of_the_printed() -> None:
 
 
 def test_stronger_views() -> None:
-    """Paired changes within a kind of views and between them, and what is said of both."""
+    """Paired changes within a kind of views and between kinds, and their texts."""
     plain = controlled("cifar10", 100)
     job = next(job for job in PLANS["beyond"].jobs() if job.name == "views")
     assert job.config == controlled("cifar10", 100, contrastive_view="autoaugment")
@@ -273,8 +273,8 @@ def test_other_realizations_are_tested(
 
 
 def joint_heads(steps: list[float], seeds: tuple[int, ...] = (1,) * 6) -> list[dict[str, Any]]:
-    """Classifiers of joint training: native and Pure Angular so many points apart in each setting,
-    with so many seeds and a little noise."""
+    """Return classifiers of joint training: native and Pure Angular at given differences (points)
+    per setting, with given numbers of seeds and a little noise."""
     found = []
     for (name, *_), step, n in zip(printed_rows("joint-fc"), steps, seeds, strict=False):
         config = trained_as(name, objective="joint")

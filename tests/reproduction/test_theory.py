@@ -164,7 +164,8 @@ def test_fixed_regime_can_hold() -> None:
 
 
 def test_fixed_regime_names_the_grids() -> None:
-    """It lists where the fixed-dimension expansion is more accurate, and by how much."""
+    """The check lists the grids where the fixed-dimension expansion is more accurate, and the
+    differences."""
     check = expansions.fixed_regime()
     assert check.holds is None and check.ours.endswith("; from -1.55 to 0.88")
     shown = dict(re.findall(r"p = (\d at \w+) t \(\+(0\.\d{3})\)", check.ours))
@@ -192,6 +193,7 @@ def test_selected() -> None:
         selected(["gain"])
 
 
+@pytest.mark.slow
 def test_letters_of_the_transition() -> None:
     """The panels of three figures have the letters of fig:synthetic-transition."""
     pytest.importorskip("matplotlib")

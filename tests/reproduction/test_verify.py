@@ -12,6 +12,7 @@ from resultant.cli import main as cli
 from resultant_reproduction.theory import CHECKS, Check
 
 
+@pytest.mark.slow
 def test_verify_writes_table_numbers_and_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,7 +90,7 @@ def test_verify_refuses_before_any_work(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_verify_reuses_its_folder(tmp_path: Path) -> None:
-    """Figures of an interrupted call and other files beside verify.json are no obstacle."""
+    """Figures of an interrupted call and files next to verify.json are no obstacle."""
     call = ["verify", "--out", str(tmp_path), "--only", "failure-state", "--no-figures"]
     (tmp_path / "ratio-remainder.pdf").touch()
     assert cli.main(call) == 0
