@@ -22,7 +22,7 @@ from resultant._core.device import require_device
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import split
-from resultant.classes.gain import angular_gain, class_gains, class_temperature
+from resultant.classes.gain import angular_gain, class_temperature, mean_and_targets
 from resultant.classes.groups import GROUPS, one_size, shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.limits import require_temperature
@@ -277,9 +277,8 @@ class FrozenSpace:
 
     def untempered(self, beta: float) -> tuple[int, ...]:
         """The classes without a temperature at beta (`resultant.target_temperature`)."""
-        tau = torch.tensor(self.tau, dtype=torch.float64)
-        gains = class_gains(self.state.resultant, tau, beta, "linear")
-        star = class_temperature(tau, gains.g, gains.target, self.dtype)
+        target = mean_and_targets(self.gain, beta, "linear")[1]
+        star = class_temperature(self.tau, self.gain, target, self.dtype)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
     def offset(self, gamma: float) -> Tensor | None:
