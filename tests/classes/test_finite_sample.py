@@ -127,6 +127,7 @@ def test_inclusion_raises_own_scores_as_predicted() -> None:
     assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     z, y = sample(50, spread=0.6)

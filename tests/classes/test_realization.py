@@ -153,8 +153,9 @@ def test_half_precision_keeps_its_dtype_and_float32_work(dtype: torch.dtype) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("realization", ["preserve", "angular"])
 def test_compiles_in_one_graph(realization: str) -> None:
-    state = classes().to(dtype=torch.float32)
-    z = queries(classes()).float().requires_grad_()
+    # Expansions are short in this dimension, and quickly traced.
+    wide = classes(p=512)
+    state, z = wide.to(dtype=torch.float32), queries(wide).float().requires_grad_()
 
     def scores(z: Tensor, mu: Tensor, kappa: Tensor) -> Tensor:
         now = ClassState(mu, kappa, state.count, validate_args=False)

@@ -71,6 +71,7 @@ def check(roots: ArcRoots, naive: list[list[float]]) -> None:
 # Roots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [False, True])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:

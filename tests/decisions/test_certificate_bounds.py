@@ -94,6 +94,7 @@ def test_differences_are_those_of_autograd(prior: bool) -> None:
     close(bound, 2 * g.mean() * epsilon + 2 * eta)
 
 
+@pytest.mark.slow
 @given(cases(), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_bounds_hold(case: Case, centered: bool) -> None:

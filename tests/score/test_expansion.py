@@ -181,6 +181,7 @@ def test_isotropic_class() -> None:
     assert float(slopes(nu, torch.stack(errors).abs(), 0.0)) == pytest.approx(-3, abs=0.1)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
     nu=st.floats(0, 1).map(lambda v: LEAST_ORDER * 1e4**v),

@@ -49,6 +49,7 @@ def test_ratio_and_log_against_arb(dtype: torch.dtype) -> None:
             assert (np.abs(log - table["log"]) <= LOG_PRECISION[dtype] * scale).all(), nu
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_ratio_against_arb() -> None:
     for nu, table in tables.bessels():
         x = torch.tensor(table["x"])
@@ -60,6 +61,7 @@ def test_derivatives_of_the_ratio_against_arb() -> None:
             assert (np.abs(second / table["second"] - 1) <= 10 * bar).all(), nu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_inverse_round_trip(dtype: torch.dtype) -> None:
     bar = 5e-15 if dtype == torch.float64 else 2e-6
@@ -75,6 +77,7 @@ def test_inverse_round_trip(dtype: torch.dtype) -> None:
             assert np.isinf(back[~defined]).all()
 
 
+@pytest.mark.slow
 @given(
     nu=st.floats(0, 4000),
     x=st.floats(-6, 5).map(lambda e: float(np.float32(10**e))),

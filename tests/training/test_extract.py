@@ -160,6 +160,7 @@ def test_networks_with_their_images(
         open_networks({0: paths[0]}, "lists", "images")
 
 
+@pytest.mark.slow
 def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
     out = tmp_path / "x.safetensors"
     loaded = load_network(paths[0])

@@ -37,6 +37,7 @@ def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
         load_network(f"{finished / name}.safetensors:x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cosine", [False, True])
 def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
     """Loaded as ours, the network equals a plain ResNet-32 of the authors' layout."""

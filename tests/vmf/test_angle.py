@@ -168,6 +168,7 @@ class TestPathwiseGradient:
         spread = d.variance_along[0] + A * A - d.variance_across[0]
         assert_mean(gradient @ a, 2 * (c @ loc) * (c @ a) * spread)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", DIMENSIONS)
     def test_velocity_against_quadrature(self, p: int) -> None:
         for kappa in (0.0, 2.0, 300.0, 1e6):

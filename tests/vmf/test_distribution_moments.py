@@ -106,6 +106,7 @@ class TestMoments:
         d = VonMisesFisher(direction(5), 12.0)
         assert_mean(-d.log_prob(d.sample((20000,))), d.entropy())
 
+    @pytest.mark.slow
     def test_entropy_and_divergence_derivatives(self) -> None:
         loc, other = direction(5), direction(5)
         kappas = (double(2.0, 30.0).requires_grad_(), double(2.0, 3.0).requires_grad_())
@@ -158,6 +159,7 @@ class TestDivergence:
         x = p.sample((40000,))
         assert_mean(p.log_prob(x) - q.log_prob(x), kl_divergence(p, q))
 
+    @pytest.mark.slow
     @settings(max_examples=100, deadline=None)
     @given(
         p=st.sampled_from(DIMENSIONS[:-1]),
