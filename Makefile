@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # The demo needs torch and the library alone; tests and everything else need all extras.
-LIBRARY := $(VENV)/.library
-EVERYTHING := $(VENV)/.everything
+LIBRARY := $(VENV)/.with-library
+EVERYTHING := $(VENV)/.with-everything
 
 # Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
