@@ -5,6 +5,7 @@ question is a function of a space; `analyze_space` asks all of them. The module 
 on a cluster.
 """
 
+from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow
 from resultant.analysis.cosine import (
     CosineAgreement,
     GradientComparison,
@@ -53,11 +54,14 @@ from resultant.analysis.space import FrozenSpace, SpaceSummary
 
 __all__ = [
     "QUESTIONS",
+    "Advice",
     "Analysis",
     "BoundaryDisplacement",
+    "Caution",
     "ClassEffect",
     "CosineAgreement",
     "Decisions",
+    "Difference",
     "FocusClass",
     "FrozenSpace",
     "GainDistribution",
@@ -68,10 +72,12 @@ __all__ = [
     "MarginDirections",
     "Policy",
     "PredictedDisplacement",
+    "Probabilities",
     "RealizationGrid",
     "Recommendation",
     "Reliability",
     "Result",
+    "RuleRow",
     "SameState",
     "SameStateRow",
     "SelfInclusion",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
+from resultant.analysis.advice import Advice
 from resultant.analysis.cosine import (
     CosineAgreement,
     GradientComparison,
@@ -54,6 +55,7 @@ class Analysis(Result):
     """
 
     space: SpaceSummary
+    advice: Advice | None = None
     gains: GainDistribution | None = None
     grid: RealizationGrid | None = None
     recommendation: Recommendation | None = None
@@ -71,7 +73,9 @@ class Analysis(Result):
     notes: dict[str, str] | None = None
 
 
-QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in ("space", "seconds", "notes"))
+QUESTIONS = tuple(
+    f.name for f in fields(Analysis) if f.name not in ("space", "advice", "seconds", "notes")
+)
 
 
 def analyze_space(
