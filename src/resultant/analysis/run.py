@@ -73,9 +73,8 @@ class Analysis(Result):
     notes: dict[str, str] | None = None
 
 
-QUESTIONS = tuple(
-    f.name for f in fields(Analysis) if f.name not in ("space", "advice", "seconds", "notes")
-)
+OTHERS = ("space", "advice", "seconds", "notes")
+QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in OTHERS)
 
 
 def analyze_space(
