@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -47,7 +48,11 @@ def naive_mean(z: Tensor, y: Tensor, c: int) -> tuple[Tensor, float]:
     return total / total.norm(), min(length, 1.0)
 
 
-def naive_kappa(R: float, p: int, estimator: str) -> float:
+def naive_kappa(R: float, p: int, estimator: str, n: int = 0) -> float:
+    if estimator == "corrected":
+        R = math.sqrt(max(n * R**2 - 1, 0.0) / (n - 1))
+    if estimator == "loo":
+        R = max(n * R**2 - 1, 0.0) / math.sqrt(n * (n - 2) * R**2 + 1)
     if R in (0.0, 1.0):
         return R * MAX_KAPPA
     if estimator == "proco":

@@ -57,6 +57,7 @@ _NAMES = {
         "cross_fit_temperature",
         "expected_square_resultant",
         "fold_statistics",
+        "held_out_state",
         "leave_one_out_scores",
         "realize",
         "self_inclusion",

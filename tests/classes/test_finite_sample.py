@@ -29,6 +29,7 @@ from resultant.classes.finite_sample import (
     cross_fit_temperature,
     expected_square_resultant,
     fold_statistics,
+    held_out_state,
     leave_one_out_scores,
     self_inclusion,
     unbiased_square_resultant,
@@ -36,7 +37,7 @@ from resultant.classes.finite_sample import (
 from resultant.classes.statistics import ClassStatistics
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import ESTIMATORS, mean_resultant
+from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH, mean_resultant
 
 
 @pytest.fixture(autouse=True)
@@ -127,8 +128,30 @@ def test_inclusion_raises_own_scores_as_predicted() -> None:
     assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
 
 
+def test_held_out_state_maximizes_the_likelihood_of_the_held_out_rows() -> None:
+    z, y = sample(40, spread=0.6)
+    fit, held = torch.arange(40) % 2 == 0, torch.arange(40) % 2 == 1
+    held[y == 2] = False
+    state = held_out_state(fitted(z[fit], y[fit]), z[held], y[held])
+    plain = fitted(z[fit], y[fit])
+    close(state.mu, plain.state().mu)
+    close(state.kappa[2], plain.state("loo").kappa[2])
+    for c in (0, 1, 3, 4):
+        own = z[held & (y == c)]
+        length = max(float((own @ plain.state().mu[c]).mean()), 0.0)
+        close(state.kappa[c], naive_kappa(length, P, "mle"), rtol=1e-8)
+
+
+def test_held_out_rows_of_a_class_without_samples_or_against_it() -> None:
+    statistics = fitted(axis()[None], torch.tensor([0]), 2)
+    state = held_out_state(statistics, torch.stack([-axis(), axis()]), torch.tensor([0, 1]))
+    assert state.kappa.tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match=r"expected y in \[0, 2\), got 5 at index 0"):
+        held_out_state(statistics, axis()[None], torch.tensor([5]))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", OF_LENGTH)
 def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     z, y = sample(50, spread=0.6)
     # Class 5 is in fold 0 only, 6 has one sample in each of folds 0 and 1, 7 cancels.

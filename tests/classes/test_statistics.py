@@ -50,7 +50,7 @@ def test_state_is_the_naive_fit(estimator: str) -> None:
         mu, R = naive_mean(z, y, c)
         close(state.mu[c], mu)
         close(statistics.mean_length[c], R)
-        close(state.kappa[c], naive_kappa(R, P, estimator), rtol=1e-9)
+        close(state.kappa[c], naive_kappa(R, P, estimator, int((y == c).sum())), rtol=1e-9)
         assert int(state.count[c]) == int((y == c).sum())
     assert (state.num_classes, state.dim) == (C, P)
     if estimator == "mle":
@@ -153,7 +153,7 @@ def test_degenerate_classes(estimator: str, dtype: torch.dtype) -> None:
 def test_cap_holds_for_nearly_equal_samples(estimator: str) -> None:
     near = torch.nn.functional.normalize(axis() + 1e-4 * axis(i=1), dim=0)
     state = fitted(torch.stack([axis(), near]), torch.zeros(2, dtype=torch.int64)).state(estimator)
-    assert float(concentration(P, 1 - 1e-9, estimator)) > MAX_KAPPA
+    assert float(concentration(P, 1 - 1e-9, estimator, n=2)) > MAX_KAPPA
     assert float(state.kappa[0]) == MAX_KAPPA
 
 

@@ -12,7 +12,7 @@ from resultant.classes import rule
 from resultant.classes.rule import FAMILIES
 from resultant.training import config
 from resultant.training.config import CIFAR, PRESETS, ProbeConfig, Run, TrainConfig, preset
-from resultant.vmf.estimators import ESTIMATORS
+from resultant.vmf.estimators import OF_LENGTH
 
 # tab:training-hyperparameters.
 CIFAR_COLUMN = {
@@ -213,7 +213,7 @@ def test_unknown_preset() -> None:
 def test_choices_are_those_of_the_layers_below() -> None:
     for family in FAMILIES:
         assert preset("cifar-controlled", family=family).family == family
-    for estimator in ESTIMATORS:
+    for estimator in OF_LENGTH:
         assert preset("cifar-controlled", estimator=estimator).estimator == estimator
     assert {config.dataset for config in PRESETS.values()} >= {CIFAR[0], "imagenet-lt"}
 

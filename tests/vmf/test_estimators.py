@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from resultant.special.bessel import bessel_ratio, ratio
-from resultant.vmf.estimators import ESTIMATORS, concentration, log_normalizer, mean_resultant
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import (
+    ESTIMATORS,
+    concentration,
+    corrected_length,
+    log_normalizer,
+    mean_resultant,
+    unbiased_square,
+)
 from vmf.directions import (
     DIMENSIONS,
     EPS,
@@ -74,19 +82,94 @@ class TestConcentration:
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)
     def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
-        assert concentration(5, 1.0, estimator).item() == math.inf
-        assert concentration(5, torch.tensor([1.0]), estimator).dtype == torch.float32
+        assert concentration(5, 1.0, estimator, n=4).item() == math.inf
+        assert concentration(5, torch.tensor([1.0]), estimator, n=4).dtype == torch.float32
         R = double(0.1, 0.8).requires_grad_()
-        assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator), R)
+        assert torch.autograd.gradcheck(lambda r: concentration(5, r, estimator, n=40), R)
 
     def test_errors(self) -> None:
-        with pytest.raises(ValueError, match=r"one of \('mle', 'proco', 'banerjee'\), got 'em'"):
+        with pytest.raises(ValueError, match=r"one of \('mle', .*'loo'\), got 'em'"):
             concentration(5, 0.5, "em")
         with pytest.raises(ValueError, match=r"expected R between 0 and 1, got 1\.5 at index 1"):
             concentration(5, double(0.5, 1.5))
         with pytest.raises(ValueError, match="expected p >= 2, got 1"):
             concentration(1, 0.5)
+        with pytest.raises(ValueError, match="expected n, the number of vectors, for 'loo'"):
+            concentration(5, 0.5, "loo")
+        with pytest.raises(ValueError, match=r"expected n >= 1 and finite, got 0\.5"):
+            concentration(5, 0.5, "corrected", n=0.5)
         with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got -3 at index 1"):
             mean_resultant(5, double(0.5, -3.0))
         with pytest.raises(ValueError, match="expected kappa >= 0 and finite, got nan"):
             log_normalizer(5, math.nan)
+
+
+def directions(kappa: float, p: int, *shape: int) -> torch.Tensor:
+    mu = torch.eye(1, p, dtype=torch.float64)[0]
+    return VonMisesFisher(mu, kappa).sample(shape)
+
+
+class TestEstimatorsOfSample:
+    """``corrected`` and ``loo``, which know the number of vectors."""
+
+    def test_closed_forms(self) -> None:
+        R, n, p = double(0.5, 0.7, 0.9), double(9, 4, 2), 6
+        U = (n * R**2 - 1) / (n - 1)
+        loo = (n * R**2 - 1) / (n * (n - 2) * R**2 + 1).sqrt()
+        for estimator, length in (("corrected", U.sqrt()), ("loo", loo)):
+            expected = concentration(p, length)
+            torch.testing.assert_close(concentration(p, R, estimator, n=n), expected)
+
+    def test_length_below_that_of_chance_has_concentration_zero(self) -> None:
+        R = double(0.3, 0.3).requires_grad_()
+        for estimator in ("corrected", "loo"):
+            kappa = concentration(6, R, estimator, n=10)
+            assert kappa.tolist() == [0.0, 0.0]
+            assert torch.autograd.grad(kappa.sum(), R)[0].tolist() == [0.0, 0.0]
+
+    def test_one_vector_keeps_its_length(self) -> None:
+        for estimator in ("corrected", "loo"):
+            assert concentration(6, 0.4, estimator, n=1) == concentration(6, 0.4)
+
+    def test_corrected_square_is_unbiased(self) -> None:
+        torch.manual_seed(0)
+        p, kappa, n = 20, 6.0, 5
+        R = directions(kappa, p, 4000, n).mean(1).norm(dim=1)
+        squares = unbiased_square(R, double(n))
+        error = squares.std() / math.sqrt(len(squares))
+        assert abs(squares.mean() - mean_resultant(p, kappa) ** 2) < 4 * error
+
+    def test_corrected_where_the_mle_is_all_chance(self) -> None:
+        """p = 10,000, kappa = 10, n = 2,000: the MLE says 223."""
+        torch.manual_seed(0)
+        p, kappa, n = 10_000, 10.0, 2_000
+        mu = torch.eye(1, p)[0]
+        R = VonMisesFisher(mu, kappa).sample((n,)).mean(0).norm().double()
+        assert concentration(p, R).item() == pytest.approx(224, abs=3)
+        # The deviation of U is sqrt(2/p)/n = 7e-6, seven times A^2: three of them are kappa 47.
+        assert concentration(p, R, "corrected", n=n).item() < 47
+        assert unbiased_square(R, double(n)).item() == pytest.approx(1e-6, abs=2.1e-5)
+
+    @pytest.mark.parametrize(("p", "kappa", "n"), [(64, 30.0, 8), (1000, 300.0, 20), (16, 8.0, 12)])
+    def test_loo_is_the_mean_cosine_with_the_others(self, p: int, kappa: float, n: int) -> None:
+        torch.manual_seed(0)
+        z = directions(kappa, p, 300, n)
+        total = z.sum(1, keepdim=True)
+        others = torch.nn.functional.normalize(total - z, dim=-1)
+        cosine = (z * others).sum(-1).mean(1)
+        length = corrected_length(total.norm(dim=-1).squeeze(1) / n, double(n), "loo")
+        error = (length - cosine)[length > 0].abs().mean()
+        # The lengths of the others vary by about 1/(A sqrt(pn)), and the error is their variance.
+        assert error < cosine.mean() / (p * n * float(mean_resultant(p, kappa)) ** 2)
+        # And a new vector sees this cosine with the fitted direction, up to one more vector.
+        new = (directions(kappa, p, 300) * torch.nn.functional.normalize(total[:, 0], dim=-1)).sum(
+            1
+        )
+        assert abs(new.mean() - length.mean()) < 0.03
+
+    def test_loo_of_two_vectors_is_their_cosine(self) -> None:
+        torch.manual_seed(0)
+        a, b = directions(4.0, 5, 2, 50)
+        cosine = (a * b).sum(1)
+        length = corrected_length((a + b).norm(dim=1) / 2, double(2), "loo")
+        torch.testing.assert_close(length, cosine.clamp_min(0))

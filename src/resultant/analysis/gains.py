@@ -12,7 +12,7 @@ from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import MAX_KAPPA, capped_concentration
-from resultant.vmf.estimators import mean_resultant_at
+from resultant.vmf.estimators import OF_LENGTH, mean_resultant_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,8 @@ def _corrected(space: FrozenSpace) -> Tensor:
     count = space.statistics.count
     several = count >= 2
     U = unbiased_square_resultant(space.statistics.mean_length[several], count[several])
-    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), space.estimator)
+    estimator = space.estimator if space.estimator in OF_LENGTH else "mle"
+    kappa = capped_concentration(space.dim, U.clamp_min(0).sqrt(), estimator)
     g = torch.full_like(space.gain, torch.nan)
     g[several] = mean_resultant_at(space.dim, kappa) / space.tau
     return g

@@ -14,7 +14,6 @@ from resultant.analysis.metrics import SIGNIFICANCE, class_means
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import class_rows
 from resultant.analysis.space import CPU, FrozenSpace, Progress
-from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.statistics import capped_concentration, fit_direction
 from resultant.vmf.angle import sample_angle
 
@@ -164,7 +163,8 @@ def _simulated(
     chosen = by_rows[torch.arange(SIMULATED) * len(by_rows) // SIMULATED]
     number, classes = number[chosen], classes[chosen]
     n = space.state.count[classes].clamp_max(MOST_ROWS)
-    kappa = _unbiased_kappa(space)[classes]
+    # The mean of rows drawn from the MLE would be even longer than that of the rows of the class.
+    kappa = space.statistics.state("corrected").kappa[classes]
     distance = torch.empty(SIMULATED, dtype=torch.float64)
     histogram = torch.zeros(BINS, dtype=torch.int64)
     with torch.random.fork_rng(devices=[]):
@@ -179,17 +179,6 @@ def _simulated(
     # Twice the one-sided p-value is fast, and equals the two-sided one to 1e-6 at this level.
     rejected = 2 * ksone.sf(distance.numpy(), number.numpy()) < SIGNIFICANCE
     return float(rejected.mean()), histogram.double() / histogram.sum()
-
-
-def _unbiased_kappa(space: FrozenSpace) -> Tensor:
-    r"""Concentrations [C] of the simulated vMFs, from :math:`\sqrt{\max(U,0)}`.
-
-    The fitted ones come from :math:`R_n`, which is too long for few rows; the mean of rows drawn
-    from these would be even longer. A class of one row has the fitted concentration.
-    """
-    R, n = space.statistics.mean_length, space.state.count
-    A = unbiased_square_resultant(R, n.clamp_min(2)).clamp_min(0).sqrt()
-    return torch.where(n > 1, capped_concentration(space.dim, A, "mle"), space.state.kappa)
 
 
 def _simulated_law(n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str) -> Tensor:
@@ -212,10 +201,10 @@ def _simulated_law(n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str
         a, b = across[:, ::2], across[:, 1::2]
         w = _coordinate(a.numel(), p).view_as(a)
         across = (a.square() + b.square() + 2 * a * b * w).clamp_min(0).sqrt()
-    mu, R = fit_direction(torch.stack([along, across[:, 0]], 1), n.to(kappa.dtype))
+    mu, R = fit_direction(torch.stack([along, across[:, 0]], 1), n := n.to(kappa.dtype))
     theta = sample_angle(p, kappa[own])
     rho = mu[own, 0] * theta.cos() + mu[own, 1] * theta.sin() * _coordinate(len(own), p)
-    return _law(rho.clamp(-1, 1), own, capped_concentration(p, R, estimator), p)
+    return _law(rho.clamp(-1, 1), own, capped_concentration(p, R, estimator, n), p)
 
 
 def _coordinate(number: int, p: int) -> Tensor:

@@ -134,7 +134,7 @@ class FrozenSpace:
             num_classes: C, by default one more than the largest label.
             name: The name of the features.
             tau: Temperature.
-            estimator: Estimator of kappa: "mle", "proco" or "banerjee".
+            estimator: Estimator of kappa, see `resultant.concentration`.
             fitting_share: Fraction of the identities, or else rows, of each class that are fitted,
                 at least two (0.8 in sec:inat-realization-protocol); the others are for calibration.
             identities: Identities [N]; rows of one identity stay on one side of the division.

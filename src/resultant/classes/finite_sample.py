@@ -31,6 +31,7 @@ from resultant.classes.statistics import (
 )
 from resultant.score.exact import exact_score
 from resultant.score.limits import require_temperature
+from resultant.vmf.estimators import OF_LENGTH, unbiased_square
 
 
 def expected_square_resultant(A: Number, n: Number) -> Tensor:
@@ -74,7 +75,7 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
         tensor(-0.1250, dtype=torch.float64)
     """
     R, n, dtype = _sample("R", R, n, 2)
-    return (R * R - (1 - R) * (1 + R) / (n - 1)).to(dtype)
+    return unbiased_square(R, n).to(dtype)
 
 
 def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
@@ -181,6 +182,53 @@ def own_scores(
     return LeaveOneOutScores(*scores)
 
 
+@torch.no_grad()
+def held_out_state(
+    statistics: ClassStatistics, z: Tensor, y: Tensor, *, validate_args: bool | None = None
+) -> ClassState:
+    r"""Fit directions to one sample and concentrations to another.
+
+    The concentration of class c solves :math:`A_p(\kappa)=\max\{\bar\rho_c, 0\}` with the mean
+    cosine :math:`\bar\rho_c` of held-out vectors and the direction of the class: the maximum of
+    their likelihood. Rows that a network was trained on are closer to each other than new rows,
+    and no correction of the training rows alone can know that.
+
+    Args:
+        statistics: Sums of the fitted sample.
+        z: Held-out unit vectors [N, p].
+        y: Their labels [N] int64.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        The state, with the concentration of ``statistics.state("loo")`` for a class without
+        held-out vectors.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Example:
+        >>> import torch
+        >>> from resultant import ClassStatistics, held_out_state
+        >>> z, y = torch.tensor([[1.0, 0.0], [0.8, 0.6]]), torch.tensor([0, 0])
+        >>> statistics = ClassStatistics(1, 2).update(z[:1], y[:1])
+        >>> held_out_state(statistics, z[1:], y[1:]).resultant  # the cosine of the two
+        tensor([0.8000], dtype=torch.float64)
+    """
+    require_features(z, statistics.dim, statistics.device, validate_args)
+    require_labels(y, len(z), statistics.num_classes, statistics.device, validate_args)
+    state = statistics.state("loo")
+    total, number = torch.zeros_like(state.kappa), torch.zeros_like(state.kappa)
+    for rows in chunks.feature_slices(z):
+        own = y[rows]
+        total.index_add_(0, own, (normalized(z[rows]) * state.mu[own]).sum(-1))
+        number.index_add_(0, own, torch.ones_like(total[own]))
+    length = (total / number.clamp_min(1)).clamp(0, 1)
+    kappa = torch.where(
+        number > 0, capped_concentration(state.dim, length, "mle"), state.kappa
+    ).masked_fill(state.count == 0, 0.0)
+    return ClassState(state.mu, kappa, state.count, validate_args=False)
+
+
 def fold_statistics(
     z: Tensor,
     y: Tensor,
@@ -266,7 +314,8 @@ def cross_fit_temperature(
         A_ref: Reference mean length in (0, 1].
         r_min: Smallest ratio of temperatures, > 0.
         r_max: Largest ratio of temperatures, >= r_min.
-        estimator: Estimator of kappa, see `concentration`.
+        estimator: Estimator of kappa from a length, ``mle``, ``proco`` or ``banerjee``: the length
+            is corrected already.
 
     Returns:
         States, mean lengths [K, C] and temperatures [K, C].
@@ -288,6 +337,8 @@ def cross_fit_temperature(
     if not 0 < r_min <= r_max < math.inf:
         got = f"r_min = {r_min} and r_max = {r_max}"
         raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
+    if estimator not in OF_LENGTH:
+        raise ValueError(f"expected estimator to be one of {OF_LENGTH}, got {estimator!r}")
     if not 0 < A_ref <= 1:
         raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
     whole = folds[0].to(folds[0].device)

@@ -293,7 +293,9 @@ class ClassStatistics:
         r"""Fit the classes in float64: :math:`\mu_c=\bar z_c/R_c` and `concentration` of R_c.
 
         Args:
-            estimator: ``"mle"``, ``"proco"`` or ``"banerjee"``; see `concentration`.
+            estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``; see
+                `concentration`. The number of vectors is the weight of the class: a sample of
+                weight two counts as two samples.
 
         Returns:
             The fitted state.
@@ -375,12 +377,12 @@ def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def _fit(total: Tensor, weight: Tensor, estimator: str) -> tuple[Tensor, Tensor]:
     mu, R = fit_direction(total, weight)
-    return mu, capped_concentration(total.shape[-1], R, estimator)
+    return mu, capped_concentration(total.shape[-1], R, estimator, weight)
 
 
-def capped_concentration(p: int, R: Tensor, estimator: str) -> Tensor:
-    """Fit the concentration to R, at most `MAX_KAPPA`."""
-    return concentration_at(p, R, estimator).clamp_max(MAX_KAPPA)
+def capped_concentration(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
+    """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
+    return concentration_at(p, R, estimator, n).clamp_max(MAX_KAPPA)
 
 
 def _ones(z: Tensor) -> Tensor:

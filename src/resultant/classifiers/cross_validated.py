@@ -52,7 +52,8 @@ class VMFClassifierCV(VMFScores):
         beta: Strengths of the target gains.
         temperature: Temperatures.
         prior: Strengths of the class prior.
-        estimator: Estimator of kappa, ``mle``, ``proco`` or ``banerjee``.
+        estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
+            see `concentration`.
         cv: ``"loo"`` (each row against the classes without this row, exactly), a number of
             stratified folds, or a splitter or splits of scikit-learn.
         scoring: ``neg_log_loss`` or ``accuracy``.

@@ -75,7 +75,8 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
             in float64.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
-        estimator: Estimator of kappa, ``mle``, ``proco`` or ``banerjee``.
+        estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
+            see `concentration`.
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
 

@@ -31,7 +31,7 @@ ListFolder = Annotated[Optional[Path], shown_default("PATH", "the folder of --da
 Features = Annotated[Optional[str], shown_default("NAME", "all")]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
-Estimator = Literal["proco", "mle", "banerjee"]
+Estimator = Literal["mle", "proco", "banerjee", "corrected", "loo"]
 
 
 def data_root(data: Path | None) -> Path:

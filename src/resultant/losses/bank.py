@@ -32,7 +32,7 @@ from resultant.classes.statistics import (
     capped_concentration,
 )
 from resultant.losses._views import by_view, require_view_labels
-from resultant.vmf.estimators import ESTIMATORS
+from resultant.vmf.estimators import OF_LENGTH
 
 START_LENGTH = 0.9
 START_WEIGHT = 1e-30
@@ -88,8 +88,8 @@ class Banks(WideModule):
         seeds: tuple[int, ...],
     ) -> None:
         super().__init__()
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
+        if estimator not in OF_LENGTH:
+            raise ValueError(f"expected estimator to be one of {OF_LENGTH}, got {estimator!r}")
         self.num_classes = validation.integer("num_classes", num_classes, 1)
         self.dim = validation.dimension(dim)
         self.estimator, self.leave_out, self.lead = estimator, leave_out, lead

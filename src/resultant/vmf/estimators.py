@@ -1,5 +1,9 @@
 r"""The normaliser, the mean resultant length, and estimators of the concentration.
 
+The mean of n unit vectors is longer than the mean of their distribution, by chance, and most so in
+high dimension: :math:`\mathbb E R^2 = A^2+(1-A^2)/n`. The estimators ``corrected`` and ``loo``
+remove this excess from R before they solve for the concentration.
+
 The public functions validate their arguments; `log_normalizer_at`, `mean_resultant_at` and
 `concentration_at` compute on tensors without validation.
 """
@@ -15,7 +19,10 @@ from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special.bessel import ratio, ratio_integral, ratio_inverse
 
-ESTIMATORS = ("mle", "proco", "banerjee")
+# Estimators of the mean length alone, and those that need the number of vectors too.
+OF_LENGTH = ("mle", "proco", "banerjee")
+OF_SAMPLE = ("corrected", "loo")
+ESTIMATORS = (*OF_LENGTH, *OF_SAMPLE)
 
 
 def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -68,30 +75,55 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
 
 
 def concentration(
-    p: int, R: Number, estimator: str = "mle", *, validate_args: bool | None = None
+    p: int,
+    R: Number,
+    estimator: str = "mle",
+    *,
+    n: Number | None = None,
+    validate_args: bool | None = None,
 ) -> Tensor:
     r"""Estimate the concentration from a mean resultant length.
+
+    ``"mle"`` solves :math:`A_p(\kappa) = R`. ``"proco"`` is :math:`pR/(1-R^2)`, and ``"banerjee"``
+    is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005). Two estimators correct R for the number n
+    of vectors first:
+
+    - ``"corrected"`` solves :math:`A_p(\kappa)^2 = \max\{U, 0\}` with
+      :math:`U = (nR^2-1)/(n-1)`, the unbiased estimate of the squared length
+      (eq:unbiased-resultant-square). It estimates the concentration around the true direction.
+    - ``"loo"`` solves :math:`A_p(\kappa) = (nR^2-1)/\sqrt{n(n-2)R^2+1}`, the mean cosine of a
+      vector and the mean of the others, with the root mean square for the length of the others. It
+      estimates the concentration around the fitted direction, as a new vector sees it.
 
     Args:
         p: Dimension >= 2.
         R: Mean resultant length in [0, 1], a number or a tensor.
-        estimator: ``"mle"`` solves :math:`A_p(\kappa) = R`; ``"proco"`` is :math:`pR/(1-R^2)`;
-            ``"banerjee"`` is :math:`R(p-R^2)/(1-R^2)` (Banerjee et al. 2005).
+        estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``.
+        n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, ignored by the others. For
+            n = 1 they have R as it is.
         validate_args: Check the values; by default on the CPU only.
 
     Returns:
-        A tensor of the shape of ``R``; infinite at R = 1.
+        A tensor of the broadcast shape of ``R`` and ``n``; infinite at R = 1.
 
     Raises:
-        ValueError: If an argument is out of range or has another type.
+        ValueError: If an argument is out of range or has another type, or n is missing.
 
     Example:
         >>> from resultant import concentration
         >>> round(float(concentration(8, 0.5, "proco")), 6)  # 8 * 0.5 / (1 - 0.5**2)
         5.333333
+        >>> round(float(concentration(10_000, 0.0224, n=2000)), 1)  # nearly all of R is chance
+        224.1
+        >>> round(float(concentration(10_000, 0.0224, "corrected", n=2000)), 1)
+        13.3
     """
     p, R, dtype = _arguments(p, validate_args, 1.0, R=R)
-    return concentration_at(p, R, estimator).to(dtype)
+    if n is not None:
+        n = torch.as_tensor(n, dtype=R.dtype, device=R.device)
+        if validation.should_validate(validate_args, n):
+            validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
+    return concentration_at(p, R, estimator, n).to(dtype)
 
 
 def log_normalizer_at(p: int, kappa: Tensor) -> Tensor:
@@ -104,14 +136,41 @@ def mean_resultant_at(p: int, kappa: Tensor) -> Tensor:
     return ratio(p / 2 - 1, kappa.to(COMPUTE_DTYPE[kappa.dtype]), 0).to(kappa.dtype)
 
 
-def concentration_at(p: int, R: Tensor, estimator: str) -> Tensor:
-    """Compute `concentration`; only the name of the estimator is checked."""
+def concentration_at(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
+    """Compute `concentration`; only the name of the estimator and the presence of n are checked."""
     if estimator not in ESTIMATORS:
         raise ValueError(f"expected estimator to be one of {ESTIMATORS}, got {estimator!r}")
-    if estimator == "mle":
+    if estimator in OF_SAMPLE:
+        if n is None:
+            raise ValueError(f"expected n, the number of vectors, for {estimator!r}, got None")
+        R = corrected_length(R, n, estimator)
+    if estimator in ("mle", *OF_SAMPLE):
         return ratio_inverse(p / 2 - 1, R)
     numerator = p * R if estimator == "proco" else R * (p - R * R)
     return numerator / ((1 - R) * (1 + R))
+
+
+def corrected_length(R: Tensor, n: Tensor, estimator: str) -> Tensor:
+    """The mean length that ``corrected`` or ``loo`` put in the place of R; R for n <= 1."""
+    several = n > 1
+    n = torch.where(several, n, 2.0)
+    length = _root(unbiased_square(R, n))
+    if estimator == "loo":
+        # U/sqrt(U + (1 - U)/(n - 1)), written so that R = 1 has 1 without rounding.
+        square = length * length
+        length = square / (square + (1 - length) * (1 + length) / (n - 1)).sqrt()
+    return torch.where(several, length, R)
+
+
+def unbiased_square(R: Tensor, n: Tensor) -> Tensor:
+    r"""Compute :math:`(nR^2-1)/(n-1)`, whose expectation is A^2; negative where R^2 < 1/n."""
+    return R * R - (1 - R) * (1 + R) / (n - 1)
+
+
+def _root(square: Tensor) -> Tensor:
+    """The square root, zero with a zero gradient where the square is not positive."""
+    positive = square > 0
+    return torch.where(positive, torch.where(positive, square, 1.0).sqrt(), 0.0)
 
 
 def log_area(p: int) -> float:
