@@ -75,8 +75,7 @@ def test_counts_at_the_edges() -> None:
     ("labels", "message"),
     [
         ([0, 1, 2], r"labels in \[0, 2\), got 2 at index 2"),
-        ([0, 0, 1], "got 2 of class 0 and 1 of class 1"),
-        ([0, 0], "got 2 of class 0 and 0 of class 1"),
+        ([0, 0], "images of every class, got none of 1"),
         ([0.0, 1.0], "of integers"),
         ([], "of integers"),
     ],
@@ -84,3 +83,9 @@ def test_counts_at_the_edges() -> None:
 def test_bad_labels(labels: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         long_tail_indices(labels, 2, 2)
+
+
+def test_unequal_classes_are_cut_to_the_smallest() -> None:
+    labels = np.array([0] * 9 + [1] * 4 + [2] * 6)
+    kept = labels[long_tail_indices(labels, 3, 4.0).numpy()]
+    assert np.bincount(kept).tolist() == [4, 2, 1]

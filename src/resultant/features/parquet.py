@@ -94,7 +94,7 @@ def read_parquet(
             y = None if label is None else _labels(path, schema.field(label))
             splits = _splits(file) if SPLIT in schema.names else {}
             rest = [n for n in schema.names if n not in used]
-            return ParquetColumns(columns, y, splits, _class_names(schema, label), rest)
+            return ParquetColumns(columns, y, splits, dataset_class_names(schema, label), rest)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:
@@ -341,7 +341,7 @@ def _labels(path: Path | str, field: Any) -> Rows | NonNumericArray:
     return as_rows(torch.from_numpy(column.to_numpy().copy()))
 
 
-def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
+def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
     """The names of the classes in the metadata of Hugging Face datasets, if any."""
     try:
         metadata = json.loads((schema.metadata or {})[b"huggingface"])

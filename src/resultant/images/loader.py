@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, default_co
 
 from resultant._core import distributed
 from resultant.images._torchvision import torchvision_module
+from resultant.images.decode import ImageError
 from resultant.images.lists import ImageList
 
 Channels = tuple[float, float, float]
@@ -29,10 +30,6 @@ Item = tuple[Tensor, int, int]
 
 # Colour jitter of the contrastive views and of the classification view.
 JITTER, CLASS_JITTER = (0.4, 0.4, 0.4, 0.1), (0.4, 0.4, 0.4, 0.0)
-
-
-class ImageError(ValueError):
-    """Image file that is missing or broken."""
 
 
 def contrastive_view(size: int = 224) -> View:

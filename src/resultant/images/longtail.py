@@ -1,7 +1,8 @@
 r"""Long-tailed subsets of a balanced dataset.
 
 Class i of C keeps :math:`n_i=\lfloor n_{\max}\,\mathrm{IF}^{-i/(C-1)}\rfloor` images, class 0 the
-most, for the imbalance factor IF = :math:`n_0/n_{C-1}`. The seed alone chooses the images: everyone
+most, for the imbalance factor IF = :math:`n_0/n_{C-1}`; n_max is the size of the smallest class of
+the dataset. The seed alone chooses the images: everyone
 who starts from the same order has the same subset.
 """
 
@@ -63,7 +64,7 @@ def long_tail_indices(
     imbalance 1 keeps everything. NumPy's global generator is not used.
 
     Args:
-        labels: Labels [N] with the same number of images per class.
+        labels: Labels [N], usually with the same number of images per class.
         num_classes: Number of classes.
         imbalance: Imbalance factor >= 1.
         seed: Seed of the subset.
@@ -72,7 +73,7 @@ def long_tail_indices(
         Indices of the chosen images, int64, class by class.
 
     Raises:
-        ValueError: For labels out of range, or unequal numbers of images.
+        ValueError: For labels out of range, and for an imbalance that leaves a class empty.
 
     Example:
         >>> from resultant.images.longtail import long_tail_indices
@@ -87,11 +88,9 @@ def long_tail_indices(
         rule = f"expected labels in [0, {num_classes})"
         raise ValueError(f"{rule}, got {y[bad[0]]} at index {bad[0]}")
     available = np.bincount(y, minlength=num_classes)
-    if (available != available[0]).any():
-        c = int(np.flatnonzero(available != available[0])[0])
-        rule = "expected the same number of images per class"
-        raise ValueError(f"{rule}, got {available[0]} of class 0 and {available[c]} of class {c}")
-    counts = long_tail_counts(int(available[0]), num_classes, imbalance)
+    if not available.all():
+        raise ValueError(f"expected images of every class, got none of {available.argmin()}")
+    counts = long_tail_counts(int(available.min()), num_classes, imbalance)
     generator = np.random.RandomState(seed)
     kept = []
     for c, n in enumerate(counts.tolist()):

@@ -1,0 +1,97 @@
+"""Decoding of image files to RGB, with one-line errors.
+
+The formats are those of `FORMATS`, and no others, whatever plugins Pillow has. CMYK, palettes,
+grey and 16-bit images become RGB of 8 bits; transparency is dropped. Animations, truncated files
+and images of more than `MAX_PIXELS` pixels are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+# Endings of the names of image files, in lower case.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+# Above the largest cameras; Pillow itself refuses a third more.
+MAX_PIXELS = 2**27
+# A JPEG with further pictures, as phones write it; the first picture is the photograph.
+SEVERAL_PICTURES = "MPO"
+
+
+class ImageError(ValueError):
+    """Image that is missing or broken, in one line that names the image."""
+
+
+def decode(data: bytes, name: str) -> Image:
+    """Decode an encoded image.
+
+    Args:
+        data: Content of an image file.
+        name: Name of the image for errors.
+
+    Returns:
+        The image in mode RGB, loaded.
+
+    Raises:
+        ImageError: If the image is broken, animated, too large or of another format.
+
+    Example:
+        >>> from resultant.images.decode import decode
+        >>> decode(b"GIF89a", "a.gif")
+        Traceback (most recent call last):
+        resultant.images.decode.ImageError: expected a.gif to be a whole image, got no known format
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    _silence()
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                rule = f"expected {name} to have at most {MAX_PIXELS:,} pixels"
+                raise ImageError(f"{rule}, got {width:,} x {height:,}")
+            frames = getattr(image, "n_frames", 1)
+            if frames > 1 and image.format != SEVERAL_PICTURES:
+                raise ImageError(f"expected {name} to be a still image, got {frames} frames")
+            return _rgb(image, name)
+    except (ImageError, MemoryError):
+        raise
+    except UnidentifiedImageError:
+        got = "no known format" if data else "an empty file"
+        raise ImageError(f"expected {name} to be a whole image, got {got}") from None
+    except Image.DecompressionBombError:
+        raise ImageError(f"expected {name} to have at most {MAX_PIXELS:,} pixels") from None
+    except Exception as error:
+        # The decoders of Pillow raise almost any error on broken bytes.
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ImageError(f"expected {name} to be a whole image, got: {why}") from None
+
+
+@cache
+def _silence() -> None:
+    """Switch off the warnings of Pillow, such as those of odd EXIF data, for the process.
+
+    They would come by the thousand, and `MAX_PIXELS` takes the place of the one on large images.
+    """
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+def _rgb(image: Image, name: str) -> Image:
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        # Pillow would clip to 255.
+        return Image.fromarray((np.asarray(image) // 257).astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise ImageError(f"expected {name} to have 8 or 16 bits per channel, got 32")
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")

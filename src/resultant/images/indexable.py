@@ -1,0 +1,147 @@
+"""Images of any indexable dataset of (image, label), such as those of torchvision."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from resultant.images.decode import ImageError, decode
+from resultant.images.labelling import require_different
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Images whose pixels enter the digest, evenly spread.
+SAMPLED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class IndexableImages:
+    """Images of an indexable dataset, an `resultant.images.source.ImageSource`.
+
+    Attributes:
+        dataset: Object whose items are pairs (image, label) or mappings with both.
+        labels: Labels [N].
+        class_names: Names of the classes.
+        keys: Keys of image and label in a mapping.
+    """
+
+    dataset: Any
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    keys: tuple[str, str] = ("image", "label")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def read(self, index: int) -> Image:
+        try:
+            image = _parts(self.dataset[index], self.keys)[0]
+        except ImageError:
+            raise
+        except Exception as error:
+            # The dataset decodes in its own way, with errors of its own.
+            why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise ImageError(f"expected an image at {self.name(index)}, got {why}") from None
+        return _as_picture(image, self.name(index))
+
+    def bytes_at(self, index: int) -> bytes | None:
+        return None
+
+    def name(self, index: int) -> str:
+        return f"{type(self.dataset).__name__}[{index}]"
+
+    def digest(self) -> str:
+        """Return a digest of all labels and of the pixels of some images."""
+        content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
+        for i in np.unique(np.linspace(0, len(self) - 1, SAMPLED).astype(int)):
+            image = self.read(int(i))
+            content.update(f"{image.size}".encode() + image.tobytes())
+        return content.hexdigest()
+
+
+def open_indexable(
+    dataset: Any,
+    labels: Sequence[int] | np.ndarray | None = None,
+    class_names: Sequence[str] | None = None,
+    *,
+    keys: tuple[str, str] = ("image", "label"),
+) -> IndexableImages:
+    """Open a dataset of (image, label) as a source.
+
+    Args:
+        dataset: Object with a length, whose items are pairs (image, label) or mappings, such as
+            those of torchvision and of Hugging Face. An image is a PIL image, encoded bytes, or
+            uint8 [H, W, 3] or [H, W].
+        labels: Labels [N]; by default ``dataset.targets``, the column of a Hugging Face dataset, or
+            else read from every item.
+        class_names: Names of the classes; by default ``dataset.classes``, those of a Hugging Face
+            dataset, or else the numbers.
+        keys: Keys of image and label in a mapping.
+
+    Returns:
+        The images.
+
+    Raises:
+        ValueError: If labels are not integers in range, or two classes have one name.
+
+    Example:
+        >>> import numpy as np
+        >>> from resultant.images.indexable import open_indexable
+        >>> pair = [(np.zeros((2, 2, 3), np.uint8), 0), (np.ones((2, 2, 3), np.uint8), 1)]
+        >>> open_indexable(pair, class_names=["cat", "dog"]).class_names
+        ('cat', 'dog')
+    """
+    if labels is None:
+        labels = _found_labels(dataset, keys)
+    y = np.asarray(labels)
+    if y.ndim != 1 or len(y) != len(dataset) or y.dtype.kind not in "iu" or not len(y):
+        rule = f"expected integer labels, one per image [{len(dataset)}]"
+        raise ValueError(f"{rule}, got {y.dtype} {list(y.shape)}")
+    names = class_names if class_names is not None else _found_names(dataset, keys)
+    names = tuple(map(str, names if names is not None else range(int(y.max()) + 1)))
+    require_different(names)
+    bad = np.flatnonzero((y < 0) | (y >= len(names)))
+    if len(bad):
+        raise ValueError(f"expected labels in [0, {len(names)}), got {y[bad[0]]} at index {bad[0]}")
+    return IndexableImages(dataset, y.astype(np.int64), names, keys)
+
+
+def _found_labels(dataset: Any, keys: tuple[str, str]) -> Any:
+    if hasattr(dataset, "targets"):
+        return dataset.targets
+    if keys[1] in getattr(dataset, "column_names", ()):
+        return dataset[keys[1]][:]
+    return [int(_parts(dataset[i], keys)[1]) for i in range(len(dataset))]
+
+
+def _found_names(dataset: Any, keys: tuple[str, str]) -> Sequence[str] | None:
+    if hasattr(dataset, "classes"):
+        return dataset.classes
+    features = getattr(dataset, "features", None)
+    return getattr(features[keys[1]], "names", None) if features else None
+
+
+def _parts(item: Any, keys: tuple[str, str]) -> tuple[Any, Any]:
+    if isinstance(item, dict):
+        return item[keys[0]], item[keys[1]]
+    image, label, *_ = item
+    return image, label
+
+
+def _as_picture(image: Any, name: str) -> Image:
+    from PIL import Image
+
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    if isinstance(image, bytes):
+        return decode(image, name)
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (3,)):
+        rule = f"expected {name} to be a picture, bytes, or uint8 [H, W, 3]"
+        raise ImageError(f"{rule}, got {pixels.dtype} {list(pixels.shape)}")
+    return Image.fromarray(pixels).convert("RGB")

@@ -1,0 +1,170 @@
+"""Classes of a dataset from the labels of its splits, which are numbers or names.
+
+The training images define the classes: names in sorted order, numbers in ascending order. Numbers
+may point into a list of class names.
+"""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from resultant._core.text import listed, one_line
+from resultant.images.source import ImageSource, ImageSplits, select
+
+# Classes that an error names at most.
+NAMED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class RawSplit:
+    """A split before its labels are encoded.
+
+    Attributes:
+        labels: Labels [N], int64 or str.
+        name: Function that names an image for errors.
+        build: Function that makes a source from labels [N] int64 and class names.
+        classes: All class names, if the dataset has them, even those without images.
+    """
+
+    labels: np.ndarray
+    name: Callable[[int], str]
+    build: Callable[[np.ndarray, tuple[str, ...]], ImageSource]
+    classes: tuple[str, ...] = ()
+
+
+def encode(
+    raw: Mapping[str, RawSplit],
+    names: Sequence[str] | None = None,
+    *,
+    skip: bool = False,
+    skipped: Sequence[str] = (),
+) -> ImageSplits:
+    """Build splits with shared classes.
+
+    Args:
+        raw: Splits by name: train, and val or test.
+        names: Class names that numeric labels index; by default those of the dataset, else the
+            numbers themselves.
+        skip: Leave out classes without training images, and held-out images of such classes.
+        skipped: Names of what was left out before.
+
+    Returns:
+        The splits.
+
+    Raises:
+        ValueError: If two classes have one name, a class has no training image, or a held-out
+            split has a class that train has not; the error names the class and the image.
+    """
+    train, skipped = raw["train"], list(skipped)
+    if not len(train.labels):
+        raise ValueError("expected training images, got none")
+    numeric = {name: split.labels.dtype.kind == "i" for name, split in raw.items()}
+    if len(set(numeric.values())) > 1:
+        kinds = ", ".join(f"{'numbers' if n else 'names'} in {name}" for name, n in numeric.items())
+        raise ValueError(f"expected labels of one kind in all splits, got {kinds}")
+    known = tuple(names) if names is not None else train.classes
+    if numeric["train"] and known:
+        for split in raw.values():
+            _require_range(split, len(known))
+        values, shown = np.arange(len(known)), known
+    else:
+        values = np.unique(train.labels)
+        if not numeric["train"] and known:
+            _require_known(values, known)
+            values = np.asarray(known)
+        shown = tuple(str(value) for value in values.tolist())
+    require_different(shown)
+    order = np.argsort(values, kind="stable")
+    empty = np.flatnonzero(~np.isin(values, train.labels))
+    if len(empty) and not skip:
+        raise ValueError(_empty_rule([shown[c] for c in empty], raw, values[empty]))
+    skipped += [f"class {shown[c]} without training images" for c in empty]
+    # Classes of the result, in the order of the names; the empty ones have none.
+    code = np.full(len(values), -1, dtype=np.int64)
+    kept = np.setdiff1d(np.arange(len(values)), empty)
+    code[kept] = np.arange(len(kept))
+    classes = tuple(shown[c] for c in kept)
+    splits: dict[str, ImageSource] = {}
+    for name, split in raw.items():
+        at = order[np.searchsorted(values[order], split.labels).clip(max=len(values) - 1)]
+        labels = np.where(values[at] == split.labels, code[at], -1)
+        foreign = np.flatnonzero(labels < 0)
+        if len(foreign) and not skip:
+            got = f"{one_line(split.labels[foreign[0]])} of {split.name(int(foreign[0]))}"
+            raise ValueError(f"expected the classes of train in {name}, got {got}")
+        skipped += [f"{split.name(int(i))} of a class without training images" for i in foreign]
+        source = split.build(labels, classes)
+        splits[name] = select(source, np.flatnonzero(labels >= 0)) if len(foreign) else source
+    return ImageSplits(**splits, skipped=tuple(skipped))
+
+
+def _empty_rule(names: list[str], raw: Mapping[str, RawSplit], values: np.ndarray) -> str:
+    for name, split in raw.items():
+        rows = np.flatnonzero(np.isin(split.labels, values))
+        if len(rows):
+            got = f"{one_line(split.labels[rows[0]])} of {split.name(int(rows[0]))} in {name} alone"
+            return f"expected training images of every class, got {got}"
+    return f"expected training images of every class, got none of {listed(names, NAMED)}"
+
+
+def _require_range(split: RawSplit, classes: int) -> None:
+    bad = np.flatnonzero((split.labels < 0) | (split.labels >= classes))
+    if len(bad):
+        got = f"{split.labels[bad[0]]} of {split.name(int(bad[0]))}"
+        raise ValueError(f"expected labels in [0, {classes}), one per class name, got {got}")
+
+
+def _require_known(values: np.ndarray, known: Sequence[str]) -> None:
+    unknown = sorted(set(values.tolist()) - set(known))
+    if unknown:
+        rule = "expected every class of train among the class names"
+        raise ValueError(f"{rule}, got {listed(unknown, NAMED)}")
+
+
+def require_different(names: Sequence[str]) -> None:
+    """Raise if two classes have the same name, up to blanks and the form of accents."""
+    seen: dict[str, int] = {}
+    for c, name in enumerate(names):
+        key = " ".join(unicodedata.normalize("NFC", name).split())
+        if key in seen:
+            rule = "expected different class names"
+            raise ValueError(f"{rule}, got {one_line(name)!r} for classes {seen[key]} and {c}")
+        seen[key] = c
+
+
+def read_class_names(path: str | Path) -> tuple[str, ...]:
+    """Read class names: one per line, or columns ``label`` and ``name`` separated by tabs.
+
+    Raises:
+        ValueError: If the file is no such text, naming the line.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
+    if not lines or "\t" not in lines[0]:
+        names = tuple(line.strip() for line in lines if line.strip())
+        if not names:
+            raise ValueError(f"expected class names in {path}, got none")
+        return names
+    names: dict[int, str] = {}
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    if not {"label", "name"} <= set(rows.fieldnames or ()):
+        got = ", ".join(rows.fieldnames or ())
+        raise ValueError(f"expected columns label and name in {path}, got {one_line(got)}")
+    for number, row in enumerate(rows, start=2):
+        label = row["label"] or ""
+        if not label.isdecimal() or int(label) in names or not row["name"]:
+            rule = f"expected a new label >= 0 and a name at {path}:{number}"
+            raise ValueError(f"{rule}, got {one_line(label)!r} and {row['name']!r}")
+        names[int(label)] = row["name"].strip()
+    if sorted(names) != list(range(len(names))):
+        raise ValueError(f"expected labels 0 to {len(names) - 1} in {path}, got others")
+    return tuple(names[c] for c in range(len(names)))

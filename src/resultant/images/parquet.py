@@ -1,0 +1,211 @@
+"""Images in Parquet files, as on the Hugging Face hub.
+
+The column ``image`` holds encoded images: binary, or a struct with ``bytes``. The column ``label``
+holds numbers or names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from resultant._core.text import one_line
+from resultant.features.parquet import dataset_class_names
+from resultant.images.decode import ImageError, decode
+from resultant.images.labelling import RawSplit
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Row groups of encoded images that are kept in memory.
+GROUPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetImages:
+    """Images in Parquet files, an `resultant.images.source.ImageSource`.
+
+    Attributes:
+        files: Paths of the files.
+        column: Name of the column of images.
+        groups: One row (file, row group) per row group, [G, 2].
+        starts: First image of each row group, and the number of images, [G + 1].
+        labels: Labels [N].
+        class_names: Names of the classes.
+    """
+
+    files: tuple[str, ...]
+    column: str
+    groups: np.ndarray
+    starts: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...] = ()
+    _held: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_held": {}}
+
+    def read(self, index: int) -> Image:
+        return decode(self.bytes_at(index), self.name(index))
+
+    def bytes_at(self, index: int) -> bytes:
+        group = self._group(index)
+        value = self._images(group)[index - int(self.starts[group])].as_py()
+        if value is None:
+            raise ImageError(f"expected an image at {self.name(index)}, got null")
+        return value
+
+    def name(self, index: int) -> str:
+        """Return the file and the row in the file, counted from 0."""
+        file = int(self.groups[self._group(index), 0])
+        first = int(self.starts[np.searchsorted(self.groups[:, 0], file)])
+        return f"{self.files[file]} row {index - first}"
+
+    def labelled(self, labels: np.ndarray, class_names: tuple[str, ...]) -> ParquetImages:
+        """Return the same images with other labels."""
+        return replace(self, labels=labels, class_names=class_names)
+
+    def digest(self) -> str:
+        """Return a digest of labels and of sizes, times and footers of the files."""
+        content = hashlib.sha256(np.ascontiguousarray(self.labels).data)
+        for path in self.files:
+            found = os.stat(path)
+            content.update(
+                f"{os.path.basename(path)} {found.st_size} {found.st_mtime_ns} ".encode()
+            )
+            with open(path, "rb") as file:
+                # The last eight bytes are the length of the footer and a mark.
+                file.seek(-8, os.SEEK_END)
+                length = int.from_bytes(file.read(4), "little")
+                file.seek(-8 - length, os.SEEK_END)
+                content.update(file.read(length))
+        return content.hexdigest()
+
+    def _group(self, index: int) -> int:
+        return int(np.searchsorted(self.starts, index, side="right")) - 1
+
+    def _images(self, group: int) -> Any:
+        """Return the encoded images of a row group; images are read in order, or nearly."""
+        images = self._held.get(group)
+        if images is None:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            path = self.files[self.groups[group, 0]]
+            try:
+                # Opened again for each row group: threads and forked processes share no handle.
+                with pq.ParquetFile(path) as file:
+                    images = file.read_row_group(int(self.groups[group, 1]), columns=[self.column])
+            except (pa.ArrowException, OSError) as error:
+                row = self.name(int(self.starts[group]))
+                got = one_line(error)
+                raise ImageError(f"expected a whole row group at {row}, got: {got}") from None
+            images = _encoded(images.column(self.column).combine_chunks())
+            for old in list(self._held)[: 1 - GROUPS]:
+                # Another thread may have removed it.
+                self._held.pop(old, None)
+            self._held[group] = images
+        return images
+
+
+def _encoded(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_struct(column.type):
+        return pa.compute.struct_field(column, "bytes")
+    return column
+
+
+def read_parquet(
+    paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
+) -> RawSplit:
+    """Open Parquet files of images as one split.
+
+    Args:
+        paths: The files, in the order of their images.
+        image_column: Name of the column of images.
+        label_column: Name of the column of labels.
+
+    Returns:
+        The images with the labels of the column.
+
+    Raises:
+        ValueError: If a file is broken, or a column is missing, has another type or nulls; the
+            error names the file and the row.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    groups, sizes, labels, names = [], [], [], ()
+    for number, path in enumerate(paths):
+        try:
+            with pq.ParquetFile(path) as file:
+                schema = file.schema_arrow
+                _require_columns(schema, path, image_column, label_column)
+                column = file.read([label_column]).column(label_column)
+                for group in range(file.num_row_groups):
+                    groups.append((number, group))
+                    sizes.append(file.metadata.row_group(group).num_rows)
+        except FileNotFoundError:
+            raise ValueError(f"expected the file {path}, got no such file") from None
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"expected {path} to be Parquet, got: {one_line(error)}") from None
+        labels.append(_labels(column, path, label_column))
+        names = names or tuple(dataset_class_names(schema, label_column))
+    kinds = {a.dtype.kind for a in labels}
+    if len(kinds) > 1:
+        raise ValueError(f"expected {label_column} of one type in all files, got both kinds")
+    images = ParquetImages(
+        tuple(map(str, paths)),
+        image_column,
+        np.array(groups, dtype=np.int64).reshape(-1, 2),
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        np.concatenate(labels),
+    )
+    return RawSplit(images.labels, images.name, images.labelled, names)
+
+
+def _require_columns(schema: Any, path: Path, image_column: str, label_column: str) -> None:
+    import pyarrow as pa
+
+    t = pa.types
+    for column in (image_column, label_column):
+        if column not in schema.names:
+            got = ", ".join(map(one_line, schema.names))
+            raise ValueError(f"expected a column {column!r} in {path}, got {got}")
+    kind = schema.field(image_column).type
+    if t.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        kind = kind.field("bytes").type
+    if not (t.is_binary(kind) or t.is_large_binary(kind)):
+        rule = f"expected the column {image_column!r} of {path} to be binary or a struct with bytes"
+        raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
+    kind = schema.field(label_column).type
+    kind = kind.value_type if t.is_dictionary(kind) else kind
+    if not (t.is_integer(kind) or t.is_string(kind) or t.is_large_string(kind)):
+        rule = f"expected the column {label_column!r} of {path} to be integers or strings"
+        raise ValueError(f"{rule}, got {one_line(kind)[:80]}")
+
+
+def _labels(column: Any, path: Path, name: str) -> np.ndarray:
+    import pyarrow as pa
+
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ValueError(f"expected a label in {name!r} at {path} row {row}, got null")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_integer(column.type):
+        values = column.to_numpy()
+        if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"expected labels of {path} below 2^63, got {values.max()}")
+        return values.astype(np.int64)
+    return np.array(column.to_pylist(), dtype=np.str_)

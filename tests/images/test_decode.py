@@ -1,0 +1,135 @@
+"""Decoding of good, odd and broken images."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from resultant.images.decode import ImageError, decode
+
+
+def gradient(mode: str = "RGB") -> Image.Image:
+    ramp = np.linspace(0, 255, 48, dtype=np.uint8).reshape(4, 4, 3)
+    return Image.fromarray(ramp).convert(mode)
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def png(width: int, height: int) -> bytes:
+    """Return a PNG that is small in the file and huge in memory."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    body = chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "WEBP"])
+def test_lossless_formats_keep_every_pixel(kind: str) -> None:
+    data = encoded(gradient(), kind, **({"lossless": True} if kind == "WEBP" else {}))
+    assert np.array_equal(decode(data, "a"), gradient())
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGBA"])
+def test_other_modes_become_rgb(mode: str) -> None:
+    image = gradient(mode)
+    result = decode(encoded(image, "PNG"), "a")
+    assert result.mode == "RGB" and np.array_equal(result, image.convert("RGB"))
+
+
+def test_cmyk_jpeg() -> None:
+    data = encoded(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG")
+    # Full magenta and yellow are red.
+    assert np.abs(np.asarray(decode(data, "a"), int) - (255, 0, 0)).max() <= 2
+
+
+def test_palette_with_transparency() -> None:
+    image = gradient("P")
+    data = encoded(image, "PNG", transparency=b"\x00\x80\xff")
+    assert np.array_equal(decode(data, "a"), image.convert("RGB"))
+
+
+def test_sixteen_bits_are_scaled() -> None:
+    levels = np.array([[0, 257 * 100, 65535]], dtype=np.uint16)
+    for kind in ("PNG", "TIFF"):
+        grey = np.asarray(decode(encoded(Image.fromarray(levels), kind), "a"))
+        assert grey[0, :, 0].tolist() == [0, 100, 255]
+
+
+def test_first_picture_of_several_in_a_jpeg() -> None:
+    black, white = Image.new("RGB", (8, 8)), Image.new("RGB", (8, 8), "white")
+    data = encoded(black, "MPO", save_all=True, append_images=[white])
+    assert np.asarray(decode(data, "a")).max() == 0
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
+def test_animations_are_refused(kind: str) -> None:
+    data = encoded(gradient(), kind, save_all=True, append_images=[Image.new("RGB", (4, 4))])
+    with pytest.raises(ImageError, match=r"^expected a\.gif to be a still image, got 2 frames$"):
+        decode(data, "a.gif")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP"])
+def test_truncated_images_are_refused(kind: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    data = encoded(Image.fromarray(noise), kind)
+    for share in (0.1, 0.5, 0.9):
+        with pytest.raises(ImageError, match=r"^expected b\.x to be a whole image, got") as caught:
+            decode(data[: int(share * len(data))], "b.x")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("width", "height"), [(16_000, 9_000), (100_000, 100_000)])
+def test_decompression_bombs_are_refused_unread(width: int, height: int) -> None:
+    with pytest.raises(ImageError, match=r"expected c to have at most 134,217,728 pixels"):
+        decode(png(width, height), "c")
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [(b"", "an empty file"), (b"hello", "no known format"), (b"%PDF-1.4", "no known format")],
+)
+def test_other_files_are_refused(data: bytes, got: str) -> None:
+    with pytest.raises(ImageError, match=f"^expected d to be a whole image, got {got}$"):
+        decode(data, "d")
+
+
+def test_formats_outside_the_list_are_refused() -> None:
+    with pytest.raises(ImageError, match="no known format"):
+        decode(encoded(gradient(), "PPM"), "d")
+
+
+def test_32_bits_are_refused() -> None:
+    data = encoded(Image.fromarray(np.ones((2, 2), np.float32)), "TIFF")
+    with pytest.raises(ImageError, match="expected e to have 8 or 16 bits per channel, got 32"):
+        decode(data, "e")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_damage_gives_an_image_or_one_line() -> None:
+    rng = np.random.default_rng(1)
+    for kind in ("JPEG", "PNG", "GIF", "TIFF", "WEBP", "BMP"):
+        data = encoded(gradient(), kind)
+        for _ in range(40):
+            broken = bytearray(data)
+            for at in rng.integers(0, len(data), 4):
+                broken[at] = rng.integers(256)
+            try:
+                text = decode(bytes(broken), "f").mode
+            except ImageError as error:
+                text = str(error)
+            assert text == "RGB" or "\n" not in text
