@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import mpmath
+
 from resultant.analysis import FrozenSpace
 from resultant.training.config import TrainConfig
 from resultant_reproduction import Evidence, Records
@@ -47,3 +49,11 @@ def seeds(
 def numbered(differences: Sequence[float]) -> dict[int, float]:
     """Those of seeds 0, 1 and so on."""
     return dict(enumerate(differences))
+
+
+def tail(t: float, degrees: float) -> float:
+    """Return the tail probability of Student's t, by the integral of its density."""
+    mp = mpmath.mp.clone()
+    c = mp.gamma((degrees + 1) / 2) / (mp.sqrt(degrees * mp.pi) * mp.gamma(degrees / 2))
+    beyond: Any = mp.quad(lambda x: c * (1 + x * x / degrees) ** (-(degrees + 1) / 2), [t, mp.inf])
+    return float(beyond)

@@ -14,6 +14,7 @@ NAMES = [name for name in resultant.__all__ if name != "__version__"]
 OPENINGS = re.compile(r"(What|Which|Whether|How|Where|Of|Beside)\b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_docstring(name: str) -> None:
     value = getattr(resultant, name)

@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SHORT = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_makes_its_picture(
     name: str,

@@ -46,6 +46,7 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
                 yield tuple(rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_only_floors_above(path: Path) -> None:
     own = path.relative_to(SOURCE).parts[0]
@@ -92,6 +93,7 @@ def test_public_names_are_those_of_the_folders() -> None:
         assert sorted(getattr(resultant, folder).__all__) == sorted(names)
 
 
+@pytest.mark.slow
 def test_package_has_its_names_and_no_others() -> None:
     assert set(resultant.__all__) <= set(dir(resultant))
     code = (

@@ -52,6 +52,7 @@ def test_tensors(kind: str, tmp_path: Path) -> None:
     assert path.stat().st_size > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
 def test_figures(suffix: str, tmp_path: Path) -> None:
     """Also without room for a header, where matplotlib would fail on exit."""

@@ -12,6 +12,7 @@ from resultant.classes.groups import GROUPS, group_masks
 from resultant.classes.rule import REALIZATIONS
 
 
+@pytest.mark.slow
 def test_grid_against_definition(small: FrozenSpace) -> None:
     grid = realization_grid(small)
     y = small.test_labels.numpy()

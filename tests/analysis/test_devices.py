@@ -221,6 +221,7 @@ def test_decisions_are_on_the_cpu(on_device: AbstractContextManager[object]) -> 
             assert all(not a.is_cuda and len(a) == 3 for a in column.values())
 
 
+@pytest.mark.slow
 def test_undefined_temperatures(
     noisy: FrozenSpace, on_device: AbstractContextManager[object]
 ) -> None:

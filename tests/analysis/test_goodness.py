@@ -20,6 +20,7 @@ from resultant.vmf.tails import log_projection_tail
 F64 = torch.float64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 16, 1024])
 @pytest.mark.parametrize("kappa", [0.0, 0.7, 40.0, 1e5])
 def test_distribution_of_the_cosine(p: int, kappa: float) -> None:
@@ -32,6 +33,7 @@ def test_distribution_of_the_cosine(p: int, kappa: float) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_goodness_of_fit_against_definition(small: FrozenSpace) -> None:
     found = goodness_of_fit(small)
     x, y = torch.as_tensor(rows(small.test[:])), small.test_labels
@@ -68,6 +70,7 @@ def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, T
     return VonMisesFisher(torch.nn.functional.normalize(mu, dim=1)[y], kappa).sample(), y
 
 
+@pytest.mark.slow
 def test_vmf_classes_of_many_rows_are_not_rejected() -> None:
     rows, few = torch.full((30,), 2000), torch.full((30,), 60)
     space = FrozenSpace.fit(*vmf_rows(30.0, 10, rows, 3), *vmf_rows(30.0, 10, few, 4))
@@ -86,6 +89,7 @@ SIZES = torch.logspace(math.log10(5), math.log10(300), 150).round().long()
 QUERIES = torch.full((150,), 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kappa", "estimator"), [(550.0, "mle"), (15.0, "proco")])
 def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: str) -> None:
     """The fit of few rows is rejected although all is vMF, and that is foreseen."""
@@ -100,6 +104,7 @@ def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: 
     torch.testing.assert_close(observed[0].double(), expected[0], rtol=0.15, atol=0)
 
 
+@pytest.mark.slow
 def test_other_classes_are_rejected_more_than_expected() -> None:
     """Classes of two narrow directions each."""
     train, test = (vmf_rows(500.0, 16, torch.full((80,), 100), seed) for seed in (7, 8))
@@ -108,6 +113,7 @@ def test_other_classes_are_rejected_more_than_expected() -> None:
     assert found.rejected == 1 and found.expected < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "kappa", "n"), [(3, 4.0, 7), (16, 0.0, 2), (40, 90.0, 6)])
 def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: int) -> None:
     """Without a vector it has the law that vectors have: sum, fit and queries."""
@@ -122,6 +128,7 @@ def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: in
     assert kstest(found.numpy(), expected.numpy()).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_simulation_depends_on_the_seed_only(small: FrozenSpace) -> None:
     """The same each time, whatever was drawn before; and what is drawn next is left alone."""
     torch.manual_seed(1)

@@ -59,6 +59,7 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
     assert focus.intercepts["preserve"] == pytest.approx(focus.intercepts["native"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 1.5])
 def test_same_state_uses_existing_decisions(noisy: FrozenSpace, beta: float) -> None:
     """Known decisions of all queries are reused; missing ones are computed."""

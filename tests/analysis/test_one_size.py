@@ -46,6 +46,7 @@ def equal() -> Analysis:
     return analyze_space(FrozenSpace.fit(*(arrays[n] for n in names)))
 
 
+@pytest.mark.slow
 def test_no_groups_of_an_analysis() -> None:
     a = equal()
     assert a.space.groups == {} and a.gains is not None and a.gains.group is None
@@ -91,6 +92,7 @@ def test_no_groups_of_a_report() -> None:
     assert [row[column] for row in classes.rows] == [None] * 10
 
 
+@pytest.mark.slow
 def test_no_groups_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tyro")
     store, out = tmp_path / "z.safetensors", tmp_path / "probes.json"

@@ -104,6 +104,7 @@ def test_margin_directions_against_definition(small: FrozenSpace) -> None:
     assert (pieces.agreement, pieces.coverage) == (found.agreement, found.coverage)
 
 
+@pytest.mark.slow
 def test_typical_margins_against_definition(small: FrozenSpace) -> None:
     found = typical_margins(small, per_type=2)
     native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()

@@ -197,6 +197,7 @@ def test_a_killed_worker_is_survived(
     assert victim(tmp_path / "_sums") != victim(tmp_path / "_apply")
 
 
+@pytest.mark.slow
 def test_questions_whose_samples_do_not_fit_are_left_out(
     folder: Path, local: FrozenSpace, workers: None, monkeypatch: Any
 ) -> None:
@@ -238,6 +239,7 @@ def refused(capsys: Any, where: Path, out: Path) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_errors_take_one_line(workers: None, tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("tyro")
@@ -277,6 +279,7 @@ def test_splits_in_names_of_folders(tmp_path: Path) -> None:
     assert open_store(tmp_path / "test" / "*.parquet").splits == ("train",)
 
 
+@pytest.mark.slow
 def test_without_ray(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (

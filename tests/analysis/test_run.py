@@ -34,6 +34,7 @@ def test_other_errors_are_not_notes(small: FrozenSpace, monkeypatch: pytest.Monk
         analyze_space(small, ["gains"])
 
 
+@pytest.mark.slow
 def test_questions_that_a_plane_cannot_answer_are_notes() -> None:
     counts = torch.tensor([40, 30, 20])
     test = features(torch.tensor([6, 6, 6]), 2, seed=1)

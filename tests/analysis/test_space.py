@@ -36,6 +36,7 @@ def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
     torch.testing.assert_close(small.log_prior, prior.log())
 
 
+@pytest.mark.slow
 def test_fit_and_decisions_do_not_depend_on_chunks(
     small: FrozenSpace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def test_rows_of_one_identity_stay_together() -> None:
     assert torch.equal(other, again) and not torch.equal(other, fitting)
 
 
+@pytest.mark.slow
 def test_class_of_one_row_has_the_largest_kappa() -> None:
     x, y = features(torch.tensor([30, 30, 1]))
     space = FrozenSpace.fit(x, y, *features(torch.tensor([5, 5, 5]), seed=1))

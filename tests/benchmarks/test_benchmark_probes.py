@@ -35,6 +35,7 @@ def test_last_batch_is_left_out_where_it_is_not_full() -> None:
     assert probes.accuracy(split(100), config, drop=True) == probes.accuracy(split(100), config)
 
 
+@pytest.mark.slow
 def test_choices_and_their_table() -> None:
     found = probes.measure({"encoder": split()}, orders=3)
     assert found["changes"].keys() == probes.CHOICES.keys()

@@ -57,6 +57,7 @@ def test_file_is_as_rendered(path: Path) -> None:
     assert (ROOT / path).read_text() == render.documents(ROOT)[path], f"{path}; {AGAIN}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "name"), [(path, name) for path, names in PLACES.items() for name in names]
 )
@@ -85,6 +86,7 @@ def test_tables_are_between_markers(path: Path) -> None:
     assert len(re.findall(r"^\|[ :|-]+\|$", text, re.M)) == BY_HAND[path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", render.MEASURED, ids="{}.json".format)
 def test_every_measurement_is_shown(copy: Path, name: str) -> None:
     """Each list of rows comes through: all of its numbers doubled change the tables."""

@@ -45,6 +45,7 @@ def _seed() -> None:
     torch.manual_seed(20240601)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_leave_one_out_is_the_refit(estimator: str) -> None:
     z, y = sample(30)
@@ -64,6 +65,7 @@ def test_leave_one_out_is_the_refit(estimator: str) -> None:
     assert float(kappa[-1]) == 0 and torch.equal(mu[-1], axis())
 
 
+@pytest.mark.slow
 def test_leave_one_out_with_weights_and_class_temperatures() -> None:
     z, y = sample(30)
     w, tau = torch.rand(30, dtype=F64), torch.rand(C, dtype=F64) + 0.05
@@ -99,6 +101,7 @@ def test_finite_sample_formulas() -> None:
     close(unbiased_square_resultant(expected.sqrt(), counts), lengths**2, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "kappa", "n"), [(3, 2.0, 2), (16, 8.0, 5), (128, 40.0, 12)])
 def test_finite_sample_identities_hold_for_draws(p: int, kappa: float, n: int) -> None:
     repeats, tau = 4000, 0.1
@@ -182,6 +185,7 @@ def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     assert clipped == {-1, 0, 1}
 
 
+@pytest.mark.slow
 def test_chunks_do_not_change_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = sample()
     fold = torch.arange(len(y)) % 4

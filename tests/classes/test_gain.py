@@ -36,6 +36,7 @@ def test_paper_example() -> None:
     assert float(vmf_score(0.0, state.kappa, star, 128)) == pytest.approx(79.146, abs=1e-3)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(0.01, 20.0), min_size=1, max_size=12),
     st.floats(-1.0, 3.0),

@@ -23,6 +23,7 @@ from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("realization", REALIZATIONS)
@@ -115,6 +116,7 @@ def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
     assert beyond(call, (8000, 2000, 32)) - 8000 * 2000 * 4 / 2**20 < 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_gradients_reach_only_the_features(realization: str) -> None:
     state = classes()

@@ -53,11 +53,13 @@ def by_point(results: dict[str, Any], column: str) -> dict[tuple, float]:
     }
 
 
+@pytest.mark.slow
 @parametrize_with_checks([VMFClassifierCV(cv=3, **SMALL)])
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cv", "dtype", "grid"),
     [
@@ -121,6 +123,7 @@ def test_leaving_one_out_against_refits() -> None:
     assert "split0_test_score" not in ours.cv_results_
 
 
+@pytest.mark.slow
 def test_leaving_one_out_is_as_many_folds() -> None:
     X, y = sample(20)
     exact, folds = (VMFClassifierCV(**GRID, cv=cv).fit(X, y) for cv in ("loo", LeaveOneOut()))
@@ -134,6 +137,7 @@ def test_leaving_one_out_is_as_many_folds() -> None:
         assert ours["interval"] == pytest.approx(theirs["interval"], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [4, "loo"])
 def test_the_choice_is_the_classifier(cv: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
@@ -148,6 +152,7 @@ def test_the_choice_is_the_classifier(cv: Any) -> None:
     assert not hasattr(chosen, "partial_fit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [3, "loo"])
 def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = sample()
@@ -177,6 +182,7 @@ def test_weights_are_repetitions() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_balanced_scores_give_classes_one_weight() -> None:
     X, y = sample(30)
     chosen = VMFClassifierCV(cv="loo", scoring="accuracy", balanced=True, **SMALL).fit(X, y)
@@ -186,6 +192,7 @@ def test_balanced_scores_give_classes_one_weight() -> None:
     assert chosen.best_score_ == pytest.approx(np.mean([hits[y == c].mean() for c in range(4)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [5, KFold(12, shuffle=True, random_state=0), "loo"])
 def test_matters(cv: Any) -> None:
     """Gain, error and held-out gain equal loops over the columns of cv_results_."""
@@ -242,6 +249,7 @@ def test_finds_the_prior_of_a_mixture() -> None:
     assert prior["interval"][0] < prior["held_out_gain"] <= prior["gain"] + 1e-12
 
 
+@pytest.mark.slow
 def test_points_that_cannot_be_realized_come_last() -> None:
     """Opposite rows have A = 0, and no class temperature."""
     X, y = sample()

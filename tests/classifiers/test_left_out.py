@@ -15,6 +15,7 @@ from resultant.classifiers.left_out import Part, fold_parts
 from resultant.losses import ProCoLoss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_loss_rows_and_class_scores_agree(

@@ -83,11 +83,13 @@ def naive_scores(
     return table
 
 
+@pytest.mark.slow
 @parametrize_with_checks(BOTH)
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [0.0, 0.7])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_scores_against_loops(realization: str, prior: float) -> None:
@@ -166,6 +168,7 @@ def test_string_labels_and_pickle(estimator: Any) -> None:
         fitted.partial_fit(X[:2], ["cod", "elk"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_tensors_are_arrays(estimator: Any, dtype: torch.dtype) -> None:

@@ -141,6 +141,7 @@ def test_only_a_report_is_replaced(report: Path, tmp_path: Path, capsys: Shown) 
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
 def test_nothing_half_written_remains(
@@ -341,6 +342,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case: str, tmp_path: Path, capsys: Shown, monkeypatch: Any) -> None:
     """One line with the file and the rule, exit status 2, and nothing is written."""

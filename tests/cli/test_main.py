@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tomllib
@@ -23,7 +22,6 @@ import pytest
 import tyro
 
 import resultant
-from resultant.cli import _console
 from resultant.cli import main as cli
 from resultant.training import config
 
@@ -60,6 +58,7 @@ class TestHelp:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.splitlines()[-1] == ""
 
+    @pytest.mark.slow
     def test_of_commands_needs_no_torch(self) -> None:
         """Help, completion and usage errors."""
         calls = [[name, "--help"] for name in NAMES]
@@ -193,6 +192,7 @@ def test_arguments_and_status(command: Any) -> None:
     assert cli.main(["test", "--number", "many"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["probe", "--help"]])
 def test_reader_that_goes_away(arguments: list[str], unbuffered: str) -> None:
@@ -291,110 +291,3 @@ class TestErrors:
         assert "expected tyro and rich: pip install resultant[cli]" in capsys.readouterr().err
         # The help does without them.
         assert cli.main(["--help"]) == 0
-
-
-class TestTorchrun:
-    """Several processes run the same command; an error of all of them appears once."""
-
-    @pytest.mark.parametrize("rank", ["0", "1"])
-    @pytest.mark.parametrize("call", [["dance"], ["test", "--numbr", "3"], [], ["test", "--help"]])
-    def test_first_process_speaks_for_all(
-        self,
-        command: Any,
-        rank: str,
-        call: list[str],
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: Shown,
-    ) -> None:
-        waited: list[float] = []
-        monkeypatch.setattr("time.sleep", waited.append)
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        monkeypatch.setenv("RANK", rank)
-        helped = call[-1:] == ["--help"]
-        assert cli.main(call) == (0 if helped else 2)
-        shown = capsys.readouterr()
-        assert bool(shown.out) == (helped and rank == "0")
-        assert bool(shown.err) == (not helped and rank == "0")
-        assert waited == ([_console.PATIENCE] if rank == "1" and not helped else [])
-
-    @pytest.mark.parametrize(
-        ("error", "message"),
-        [
-            (ValueError("expected more"), "expected more"),
-            (OSError(28, "No space left"), "No space left"),
-            (KeyboardInterrupt(), "interrupted"),
-        ],
-    )
-    @pytest.mark.parametrize("rank", ["0", "1"])
-    def test_others_wait_before_they_report_an_error(
-        self,
-        command: Any,
-        rank: str,
-        error: BaseException,
-        message: str,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """An interruption is reported at once."""
-        order: list[str] = []
-
-        def shown(text: str, **_: Any) -> None:
-            order.extend([text] if text else [])
-
-        command.function = Mock(side_effect=error)
-        monkeypatch.setattr("time.sleep", lambda seconds: order.append(f"waits {seconds}"))
-        monkeypatch.setattr(_console, "print", shown, raising=False)
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        monkeypatch.setenv("RANK", rank)
-        cli.main(["test"])
-        waits = [f"waits {_console.PATIENCE}"] if rank == "1" and message != "interrupted" else []
-        assert order == [*waits, f"resultant: rank {rank}: {message}"]
-
-    def test_single_process_has_no_rank(
-        self, command: Any, monkeypatch: pytest.MonkeyPatch, capsys: Shown
-    ) -> None:
-        monkeypatch.setenv("WORLD_SIZE", "1")
-        monkeypatch.setenv("RANK", "1")
-        command.function = Mock(side_effect=ValueError("expected more"))
-        assert cli.main(["test"]) == 2
-        assert capsys.readouterr().err == "resultant: expected more\n"
-
-    @pytest.mark.parametrize(
-        ("who", "patience", "speaker"), [("all", "50", "0"), ("1", "0.5", "1")]
-    )
-    def test_errors_appear_once(
-        self, tmp_path: Path, who: str, patience: str, speaker: str
-    ) -> None:
-        """The first process reports an error of all; another reports its own error."""
-        script = tmp_path / "failing.py"
-        script.write_text(FAILING)
-        jobs = {}
-        for rank in ("1", "0"):
-            environment = {**os.environ, "RANK": rank, "WORLD_SIZE": "2"}
-            call = [sys.executable, str(script), who, patience]
-            jobs[rank] = subprocess.Popen(call, stderr=subprocess.PIPE, text=True, env=environment)
-        # As torchrun does: the first process that fails ends the others.
-        assert jobs[speaker].wait(timeout=60) == 2
-        other = jobs["1" if speaker == "0" else "0"]
-        other.terminate()
-        lines = [
-            line for job in jobs.values() for line in job.communicate(timeout=60)[1].splitlines()
-        ]
-        assert lines == [f"resultant: rank {speaker}: expected more"]
-        assert other.returncode == -signal.SIGTERM
-
-
-# A command that fails, in all processes or in one of them; the first may be busy meanwhile.
-FAILING = """
-import os, sys, time
-from resultant.cli import _console
-from resultant.cli import main as cli
-
-def run(arguments):
-    if sys.argv[1] not in ("all", os.environ["RANK"]):
-        time.sleep(60)
-    raise ValueError("expected more")
-
-cli.run = run
-_console.PATIENCE = float(sys.argv[2])
-sys.exit(cli.main())
-"""

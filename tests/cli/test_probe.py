@@ -19,6 +19,7 @@ from small_features import small_features
 Shown = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 def test_encoder_features_raw_or_of_unit_length(tmp_path: Path, capsys: Shown) -> None:
     """As in the paper (tab:frozen-hyperparameters), against rows normalized here."""
     generator, arrays = torch.Generator().manual_seed(1), {}

@@ -63,6 +63,7 @@ def full_errors(model: BinaryModel, p: int, n: int, rule: str) -> list[tuple[flo
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [16, 128])
 @pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
 def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
@@ -134,6 +135,7 @@ def test_geometry_in_the_plane() -> None:
         assert beta**2 + alpha**2 == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
     worst = []
     for p in DOUBLINGS:
@@ -163,6 +165,7 @@ def test_transition_narrows_as_the_root_of_nu() -> None:
         assert math.sqrt(p / 2 - 1) * width == pytest.approx(expected, rel=2 / math.sqrt(p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("R", "limit"), [(0.02, 0.0), (-0.02, 1.0), (0.0, 0.5)])
 def test_transition_limits(R: float, limit: float) -> None:
     model = at_margin(R)

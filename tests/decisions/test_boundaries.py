@@ -146,6 +146,7 @@ def test_slope_is_smallest_at_one() -> None:
         assert (slopes.diff(dim=0) <= 1e-13 * slopes[0]).all() and (slopes > 0).all()
 
 
+@pytest.mark.slow
 def test_few_locations_are_evaluated_where_scores_rise(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     at = Realization.at
@@ -188,6 +189,7 @@ def test_several_roots() -> None:
         assert roots.root.isnan().all()
 
 
+@pytest.mark.slow
 def test_several_roots_of_a_controlled_score() -> None:
     """Linear targets beyond beta = 1 are negative for the classes of small gain."""
     state = classes(torch.tensor([1.0, 300.0], dtype=F64))
@@ -261,6 +263,7 @@ def test_no_pairs() -> None:
 # Thresholds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.5, 0.2])
 def test_posterior_thresholds(level: float) -> None:
     state = classes()
@@ -276,6 +279,7 @@ def test_posterior_thresholds(level: float) -> None:
     check(posterior_thresholds(rule, pairs, level), naive)
 
 
+@pytest.mark.slow
 def test_competitors_move_the_threshold_and_not_the_boundary() -> None:
     state = classes(torch.tensor([30.0, 60.0], dtype=F64))
     alone = realize(state, Rule(TAU))

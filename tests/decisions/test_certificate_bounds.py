@@ -70,6 +70,7 @@ def measured(case: Case) -> tuple[Tensor, Tensor]:
     return (losses[0] - losses[1]).abs(), (gradients[0] - gradients[1]).norm(dim=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [False, True])
 def test_differences_are_those_of_autograd(prior: bool) -> None:
     z, y, state = overlapping(12, n=60)

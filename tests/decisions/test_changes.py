@@ -30,6 +30,7 @@ def brute(case: Case, pairs: Tensor, realization: str, beta: float, z: Tensor) -
     return torch.tensor([float(m) for m in change], dtype=F64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 @pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_margin_changes_are_the_brute_ones(

@@ -25,6 +25,7 @@ from resultant.decisions.margins import all_pairs, joint_leading
 from small_classes import TAU, C
 
 
+@pytest.mark.slow
 @given(st.floats(0.2, 2.5), st.floats(2.0, 12.0), st.floats(2.0, 12.0))
 @settings(max_examples=60, deadline=None)
 def test_equal_gains_move_the_boundary_to_the_larger(theta: float, g_a: float, g_b: float) -> None:

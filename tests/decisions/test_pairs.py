@@ -51,6 +51,7 @@ def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not torch.equal(other.pairs, chosen.pairs)
 
 
+@pytest.mark.slow
 def test_random_pairs_are_uniform() -> None:
     """Five of the ten pairs within a group that are not the five closest, evenly over seeds."""
     torch.manual_seed(0)

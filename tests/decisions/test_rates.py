@@ -35,6 +35,7 @@ def test_the_exact_rule_has_the_exponents_of_the_leading_one(model: BinaryModel)
     assert (np.abs(factors[-1]) > 1e-2).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
 def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
     """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail."""
@@ -58,6 +59,7 @@ def test_errors_far_below_the_smallest_double() -> None:
     assert model.errors(65536) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(models)
 def test_exponents_are_ordered_under_the_stated_prior(model: BinaryModel) -> None:

@@ -64,6 +64,7 @@ def one_parquet(folder: Path) -> FeatureStore:
 COPIED = {"shards": shard_store, "npz": compressed, "parquet": one_parquet}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 @pytest.mark.parametrize("kind", COPIED)
 def test_copies_have_no_name_and_go_with_the_store(kind: str, tmp_path: Path, spool: Path) -> None:
@@ -82,6 +83,7 @@ def test_copies_have_no_name_and_go_with_the_store(kind: str, tmp_path: Path, sp
     assert not opened_in(spool)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 @pytest.mark.parametrize("kind", COPIED)
 def test_an_interrupted_copy_is_removed(
@@ -154,6 +156,7 @@ def test_too_little_disk_is_an_error_before_the_work(
         FeatureStore.open(tmp_path / "data")["train/projection"]
 
 
+@pytest.mark.slow
 def test_the_size_of_a_copy_is_printed(
     tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

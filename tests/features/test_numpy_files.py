@@ -130,6 +130,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "trapped").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f2", ">f2", ">f4", "<f8", ">f8", "i1", "u1", ">i4", "<i8"])

@@ -30,6 +30,7 @@ def vectors(a: np.ndarray, kind: str = "list") -> Any:
     return make.from_arrays(offsets if kind == "large" else offsets.cast(pa.int32()), values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["list", "large", "fixed"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_parquet_columns(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any) -> None:

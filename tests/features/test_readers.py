@@ -113,6 +113,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
                 FeatureStore.open(given)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -82,6 +82,7 @@ def recipe_magnitude(name: str, level: int, sign: int) -> float:
 STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("name", "level"), STEPS)
@@ -120,6 +121,7 @@ def rows_of(view: View, parameters: Tensor) -> list[dict[str, float]]:
     return [dict(zip(view.columns, row, strict=True)) for row in parameters.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "view",
     [

@@ -35,6 +35,7 @@ def column(view: View, parameters: Tensor, name: str) -> np.ndarray:
     return parameters[:, view.columns.index(name)].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
 )
@@ -79,6 +80,7 @@ def test_crop_that_never_fits(ratio: tuple[float, float]) -> None:
     assert drawn.tolist() == [list(expected)] * 5
 
 
+@pytest.mark.slow
 def test_flags_and_factors() -> None:
     view = ContrastiveView(brightness=0.4, contrast=0.3, saturation=1.5, hue=0.1)
     n = 20_000

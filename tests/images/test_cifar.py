@@ -176,6 +176,7 @@ def test_npz(keys: str, tmp_path: Path) -> None:
     same(load_cifar("cifar10", tmp_path / "cifar10.npz"), parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_number", [False, True])
 def test_image_folder(by_number: bool, tmp_path: Path) -> None:
     parts = tiny("cifar100")

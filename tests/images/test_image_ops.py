@@ -129,6 +129,7 @@ def test_blend_equals_pillow() -> None:
     assert len(ways) == 1 and (ways == [apart] or platform.machine() not in ("x86_64", "AMD64"))
 
 
+@pytest.mark.slow
 def test_hue_of_many_colours() -> None:
     """Chromas that are multiples of 5 and 17 put a hue on a step."""
     steps = [torch.arange(0, 256, k) for k in (3, 5, 17)]

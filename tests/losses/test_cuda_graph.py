@@ -99,6 +99,7 @@ def test_a_move_drops_the_graphs() -> None:
         assert not loss.replay.recorded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", ["native", "temperature", "preserve", "angular", "cosine"])
 def test_equals_the_plain_loss(device: str, realization: str) -> None:
     """Losses, gradients and statistics agree over epochs and shapes, also for a scaled loss."""

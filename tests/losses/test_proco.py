@@ -152,6 +152,7 @@ def test_leave_out_of_the_native_score() -> None:
     torch.testing.assert_close(got, expected, rtol=1e-8, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_leave_out_of_every_realization(realization: str) -> None:
     """The own class is that of a bank without the query, with the target gains of the whole."""

@@ -17,6 +17,7 @@ from resultant.report.tables import tables
 from small_features import NAMES, small_features
 
 
+@pytest.mark.slow
 def test_every_question_has_its_figure(analysis: Analysis) -> None:
     figures = {d.name: d for d in drawings(analysis, NAMES)}
     assert set(figures) == {
@@ -80,6 +81,7 @@ def test_classes_without_a_direction() -> None:
     assert all(d.figure() for d in drawings(a, "abc"))
 
 
+@pytest.mark.slow
 def test_class_without_held_out_rows() -> None:
     """Gaps, not errors."""
     arrays = small_features()

@@ -44,6 +44,7 @@ def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*SHOWN, *RUN_PLANS])
 def test_commands_parse(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = parsed(command, monkeypatch)
@@ -290,6 +291,7 @@ def test_stores_and_analyzed_records(tmp_path: Path) -> None:
     assert again.frozen("iNaturalist 2018", "projection") == {}
 
 
+@pytest.mark.slow
 def test_backbones_are_asked_about_validation_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from paper_evidence import probed
-from resultant_reproduction import ARTEFACTS, Evidence, Records, controls, tables
+from paper_evidence import probed, tail
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
 from resultant_reproduction.baseline import baseline, gap
 from resultant_reproduction.evidence import CONDITIONS, trained_as
 from resultant_reproduction.plan import controlled, stronger_views
@@ -28,7 +28,6 @@ from resultant_reproduction.spread import (
 )
 from resultant_reproduction.stats import welch
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.tables import frozen_table
 from resultant_reproduction.value import Value
 from training_records import record
 
@@ -49,16 +48,6 @@ RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 def cell(paper: str, values: list[float]) -> Cell:
     return Cell("row", "ProCo", parse_cell(paper), Value.of(values))
-
-
-def tail(t: float, degrees: float) -> float:
-    """Return the tail probability of Student's t, by the integral of its density."""
-    import mpmath
-
-    mp = mpmath.mp.clone()
-    c = mp.gamma((degrees + 1) / 2) / (mp.sqrt(degrees * mp.pi) * mp.gamma(degrees / 2))
-    beyond: Any = mp.quad(lambda x: c * (1 + x * x / degrees) ** (-(degrees + 1) / 2), [t, mp.inf])
-    return float(beyond)
 
 
 def test_gap_where_a_spread_is_printed() -> None:
@@ -111,6 +100,7 @@ class OfProbes(Evidence):
         return {}
 
 
+@pytest.mark.slow
 def test_notes() -> None:
     config = controlled("cifar10", 100)
     records = [probed(config, "native", seed, 0.60 + 0.01 * seed) for seed in range(3)]
@@ -211,6 +201,7 @@ def test_spread_by_hand() -> None:
     assert f"that over seeds is {sd:.2f}. That is of 2 runs of tab:angular-training;" in text
 
 
+@pytest.mark.slow
 def test_what_pairing_gains() -> None:
     """The variance of paired changes and of both columns, and Welch's test on all trainings, by
     definition."""
@@ -285,6 +276,7 @@ def test_what_pairing_gains() -> None:
     assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
 
 
+@pytest.mark.slow
 def test_kinds_of_the_records(evidence: Evidence) -> None:
     """Differences of joint trainings on CIFAR-10 from the printed ones, computed another way."""
     paper = {}
@@ -331,84 +323,3 @@ def test_kinds_of_the_records(evidence: Evidence) -> None:
     assert p < 0.005
     kept = f" By kind of training and Holm's correction these differ: CIFAR-10, {said[:11]})."
     assert kept.replace("joint ", "joint (") in outcome.headline
-
-
-def test_spread_of_the_records(evidence: Evidence) -> None:
-    """The spread of results/ computed another way."""
-    known = lines()
-    text = "\n".join(baseline(evidence).notes)
-    variances, printed = [], []
-    for (dataset, imbalance, name, _), own in known.items():
-        if name == "native":
-            for space in ("encoder", "projection"):
-                values = [100 * r["probes"]["long_tail"][space]["accuracy"] for r in own.values()]
-                variances += [statistics.variance(values)] * (len(values) - 1)
-                row = [f"CIFAR-{dataset[5:]} / {imbalance:g}", space.capitalize()]
-                (cell,) = (c[2] for c in printed_rows("angular-training") if c[:2] == row)
-                printed.append(float(cell.partition("± ")[2]) ** 2)
-    ratio = statistics.fmean(variances) / statistics.fmean(printed)
-    assert len(printed) == 12 and f"is {ratio:.1f} times the printed one" in text
-    assert ratio > 5
-
-
-def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
-    """The records of main.jsonl by data set, imbalance, realization and seed."""
-    found: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
-    for line in (RESULTS / "main.jsonl").read_text().splitlines():
-        r = json.loads(line)
-        kind = (r["config"]["dataset"], r["config"]["imbalance"], r["realization"], r["beta"])
-        assert r["config"]["objective"] == "contrastive" and r["config"]["prior"] == 1
-        found.setdefault(kind, {})[r["seed"]] = r
-    return found
-
-
-NAMES = dict(zip(tables.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
-
-
-def test_the_table_of_the_records_by_hand(evidence: Evidence) -> None:
-    """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
-    known = lines()
-    outcome, tested = tables.angular_training(evidence), 0
-    for condition, dataset, imbalance in (
-        ("CIFAR-10 / 100", "cifar10", 100.0),
-        ("CIFAR-100 / 100", "cifar100", 100.0),
-    ):
-        for space in ("Encoder", "Projection"):
-            values = {
-                column: {
-                    seed: 100 * r["probes"]["long_tail"][space.lower()]["accuracy"]
-                    for seed, r in known.get((dataset, imbalance, name, 0.0), {}).items()
-                }
-                for column, name in NAMES.items()
-            }
-            row = f"{condition}, {space}"
-            cells = {c.column: c.ours for c in outcome.cells if c.row == row}
-            for column, by_seed in values.items():
-                if len(by_seed) < 2:
-                    assert cells[column] is None
-                    continue
-                mean, sd = statistics.fmean(by_seed.values()), statistics.stdev(by_seed.values())
-                assert cells[column] == (pytest.approx(mean), pytest.approx(sd), len(by_seed))
-            for change in (c for c in outcome.changes if c.row == row and c.differences):
-                after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
-                gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
-                n = len(gaps)
-                t = statistics.fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(n))
-                assert change.p_value == pytest.approx(2 * tail(abs(t), n - 1), rel=1e-6)
-                tested += 1
-    assert tested >= 8
-
-
-def test_the_frozen_changes_of_the_records_by_hand(evidence: Evidence) -> None:
-    known = lines()
-    changes = {c.row: c for c in frozen_table("frozen-vmf-realizations", evidence).changes}
-    for condition, dataset in (("CIFAR-10 / 100", "cifar10"), ("CIFAR-100 / 100", "cifar100")):
-        for space in ("Encoder", "Projection"):
-            accuracies = [
-                r["analysis"][space.lower()]["proco"]["accuracy"]
-                for _, r in sorted(known[dataset, 100.0, "native", 0.0].items())
-            ]
-            gaps = [100 * (a["angular"] - a["native"]) for a in accuracies]
-            change = changes[f"{condition}, {space}"]
-            assert change.differences == pytest.approx(gaps)
-            assert change.paper is not None and change.verdict == "same sign, p < 0.05 alone"

@@ -180,6 +180,7 @@ def test_frozen_claims_are_of_means() -> None:
     assert (lower.paper, lower.verdict) == ("-0.74 / -0.23", "not settled")
 
 
+@pytest.mark.slow
 def test_decreases_by_imbalance() -> None:
     """One setting is seen, the other is not: neither speaks for the other."""
     steps = {50: (-0.004, 0.001, -0.001), 100: (-0.004, -0.005, -0.0045)}
@@ -239,6 +240,7 @@ def test_boundaries_by_comparator() -> None:
     assert not any("0.120" in c.why for c in known.values())
 
 
+@pytest.mark.slow
 def test_realizations_that_decide_alike() -> None:
     """Accuracies of both less Pure Angular's, by place; the decisions are of the packaged one."""
     text = "Temperature and preserve decide as Pure Angular does: accuracy less that (points)"

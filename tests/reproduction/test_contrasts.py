@@ -80,6 +80,7 @@ def test_the_best_of_networks() -> None:
     assert "over 0.5), not told apart from 0.5 on encoder, projection. On the pack" in said
 
 
+@pytest.mark.slow
 def test_the_best_without_networks() -> None:
     """Over the queries of the packaged network, for all pairs: a best one of six is not sure."""
     share = {beta: float(right(OWN, beta).double().mean()) for beta in BETAS}

@@ -85,6 +85,7 @@ def test_no_sign_is_printed_of_zero() -> None:
         assert told in note and note.startswith("2 of 84 changes have records")
 
 
+@pytest.mark.slow
 def test_numbers_in_maps() -> None:
     """Two decimals, within their cells, and zero has no sign."""
     name = "c10-if100-u"

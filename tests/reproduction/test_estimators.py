@@ -125,6 +125,7 @@ def right(x: np.ndarray, y: np.ndarray, state: tuple[np.ndarray, np.ndarray, np.
     return score(x @ mu.T, kappa, tau).argmax(1) == y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [CLIP, (0.95, 1.1)])
 def test_cross_fitted_by_fitting_again(
     space: FrozenSpace, clip: tuple[float, float], monkeypatch: pytest.MonkeyPatch
@@ -199,6 +200,7 @@ def of_kappas(
     return record(config, "native", 0.0, seed, analysis=spaces, probes=probes)
 
 
+@pytest.mark.slow
 def test_another_kappa_by_its_decisions() -> None:
     """The packaged network over its queries."""
     evidence = OfSpaces(lambda estimator: small_space(estimator=estimator), [of_kappas({})])
@@ -249,6 +251,7 @@ def test_the_mle_network_by_network() -> None:
     assert flat.mean == 0 and flat.p is None
 
 
+@pytest.mark.slow
 def test_section() -> None:
     mle = controlled("cifar100", 100, estimator="mle")
     own = seeds(controlled("cifar100", 100), (0.1, 0.2, 0.4))

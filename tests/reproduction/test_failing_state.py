@@ -64,6 +64,7 @@ def test_a_run_that_cannot_be_trained(tmp_path: Path, monkeypatch: pytest.Monkey
     assert said[0] == "power: 1 of 2 jobs have their records" and said[-1].endswith(": bad")
 
 
+@pytest.mark.slow
 def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them diverges."""
     runs = tuple(Run("angular", 0.0, seed) for seed in (0, 1, 2))
@@ -81,6 +82,7 @@ def test_seeds_of_a_kind_are_trained_apart(tmp_path: Path, monkeypatch: pytest.M
     assert trained(tmp_path) == [runs[0].name, runs[2].name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory"), OSError("disk full")])
 def test_a_machine_that_fails_one_job(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -125,6 +127,7 @@ def test_other_failures_are_reported_and_skipped(
     ]
 
 
+@pytest.mark.slow
 def test_out_of_time_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that fails is not what a call has time for."""
     jobs = [
@@ -136,6 +139,7 @@ def test_out_of_time_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [call(tmp_path, minutes=1e-9)[0] for _ in range(4)] == [3, 2, 2, 1]
 
 
+@pytest.mark.slow
 def test_a_job_that_was_trained_without_gradients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -298,6 +298,7 @@ def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, str]:
     return artefact.status(outcome), note, title
 
 
+@pytest.mark.slow
 def test_notes_of_the_figure() -> None:
     found = networks()
     status, note, title = drawn_as(found)

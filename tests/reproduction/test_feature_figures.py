@@ -235,6 +235,7 @@ def drawn() -> dict[str, Any]:
     return made
 
 
+@pytest.mark.slow
 def test_legends_are_not_among_the_data(drawn: dict[str, Any]) -> None:
     legends = [ax for figure in drawn.values() for ax in figure.axes if ax.get_legend() is not None]
     assert len(legends) == 11

@@ -51,6 +51,7 @@ def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
     assert views(Evidence(Records())).headline == ""
 
 
+@pytest.mark.slow
 def test_of_frozen_features(evidence: Evidence) -> None:
     """The mean over imbalances and the mean of the printed changes, from the lines of results/."""
     said = frozen_table("frozen-vmf-realizations", evidence).headline

@@ -101,6 +101,7 @@ def test_training_gain_is_drawn() -> None:
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
 
 
+@pytest.mark.slow
 def test_legend_and_leading_on_top() -> None:
     figure = (
         ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).drawings["training-gain"]()

@@ -37,6 +37,7 @@ def trained() -> list[dict[str, Any]]:
     return [*made, *more]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["angular-training", "training-gain", "common-readouts", "c10-trajectory", "realization"],
@@ -48,6 +49,7 @@ def test_tables_and_figures(name: str) -> None:
         assert unseen(draw()) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -60,6 +62,7 @@ def test_checks(name: str, evidence: Evidence) -> None:
     assert draw is not None and unseen(draw()) == set()
 
 
+@pytest.mark.slow
 def test_numbers_of_a_heat_map() -> None:
     """Numbers are visible on their cells, or on the page if there is no cell. Only the ends of the
     scale are too dark for a page, and those are backgrounds."""

@@ -99,6 +99,7 @@ def test_pace() -> None:
     assert odd.shared > 0
 
 
+@pytest.mark.slow
 def test_standing(tmp_path: Path) -> None:
     rows = {name: row for name, *row in plan_rows(Records.read(tmp_path))}
     assert list(rows) == list(PLANS) and rows["main"][1] == "0 of 72"

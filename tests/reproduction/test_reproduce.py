@@ -64,6 +64,7 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
 
 
+@pytest.mark.slow
 def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans and numbers share the records; added records count in numbers, and not as done by
     plans."""
@@ -95,6 +96,7 @@ def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["main.jsonl"]
 
 
+@pytest.mark.slow
 def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
     assert cli.main(["reproduce", "list", *where]) == 0
@@ -116,6 +118,7 @@ def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (tmp_path / "out" / "angular-training-changes.png").exists()
 
 
+@pytest.mark.slow
 def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd, asked = (
         record(controlled("cifar10", imbalance, objective="joint"), "native", 0.0, 7)
@@ -172,6 +175,7 @@ def test_overview() -> None:
     assert describe(entries["joint-fc"], progress)[0] == "not run yet"
 
 
+@pytest.mark.slow
 def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
     """They answer at once."""
     code = (
@@ -193,6 +197,7 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert cli.main([*call, "--dry-run"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -217,6 +222,7 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_records_that_come_with_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,6 +289,7 @@ def test_nothing_of_the_package_is_trained_again(
     assert [path.name for path in tmp_path.iterdir()] == ["package"]
 
 
+@pytest.mark.slow
 def test_a_store_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
     monkeypatch.setattr(reproduce, "claims", lambda evidence: [])

@@ -79,6 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_records(whole: Path) -> None:
     plain, native, hot = records = read_lines(whole / "power.jsonl")
     assert [r["plan"] for r in records] == ["power"] * 3
@@ -102,6 +103,7 @@ def test_records(whole: Path) -> None:
     assert "increment_error" not in plain["trajectory"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
@@ -154,6 +156,7 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
     assert found == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_progress_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The epoch at which a job continues, and the device of the pace."""

@@ -28,6 +28,7 @@ def said(outcome: Outcome) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("artefact", "left"), [(TRAINING, settings.TRAINING_LEFT), (FROZEN, settings.FROZEN_LEFT)]
 )

@@ -66,6 +66,7 @@ def trained(tied: bool) -> Evidence:
     return Evidence(Records(made))
 
 
+@pytest.mark.slow
 def test_pairing_that_helps() -> None:
     """Runs that a seed ties together are paired better than by chance, and others are not."""
     (table, found), *others = pairings(trained(True)).items()
@@ -85,6 +86,7 @@ def test_pairing_that_helps() -> None:
     assert own == ("tab:joint-fc", (pytest.approx(0), 1, pytest.approx(0), pytest.approx(2)))
 
 
+@pytest.mark.slow
 def test_all_trainings_of_the_records(evidence: Evidence) -> None:
     """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
     found: dict[str, list[float]] = {"native": [], "angular": []}

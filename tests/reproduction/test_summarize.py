@@ -17,6 +17,7 @@ from resultant_reproduction.summarize import BETAS, QUESTIONS, SPACES, summaries
 from training_records import record
 
 
+@pytest.mark.slow
 def test_summaries() -> None:
     """The summary says what the analysis does, in types that JSON has."""
     generator = torch.Generator().manual_seed(0)
@@ -40,6 +41,7 @@ def test_summaries() -> None:
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
 
 
+@pytest.mark.slow
 def test_summaries_have_all_strengths() -> None:
     """Pure Angular at every beta of the sweep by the scores of each query, and no direct
     temperature where a target gain is not positive."""

@@ -221,6 +221,7 @@ def test_stronger_views() -> None:
     assert artefact.compute(Evidence(Records())).notes == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "step", "noise", "verdict"),
     [

@@ -45,6 +45,7 @@ from resultant_reproduction.theory.check import power_fits
 VERDICTS = dict.fromkeys(CHECKS, True) | dict.fromkeys(("fixed-regime", "second-order-error"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_check(name: str, evidence: Evidence) -> None:
     check = evidence.check(name)
@@ -146,6 +147,7 @@ def test_every_check_has_a_wrong_quantity() -> None:
     assert WRONG.keys() == CHECKS.keys() - {"fixed-regime"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_quantity_fails(name: str) -> None:
     check = WRONG[name]()

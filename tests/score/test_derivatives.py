@@ -88,6 +88,7 @@ class TestIdentities:
         value, error = integrate.quad_vec(integrand, 0, 1, 1e-11, 1e-13, norm="max")
         assert error < 1e-9 and np.abs(value - q.numpy()).max() <= 1e-9 + 2 * error
 
+    @pytest.mark.slow
     def test_bregman(self, p: int) -> None:
         """prop:bregman-view: q = t rho R(kappa) + D with D >= 0; eq:bregman-variance for D."""
         t = 1 / self.tau
@@ -127,6 +128,7 @@ class TestIdentities:
         slope = vmf_score_slope(self.rho, self.kappa, self.tau, p)
         torch.testing.assert_close(slope, expected, rtol=1e-12, atol=0)
 
+    @pytest.mark.slow
     def test_score_is_a_log_moment(self, p: int) -> None:
         """eq:main-exact, by sampling the class."""
         torch.manual_seed(0)

@@ -56,6 +56,7 @@ def test_other_derivatives_against_arb() -> None:
             assert (error <= 1e-13 * (1 + np.abs(table[name]))).all(), (p, name)
 
 
+@pytest.mark.slow
 @given(
     rho=st.one_of(st.just(-1.0), st.just(1.0), st.floats(-1, 1)),
     log_kappa=st.floats(-6, 6),
@@ -84,6 +85,7 @@ def test_absolute_error_in_float32(p: int) -> None:
         assert (q.double() - exact[: len(rows)]).abs().max() <= 3e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("tau", [2.0, 0.1, 0.07, 0.01])
 @pytest.mark.parametrize("p", [3, 16, 128, 1024, 65536])
@@ -138,6 +140,7 @@ def test_decomposition(p: int) -> None:
     assert (parts.remainder[:, 10] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("p", [3, 17, 128, 1024])
 def test_remainder_without_cancellation(p: int, dtype: torch.dtype) -> None:

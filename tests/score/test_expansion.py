@@ -14,12 +14,10 @@ from typing import Any
 import mpmath
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from reference import arb
-from resultant import bessel_ratio, vmf_score
+from resultant import vmf_score
 from resultant.score.expansion import (
     LEAST_DIMENSION,
     RANGE,
@@ -33,48 +31,15 @@ from resultant.score.expansion import (
 )
 from resultant.score.free_energy import free_energy_expansion, free_energy_limit
 from resultant.score.ratio_expansion import (
-    LEAST_ORDER,
     ratio_approximation,
     ratio_bound,
     ratio_terms,
 )
 from resultant.score.softmax import propagate_loss, propagate_probabilities
-from score.orders import f64, slopes
-
-R0: Callable = lambda u: u / (1 + mpmath.sqrt(1 + u * u))  # noqa: E731
-R1: Callable = lambda u: -u / (2 * (1 + u * u))  # noqa: E731
-R2: Callable = lambda u: u * (4 - u * u) / (8 * mpmath.sqrt(1 + u * u) ** 5)  # noqa: E731
+from score.orders import R0, R1, R2, f64, slopes
 
 
-@pytest.mark.parametrize("lam", [1e-6, 0.03, 0.7, 1.0, 2.0, 5.5, 300.0])
-def test_ratio_terms_are_derivatives(lam: float) -> None:
-    with mpmath.workdps(60):
-        u = mpmath.mpf(lam)
-        d = [mpmath.diff(R0, u, n) for n in (1, 2)]
-        want = [
-            *(R0(u), R1(u), R2(u), d[0], mpmath.diff(R1, u), d[1]),
-            *(R0(u) / u, R1(u) / u, d[0] / u - R0(u) / u**2),
-        ]
-    got = ratio_terms(torch.tensor(lam, dtype=torch.float64))
-    for name, a, b in zip(got._fields, got, want, strict=True):
-        # r1' and r2 pass through zero, at lambda = 1 and 2.
-        assert float(a) == pytest.approx(float(b), rel=2e-15, abs=1e-17), name
-
-
-def test_ratio_terms_solve_the_riccati_equation() -> None:
-    """Each order of eq:scaled-riccati, and the residual that the proof states."""
-    u = mpmath.mpf("1.3")
-    for z in (mpmath.mpf("0.4"), u, mpmath.mpf(6)):
-        with mpmath.workdps(60):
-            for eps in (mpmath.mpf("0.01"), mpmath.mpf("0.5")):
-                a = lambda v, e=eps: R0(v) + e * R1(v) + e * e * R2(v)  # noqa: E731
-                left = 1 - (2 + eps) / z * a(z) - a(z) ** 2 - eps * mpmath.diff(a, z)
-                S2 = 1 + z * z
-                stated = -(eps**3) * (z**4 - 10 * z**2 + 4) / (4 * S2 ** mpmath.mpf("3.5"))
-                stated -= eps**4 * z**2 * (z**2 - 4) ** 2 / (64 * S2**5)
-                assert abs(left - stated) < 1e-40
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [-1.0, -0.6, 0.0, 0.35, 1.0])
 def test_joint_terms_are_taylor_coefficients(rho: float) -> None:
     """B_k from the integral of r0 + eps r1 + eps^2 r2 along the tilt, expanded by mpmath."""
@@ -182,26 +147,6 @@ def test_isotropic_class() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
-@given(
-    nu=st.floats(0, 1).map(lambda v: LEAST_ORDER * 1e4**v),
-    lam=st.one_of(st.just(0.0), st.floats(-3, 2).map(lambda v: 10**v)),
-)
-def test_ratio_remainder_is_bounded(nu: float, lam: float) -> None:
-    exact = arb.bessel(nu, nu * lam)[1]
-    error = abs(float(ratio_approximation(nu, nu * lam)) - exact)
-    assert error <= float(ratio_bound(nu)) + 1e-15
-
-
-def test_ratio_approximation_is_the_joint_form() -> None:
-    nu, lam = f64([[1.5], [63.0], [1023.0]], [0.0, 0.2, 1.0, 7.0, 1e3])
-    a = ratio_terms(lam)
-    got = ratio_approximation(nu, nu * lam)
-    torch.testing.assert_close(got, a.r0 + a.r1 / nu + a.r2 / nu**2, rtol=1e-14, atol=1e-18)
-    errors = (got - bessel_ratio(nu, nu * lam)).abs()
-    assert (errors <= ratio_bound(nu)).all()
-
-
 @pytest.mark.parametrize("p", [2, 3, 16, 128, 1024])
 def test_cumulants_are_derivatives_of_the_score(p: int) -> None:
     """Taylor coefficients in t of the log-MGF in high precision, kappa from nil to large."""
@@ -239,50 +184,6 @@ def test_cumulants_are_the_forms_of_the_paper() -> None:
         q = vmf_score(*f64(rho, 1.5 * n, 0.5), int(2 * n + 2))
         errors.append((q - (2 * k1 + 2 * k2 + 8 / 6 * k3)).abs())
     assert float(slopes(nu, torch.stack(errors), 0.0)) == pytest.approx(-3, abs=0.1)
-
-
-def test_free_energy_limit() -> None:
-    """q/nu at t = nu s, with p up to 65536: O(1/nu), and a power less with each term."""
-    p = [1024, 4096, 16384, 65536]
-    nu = torch.tensor(p, dtype=torch.float64) / 2 - 1
-    rho, lam, s = torch.meshgrid(
-        *f64([-1.0, -0.5, 0.0, 0.4, 1.0], [0.2, 1.0, 3.0], [0.3, 1.0, 4.0]), indexing="ij"
-    )
-    limit = free_energy_limit(rho, lam, s)
-    q = [vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in zip(p, nu.tolist(), strict=True)]
-    gaps = torch.stack([a / n - limit for a, n in zip(q, nu.tolist(), strict=True)]).abs()
-    assert gaps[-1].max() < 1e-4
-    assert slopes(nu, gaps, 1e-14).median() == pytest.approx(-1, abs=0.01)
-    for order in range(3):
-        errors = [
-            (free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
-            for a, k, n in zip(q, p, nu.tolist(), strict=True)
-        ]
-        orders = slopes(nu, torch.stack(errors), 1e-15)
-        assert len(orders) >= 30
-        assert orders.median() == pytest.approx(-1 - order, abs=0.02)
-
-
-def test_free_energy_is_psi() -> None:
-    """Against the closed form in high precision, also where the two ends nearly agree."""
-    cases = [(0.5, 1.0, 1e-9), (-1.0, 2.0, 2.0), (-0.3, 1e-5, 1e-7), (0.9, 50.0, 3.0), (1, 0, 1e-6)]
-    for rho, lam, s in cases:
-        with mpmath.workdps(60):
-            c, u, v = (mpmath.mpf(a) for a in (rho, lam, s))
-            S, S1 = (mpmath.sqrt(1 + a) for a in (u * u, u * u + 2 * u * v * c + v * v))
-            want = S1 - mpmath.log(1 + S1) - S + mpmath.log(1 + S)
-        assert float(free_energy_limit(rho, lam, s)) == pytest.approx(float(want), rel=1e-14)
-
-
-def test_free_energy_is_uniform_in_t() -> None:
-    """From bounded t to t far beyond nu, the error of q is a small part of 1/nu^2."""
-    tau = torch.logspace(1, -6, 29, dtype=torch.float64)
-    rho = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
-    for p in (64, 1024):
-        nu = p / 2 - 1
-        q = vmf_score(rho, 1.3 * nu, tau, p)
-        error = (free_energy_expansion(rho, 1.3 * nu, tau, p) - q).abs()
-        assert (error < 0.025 / nu**2 + 1e-13 * q.abs()).all()
 
 
 def test_range() -> None:

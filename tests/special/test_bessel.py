@@ -37,6 +37,7 @@ def as_orders(nu: float, dtype: torch.dtype) -> list[float | torch.Tensor]:
     return [nu, torch.tensor([nu], dtype=dtype)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ratio_and_log_against_arb(dtype: torch.dtype) -> None:
     for nu, table in tables.bessels():
@@ -104,6 +105,7 @@ def test_the_logarithm_at_order_zero(dtype: torch.dtype) -> None:
     torch.testing.assert_close(together, torch.stack(single))
 
 
+@pytest.mark.slow
 def test_the_zero_of_the_logarithm() -> None:
     """log I_nu passes zero where its terms are of the size of nu. The table has larger orders."""
     for nu in (40.0, 1023.0, 4095.0):
@@ -156,6 +158,7 @@ def check_derivatives(function: Function, x: torch.Tensor, eps: float = 1e-6) ->
         torch.testing.assert_close(derivative, difference, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [*ORDERS, torch.tensor(ORDERS, dtype=torch.float64).unsqueeze(-1)])
 def test_derivatives(nu: float | torch.Tensor) -> None:
     def check(function: Callable[..., torch.Tensor], x: torch.Tensor, eps: float = 1e-6) -> None:
@@ -202,6 +205,7 @@ def test_inner_ratio_is_analytic_at_zero() -> None:
         torch.testing.assert_close(slope * scale, step * scale, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_no_seam(dtype: torch.dtype) -> None:
     """Along x and along nu, the value and the derivative have jumps of rounding size only."""

@@ -55,6 +55,7 @@ def same(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool
 KINDS = ("simclr", "autoaugment")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("third", [False, True])
 @pytest.mark.parametrize("contrastive", KINDS)
 def test_views_are_those_made_by_hand(
@@ -104,6 +105,7 @@ def test_seed_and_epoch_determine_all(images: Tensor) -> None:
 
 
 # With and without equally many runs of each seed: the network needs equally many per image set.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", [(7,), (7, 7), (7, 8), (7, 7, 7, 8), (8, 7, 7), (6, 6, 8, 8, 7, 7)]
 )

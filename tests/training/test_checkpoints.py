@@ -69,6 +69,7 @@ def test_saved_after_a_minute(tmp_path: Path) -> None:
     assert [progress.resumed for progress in again] == ["already trained to epoch 6/6"]
 
 
+@pytest.mark.slow
 def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
     """A setting that the checkpoint lacks had the value that is the default."""
     tensors, about = tensor_files.load(whole / CHECKPOINT)
@@ -101,6 +102,7 @@ def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
     assert len(metrics(whole)) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_broken_checkpoint(share: float, one_epoch_again: Job) -> None:
     path = one_epoch_again.out / CHECKPOINT
@@ -111,6 +113,7 @@ def test_a_broken_checkpoint(share: float, one_epoch_again: Job) -> None:
         train_cifar(one_epoch_again, DATA)
 
 
+@pytest.mark.slow
 def test_other_runs_are_named(tmp_path: Path) -> None:
     """Another order, other runs of the same names, and runs that this version does not have."""
     runs = Run("angular", 0.12345678), Run("angular", 0.5)
@@ -127,6 +130,7 @@ def test_other_runs_are_named(tmp_path: Path) -> None:
         train_cifar(job, DATA)
 
 
+@pytest.mark.slow
 def test_seconds_of_all_calls(two_epochs_again: Job) -> None:
     """Seconds of an earlier call count once, and a call that trains nothing adds none."""
     job = replace(two_epochs_again, concurrent_jobs=1)

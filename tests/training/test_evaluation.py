@@ -72,6 +72,7 @@ def features(trained: Trained) -> Features:
     return features
 
 
+@pytest.mark.slow
 def test_records(trained: Trained, records: list[dict]) -> None:
     assert [record["run"] for record in records] == [run.name for run in RUNS]
     assert json.loads(json.dumps(records, allow_nan=False)) is not None
@@ -87,6 +88,7 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("space", "value"), [("encoder", torch.nan), ("projection", 0.0)])
 def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float) -> None:
     """Features may be infinite although the weights are finite."""
@@ -97,6 +99,7 @@ def test_a_run_that_diverged_is_named(trained: Trained, space: str, value: float
         evaluate_cifar(trained, DATA, PROBES, result)
 
 
+@pytest.mark.slow
 def test_another_subset(tmp_path: Path) -> None:
     """Training, evaluation and extraction use the subset of the seed."""
     usual, other = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
@@ -118,6 +121,7 @@ def test_another_subset(tmp_path: Path) -> None:
     assert torch.equal(again.stacks[0].total, trained.stacks[0].total)
 
 
+@pytest.mark.slow
 def test_probes(features: Features, records: list[dict]) -> None:
     """Probes fitted at once equal probes of each run and space alone."""
     members = long_tail_indices(DATA.train_labels, 4, 3.0)

@@ -65,6 +65,7 @@ def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_run_loaded_from_its_file(
     stack: Stack, paths: list[Path], data: Cifar, index: int
@@ -93,6 +94,7 @@ def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
         return loaded.network(patches(normalize(images.float())[None])).encoder[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_cifar_features(
     paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +138,7 @@ def test_cifar_features(
     assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
 
 
+@pytest.mark.slow
 def test_networks_with_their_images(
     paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,6 +302,7 @@ def test_an_error_while_testing_leaves_the_network_in_training(
     assert stack.network.training
 
 
+@pytest.mark.slow
 def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
     settings = config(objective="contrastive", classification_view=False)
 

@@ -139,6 +139,7 @@ class Board:
         self.written, self.held = self.written + self.held, []
 
 
+@pytest.mark.slow
 def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
 
@@ -190,6 +191,7 @@ def test_damaged_metrics_are_an_error(
     assert path.read_bytes() == damage(whole)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_last_line_is_dropped(two_epochs_again: Job) -> None:
     path = two_epochs_again.out / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + path.read_bytes()[:20])

@@ -167,6 +167,7 @@ def test_run_file_is_the_network(whole: Path) -> None:
         assert [row["rate"] for row in rows] == pytest.approx(cosine)
 
 
+@pytest.mark.slow
 def test_progress(tmp_path: Path) -> None:
     """Speed and losses after every epoch, and the finished share after every step."""
     seen: list[Progress] = []
@@ -194,12 +195,14 @@ def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.Monke
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_classifier_is_tested_now_and_then(tmp_path: Path) -> None:
     job = Job(config(objective="joint", epochs=3), (Run(),), tmp_path, test_every=2)
     train_cifar(job, DATA)
     assert ["accuracy" in row for row in metrics(tmp_path)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_divergence_inside_a_graph_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +225,7 @@ def test_divergence_inside_a_graph_is_an_error(
     assert [row["epoch"] for row in metrics(tmp_path)] == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e12, 1e30])
 def test_divergence_is_an_error(rate: float, tmp_path: Path) -> None:
     """Features that are not finite, and finite ones of infinite length."""

@@ -94,6 +94,7 @@ def test_cosine_classifier(path: Path) -> None:
     assert "classifier.bias" not in read.weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arch"), [("resnet50", "resnet50"), ("resnext50_32x4d", "resnext50")]
 )
@@ -277,6 +278,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_content_is_refused(path: Path, model: Model, case: str) -> None:
     change, message = WRONG[case]

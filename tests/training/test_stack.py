@@ -245,6 +245,7 @@ class Streams:
             monkeypatch.setattr(torch.cuda, name, value)
 
 
+@pytest.mark.slow
 def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transient values too: target gains of warm-up steps must not be checked."""
     stack = trained(stacked(FOUR, [Run("native"), Run("temperature", 0.5)]), 1)
@@ -263,6 +264,7 @@ def test_capture_leaves_the_runs_as_they_were(monkeypatch: pytest.MonkeyPatch) -
         assert torch.equal(a, before[name]), name
 
 
+@pytest.mark.slow
 def test_stacks_are_captured_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that run at once must not share the workspaces that libraries keep per stream."""
     streams, seen = Streams(), []

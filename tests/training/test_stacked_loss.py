@@ -31,6 +31,7 @@ def stacked(
     return StackedProCoLoss(C, dim, rules, seeds=range(len(names)), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "own_labels", "leave_out"),
     [

@@ -204,6 +204,7 @@ ALTERED: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALTERED)
 def test_altered_archive_is_refused(path: Path, model: Model, case: str) -> None:
     change, message = ALTERED[case]
@@ -241,6 +242,7 @@ def test_flipped_byte_is_refused(path: Path, model: Model) -> None:
     refused(path, "broken one .*CRC")
 
 
+@pytest.mark.slow
 def test_damage_anywhere_is_refused(path: Path) -> None:
     """Seeded damage to a small archive and its directory always gives this error."""
     state = OrderedDict((f"module.a{i}", torch.ones(i, 3)) for i in range(6))

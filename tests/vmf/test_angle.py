@@ -38,6 +38,7 @@ class TestSampling:
         theta = angle.sample_angle(p, torch.full((20000,), kappa, dtype=torch.float64))
         assert stats.kstest(theta.numpy(), angle_cdf(p, kappa)).pvalue > P_VALUE
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("p", "kappa"), SAMPLED)
     def test_cosine_of_a_sample(self, p: int, kappa: float) -> None:
         loc = direction(p)
@@ -84,6 +85,7 @@ class TestSampling:
             x = VonMisesFisher(axis(p, dtype=torch.float32), 1.0).sample((10,))
             torch.testing.assert_close(x.square().sum(-1), torch.ones(10))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
     @pytest.mark.parametrize("p", [2, 3, 512, 65536])
     def test_dtype_and_unit_norm(self, dtype: torch.dtype, p: int) -> None:
@@ -134,6 +136,7 @@ class TestSampling:
 
 
 class TestPathwiseGradient:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("p", "kappa"),
         [(2, 0.0), (2, 3.0), (3, 1.0), (5, 200.0), (128, 40.0), (128, 1e6), (1024, 0.0)],
@@ -150,6 +153,7 @@ class TestPathwiseGradient:
         (slope,) = torch.autograd.grad(miss.square().sum(), kappas)
         assert_mean(slope, second - 2 * (1 - mean_resultant(p, kappa)) * first)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("p", "kappa"), [(2, 3.0), (3, 1.0), (16, 30.0), (128, 1e4)])
     @pytest.mark.parametrize("where", ["e1", "-e1", "anywhere"])
     def test_in_the_mean_direction(self, p: int, kappa: float, where: str) -> None:

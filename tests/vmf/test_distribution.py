@@ -94,6 +94,7 @@ class TestLogProb:
             assert float(slope[i]) == pytest.approx(lack, rel=1e-14, abs=0)
             assert float(bend[i]) == pytest.approx(-arb.bessel(p / 2 - 1, k)[2], rel=2e-14, abs=0)
 
+    @pytest.mark.slow
     def test_gradients(self) -> None:
         x = direction(4, 6)
         loc = direction(4).requires_grad_()
@@ -222,6 +223,7 @@ class TestUniform:
 
 
 class TestFit:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("p", "kappa"), [(2, 5.0), (3, 1e6), (16, 40.0), (128, 300.0)])
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
     def test_round_trip(self, p: int, kappa: float, dtype: torch.dtype) -> None:

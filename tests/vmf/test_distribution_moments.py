@@ -77,6 +77,7 @@ class TestMoments:
         torch.testing.assert_close(d.variance, torch.full((p,), 1 / p, dtype=torch.float64))
         assert d.entropy().item() == pytest.approx(log_normalizer(p, 0.0).item(), rel=1e-15, abs=0)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", DIMENSIONS)
     @pytest.mark.parametrize("kappa", [0.5, 40.0, 1e6])
     def test_entropy_against_arb(self, p: int, kappa: float) -> None:
@@ -131,6 +132,7 @@ class TestDivergence:
         bar = 64 if a <= p else 128
         assert got == pytest.approx(exact_divergence(p, a, b), rel=bar * EPS, abs=0)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", WIDE_DIMENSIONS)
     @pytest.mark.parametrize("factor", [1e-9, 0.5, 1.0001, 1.5, 3.0, 1e6])
     def test_against_arb_at_every_concentration(self, p: int, factor: float) -> None:
@@ -180,6 +182,7 @@ class TestDivergence:
         assert got >= 0
         assert got == pytest.approx(0.5 * fisher.item(), rel=1e-5, abs=1e-300)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", DIMENSIONS)
     @pytest.mark.parametrize("kappa", [1e-4, 1.0, 300.0])
     def test_to_the_uniform_law(self, p: int, kappa: float) -> None:

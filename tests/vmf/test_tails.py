@@ -58,6 +58,7 @@ def split_log_probability(xi: float, beta: float, kappa: float, p: int) -> float
     return float(below - whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "beta", "lam", "xi"),
     [(3, 0.6, 1.5, 0.1), (4, -0.3, 4.0, -0.7), (9, 0.6, 1.5, -0.2)],
@@ -71,6 +72,7 @@ def test_tail_against_direct_integration(p: int, beta: float, lam: float, xi: fl
     assert float(upper.exp()) == pytest.approx(1 - expected, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [16, 128, 700])
 @pytest.mark.parametrize("beta", [-0.5, 0.2, 0.9])
 @pytest.mark.parametrize("xi", [-0.55, 0.0, 0.4])
@@ -91,6 +93,7 @@ def test_tail_of_uniform_vectors(p: int) -> None:
     assert np.allclose(tail[valid], expected[valid], rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 128, 65536])
 @pytest.mark.parametrize("kappa", [1e-3, 30.0, 1e5])
 def test_tails_are_complements(p: int, kappa: float) -> None:
@@ -135,6 +138,7 @@ def linear(a: float, x: float, p: int, kappa: float, c: float) -> tuple[float, f
     return log_plane_tail(lambda rho: x + a * rho, c, kappa, p), float(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 4, 16, 128, 65536])
 @pytest.mark.parametrize("c", [0.8, 0.0, -0.7])
 def test_a_linear_bound_is_a_projection(p: int, c: float) -> None:

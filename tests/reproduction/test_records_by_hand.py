@@ -1,0 +1,101 @@
+"""The tables of the packaged records, computed another way."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paper_evidence import tail
+from resultant_reproduction import Evidence, tables
+from resultant_reproduction.baseline import baseline
+from resultant_reproduction.spec import printed_rows
+from resultant_reproduction.tables import frozen_table
+
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
+
+
+def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
+    """The records of main.jsonl by data set, imbalance, realization and seed."""
+    found: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    for line in (RESULTS / "main.jsonl").read_text().splitlines():
+        r = json.loads(line)
+        kind = (r["config"]["dataset"], r["config"]["imbalance"], r["realization"], r["beta"])
+        assert r["config"]["objective"] == "contrastive" and r["config"]["prior"] == 1
+        found.setdefault(kind, {})[r["seed"]] = r
+    return found
+
+
+NAMES = dict(zip(tables.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))
+
+
+@pytest.mark.slow
+def test_spread_of_the_records(evidence: Evidence) -> None:
+    """The spread of results/ computed another way."""
+    known = lines()
+    text = "\n".join(baseline(evidence).notes)
+    variances, printed = [], []
+    for (dataset, imbalance, name, _), own in known.items():
+        if name == "native":
+            for space in ("encoder", "projection"):
+                values = [100 * r["probes"]["long_tail"][space]["accuracy"] for r in own.values()]
+                variances += [statistics.variance(values)] * (len(values) - 1)
+                row = [f"CIFAR-{dataset[5:]} / {imbalance:g}", space.capitalize()]
+                (cell,) = (c[2] for c in printed_rows("angular-training") if c[:2] == row)
+                printed.append(float(cell.partition("± ")[2]) ** 2)
+    ratio = statistics.fmean(variances) / statistics.fmean(printed)
+    assert len(printed) == 12 and f"is {ratio:.1f} times the printed one" in text
+    assert ratio > 5
+
+
+def test_the_table_of_the_records_by_hand(evidence: Evidence) -> None:
+    """Means, deviations and paired tests of tab:angular-training from the lines of main.jsonl."""
+    known = lines()
+    outcome, tested = tables.angular_training(evidence), 0
+    for condition, dataset, imbalance in (
+        ("CIFAR-10 / 100", "cifar10", 100.0),
+        ("CIFAR-100 / 100", "cifar100", 100.0),
+    ):
+        for space in ("Encoder", "Projection"):
+            values = {
+                column: {
+                    seed: 100 * r["probes"]["long_tail"][space.lower()]["accuracy"]
+                    for seed, r in known.get((dataset, imbalance, name, 0.0), {}).items()
+                }
+                for column, name in NAMES.items()
+            }
+            row = f"{condition}, {space}"
+            cells = {c.column: c.ours for c in outcome.cells if c.row == row}
+            for column, by_seed in values.items():
+                if len(by_seed) < 2:
+                    assert cells[column] is None
+                    continue
+                mean, sd = statistics.fmean(by_seed.values()), statistics.stdev(by_seed.values())
+                assert cells[column] == (pytest.approx(mean), pytest.approx(sd), len(by_seed))
+            for change in (c for c in outcome.changes if c.row == row and c.differences):
+                after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
+                gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
+                n = len(gaps)
+                t = statistics.fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(n))
+                assert change.p_value == pytest.approx(2 * tail(abs(t), n - 1), rel=1e-6)
+                tested += 1
+    assert tested >= 8
+
+
+def test_the_frozen_changes_of_the_records_by_hand(evidence: Evidence) -> None:
+    known = lines()
+    changes = {c.row: c for c in frozen_table("frozen-vmf-realizations", evidence).changes}
+    for condition, dataset in (("CIFAR-10 / 100", "cifar10"), ("CIFAR-100 / 100", "cifar100")):
+        for space in ("Encoder", "Projection"):
+            accuracies = [
+                r["analysis"][space.lower()]["proco"]["accuracy"]
+                for _, r in sorted(known[dataset, 100.0, "native", 0.0].items())
+            ]
+            gaps = [100 * (a["angular"] - a["native"]) for a in accuracies]
+            change = changes[f"{condition}, {space}"]
+            assert change.differences == pytest.approx(gaps)
+            assert change.paper is not None and change.verdict == "same sign, p < 0.05 alone"
