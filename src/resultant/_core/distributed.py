@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 import torch.distributed as dist
@@ -39,6 +40,48 @@ def total(a: Tensor) -> Tensor:
     return a
 
 
+def numbers(n: int) -> list[int]:
+    """Return the number ``n`` of every process, without waiting for a device."""
+    if world_size() == 1:
+        return [n]
+    each = torch.zeros(world_size(), 1, dtype=torch.int64)
+    dist.all_gather(list(each), torch.tensor([n]), group=_host_group(dist.group.WORLD))
+    return each.flatten().tolist()
+
+
+@cache
+def _host_group(world: dist.ProcessGroup) -> dist.ProcessGroup:
+    """Return a group of the same processes that exchanges tensors of the CPU."""
+    return world if "cpu:" in dist.get_backend_config(world) else dist.new_group(backend="gloo")
+
+
+def gather(a: Tensor, sizes: list[int]) -> Tensor:
+    """Join the tensors of all processes along the first dimension, in the order of their ranks.
+
+    Args:
+        a: Tensor [n, ...] of this process.
+        sizes: n of every process, as `numbers` returns them.
+    """
+    if world_size() == 1:
+        return a
+    most = max(sizes)
+    padded = a.contiguous() if len(a) == most else a.new_zeros(most, *a.shape[1:])
+    if len(a) < most:
+        padded[: len(a)] = a
+    parts = a.new_empty(len(sizes), most, *a.shape[1:])
+    dist.all_gather(list(parts), padded)
+    if min(sizes) == most:
+        return parts.flatten(0, 1)
+    return torch.cat([part[:n] for part, n in zip(parts, sizes, strict=True)])
+
+
+def largest(a: Tensor) -> Tensor:
+    """Take the largest of the values of all processes, in place."""
+    if distributed():
+        dist.all_reduce(a, dist.ReduceOp.MAX)
+    return a
+
+
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
     """Join the process group that torchrun has described in the environment, if any.
@@ -56,11 +99,14 @@ def processes(device: torch.device) -> Iterator[torch.device]:
             raise ValueError(f"{rule}, got {torch.cuda.device_count()} devices")
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
+    # Sizes of batches are exchanged on the host, also where tensors travel between devices.
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    dist.init_process_group(backend, device_id=device if cuda else None)
     yield device
     # Not after an error: the other processes may be waiting, and torchrun ends them. A thread of
     # gloo that releases a tensor while Python exits aborts the process: the barrier lets such
     # threads finish, and they end with the group, which an uncollected network would keep alive.
     dist.barrier()
+    _host_group.cache_clear()
     gc.collect()
     dist.destroy_process_group()

@@ -12,25 +12,17 @@ weight 1e-30: alone it is the mean, and next to one sample it is less than a rou
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.statistics import (
-    ZERO_LENGTH,
-    ClassState,
-    ClassStatistics,
-    capped_concentration,
-)
+from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
+from resultant.losses._means import mean, write_mean
 from resultant.losses._views import by_view, require_view_labels
 from resultant.vmf.estimators import OF_LENGTH
 
@@ -144,31 +136,46 @@ class Banks(WideModule):
             For each view, ``old`` with this view and the views before it. Nothing waits for the
             device.
         """
-        views = by_view(z.detach(), self.lead)
-        rows = self.rows(y)
-        samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
-        samples[..., :-1] = views
-        samples = samples.flatten(1, -2)
-        old, new = (bank.view(-1, self.dim + 1) for bank in (self.old, self.new))
-        sums = _over_ranks(samples, rows, len(old)) if distributed.world_size() > 1 else None
+        views, all_y, here = self.collect(z, y)
+        samples, rows = self.samples(views, all_y)
         dtype = COMPUTE_DTYPE[z.dtype]
         mu = z.new_empty(len(views), *self.lead, self.num_classes, self.dim, dtype=dtype)
-        R = old.new_empty(mu.shape[:-1])
+        R = self.old.new_empty(mu.shape[:-1])
         own = None
         if self.leave_out:
-            own = z.new_empty(views.shape, dtype=dtype), old.new_empty(views.shape[:-1])
+            queries, own_rows = views[..., here, :], self.rows(y)
+            own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
         for v in range(len(views)):
-            for bank in (new, old):
-                if sums is None:
-                    bank.index_add_(0, rows, samples[v])
-                else:
-                    bank.add_(sums[v])
-            _write_mean(self.old, mu[v], R[v])
+            old = self.enter(samples[v], rows)
+            write_mean(self.old, mu[v], R[v])
             if own is not None:
-                self._write_without(views[v], old[rows], own[0][v], own[1][v])
+                self.write_without(queries[v], old[own_rows], own[0][v], own[1][v])
         return Snapshot(mu, R) if own is None else Snapshot(mu, R, *own)
 
-    def _write_without(self, z: Tensor, own: Tensor, mu: Tensor, R: Tensor) -> None:
+    def collect(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
+        """Return views [V, *lead, N, p] and labels of all ranks, and the place of these queries
+        among them.
+
+        Ranks exchange their samples, however many each has: sums of all classes would be far more.
+        """
+        views = by_view(z.detach(), self.lead)
+        return (views, y, slice(None)) if distributed.world_size() == 1 else _over_ranks(views, y)
+
+    def samples(self, views: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what views add to the banks [V, M, p + 1], and the rows [M] of the banks that they
+        are added to."""
+        samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
+        samples[..., :-1] = views
+        return samples.flatten(1, -2), self.rows(y)
+
+    def enter(self, samples: Tensor, rows: Tensor) -> Tensor:
+        """Add samples [M, p + 1] to rows [M] of both banks; return ``old`` as [rows, p + 1]."""
+        new, old = (bank.view(-1, self.dim + 1) for bank in (self.new, self.old))
+        for bank in (new, old):
+            bank.index_add_(0, rows, samples)
+        return old
+
+    def write_without(self, z: Tensor, own: Tensor, mu: Tensor, R: Tensor) -> None:
         """Write directions and mean lengths of the classes ``own`` of the queries, each without its
         query.
 
@@ -177,7 +184,7 @@ class Banks(WideModule):
         """
         own = own.view(*z.shape[:-1], self.dim + 1)
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
-        _write_mean(rest, mu, R)
+        write_mean(rest, mu, R)
         empty = rest[..., -1] < 0.5
         mu.masked_fill_(empty.unsqueeze(-1), 0.0)
         R.masked_fill_(empty, START_LENGTH)
@@ -189,12 +196,12 @@ class Banks(WideModule):
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
         """Return ``old`` as it is, for one view."""
-        mu, R = _mean(self.old, dtype)
+        mu, R = mean(self.old, dtype)
         return Snapshot(mu.unsqueeze(0), R.unsqueeze(0))
 
     def state_of(self, sums: Tensor) -> ClassState:
         """Return the classes of sums and counts [C, p + 1], in float64."""
-        mu, R = _mean(sums)
+        mu, R = mean(sums)
         return ClassState(mu, self.kappa(R), sums[..., -1].round().long(), validate_args=False)
 
     def statistics_of(self, sums: Tensor) -> ClassStatistics:
@@ -235,8 +242,8 @@ class ProCoBank(Banks):
 
     ``old`` holds the previous epoch and the current one so far, ``new`` the current epoch alone.
     Both are buffers [C, p + 1] of sums and, last, counts, and part of ``state_dict``. Under
-    torch.distributed each rank sums its own samples, however many, by class and view, and the sums
-    are added over all ranks.
+    torch.distributed the samples of all ranks, however many each has, enter the banks of every
+    rank.
 
     Args:
         num_classes: Number of classes C.
@@ -297,41 +304,11 @@ class ProCoBank(Banks):
         return self.statistics_of(self.named(bank))
 
 
-def _mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    """Return directions [..., p] and lengths [...] of the means of sums and counts [..., p + 1]."""
-    mu = sums.new_empty(*sums.shape[:-1], sums.shape[-1] - 1, dtype=dtype)
-    R = sums.new_empty(sums.shape[:-1])
-    _write_mean(sums, mu, R)
-    return mu, R
-
-
-def _write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
-    """Write the result of `_mean` into contiguous tensors; on a GPU in one pass."""
-    if sums.is_cuda and not torch.compiler.is_compiling() and (mean := _fused()) is not None:
-        mean(sums, mu, R)
-        return
-    total = sums[..., :-1]
-    length = torch.linalg.vector_norm(total, dim=-1)
-    torch.div(length, sums[..., -1], out=R)
-    # Samples that cancel have no direction: zero is orthogonal to every query. NaN is no length.
-    cancelled = R <= ZERO_LENGTH
-    mu.copy_(total / torch.where(cancelled, math.inf, length).unsqueeze(-1))
-    R.masked_fill_(cancelled, 0.0)
-
-
-@cache
-def _fused() -> Callable[[Tensor, Tensor, Tensor], None] | None:
-    """Return the fused kernel, or None without Triton."""
-    try:
-        from resultant.losses import _triton
-    except ImportError:
-        return None
-    return _triton.mean
-
-
-def _over_ranks(samples: Tensor, rows: Tensor, number: int) -> Tensor:
-    """Sum the samples [V, M, p + 1] of all ranks by their rows [M]: [V, number, p + 1]."""
-    sums = samples.new_zeros(len(samples), number, samples.shape[-1])
-    sums.index_add_(1, rows, samples)
-    dist.all_reduce(sums)
-    return sums
+@torch.compiler.disable
+def _over_ranks(views: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
+    """Join views [V, ..., N, p] and labels [..., N] of all ranks along N."""
+    sizes = distributed.numbers(views.shape[-2])
+    views = distributed.gather(views.movedim(-2, 0), sizes).movedim(0, -2)
+    y = distributed.gather(y.movedim(-1, 0), sizes).movedim(0, -1)
+    first = sum(sizes[: distributed.rank()])
+    return views, y, slice(first, first + sizes[distributed.rank()])

@@ -1,0 +1,44 @@
+"""Directions and lengths of the means of classes, from sums and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from resultant.classes.statistics import ZERO_LENGTH
+
+
+def mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Return directions [..., p] and lengths [...] of the means of sums and counts [..., p + 1]."""
+    mu = sums.new_empty(*sums.shape[:-1], sums.shape[-1] - 1, dtype=dtype)
+    R = sums.new_empty(sums.shape[:-1])
+    write_mean(sums, mu, R)
+    return mu, R
+
+
+def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
+    """Write the result of `mean` into contiguous tensors; on a GPU in one pass."""
+    if sums.is_cuda and not torch.compiler.is_compiling() and (fused := _fused()) is not None:
+        fused(sums, mu, R)
+        return
+    total = sums[..., :-1]
+    length = torch.linalg.vector_norm(total, dim=-1)
+    torch.div(length, sums[..., -1], out=R)
+    # Samples that cancel have no direction: zero is orthogonal to every query. NaN is no length.
+    cancelled = R <= ZERO_LENGTH
+    mu.copy_(total / torch.where(cancelled, math.inf, length).unsqueeze(-1))
+    R.masked_fill_(cancelled, 0.0)
+
+
+@cache
+def _fused() -> Callable[[Tensor, Tensor, Tensor], None] | None:
+    """Return the fused kernel, or None without Triton."""
+    try:
+        from resultant.losses import _triton
+    except ImportError:
+        return None
+    return _triton.mean
