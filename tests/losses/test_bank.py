@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ from safetensors.torch import load, save
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
+from processes import run_processes
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
 from resultant.losses.bank import START_LENGTH, ProCoBank
 from resultant.losses.proco import ProCoLoss
@@ -109,13 +106,10 @@ def test_state_dict_in_the_middle_of_an_epoch() -> None:
     assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
 
 
-WORKER = """
-import sys, torch, torch.distributed as dist
-from safetensors.torch import save_file
+TWO = """
 from resultant.classes.rule import Rule
 from resultant.losses import ProCoLoss
 from resultant.training.stacked_loss import StackedProCoLoss
-rank, port, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 
 def both():
     rules = [Rule(0.1, "native"), Rule(0.1, "preserve")]
@@ -124,59 +118,37 @@ def both():
 
 def batches():
     torch.manual_seed(0)
-    for _ in range(3):
+    for own_labels in (False, True, False):
         z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-        yield z, torch.randint(0, 5, (12,))
+        yield z, torch.randint(0, 5, (2, 12) if own_labels else (12,))
 
-address = f"tcp://127.0.0.1:{port}"
-dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-losses, totals = both(), []
-# One rank has all samples of the last step.
-for (z, y), first in zip(batches(), (7, 4, 12)):
-    mine = slice(first) if rank == 0 else slice(first, 12)
-    for loss, views in zip(losses, (z[:, 1], z)):
-        total = (loss(views[..., mine, :], y[mine]) * len(y[mine]) / 12).nan_to_num(0)
-        dist.all_reduce(total)
-        totals.append(total)
-        loss.start_epoch()
-dist.destroy_process_group()
 again, expected = both(), []
 for z, y in batches():
     for loss, views in zip(again, (z[:, 1], z)):
-        expected.append(loss(views, y))
+        expected.append(loss(views, y[0] if loss is again[0] and y.dim() == 2 else y))
         loss.start_epoch()
-for a, b in zip(totals, expected, strict=True):
-    torch.testing.assert_close(a, b, rtol=1e-6, atol=0)
-for loss, other in zip(losses, again):
-    for a, b in zip(loss.bank.buffers(), other.bank.buffers()):
-        torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
-save_file({"old": losses[1].bank.old}, f"{out}/{rank}.safetensors")
+
+def main(rank):
+    losses, totals = both(), []
+    for (z, y), first in zip(batches(), (7, 4, 11)):
+        mine = slice(first) if rank == 0 else slice(first, 12)
+        for loss, views in zip(losses, (z[:, 1], z)):
+            labels = (y[0] if loss is losses[0] and y.dim() == 2 else y)[..., mine]
+            total = loss(views[..., mine, :], labels) * labels.shape[-1] / 12
+            dist.all_reduce(total)
+            totals.append(total)
+            loss.start_epoch()
+    for a, b in zip(totals, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=0)
+    for loss, other in zip(losses, again):
+        for a, b in zip(loss.bank.buffers(), other.bank.buffers()):
+            torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
+    save_file({"old": losses[1].bank.old}, f"{out}/{rank}.safetensors")
 """
 
 
 @pytest.mark.slow
 def test_two_processes_equal_one(tmp_path: Path) -> None:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    source = str(Path(__file__).parents[2] / "src")
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error::FutureWarning"]
-            + ["-c", WORKER, str(rank), str(port), str(tmp_path)],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for worker in workers:
-            errors = worker.communicate(timeout=90)[1]
-            assert worker.returncode == 0, errors
-    finally:
-        for worker in workers:
-            worker.kill()
+    run_processes(TWO, 2, tmp_path)
     a, b = (load((tmp_path / f"{rank}.safetensors").read_bytes())["old"] for rank in range(2))
     assert torch.equal(a, b)

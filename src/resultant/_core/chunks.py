@@ -36,6 +36,11 @@ TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32
 
 
+def matrix_bytes(device: torch.device) -> int:
+    """Return the budget of one matrix of scores or cosines on a device."""
+    return SCORE_BYTES if device.type == "cpu" else DEVICE_BYTES
+
+
 def rows_per_chunk(bytes_per_row: int, budget: int, device: torch.device | None = None) -> int:
     """Return the number of rows that fit the budget, at least 1.
 

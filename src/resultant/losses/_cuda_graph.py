@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from resultant._core import distributed
+from resultant.losses._with_gradient import with_gradient
 
 # A loss [] of features and labels.
 Step = Callable[[Tensor, Tensor], Tensor]
@@ -70,22 +70,6 @@ class Recorded:
         return loss.detach(), torch.autograd.grad(loss, self.z)[0]
 
 
-class _Replayed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, y: Tensor, recorded: Recorded) -> Tensor:
-        recorded.z.copy_(z)
-        recorded.y.copy_(y)
-        recorded.graph.replay()
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(recorded.gradient.clone())
-        return recorded.loss.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        return ctx.saved_tensors[0] * grad, None, None
-
-
 class Replay:
     """The graphs of a step by shapes and settings. Copies begin without graphs."""
 
@@ -115,7 +99,12 @@ class Replay:
                 return step(z, y)
             with torch.cuda.device(z.device), torch.no_grad():
                 recorded = self.recorded[key] = Recorded(step, z, y, state)
-        return _Replayed.apply(z, y, recorded)  # type: ignore[return-value]
+        with torch.no_grad():
+            recorded.z.copy_(z)
+            recorded.y.copy_(y)
+            recorded.graph.replay()
+            gradient = recorded.gradient.clone() if z.requires_grad else recorded.gradient
+        return with_gradient(z, recorded.loss, gradient)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
         return Replay()

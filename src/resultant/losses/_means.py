@@ -20,6 +20,12 @@ def mean(sums: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tens
     return mu, R
 
 
+def lengths(sums: Tensor) -> Tensor:
+    """Return the lengths [...] of the means of sums and counts [..., p + 1]."""
+    R = torch.linalg.vector_norm(sums[..., :-1], dim=-1) / sums[..., -1]
+    return R.masked_fill_(R <= ZERO_LENGTH, 0.0)
+
+
 def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
     """Write the result of `mean` into contiguous tensors; on a GPU in one pass."""
     if sums.is_cuda and not torch.compiler.is_compiling() and (fused := _fused()) is not None:

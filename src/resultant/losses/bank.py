@@ -23,6 +23,7 @@ from resultant._core.arrays import require_features, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
 from resultant.losses._means import mean, write_mean
+from resultant.losses._shards import rows_of, sharded, shares
 from resultant.losses._views import by_view, require_view_labels
 from resultant.vmf.estimators import OF_LENGTH
 
@@ -63,7 +64,8 @@ class Banks(WideModule):
     """The banks ``old`` and ``new`` [*lead, C, p + 1] of sums and, last, counts.
 
     ``lead`` is () for one loss and (R,) for R runs trained together. ``seeds`` has one seed per
-    pair of banks.
+    pair of banks. With ``shard_classes`` the banks hold the rows of ``classes``, the share of this
+    process, and ``shares`` are those of all processes.
     """
 
     old: Tensor
@@ -78,6 +80,8 @@ class Banks(WideModule):
         leave_out: bool,
         lead: tuple[int, ...],
         seeds: tuple[int, ...],
+        *,
+        shard_classes: bool = False,
     ) -> None:
         super().__init__()
         if estimator not in OF_LENGTH:
@@ -86,7 +90,10 @@ class Banks(WideModule):
         self.dim = validation.dimension(dim)
         self.estimator, self.leave_out, self.lead = estimator, leave_out, lead
         self.seeds = tuple(validation.integer("seed", seed, 0) for seed in seeds)
-        shape = (*lead, self.num_classes, self.dim + 1)
+        self.shares = shares(self.num_classes) if shard_classes else [range(self.num_classes)]
+        self.classes = self.shares[distributed.rank() if shard_classes else 0]
+        self.shard_classes = shard_classes
+        shape = (*lead, len(self.classes), self.dim + 1)
         for name in ("old", "new"):
             self.register_buffer(name, torch.empty(shape, dtype=torch.float64))
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
@@ -112,18 +119,32 @@ class Banks(WideModule):
 
     def _start(self, bank: Tensor, which: int) -> None:
         epoch = int(self.epoch)
-        starts = []
-        for seed in self.seeds:
-            mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
-            generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
-            starts.append(torch.randn(self.num_classes, self.dim, generator=generator))
-        u = torch.stack(starts).double().view(*bank.shape[:-1], self.dim)
+        u = torch.stack([self._directions(seed, epoch, which) for seed in self.seeds])
+        u = u.double().view(*bank.shape[:-1], self.dim)
         bank[..., :-1] = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
         bank[..., -1] = START_WEIGHT
 
+    def _directions(self, seed: int, epoch: int, which: int) -> Tensor:
+        """Draw the random starts of all classes, and return those of the classes held here."""
+        mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
+        return torch.randn(self.num_classes, self.dim, generator=generator)[
+            self.classes.start : self.classes.stop
+        ]
+
     def rows(self, y: Tensor) -> Tensor:
-        """Return the row of each sample in the banks flattened to [rows, p + 1]."""
-        return y
+        """Return the row of each sample in the banks flattened to [rows, p + 1].
+
+        Samples of classes that another process holds have the row 0.
+        """
+        inside = self.inside(y)
+        return y if inside is None else torch.where(inside, y - self.classes.start, 0)
+
+    def inside(self, y: Tensor) -> Tensor | None:
+        """Mark the labels of classes held here; None stands for all."""
+        if len(self.classes) == self.num_classes:
+            return None
+        return (y >= self.classes.start) & (y < self.classes.stop)
 
     def add(self, z: Tensor, y: Tensor) -> Snapshot:
         """Add the views of a batch in turn to both banks.
@@ -139,7 +160,7 @@ class Banks(WideModule):
         views, all_y, here = self.collect(z, y)
         samples, rows = self.samples(views, all_y)
         dtype = COMPUTE_DTYPE[z.dtype]
-        mu = z.new_empty(len(views), *self.lead, self.num_classes, self.dim, dtype=dtype)
+        mu = z.new_empty(len(views), *self.old.shape[:-1], self.dim, dtype=dtype)
         R = self.old.new_empty(mu.shape[:-1])
         own = None
         if self.leave_out:
@@ -166,7 +187,10 @@ class Banks(WideModule):
         are added to."""
         samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
         samples[..., :-1] = views
-        return samples.flatten(1, -2), self.rows(y)
+        samples = samples.flatten(1, -2)
+        if (inside := self.inside(y)) is not None:
+            samples.masked_fill_(~inside.unsqueeze(-1), 0.0)
+        return samples, self.rows(y)
 
     def enter(self, samples: Tensor, rows: Tensor) -> Tensor:
         """Add samples [M, p + 1] to rows [M] of both banks; return ``old`` as [rows, p + 1]."""
@@ -206,7 +230,7 @@ class Banks(WideModule):
 
     def statistics_of(self, sums: Tensor) -> ClassStatistics:
         """Copy sums and counts [C, p + 1]; the start of a class is part of its weight."""
-        statistics = ClassStatistics(self.num_classes, self.dim, device=sums.device)
+        statistics = ClassStatistics(len(sums), self.dim, device=sums.device)
         statistics.total.copy_(sums[:, :-1])
         statistics.weight.copy_(sums[:, -1])
         statistics.count.copy_(sums[:, -1].round())
@@ -253,6 +277,8 @@ class ProCoBank(Banks):
         leave_out: Take each query out of its own class before it is scored.
         seed: Seed >= 0 of the random starts. Seed and epoch fix the starts on all devices and
             ranks.
+        shard_classes: Hold a share of the classes in each process; see `ProCoLoss`. `state` and
+            `statistics` are then those of ``classes``, the share of this process.
 
     Raises:
         ValueError: For an unknown estimator, or sizes or a seed out of range.
@@ -274,8 +300,25 @@ class ProCoBank(Banks):
         estimator: str = "proco",
         leave_out: bool = False,
         seed: int = 0,
+        shard_classes: bool = False,
     ) -> None:
-        super().__init__(num_classes, dim, estimator, leave_out, (), (seed,))
+        super().__init__(
+            *(num_classes, dim, estimator, leave_out, (), (seed,)), shard_classes=shard_classes
+        )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.shard_classes:
+            for name in ("old", "new"):
+                rows = destination[prefix + name]
+                destination[prefix + name] = sharded(rows, self.num_classes)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        for name in (prefix + "old", prefix + "new"):
+            if name in state_dict:
+                rows = rows_of(state_dict[name], self.classes, self.num_classes)
+                state_dict = {**state_dict, name: rows}
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     @torch.no_grad()
     def update(self, z: Tensor, y: Tensor) -> Snapshot:

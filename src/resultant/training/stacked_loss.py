@@ -18,8 +18,8 @@ from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.bank import Banks
+from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
-from resultant.losses.proco import ContrastiveLoss
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
 ROLES = {

@@ -1,0 +1,40 @@
+"""Shares of the classes among processes, and banks that are split by class in a checkpoint."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from resultant._core import distributed
+
+
+def shares(num_classes: int) -> list[range]:
+    """Return the classes of every process: equal shares, of which the last may be smaller."""
+    processes = distributed.world_size()
+    height = -(-num_classes // processes)
+    if (processes - 1) * height >= num_classes:
+        rule = "expected a number of classes that gives every process a share"
+        raise ValueError(f"{rule}, got {num_classes} classes for {processes} processes")
+    starts = range(0, num_classes, height)
+    return [range(start, min(start + height, num_classes)) for start in starts]
+
+
+def sharded(rows: Tensor, num_classes: int) -> Tensor:
+    """Return the rows [K, ...] of this process as a part of the DTensor [C, ...] of all."""
+    if not distributed.distributed():
+        return rows
+    # Here, as the import takes as long as that of this package.
+    from torch.distributed.tensor import DeviceMesh, DTensor, Shard
+
+    shape = torch.Size((num_classes, *rows.shape[1:]))
+    mesh = DeviceMesh.from_group(dist.group.WORLD, rows.device.type)
+    stride = torch.empty(shape, device="meta").stride()
+    return DTensor.from_local(rows, mesh, [Shard(0)], run_check=False, shape=shape, stride=stride)
+
+
+def rows_of(a: Tensor, classes: range, num_classes: int) -> Tensor:
+    """Return the rows of ``classes`` of a bank in a checkpoint: split by class, or whole."""
+    if hasattr(a, "full_tensor"):
+        a = a.full_tensor()  # type: ignore[operator]
+    return a[classes.start : classes.stop] if a.shape[:1] == (num_classes,) else a

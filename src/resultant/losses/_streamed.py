@@ -1,0 +1,167 @@
+"""A step of the loss for classes too many to store their scores, in one or in several processes.
+
+The classes are scored in chunks against all queries, and a chunk leaves nothing behind but its part
+of the softmax and of the gradient (`_partial_softmax`). The views of a batch see banks that differ
+only in the classes of the batch. These classes are scored by themselves, once per view, and the
+class of a query apart from the others: with x its logit and L the log-sum-exp of the others, the
+cross-entropy is log(1 + exp(L - x)).
+
+With classes in shards every process scores the queries of all processes against its own classes,
+and the parts are added over the processes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from resultant._core import chunks, distributed
+from resultant.classes.gain import Gains
+from resultant.losses._means import lengths, mean
+from resultant.losses._partial_softmax import Columns, PartialSoftmax
+from resultant.losses._views import by_view
+from resultant.losses._with_gradient import with_gradient
+from resultant.losses.bank import ProCoBank
+from resultant.losses.contrastive import ContrastiveLoss
+
+
+def streams(bank: ProCoBank, z: Tensor) -> bool:
+    """Return whether the scores of queries z [..., p] are too large to be stored."""
+    if torch.compiler.is_compiling():
+        return False
+    number = z.numel() // bank.dim * bank.num_classes
+    return number * z.element_size() > chunks.matrix_bytes(z.device)
+
+
+@torch.compiler.disable
+def streamed_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
+    """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
+    with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
+        entropies, gradient = _Step(loss, by_view(z.detach(), ()), y).result()
+        gradient = (gradient / entropies.numel()).view(z.shape)
+    return with_gradient(z, entropies.mean(), gradient)
+
+
+class _Step:
+    """One step: queries z [V, Q, p], and the M samples of the batch as the views see them."""
+
+    def __init__(self, loss: ContrastiveLoss, z: Tensor, y: Tensor) -> None:
+        bank = loss.bank
+        assert isinstance(bank, ProCoBank)
+        self.loss, self.bank, self.z = loss, bank, z
+        self.labels, self.here = y, slice(None)
+        views = z
+        if loss.training or bank.shard_classes:
+            views, self.labels, self.here = bank.collect(z, y)
+        if bank.shard_classes:
+            self.z, self.queries = views, slice(None)
+        else:
+            self.queries = self.here
+        # The bank ``old`` in the rows of the batch, after each view.
+        self.rows, self.inside = bank.rows(self.labels), bank.inside(self.labels)
+        if loss.training:
+            samples, _ = bank.samples(views, self.labels)
+            seen = [bank.enter(each, self.rows)[self.rows] for each in samples]
+            self.batch = torch.stack(seen)
+        else:
+            self.batch = bank.old[self.rows].expand(len(views), -1, -1)
+        self.mu, self.R = mean(self.batch, z.dtype)
+        # A column behind the last class takes what belongs to other processes.
+        held = len(bank.classes)
+        self.slots = self.rows if self.inside is None else self.rows.where(self.inside, held)
+
+    def result(self) -> tuple[Tensor, Tensor]:
+        """Return the cross-entropies [N, V] of these queries, and their gradient [V, N, p]."""
+        loss, bank, z = self.loss, self.bank, self.z
+        held, offset = len(bank.classes), loss.log_prior[self.bank.classes.start :]
+        R = self.R.new_empty(len(z), held + 1)
+        R[:, :-1] = lengths(bank.old)
+        R.index_copy_(1, self.slots, self.R)
+        kappa = bank.kappa(R[:, :-1])
+        gains = self._gains(kappa)
+        own_logit, own_gradient = self._own(gains, offset)
+        kappa = kappa.to(z.dtype)
+        offset = torch.cat([offset[:held].to(z.dtype), z.new_full((1,), -math.inf)])
+        rest = offset.index_fill(0, self.slots, -math.inf)
+        columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
+        part = PartialSoftmax(z, loss.score_and_slope)
+        for classes in _chunks(held, z):
+            part.absorb(mean(bank.old[classes], z.dtype)[0], columns.at(classes))
+        self._absorb_batch(part, columns, offset)
+        if bank.shard_classes:
+            part.over_processes()
+            own_logit = distributed.total(own_logit)
+            own_gradient = distributed.total(own_gradient)
+        above = part.log_sum() - own_logit
+        entropies = torch.logaddexp(above, torch.zeros_like(above))
+        gradient = above.sigmoid().unsqueeze(-1) * (part.mean_gradient() - own_gradient)
+        if bank.shard_classes:
+            entropies, gradient = entropies[self.here], gradient[self.here]
+        return entropies, gradient.movedim(0, 1)
+
+    def _gains(self, kappa: Tensor) -> Gains | None:
+        """Return gains and targets of the classes held here; targets depend on all classes."""
+        loss, bank = self.loss, self.bank
+        if not loss.has_gains:
+            return None
+        sizes = [len(classes) for classes in bank.shares]
+        gains = loss.gains(distributed.gather(kappa.mT, sizes).mT if len(sizes) > 1 else kappa)
+        assert gains is not None
+        loss.note(self.z.dtype, gains)
+        here = slice(bank.classes.start, bank.classes.stop)
+        return Gains(gains.g[:, here], gains.mean, gains.target[:, here])
+
+    def _own(self, gains: Gains | None, offset: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits [Q, V] of the class of each query and their gradients [Q, V, p]; zero if
+        another process holds the class."""
+        loss, bank, z = self.loss, self.bank, self.z
+        mu, R, rows = self.mu[:, self.queries], self.R[:, self.queries], self.rows[self.queries]
+        own = None
+        if gains is not None:
+            own = Gains(gains.g[:, rows], gains.mean, gains.target[:, rows])
+        if bank.leave_out and loss.training:
+            mu, R = torch.empty_like(mu), torch.empty_like(R)
+            bank.write_without(z, self.batch[:, self.queries], mu, R)
+        kappa = bank.kappa(R)
+        if own is not None and bank.leave_out and loss.training:
+            # Without the query the class keeps the target gain of the whole.
+            own = own._replace(g=loss.gain(kappa))
+            self._note(own)
+        kappa = kappa.to(z.dtype)
+        rho = (z * mu).sum(-1)
+        score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, own))
+        logit = (score + offset[rows].to(z.dtype)).mT
+        gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).movedim(1, 0)
+        if self.inside is not None:
+            outside = ~self.inside[self.queries].unsqueeze(-1)
+            logit = logit.masked_fill(outside, 0.0)
+            gradient = gradient.masked_fill(outside.unsqueeze(-1), 0.0)
+        return logit, gradient
+
+    def _note(self, own: Gains) -> None:
+        """Note the gains [V, Q] of own classes; other processes note those of theirs."""
+        g, target = own.g, own.target
+        if self.inside is not None:
+            outside = ~self.inside[self.queries]
+            g, target = (a.masked_fill(outside, 1.0) for a in (g, target))
+        labels = self.labels[self.queries].unsqueeze(-1).expand(-1, len(g))
+        columns = Gains(g.mT.unsqueeze(-1), own.mean, target.mT.unsqueeze(-1))
+        self.loss.note(self.z.dtype, columns, labels)
+
+    def _absorb_batch(self, part: PartialSoftmax, columns: Columns, offset: Tensor) -> None:
+        """Add the classes of the batch, each once, as the views see them."""
+        number = torch.arange(len(self.slots), device=self.slots.device)
+        first = number.new_full((len(offset),), len(number))
+        first = first.scatter_reduce(0, self.slots, number, "amin")[self.slots]
+        once = offset[self.slots].masked_fill(first != number, -math.inf)
+        batch = columns.at(self.rows)._replace(offset=once)
+        part.absorb_views(self.mu, batch, first[self.queries])
+
+
+def _chunks(number: int, z: Tensor) -> list[slice]:
+    """Return slices of classes whose cosines with queries z [V, Q, p] fit the budget."""
+    bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
+    height = max(1, chunks.matrix_bytes(z.device) // max(1, bytes_per_class))
+    return [slice(left, min(left + height, number)) for left in range(0, number, height)]

@@ -1,0 +1,231 @@
+"""Contrastive losses against running von Mises-Fisher classes: the part shared by one run and by a
+stack of runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from resultant._core import validation
+from resultant._core.validation import COMPUTE_DTYPE
+from resultant.classes.gain import NAMED, Gains, comparable, mean_and_targets
+from resultant.classes.realization import Terms
+from resultant.classes.rule import TEMPERED, Rule
+from resultant.losses._cross_entropy import cross_entropy
+from resultant.losses._prior import log_prior_of, require_counted
+from resultant.losses._views import by_view, compute_dtype, labels_by_view
+from resultant.losses.bank import Banks, Snapshot, WideModule
+from resultant.score.exact import exact_score, exact_score_and_slope
+from resultant.score.limits import require_comparable
+
+# A tilt by 1/VANISHING leaves every kappa as it is.
+VANISHING = 2.0**40
+
+
+class ContrastiveLoss(WideModule):
+    """Contrastive loss against running classes, for one run or for a stack of runs.
+
+    All tensors of classes are [..., *lead, C] with the leading shape of ``bank``. `ProCoLoss` is
+    the loss of one run; a subclass defines `terms`, the scores under its realization. ``rules`` has
+    one rule per run, all of one temperature and one family.
+    """
+
+    beta: Tensor
+    log_prior: Tensor
+    least_target: Tensor
+    zero: Tensor
+    vanishing: Tensor
+
+    def __init__(
+        self,
+        bank: Banks,
+        rules: Sequence[Rule],
+        class_counts: Tensor | Sequence[float] | None,
+        prior: float,
+    ) -> None:
+        super().__init__()
+        self.bank, self._family = bank, rules[0].family
+        self._temperature = _temperature(rules[0].tau)
+        self.has_gains = any(rule.realization != "native" for rule in rules)
+        self.has_temperatures = any(rule.realization in TEMPERED for rule in rules)
+        C = bank.num_classes
+        log_prior = log_prior_of(torch.ones(C) if class_counts is None else class_counts, prior)
+        if len(log_prior) != C:
+            raise ValueError(f"expected class_counts [{C}], one per class, got {len(log_prior)}")
+        beta = torch.tensor([rule.beta for rule in rules], dtype=torch.float64)
+        for name, a in {
+            "log_prior": log_prior,
+            "beta": beta.view(*bank.lead, 1),
+            "least_target": torch.full((*bank.lead, C), math.inf, dtype=torch.float64),
+            # On the device beforehand: a number would be filled in at every call.
+            "zero": torch.tensor(0.0, dtype=torch.float64),
+            "vanishing": torch.tensor(VANISHING, dtype=torch.float64),
+        }.items():
+            self.register_buffer(name, a, persistent=False)
+
+    @property
+    def temperature(self) -> float:
+        """Temperature tau, which may be changed between steps."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        self._temperature = _temperature(value)
+
+    @property
+    def family(self) -> str:
+        """Family of the target gains."""
+        return self._family
+
+    def start_epoch(self) -> None:
+        """Begin an epoch: copy the bank ``new`` to ``old`` and restart ``new``."""
+        self.bank.start_epoch()
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        self.bank.require_batch(z, y)
+        require_counted(y, self.log_prior)
+        return self.stored(z, y)
+
+    def stored(self, z: Tensor, y: Tensor) -> Tensor:
+        """Return the loss of a batch that has been checked, from scores stored as a whole."""
+        if self.training:
+            snapshot = self.bank.add(z, y)
+        else:
+            snapshot = self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
+        with torch.autocast(z.device.type, enabled=False):
+            views = by_view(compute_dtype(z), self.bank.lead)
+            labels = labels_by_view(y, len(views), self.bank.lead)
+            scores = self._scores(views, snapshot, labels)
+            return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
+
+    def scores(self, z: Tensor) -> Tensor:
+        """Score queries against the bank ``old`` as it is, without prior and without an update.
+
+        Args:
+            z: Unit vectors [*lead, N, p] or, for V views, [V, *lead, N, p].
+
+        Returns:
+            The scores [*lead, N, C] or [V, *lead, N, C].
+        """
+        self.bank.require(z)
+        with torch.autocast(z.device.type, enabled=False):
+            views = by_view(compute_dtype(z), self.bank.lead)
+            scores = self._scores(views, self.bank.snapshot(views.dtype))
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], self.bank.num_classes)
+
+    def check(self) -> None:
+        """Raise if a step or scores since the last call met a class without a temperature."""
+        least = self.least_target.clone()
+        self.least_target.fill_(math.inf)
+        self.require_temperatures(least)
+
+    def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
+        """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
+        raise NotImplementedError
+
+    def _scores(self, z: Tensor, snapshot: Snapshot, labels: Tensor | None = None) -> Tensor:
+        """Return the realized scores [N, V, *lead, C] of z [V, *lead, N, p].
+
+        The queries come first, so that the classes of all runs are the columns of one score.
+        """
+        rho = (z @ snapshot.mu.mT).movedim(-2, 0)
+        kappa = self.bank.kappa(snapshot.R)
+        gains = self.gains(kappa)
+        self.note(z.dtype, gains)
+        scores = self._score(rho, kappa, gains)
+        if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
+            return scores
+        # The query's own class, without the query in it, keeps the target gain of the whole.
+        at = labels.unsqueeze(-1)
+        rho = (z * snapshot.own_mu).sum(-1, keepdim=True).movedim(-2, 0)
+        kappa = self.bank.kappa(snapshot.own_R).unsqueeze(-1).movedim(-2, 0)
+        rest = None
+        if gains is not None:
+            target = gains.target.expand(len(at), *gains.target.shape).gather(-1, at)
+            rest = Gains(self.gain(kappa), gains.mean, target)
+        self.note(z.dtype, rest, labels)
+        return scores.scatter(-1, at, self._score(rho, kappa, rest))
+
+    def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
+        """Return the realized scores at cosines ``rho`` of classes [..., C]."""
+        kappa = kappa.to(rho.dtype)
+        terms = self.terms(kappa, gains)
+        return terms.of(None if terms.tau is None else self.exact(rho, kappa, terms.tau), rho)
+
+    def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
+        """Return the scores at cosines ``rho`` [..., C] and their slopes in the cosine.
+
+        Concentrations and terms [..., C] have the dtype of rho. The slopes broadcast to rho.
+        """
+        if terms.tau is None:
+            assert terms.slope is not None
+            return terms.of(None, rho), terms.slope
+        q, slope = exact_score_and_slope(rho, kappa, terms.tau, self.bank.dim)
+        return terms.of(q, rho), slope if terms.slope is None else slope + terms.slope
+
+    def exact(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
+        """Return the exact part q(rho; kappa, tau) of the scores."""
+        return exact_score(rho, kappa, tau, self.bank.dim)
+
+    def gain(self, kappa: Tensor) -> Tensor:
+        """Return g = A(kappa)/tau as the slope of a vanishing tilt: on a GPU in one kernel."""
+        _, slope = exact_score_and_slope(self.zero, kappa, self.vanishing, self.bank.dim)
+        return slope * (VANISHING / self.temperature)
+
+    @torch.no_grad()
+    def gains(self, kappa: Tensor) -> Gains | None:
+        """Return gains and targets of kappa [V, *lead, C], if a realization uses them."""
+        if not self.has_gains:
+            return None
+        g = self.gain(kappa)
+        return Gains(g, *mean_and_targets(g, self.beta, self.family))
+
+    @torch.no_grad()
+    def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
+        """Keep the least gain or target per class for `check`, and check it now on the CPU.
+
+        ``gains`` are [V, *lead, C] or, with ``labels`` [N, V, *lead], those of the own classes of
+        queries [N, V, *lead, 1].
+        """
+        if gains is None or not self.has_temperatures:
+            return
+        least = self._least(gains, dtype)
+        if labels is None:
+            least = least.amin(0)
+        else:
+            own, at = (a.movedim(0, -1) for a in (least.squeeze(-1).amin(1), labels[:, 0]))
+            least = torch.full_like(self.least_target, math.inf).scatter_reduce(-1, at, own, "amin")
+        if validation.should_validate(None, least):
+            self.require_temperatures(least)
+        torch.fmin(self.least_target, least, out=self.least_target)
+
+    def _least(self, gains: Gains, dtype: torch.dtype) -> Tensor:
+        """Return the lesser of gain and target; minus infinity if both are positive, but scores
+        cannot be compared at their temperature."""
+        least = torch.minimum(gains.g, gains.target)
+        in_reach = comparable(self.temperature * (gains.g / gains.target), dtype)
+        return torch.where(in_reach | ~(least > 0), least, -math.inf)
+
+    def require_temperatures(self, least: Tensor) -> None:
+        """Raise unless the least gains [*lead, C] of classes with temperatures are > 0."""
+        bad = ~(least > 0)
+        if not bad.any():
+            return
+        named = []
+        for *run, c in bad.nonzero()[:NAMED].tolist():
+            gain = float(least[(*run, c)])
+            got = f"{gain:.4g}" if math.isfinite(gain) else "no temperature in reach"
+            named.append(f"{f'run {run[0]} ' if run else ''}class {c} ({got})")
+        more = ", ..." if int(bad.sum()) > NAMED else ""
+        rule = "expected target gains > 0 and gains > 0 for class temperatures in reach"
+        got = f"{int(bad.sum())} of {bad.numel()} not: {', '.join(named)}{more}"
+        raise validation.DivergedError(f"{rule} ({self.family}), got {got}")
+
+
+def _temperature(value: object) -> float:
+    tau = validation.finite_number("temperature", value)
+    require_comparable("temperature", tau, torch.float32)
+    return tau

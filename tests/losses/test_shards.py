@@ -1,0 +1,143 @@
+"""Losses with their classes in shards against the loss of one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.distributed import checkpoint
+
+from loss_batches import COUNTS, TAU, C, N, P, batch
+from loss_batches import seeded as seeded
+from processes import run_processes
+from resultant._core import distributed
+from resultant.classes.rule import REALIZATIONS
+from resultant.losses import ProCoBank, ProCoLoss
+
+# One process computes the whole problem; every rank compares its own queries.
+EQUAL = """
+from loss_batches import batch
+from resultant.losses import ProCoLoss
+
+def losses(shard):
+    for name, leave_out, family in (
+        ("native", False, "linear"), ("native", True, "linear"), ("temperature", False, "power"),
+        ("preserve", True, "linear"), ("angular", False, "linear"), ("cosine", True, "linear"),
+    ):
+        options = dict(family=family, leave_out=leave_out, shard_classes=shard, seed=3)
+        yield ProCoLoss(7, 16, 0.1, name, 0.3, torch.arange(1, 8), 0.7, **options)
+
+def part_of(step, rank):
+    # Ranks have different numbers of queries.
+    first = (10, 4, 6)[step]
+    ends = [0, first, *(first + (24 - first) * i // (processes - 1) for i in range(1, processes))]
+    return slice(ends[rank], ends[rank + 1])
+
+def results(loss, dtype, rank=None):
+    torch.manual_seed(0)
+    for step in range(3):
+        loss.train(step < 2)
+        z, y = batch(2, dtype=dtype)
+        part = slice(None) if rank is None else part_of(step, rank)
+        z = z[:, part].requires_grad_()
+        value = loss(z, y[part])
+        (gradient,) = torch.autograd.grad(value, z)
+        yield value.detach() * z.shape[1], gradient * z.shape[1]
+        loss.start_epoch()
+
+precisions = (torch.float64, 1e-11), (torch.float32, 2e-4)
+expected = [[list(results(loss, dtype)) for loss in losses(False)] for dtype, _ in precisions]
+
+def main(rank):
+    for (dtype, bar), whole in zip(precisions, expected):
+        for loss, one in zip(losses(True), whole, strict=True):
+            assert len(loss.bank.old) < 7
+            for step, (value, gradient) in enumerate(results(loss, dtype, rank)):
+                dist.all_reduce(value)
+                torch.testing.assert_close(value, one[step][0], rtol=bar / 10, atol=0)
+                mine = one[step][1][:, part_of(step, rank)]
+                torch.testing.assert_close(gradient, mine, rtol=bar, atol=bar / 100)
+"""
+
+# Two processes save what four processes, two and one go on from.
+SAVE = """
+import torch.distributed.checkpoint as checkpoint
+from loss_batches import batch
+from resultant.losses import ProCoLoss
+
+def main(rank):
+    loss = ProCoLoss(7, 16, shard_classes=True)
+    torch.manual_seed(rank)
+    loss(*batch(2))
+    state = loss.state_dict()
+    assert state["bank.old"].shape == (7, 17)
+    checkpoint.save(state, checkpoint_id=f"{out}/shards")
+    whole = {name: a.full_tensor() if name != "bank.epoch" else a for name, a in state.items()}
+    if rank == 0:
+        save_file(whole, f"{out}/whole.safetensors")
+"""
+LOAD = """
+import torch.distributed.checkpoint as checkpoint
+from loss_batches import batch
+from resultant.losses import ProCoLoss
+
+def main(rank):
+    for read in (True, False):
+        loss = ProCoLoss(7, 16, shard_classes=True, seed=5)
+        state = loss.state_dict() if read else load_file(f"{out}/whole.safetensors")
+        if read:
+            checkpoint.load(state, checkpoint_id=f"{out}/shards")
+        loss.load_state_dict(state)
+        rows = slice(loss.bank.classes.start, loss.bank.classes.stop)
+        assert torch.equal(loss.bank.old, load_file(f"{out}/whole.safetensors")["bank.old"][rows])
+        assert loss.state().count.tolist() == loss.bank.old[:, -1].round().tolist()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_equals_one_process(processes: int, tmp_path: Path) -> None:
+    run_processes(EQUAL, processes, tmp_path)
+
+
+@pytest.mark.slow
+def test_checkpoints_for_any_number_of_processes(tmp_path: Path) -> None:
+    run_processes(SAVE, 2, tmp_path)
+    run_processes(LOAD, 4, tmp_path)
+    loss = ProCoLoss(7, P)
+    loss.load_state_dict(load_file(tmp_path / "whole.safetensors"))
+    again = ProCoLoss(7, P, shard_classes=True)
+    again.load_state_dict(loss.state_dict())
+    assert torch.equal(again.bank.old, loss.bank.old)
+    assert int(loss.state().count.sum()) == 2 * 2 * N
+    shards = ProCoLoss(7, P).state_dict()
+    checkpoint.load(shards, checkpoint_id=tmp_path / "shards")
+    assert torch.equal(shards["bank.old"], loss.bank.old)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_one_process_holds_all_classes(realization: str) -> None:
+    plain, shard = (
+        ProCoLoss(C, P, TAU, realization, class_counts=COUNTS, shard_classes=shard)
+        for shard in (False, True)
+    )
+    for _ in range(2):
+        z, y = batch(2)
+        z.requires_grad_()
+        a, b = plain(z, y), shard(z, y)
+        torch.testing.assert_close(b, a, rtol=1e-12, atol=0)
+        grads = [torch.autograd.grad(loss, z)[0] for loss in (a, b)]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-9, atol=1e-12)
+    assert all(map(torch.equal, plain.buffers(), shard.buffers()))
+
+
+def test_shares_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    whole, bank = ProCoBank(7, P), ProCoBank(7, P, shard_classes=True)
+    assert bank.shares == [range(3), range(3, 6), range(6, 7)]
+    assert bank.classes == range(3, 6) and torch.equal(bank.old, whole.old[3:6])
+    with pytest.raises(ValueError, match="every process a share, got 4 classes for 3 processes"):
+        ProCoBank(4, P, shard_classes=True)
