@@ -6,11 +6,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The demo needs torch and the library alone; tests and everything else need all extras.
 LIBRARY := $(VENV)/.with-library
 EVERYTHING := $(VENV)/.with-everything
+DOCS := $(VENV)/.with-docs
 
 # Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-fast lint format bench dist clean
+.PHONY: help install demo test test-fast lint format bench docs dist clean
 
 help:
 	@echo "make demo       analyze real features; the page is out/analyze/index.html"
@@ -19,6 +20,7 @@ help:
 	@echo "make lint       check style and types"
 	@echo "make format     format the code"
 	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"
+	@echo "make docs       build the site in docs/_build/html; any warning is an error"
 	@echo "make dist       build both wheels and source archives in dist/, and check them"
 	@echo "make install    set up $(VENV) with everything; the other targets do so themselves"
 
@@ -38,6 +40,10 @@ $(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
 	$(PIP) install -q -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]' -e reproduction
 	@touch $@
 
+$(DOCS): $(EVERYTHING)
+	$(PIP) install -q -c constraints.txt -e '.[docs]'
+	@touch $@
+
 demo: $(LIBRARY)
 	$(BIN)/resultant analyze
 
@@ -54,6 +60,7 @@ test-fast: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/pyright
 
 format: install
@@ -63,6 +70,10 @@ format: install
 bench: install
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs docs/_build/html
+	@echo "the site is docs/_build/html/index.html"
+
 dist: install
 	rm -rf dist
 	$(BIN)/python -m build -o dist .
@@ -70,4 +81,4 @@ dist: install
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) dist out
+	rm -rf $(VENV) dist out docs/_build docs/gallery docs/reference/generated

@@ -224,7 +224,7 @@ class VonMisesFisher(Distribution):
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        r"""Draw exact samples [*sample_shape, *batch_shape, p] with unbiased pathwise gradients.
+        r"""Draw exact samples [..., p] of batches with unbiased pathwise gradients.
 
         :math:`X = \cos\theta\,\mu + \sin\theta\,Hv`, with v uniform on the sphere across e_1 and
         H the Householder reflection of e_1 to :math:`\mp\mu`, which is regular everywhere.

@@ -1,0 +1,62 @@
+"""Links of docstrings: from `name` to the reference, from a label to its number in the paper.
+
+The formulas that a docstring names are shown below it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst.states import Inliner
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import resultant
+
+PAPER = tomllib.loads((Path(__file__).parent.parent / "paper.toml").read_text())
+LABEL = re.compile("|".join(re.escape(label) for label in sorted(PAPER, key=len, reverse=True)))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_role("name", _name)
+    app.connect("autodoc-process-docstring", _number)
+    app.connect("autodoc-skip-member", _skip)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _name(
+    role: str,
+    raw: str,
+    text: str,
+    line: int,
+    inliner: Inliner,
+    options: Any = None,
+    content: Any = (),
+) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+    """Link a public name to the reference; other names are plain code."""
+    literal = nodes.literal(raw, text)
+    short = text.removeprefix("resultant.")
+    if short.split(".")[0] not in resultant.__all__:
+        return [literal], []
+    target = f"resultant.{short}"
+    link = addnodes.pending_xref(raw, literal, refdomain="py", reftype="obj", reftarget=target)
+    return [link], []
+
+
+def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Replace labels by numbers of the paper, and append the formulas."""
+    labels = list(dict.fromkeys(LABEL.findall("\n".join(lines))))
+    lines[:] = [LABEL.sub(lambda match: PAPER[match[0]]["number"], text) for text in lines]
+    formulas = [PAPER[label] for label in labels if "formula" in PAPER[label]]
+    for entry in formulas:
+        lines += ["", f".. rubric:: {entry['number']} of the paper", "", ".. math::", ""]
+        lines += [f"   {entry['formula']}", ""]
+
+
+def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the methods that scikit-learn adds to every estimator."""
+    return True if name.endswith("_request") or name == "get_metadata_routing" else None

@@ -1,0 +1,120 @@
+// The exact von Mises-Fisher score in the browser, in double precision.
+//
+// With nu = p/2 - 1, the score is log S(r) - log S(kappa), where S is the power series of the Bessel
+// function I_nu without its first factor and r = |kappa mu + z/tau|. All terms of S are positive, so
+// nothing cancels inside a sum.
+"use strict";
+
+const vmf = (() => {
+  // log of S(x) = sum over k of (x^2/4)^k / (k! (nu+1)(nu+2)...(nu+k)).
+  function logSeries(nu, x) {
+    const y = (x * x) / 4;
+    let term = 1;
+    let sum = 1;
+    let scale = 0;
+    for (let k = 1; ; k++) {
+      const factor = y / (k * (nu + k));
+      term *= factor;
+      sum += term;
+      if (factor < 0.9 && term < 1e-17 * sum) return scale + Math.log(sum);
+      if (sum > 1e250) {
+        scale += Math.log(sum);
+        term /= sum;
+        sum = 1;
+      }
+    }
+  }
+
+  // Bessel ratio I_{nu+1}(x) / I_nu(x).
+  function ratio(nu, x) {
+    return (x / (2 * (nu + 1))) * Math.exp(logSeries(nu + 1, x) - logSeries(nu, x));
+  }
+
+  function resultant(kappa, p) {
+    return ratio(p / 2 - 1, kappa);
+  }
+
+  function length(rho, kappa, tau) {
+    const t = 1 / tau;
+    return Math.sqrt(Math.max(0, (kappa - t) ** 2 + 2 * kappa * t * (1 + rho)));
+  }
+
+  function score(rho, kappa, tau, p) {
+    const nu = p / 2 - 1;
+    return logSeries(nu, length(rho, kappa, tau)) - logSeries(nu, kappa);
+  }
+
+  function slope(rho, kappa, tau, p) {
+    const nu = p / 2 - 1;
+    const r = length(rho, kappa, tau);
+    const quotient = Math.exp(logSeries(nu + 1, r) - logSeries(nu, r));
+    return ((kappa / tau) * quotient) / (2 * (nu + 1));
+  }
+
+  // B0 + B1/nu + B2/nu^2 of the expansion in high dimension.
+  function expansion(rho, kappa, tau, p) {
+    const nu = p / 2 - 1;
+    const t = 1 / tau;
+    const lambda = kappa / nu;
+    const w = 1 / Math.hypot(1, lambda);
+    const c = lambda * w;
+    const across = (1 - rho) * (1 + rho);
+    const r0 = c / (1 + w);
+    const r1 = (-c * w) / 2;
+    const r2 = (c * w ** 2 * (4 * w ** 2 - c ** 2)) / 8;
+    const dr0 = w ** 2 / (1 + w);
+    const dr1 = (w ** 2 * (c ** 2 - w ** 2)) / 2;
+    const ddr0 = (-c * w ** 3 * (2 + w)) / (1 + w) ** 2;
+    const shear = (-c * w ** 2) / (1 + w) ** 2;
+    const B0 = t * rho * r0;
+    const B1 = t * rho * r1 + (t ** 2 / 2) * ((across * w) / (1 + w) + rho ** 2 * dr0);
+    const variance = (-across * w ** 2) / 2 + rho ** 2 * dr1;
+    const skewness = rho ** 3 * ddr0 + 3 * rho * across * shear;
+    const B2 = t * rho * r2 + (t ** 2 / 2) * variance + (t ** 3 / 6) * skewness;
+    return B0 + B1 / nu + B2 / nu ** 2;
+  }
+
+  // Scores of classes as functions of the cosine; see `class_scores` in the library.
+  function realize(kappas, tau, p, realization, beta) {
+    const g = kappas.map((kappa) => resultant(kappa, p) / tau);
+    const mean = g.reduce((a, b) => a + b) / g.length;
+    return kappas.map((kappa, c) => {
+      const target = mean + beta * (g[c] - mean);
+      const star = (tau * g[c]) / target;
+      const native = { score: (rho) => score(rho, kappa, tau, p), slope: (rho) => slope(rho, kappa, tau, p) };
+      if (realization === "native") return { ...native, gain: g[c] };
+      if (realization === "cosine") return { score: (rho) => mean * rho, slope: () => mean, gain: mean };
+      if (realization === "angular") {
+        const added = target - g[c];
+        return { score: (rho) => native.score(rho) + added * rho, slope: (rho) => native.slope(rho) + added, gain: target };
+      }
+      const kept = realization === "preserve" ? score(0, kappa, tau, p) - score(0, kappa, star, p) : 0;
+      return { score: (rho) => score(rho, kappa, star, p) + kept, slope: (rho) => slope(rho, kappa, star, p), gain: target };
+    });
+  }
+
+  // Angle from the first class at which two scores are equal on the arc of `angle`; NaN without one.
+  function boundary(rules, angle) {
+    const gap = (u) => rules[0].score(Math.cos(u)) - rules[1].score(Math.cos(angle - u));
+    let [low, high] = [0, angle];
+    if (!(gap(low) > 0 && gap(high) < 0)) return NaN;
+    for (let i = 0; i < 60; i++) {
+      const middle = (low + high) / 2;
+      if (gap(middle) > 0) low = middle;
+      else high = middle;
+    }
+    return (low + high) / 2;
+  }
+
+  // Margin of the cosine rule and range of the residual at angle u; the certificate holds where the
+  // margin is larger.
+  function certificate(kappas, tau, p, angle, u) {
+    const rho = [Math.cos(u), Math.cos(angle - u)];
+    const g = kappas.map((kappa) => resultant(kappa, p) / tau);
+    const mean = (g[0] + g[1]) / 2;
+    const residual = rho.map((r, c) => score(r, kappas[c], tau, p) - g[c] * r);
+    return { margin: mean * Math.abs(rho[0] - rho[1]), range: Math.abs(residual[0] - residual[1]) };
+  }
+
+  return { logSeries, ratio, resultant, score, slope, expansion, realize, boundary, certificate };
+})();

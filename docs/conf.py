@@ -1,0 +1,74 @@
+"""Sphinx configuration of the site; `make docs` builds it."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # keeps kernels of notebooks quiet
+
+from resultant import __version__
+
+project = "resultant"
+author = "resultant developers"
+copyright = author
+release = version = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "myst_nb",
+    "generated_pages",
+    "mathml",
+    "names",
+]
+exclude_patterns = ["_build", "_ext", "gallery/**.ipynb", "gallery/**.py", "gallery/**.json"]
+nitpicky = False
+suppress_warnings = ["config.cache"]  # functions of sphinx-gallery settings cannot be pickled
+
+# Pages
+html_theme = "furo"
+html_title = "resultant"
+html_static_path = ["_static"]
+html_css_files = ["site.css", "explorer/explorer.css"]
+html_js_files = ["explorer/vmf.js", "explorer/explorer.js"]
+html_show_sourcelink = False
+templates_path = ["_templates"]
+
+# Formulas are MathML, which browsers draw themselves: no script, no network.
+html_math_renderer = "mathml"
+
+# Notebooks
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath", "attrs_inline"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 180
+nb_merge_streams = True
+
+# Gallery
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py",
+    "ignore_pattern": r"__init__\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+}
+
+# Reference
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+default_role = "name"
