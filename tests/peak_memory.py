@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
+
+from programs import run_program
 
 SCRIPT = """
 import resource, torch
@@ -13,7 +14,6 @@ from resultant._core import chunks
 from resultant.decisions import certificates
 from resultant.classes import realization
 from resultant.classes.statistics import ClassState
-torch.set_num_threads(1)
 norm = torch.nn.functional.normalize
 N, C, p = {sizes}
 state = ClassState(norm(torch.randn(C, p), dim=1), torch.full((C,), 50.0), torch.ones(C))
@@ -35,8 +35,4 @@ needs_linux = pytest.mark.skipif(
 def beyond(call: str, sizes: tuple[int, int, int]) -> float:
     """MiB that statements ``call`` about queries z [N, p], labels y and a state of C classes take
     at their peak, N, C and p being ``sizes``; they were called on a few rows before."""
-    script = SCRIPT.format(call=call, sizes=sizes)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    return float(done.stdout)
+    return float(run_program(SCRIPT.format(call=call, sizes=sizes))[0])

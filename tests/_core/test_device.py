@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant._core.device import device_of
 
 # Every launcher once, and no launch outside the guard.

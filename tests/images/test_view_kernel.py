@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant.images.augment import ContrastiveView, normalize
 from resultant.networks.stacked_resnet import patches
 

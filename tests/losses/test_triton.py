@@ -14,7 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional
 
 import resultant.losses
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant.losses import _cross_entropy, _means, bank
 
 CHECK = "from losses import test_triton; test_triton.check('cpu')"

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant.networks.norm import channels_last
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 

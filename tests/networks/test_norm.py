@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant.networks.norm import NormRelu, channels_last, halved
 
 CHECK = """

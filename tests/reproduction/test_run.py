@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from programs import run_program
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import reproduce, run, summarize
@@ -201,14 +201,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 
-import torch
-
-torch.set_num_threads(1)
-# Once for all: an optimizer would import it.
-import torch._dynamo
+sys.path.insert(0, sys.argv.pop(1))
 import pytest, test_run
 from resultant.training import batches
-from resultant_reproduction import reproduce, run, summarize
+from resultant_reproduction import run
 
 folder = Path(sys.argv[1])
 
@@ -252,16 +248,9 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     """In an epoch, in the frozen analysis, before records are there: the same records."""
     # An epoch has three steps.
     moments = ["step=5", "analysis=1", "records=1", "step=5"]
-    folders = [*map(str, Path(__file__).parents[:2]), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), *moments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert not done.returncode, done.stderr
+    output, _ = run_program(KILLED, Path(__file__).parent, tmp_path, *moments)
     # The last of them adds those of the first job before it is killed in the second.
-    assert done.stdout.split() == ["0", "0", "0", "1"]
+    assert output.split() == ["0", "0", "0", "1"]
     assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
     found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
     assert found == wanted and len(found) == 3

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import resultant.score
-from interpreter import run_interpreted
+from programs import run_interpreted
 from resultant.score import _backends
 
 CHECK = """

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 import torch
 
 from plain_resnet import PlainResNet32
+from programs import run_program
 from resultant._core import distributed, tensor_files
 from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
@@ -28,19 +26,10 @@ from resultant.training.stack import Stack
 from tiny_job import DATA, TWO, config, joint_job, metrics, stop_after
 
 # A job that is killed three times; after each, a copy of its folder is named after the moment.
-# Forked processes share the imports, which take longer than the training.
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 
-import torch
-# Loaded by the first step of an optimizer.
-import torch._dynamo
-
-torch.set_num_threads(1)
-from torchvision_schemas import define_missing
-
-define_missing()
 from resultant.training import batches, log
 from resultant.training.cifar import train_cifar
 from tiny_job import DATA, joint_job
@@ -106,15 +95,7 @@ def same_files(a: Path, b: Path) -> None:
 def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
     """Killed in a step, a line of metrics and a checkpoint, a job ends as an undisturbed one."""
     out = tmp_path / "out"
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(out)],
-        env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_program(KILLED, out)
     # In the second step of the third epoch.
     assert tensor_files.load(tmp_path / "step" / CHECKPOINT)[1]["epoch"] == 2
     assert [row["epoch"] for row in metrics(tmp_path / "step")] == [1, 1, 2, 2]
