@@ -8,7 +8,7 @@ from torch import Tensor
 from class_samples import F64, unit
 from resultant.classes.statistics import ClassState
 
-N, C, P, TAU = 7, 6, 16, 0.1
+N, C, P, TAU = 7, 6, 64, 0.1
 
 
 def classes(

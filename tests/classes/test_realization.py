@@ -55,7 +55,7 @@ def test_beta_one_is_native(realization: str, family: str) -> None:
     close(class_scores(z, state, TAU, realization, 1.0, family=family), class_scores(z, state, TAU))
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.05])
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.04])
 def test_realizations_differ_by_intercept_and_remainder(beta: float) -> None:
     """eq:realization-differences and eq:three-realizations."""
     state = classes()
@@ -119,7 +119,7 @@ def test_memory_beyond_the_scores_is_a_few_chunks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_gradients_reach_only_the_features(realization: str) -> None:
-    state = classes()
+    state = classes(p=16)
     grown = ClassState(
         state.mu.clone().requires_grad_(), state.kappa.clone().requires_grad_(), state.count
     )
@@ -231,7 +231,7 @@ def test_errors(arguments: Any, options: Any, message: str) -> None:
 
 
 def test_feature_and_gain_errors() -> None:
-    with pytest.raises(ValueError, match=r"expected z \[N, 16\], got shape \(7, 3\)"):
+    with pytest.raises(ValueError, match=r"expected z \[N, 64\], got shape \(7, 3\)"):
         class_scores(QUERIES[:, :3], STATE, TAU)
     with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got 1 at index 0"):
         class_scores(2 * QUERIES, STATE, TAU)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from quick_pdf import quick_pdf as quick_pdf
 from resultant.cli import main as cli
-from resultant.report import style
 from tiny_cifar import tiny_cifar
 
 
@@ -36,14 +36,6 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     entry = cli.Command("command_of_test:Options", "command_of_test:function", "for this test")
     monkeypatch.setitem(cli.COMMANDS, "test", entry)
     return module
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_pdf() -> Iterator[None]:
-    """PDF files with Type 3 fonts: subsets of TrueType fonts take most of the time of a report."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(style.STYLE, "pdf.fonttype", 3)
-        yield
 
 
 @pytest.fixture

@@ -219,17 +219,17 @@ def test_pair_errors(pairs: Any, message: str) -> None:
 
 
 def test_other_errors() -> None:
-    with pytest.raises(ValueError, match=r"expected z \[N, 16\], got shape \(7, 3\)"):
+    with pytest.raises(ValueError, match=r"expected z \[N, 64\], got shape \(7, 3\)"):
         loss_gradient(Z[:, :3], Y, RULE)
     with pytest.raises(ValueError, match=r"expected y in \[0, 6\), got 6 at index 0"):
         gradient_coordinates(Z, Y + 6, RULE)
     with pytest.raises(ValueError, match=r"expected scores \[..., C\] of one class .* shape \(\)"):
         effective_competitors(torch.ones(()))
-    with pytest.raises(ValueError, match=r"gradients of one shape, got \(7, 16\) and \(6, 16\)"):
+    with pytest.raises(ValueError, match=r"gradients of one shape, got \(7, 64\) and \(6, 64\)"):
         stacked_relative_error(Z, Z[1:])
     with pytest.raises(ValueError, match="expected G of positive norm, got 0"):
         stacked_relative_error(0 * Z, Z)
-    with pytest.raises(ValueError, match=r"expected gradients \[N, p\], got shape \(16,\)"):
+    with pytest.raises(ValueError, match=r"expected gradients \[N, p\], got shape \(64,\)"):
         gradient_cosines(Z[0], Z[0])
     with pytest.raises(ValueError, match="expected p >= 3 for an expansion"):
         joint_leading(classes(torch.ones(2, dtype=F64), 2), Rule(TAU))

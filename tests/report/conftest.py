@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from quick_pdf import quick_pdf as quick_pdf
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
-from resultant.report import style
 from resultant.report.analysis_page import analysis_page
 from resultant.report.page import Page, write_page
 from small_features import NAMES, small_features
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_pdf() -> Iterator[None]:
-    """PDF files with Type 3 fonts: subsets of TrueType fonts take most of the time of a report."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(style.STYLE, "pdf.fonttype", 3)
-        yield
 
 
 @pytest.fixture(scope="session")

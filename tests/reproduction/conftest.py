@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quick_pdf import quick_pdf as quick_pdf
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records, claims
 from resultant_reproduction.spec import Claim

@@ -14,6 +14,9 @@ from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 # Settings that change the training by rounding only.
 IGNORED = ("precision", "fuse")
 
+DEFAULTS = {f.name: f.default for f in fields(TrainConfig)}
+FLOATS = tuple(f.name for f in fields(TrainConfig) if "float" in str(f.type))
+
 # Keys that hold accuracies, at any depth of a record.
 ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
 
@@ -23,11 +26,11 @@ Record = dict[str, Any]
 def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
     """Return a text that is the same for all seeds of a configuration, realization and beta."""
     values = vars(config) if isinstance(config, TrainConfig) else config
-    settings = {f.name: values.get(f.name, f.default) for f in fields(TrainConfig)}
+    settings = {name: values.get(name, default) for name, default in DEFAULTS.items()}
     # An imbalance of 100 equals one of 100.0.
-    for f in fields(TrainConfig):
-        if "float" in str(f.type) and type(settings[f.name]) is int:
-            settings[f.name] = float(settings[f.name])
+    for name in FLOATS:
+        if type(settings[name]) is int:
+            settings[name] = float(settings[name])
     for name in IGNORED:
         del settings[name]
     if realization in WITHOUT_BETA:
