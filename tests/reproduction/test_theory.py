@@ -24,7 +24,7 @@ from resultant.decisions.gradients import intercept_gradient_difference
 from resultant.score.exact import decompose, vmf_score
 from resultant.score.expansion import fixed_expansion, joint_expansion
 from resultant.score.ratio_expansion import ratio_approximation
-from resultant.score.softmax import propagate_loss
+from resultant.score.softmax import propagate_loss, propagate_probabilities
 from resultant.special.bessel import bessel_ratio
 from resultant_reproduction import Evidence
 from resultant_reproduction.theory import (
@@ -32,9 +32,11 @@ from resultant_reproduction.theory import (
     Check,
     decisions,
     expansions,
+    linear,
     realizations,
     samples,
     selected,
+    slopes,
     softmax,
     transition,
 )
@@ -113,6 +115,16 @@ WRONG: dict[str, Callable[[], Check]] = {
     "ratio-remainder": lambda: expansions.ratio_remainder(scaled(ratio_approximation, 1.001)),
     "softmax-coupling": lambda: softmax.softmax_coupling(
         lambda *args, variance: propagate_loss(*args, variance=False)
+    ),
+    "softmax-probabilities": lambda: softmax.softmax_probabilities(
+        lambda *args, variance: propagate_probabilities(*args, variance=False)
+    ),
+    "slope-orders": lambda: slopes.slope_orders(wrong_joint),
+    "linear-softmax": lambda: linear.linear_softmax(
+        lambda *args: 1.01 * linear.mean_scores(*args), states=20
+    ),
+    "growing-temperature": lambda: linear.growing_temperature(
+        lambda *args: 1.01 * linear.mean_scores(*args), states=20
     ),
     "boundary-motion": lambda: decisions.boundary_motion(
         leading=lambda state, rule: decisions.realize(

@@ -25,6 +25,7 @@ from resultant_reproduction.theory.expansions import (
     residual_orders,
     second_order_error,
 )
+from resultant_reproduction.theory.linear import growing_temperature, linear_softmax
 from resultant_reproduction.theory.realizations import (
     bregman_identities,
     failure_state,
@@ -32,7 +33,8 @@ from resultant_reproduction.theory.realizations import (
     realization_differences,
 )
 from resultant_reproduction.theory.samples import cross_fitting, finite_sample
-from resultant_reproduction.theory.softmax import softmax_coupling
+from resultant_reproduction.theory.slopes import slope_orders
+from resultant_reproduction.theory.softmax import softmax_coupling, softmax_probabilities
 from resultant_reproduction.theory.transition import (
     error_exponents,
     error_transition,
@@ -48,11 +50,15 @@ CHECKS: dict[str, Callable[[], Check]] = {
     "bregman-identities": bregman_identities,
     "fixed-orders": fixed_orders,
     "residual-orders": residual_orders,
+    "slope-orders": slope_orders,
     "second-order-error": second_order_error,
     "regime-map": regime_map,
     "fixed-regime": fixed_regime,
+    "growing-temperature": growing_temperature,
+    "linear-softmax": linear_softmax,
     "ratio-remainder": ratio_remainder,
     "softmax-coupling": softmax_coupling,
+    "softmax-probabilities": softmax_probabilities,
     "boundary-motion": boundary_motion,
     "boundary-factors": boundary_factors,
     "error-transition": error_transition,

@@ -52,6 +52,17 @@ def grid(*axes: Numbers) -> tuple[Tensor, ...]:
     return tuple(a.flatten() for a in mesh)
 
 
+def random_states(states: int, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw cosines in [-0.9, 0.9], lambdas in [0.3, 4] and offsets in [-1, 1], each [states, C]."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def uniform(low: float, high: float) -> Tensor:
+        draws = torch.rand(states, classes, generator=generator, dtype=torch.float64)
+        return low + (high - low) * draws
+
+    return uniform(-0.9, 0.9), uniform(0.3, 4.0), uniform(-1.0, 1.0)
+
+
 def half_orders(p: tuple[int, ...]) -> Tensor:
     """Return nu = p/2 - 1 [P] of dimensions."""
     return torch.tensor(p, dtype=torch.float64) / 2 - 1
