@@ -95,6 +95,7 @@ _NAMES = {
         "CosinePrototypeClassifier",
         "VMFClassifier",
         "VMFClassifierCV",
+        "VMFMixture",
         "expected_calibration_error",
     ],
 }

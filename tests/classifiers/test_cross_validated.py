@@ -27,6 +27,10 @@ from resultant.classifiers.vmf import VMFClassifier
 from resultant.vmf.distribution import VonMisesFisher
 
 P = 6
+
+# The check truncates its rows to integers, which leaves a row of zeros.
+REFUSES_ZEROS = {"check_estimators_dtypes": "a row of zeros has no direction"}
+
 GRID: dict[str, Any] = {
     "temperature": [0.1],
     "realization": list(REALIZATIONS),
@@ -54,7 +58,9 @@ def by_point(results: dict[str, Any], column: str) -> dict[tuple, float]:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([VMFClassifierCV(cv=3, **SMALL)])
+@parametrize_with_checks(
+    [VMFClassifierCV(cv=3, **SMALL)], expected_failed_checks=lambda _: REFUSES_ZEROS
+)
 def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -97,9 +103,8 @@ def test_folds_against_grid_search(cv: Any, dtype: type, grid: dict[str, Any]) -
 
 @pytest.mark.slow
 def test_leaving_one_out_against_refits() -> None:
-    """Weights, a row of zeros, a class of one sample, and a class with one remaining sample."""
+    """Weights, a class of one sample, and a class with one remaining sample."""
     X, y = sample(20)
-    X[3] = 0
     X, y = np.vstack([X, np.eye(P)[:3]]), np.append(y, [4, 5, 5])
     w = np.random.default_rng(1).uniform(0.5, 2, len(y))
     grid: dict[str, Any] = GRID | {"prior": 0.7}

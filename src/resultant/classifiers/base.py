@@ -4,8 +4,7 @@ A row x is reduced to its direction z = x/|x|. Classes are fitted from sums (`Cl
 fitting is one pass over the rows, `partial_fit` continues the pass, and sample weights are weights
 in the sums. A query is scored by its cosines with the class directions alone.
 
-- A row of zeros has no direction: its cosine with every class is zero. In a fit the row counts for
-  its class and adds nothing to the sum.
+- A row of zeros has no direction, and no rows are no sample: both are refused.
 - One feature leaves two directions, which is no sphere here: p >= 2.
 - A class without weight (named in ``classes`` of `partial_fit`, or of weight zero) has score -inf
   and probability zero, and takes no part in the mean gain.
@@ -16,6 +15,7 @@ in the sums. A query is scored by its cosines with the class directions alone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -96,7 +96,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(rows, labels)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
-        weights = _weights(sample_weight, len(rows))
+        weights = sample_weights(sample_weight, len(rows))
         if classes is None:
             classes = np.asarray(unique_labels(labels))
         unknown = ~np.isin(labels, classes)
@@ -227,7 +227,12 @@ def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -
             ensure_min_samples=least,
             ensure_min_features=narrowest,
         )
-        return torch.from_numpy(X if X.flags.writeable else X.copy())
+        with warnings.catch_warnings():
+            # Rows are never written to. A copy of a mapped file would fill the memory.
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            rows = torch.from_numpy(X)
+        _require_directions(rows)
+        return rows
     if X.dim() != 2 or len(X) < least or X.shape[1] < narrowest:
         rule = f"expected X [N, p] with N >= {least} and p >= {narrowest}"
         raise ValueError(f"{rule}, got shape {tuple(X.shape)}")
@@ -237,23 +242,27 @@ def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -
     validate_data(estimator, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
     if X.dtype not in (torch.float32, torch.float64):
         X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
-    finite = X.isfinite().all(-1)
-    if not finite.all():
-        raise ValueError(
-            f"expected X finite, got NaN or infinity in row {int(finite.int().argmin())}"
-        )
+    _require_directions(X)
     return X.detach()
+
+
+def _require_directions(X: Tensor) -> None:
+    """Raise unless all rows are finite and not zero."""
+    for part in row_chunks(X, 1):
+        least, most = X[part].aminmax(dim=1)
+        largest = torch.maximum(-least, most)
+        bad = ~((largest > 0) & largest.isfinite())
+        if bad.any():
+            i = int(bad.int().argmax())
+            got = "a row of zeros" if float(largest[i]) == 0 else "NaN or infinity"
+            rule = "expected X finite, without rows of zeros, which have no direction"
+            raise ValueError(f"{rule}, got {got} in row {part.start + i}")
 
 
 def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> ClassStatistics:
     """Add rows [N, p] of any length with labels [N] and weights [N]; return the statistics."""
     for part in row_chunks(X, 1):
-        (x, length), own, weights = directions(X[part]), y[part], w[part]
-        nonzero = length > 0
-        statistics.add(x[nonzero], own[nonzero], weights[nonzero])
-        zero = own[~nonzero]
-        statistics.count.index_add_(0, zero, torch.ones_like(zero))
-        statistics.weight.index_add_(0, zero, weights[~nonzero])
+        statistics.add(directions(X[part])[0], y[part], w[part])
     return statistics
 
 
@@ -280,7 +289,7 @@ def require_temperatures(temperature: Any, dtype: torch.dtype) -> None:
         require_comparable("temperature", number, dtype)
 
 
-def _weights(sample_weight: Any, length: int) -> np.ndarray:
+def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
     """Return weights [N] >= 0 in float64 from weights, one number, or None."""
     weights = np.asarray(1.0 if sample_weight is None else as_numpy(sample_weight), np.float64)
     if weights.ndim == 0:

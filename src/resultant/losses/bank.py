@@ -245,6 +245,8 @@ class Banks(WideModule):
     def require_batch(self, z: Tensor, y: Tensor) -> None:
         """Raise unless `add` takes ``z`` and the labels ``y``."""
         self.require(z)
+        if not z.shape[-2]:
+            raise ValueError("expected a batch of one sample or more, got an empty batch")
         require_view_labels(y, z.shape[-2], self.num_classes, self.lead, self.old.device)
 
     def require(self, z: Tensor) -> None:

@@ -1,0 +1,341 @@
+"""A mixture of von Mises-Fisher distributions as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from resultant._core.arrays import directions
+from resultant._core.device import require_device
+from resultant._core.validation import finite_number, integer
+from resultant.classes.statistics import MAX_KAPPA
+from resultant.classifiers.base import Array, features, returned, row_chunks, sample_weights
+from resultant.classifiers.em import (
+    EM,
+    Fit,
+    GroupedRows,
+    Mixtures,
+    Sums,
+    empty_sums,
+    fit_mixtures,
+    seed_directions,
+)
+from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import ESTIMATORS
+
+ASSIGNMENTS = ("soft", "hard")
+CONCENTRATIONS = ("free", "tied")
+INITS = ("k-means++", "random")
+
+# Steps of online expectation-maximization decrease as (t + 1)^-DECAY (Cappe and Moulines 2009).
+DECAY = 0.7
+
+
+class VMFMixture(DensityMixin, BaseEstimator):
+    r"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximization.
+
+    The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)` with
+    the exact normaliser. A row x counts by its direction x/|x|. A fit reads the rows in chunks: its
+    memory does not grow with their number beyond a few numbers per row, also for rows on a disk
+    (``numpy.memmap``), and a GPU holds one chunk at a time.
+
+    With ``batch_size``, each step reads that many random rows and moves the running sums towards
+    theirs (online EM, Cappe and Moulines 2009): a few passes suffice for 10^7 rows. `partial_fit`
+    takes one such step with the rows of the call.
+
+    A component that loses all rows keeps the weight 0. Equal rows would have an infinite
+    concentration; ``max_kappa`` bounds it.
+
+    Args:
+        n_components: Number of components K.
+        assignment: ``soft`` shares each row among the components (EM); ``hard`` gives it to the
+            most likely one (classification EM).
+        concentration: ``free``, or ``tied`` for one kappa of all components, which is the steadier
+            choice for few rows in high dimension.
+        estimator: Estimator of kappa, see `concentration`. ``corrected`` and ``loo`` remove the
+            excess of the mean length of few rows in high dimension.
+        init: ``k-means++`` on the sphere (from at most 16,384 random rows), ``random`` rows, or
+            directions [K, p].
+        n_init: Number of starts; the best likelihood is kept.
+        max_iter: The most passes over the rows.
+        tol: Change of the mean log-likelihood at which a fit has converged.
+        batch_size: Rows per step of online EM; by default all rows at once.
+        max_kappa: Largest concentration, by default the larger of 1e5 and 100 p.
+        random_state: Seed, or random state of NumPy.
+        device: Device of the computation, by default that of X (the CPU for NumPy).
+
+    Attributes:
+        weights_: Weights [K].
+        directions_: Mean directions [K, p].
+        concentrations_: Concentrations [K].
+        converged_: True if the fit has converged.
+        n_iter_: Number of passes over the rows.
+        lower_bound_: Mean log-likelihood of the fitted rows; with ``hard``, of the assigned rows.
+        n_features_in_: Number of features p.
+
+    Raises:
+        ValueError: In `fit`, for parameters out of range and for rows of other shapes or values.
+
+    Example:
+        >>> from resultant import VMFMixture
+        >>> X = [[1.0, 0.1], [1.0, 0.0], [1.0, -0.1], [0.1, 1.0], [0.0, 2.0], [-0.1, 1.0]]
+        >>> mixture = VMFMixture(2, random_state=0).fit(X)
+        >>> mixture.weights_.round(3).tolist(), len(set(mixture.predict(X)[:3]))
+        ([0.5, 0.5], 1)
+    """
+
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        assignment: str = "soft",
+        concentration: str = "free",
+        estimator: str = "mle",
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        batch_size: int | None = None,
+        max_kappa: float | None = None,
+        random_state: Any = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.assignment = assignment
+        self.concentration = concentration
+        self.estimator = estimator
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.max_kappa = max_kappa
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the mixture.
+
+        Args:
+            X: Rows [N, p] of any length but zero, N >= n_components.
+            y: Ignored.
+            sample_weight: Weights [N] >= 0, one per row by default.
+
+        Returns:
+            This mixture.
+        """
+        rows, em = self._rows(X, sample_weight, reset=True)
+        batch = None if self.batch_size is None else integer("batch_size", self.batch_size, 1)
+        random = check_random_state(self.random_state)
+        best: Fit | None = None
+        for _ in range(integer("n_init", self.n_init, 1)):
+            start = em.start(rows, self._seeds(rows, random))
+            if batch is None:
+                fit = fit_mixtures(rows, start, em)
+            else:
+                fit = _fit_online(rows, start, em, batch, random)
+            if best is None or float(fit.value) > float(best.value):
+                best = fit
+        assert best is not None
+        self._set(best.mixtures)
+        self.converged_, self.n_iter_ = bool(best.converged), int(best.passes)
+        self.lower_bound_ = float(best.value)
+        self._running: Sums | None = None
+        if not self.converged_:
+            rule = f"expected a change of the mean log-likelihood below tol = {self.tol:g}"
+            text = f"{rule} within {self.max_iter} passes, got more; raise max_iter or tol"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        return self
+
+    @torch.no_grad()
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take one step of online EM with a batch; the first batch gives the start.
+
+        Args:
+            X: Rows [N, p], N >= n_components in the first call.
+            y: Ignored.
+            sample_weight: Weights [N] >= 0, one per row by default.
+
+        Returns:
+            This mixture.
+        """
+        running: Sums | None = getattr(self, "_running", None)
+        rows, em = self._rows(X, sample_weight, reset=running is None)
+        if running is None:
+            random = check_random_state(self.random_state)
+            mixtures, self._steps = em.start(rows, self._seeds(rows, random)), 0
+        else:
+            mixtures = self._mixtures(rows.device)
+        sums = em.expect(rows, mixtures, (0,))
+        running = running or sums
+        self._running = running.mixed(sums, (self._steps + 1) ** -DECAY)
+        self._steps += 1
+        self._set(em.maximize(self._running))
+        self.n_iter_, self.converged_ = self._steps, False
+        self.lower_bound_ = float(self._running.value / self._running.number)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit the mixture and return the most likely components [N] of the rows."""
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most likely component [N] of each row."""
+        return self._joint(X)[1].argmax(-1).cpu().numpy()
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities [N, K] of the components, given each row."""
+        queries, joint = self._joint(X)
+        return returned(joint.softmax(-1).to(queries), X)
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log densities [N] of the directions of the rows."""
+        queries, joint = self._joint(X)
+        return returned(joint.logsumexp(-1).to(queries), X)
+
+    def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
+        """Return the mean of `score_samples`."""
+        return float(self._joint(X)[1].logsumexp(-1).mean())
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of rows; the lowest is the best."""
+        log_density = self._joint(X)[1].logsumexp(-1)
+        penalty = self._number_of_parameters() * math.log(len(log_density))
+        return penalty - 2 * float(log_density.sum())
+
+    def aic(self, X: Any) -> float:
+        """Return the Akaike information criterion of rows; the lowest is the best."""
+        return 2 * self._number_of_parameters() - 2 * float(self._joint(X)[1].logsumexp(-1).sum())
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draw directions.
+
+        Args:
+            n_samples: Number of directions.
+
+        Returns:
+            Unit vectors [n_samples, p] in order of their components, and the components.
+        """
+        check_is_fitted(self)
+        number = integer("n_samples", n_samples, 1)
+        random = check_random_state(self.random_state)
+        # Weights of rounded sums: multinomial refuses a sum above one.
+        counts = random.multinomial(number, self.weights_ / self.weights_.sum())
+        mixtures = self._mixtures(torch.device("cpu"))
+        with torch.random.fork_rng(devices=[]):
+            # torch.manual_seed would seed all devices.
+            torch.default_generator.manual_seed(int(random.randint(1 << 31)))
+            drawn = [
+                VonMisesFisher(mu, kappa, validate_args=False).sample((int(n),))
+                for mu, kappa, n in zip(mixtures.mu[0], mixtures.kappa[0], counts, strict=True)
+            ]
+        return torch.cat(drawn).numpy(), np.repeat(np.arange(len(counts)), counts)
+
+    def _number_of_parameters(self) -> int:
+        K, p = self.directions_.shape
+        return K * (p - 1) + (1 if self.concentration == "tied" else K) + K - 1
+
+    def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[GroupedRows, EM]:
+        """Check rows and parameters; return both as the algorithm takes them."""
+        K = integer("n_components", self.n_components, 1)
+        for name, values in (
+            ("assignment", ASSIGNMENTS),
+            ("concentration", CONCENTRATIONS),
+            ("estimator", ESTIMATORS),
+        ):
+            if (value := getattr(self, name)) not in values:
+                raise ValueError(f"expected {name} to be one of {values}, got {value!r}")
+        if isinstance(self.init, str) and self.init not in INITS:
+            rule = f"expected init to be one of {INITS} or directions [K, p]"
+            raise ValueError(f"{rule}, got {self.init!r}")
+        rows = features(self, X, reset=reset)
+        if reset and len(rows) < K:
+            got = f"N = {len(rows)} for {K}"
+            raise ValueError(f"expected n_samples >= n_components, got {got}")
+        weight = torch.from_numpy(sample_weights(sample_weight, len(rows))).to(rows.device)
+        tol = finite_number("tol", self.tol)
+        cap = max(MAX_KAPPA, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
+        em = EM(
+            hard=self.assignment == "hard",
+            tied=self.concentration == "tied",
+            estimator=self.estimator,
+            max_iter=integer("max_iter", self.max_iter, 1),
+            tol=tol,
+            max_kappa=finite_number("max_kappa", cap),
+        )
+        device = rows.device if self.device is None else require_device(self.device)
+        return GroupedRows(rows, weight, None, device), em
+
+    def _seeds(self, rows: GroupedRows, random: np.random.RandomState) -> Tensor:
+        """Return the seeds [1, K, p]."""
+        if isinstance(self.init, str):
+            if self.init == "k-means++":
+                return seed_directions(rows, self.n_components, random)
+            chosen = random.choice(len(rows.X), self.n_components, replace=False)
+            return rows.rows(torch.from_numpy(chosen).to(rows.X.device))[0][None]
+        seeds = torch.as_tensor(self.init, dtype=torch.float64, device=rows.device)
+        if seeds.shape != (self.n_components, rows.X.shape[1]):
+            rule = f"expected init [{self.n_components}, {rows.X.shape[1]}]"
+            raise ValueError(f"{rule}, got shape {tuple(seeds.shape)}")
+        return directions(seeds)[0][None]
+
+    def _set(self, mixtures: Mixtures) -> None:
+        arrays = (a[0].cpu().numpy() for a in (mixtures.weight, mixtures.mu, mixtures.kappa))
+        self.weights_, self.directions_, self.concentrations_ = arrays
+
+    def _mixtures(self, device: torch.device) -> Mixtures:
+        arrays = (self.directions_, self.concentrations_, self.weights_)
+        return Mixtures(*(torch.as_tensor(a, device=device)[None] for a in arrays))
+
+    @torch.no_grad()
+    def _joint(self, X: Any) -> tuple[Tensor, Tensor]:
+        """Return the rows, and log weight times density [N, K] in float64 on their device."""
+        check_is_fitted(self)
+        rows = features(self, X, reset=False)
+        device = rows.device if self.device is None else require_device(self.device)
+        mixtures = self._mixtures(device)
+        joint = torch.empty(len(rows), len(self.weights_), dtype=torch.float64, device=rows.device)
+        for part in row_chunks(rows, len(self.weights_)):
+            x = directions(rows[part].to(device))[0]
+            joint[part] = mixtures.log_joint(0, x).to(rows.device)
+        return rows, joint
+
+
+@torch.no_grad()
+def _fit_online(
+    rows: GroupedRows, mixtures: Mixtures, em: EM, batch: int, random: np.random.RandomState
+) -> Fit:
+    """Fit one mixture by online EM on random batches; the objective is that of the last pass."""
+    running: Sums | None = None
+    before, value, step, converged = -math.inf, math.nan, 0, False
+    passes = 0
+    while passes < em.max_iter and not converged:
+        order = torch.from_numpy(random.permutation(len(rows.X)))
+        of_pass = empty_sums(mixtures)
+        for at in order.split(batch):
+            sums = empty_sums(mixtures)
+            # In the order of the rows: a file is read forwards.
+            part = GroupedRows(rows.X, rows.weight, [at.sort().values], rows.device)
+            for x, w in part.chunks(0, mixtures.mu.shape[1]):
+                em.add(sums, mixtures, 0, x, w)
+            if float(sums.number) == 0:
+                continue
+            running = sums if running is None else running.mixed(sums, (step + 1) ** -DECAY)
+            of_pass.value.add_(sums.value)
+            of_pass.number.add_(sums.number)
+            mixtures, step = em.maximize(running), step + 1
+        before, value, passes = value, float(of_pass.value / of_pass.number), passes + 1
+        converged = abs(value - before) < em.tol
+    value, number = (mixtures.kappa.new_tensor([a]) for a in (value, passes))
+    return Fit(mixtures, value, torch.tensor([converged]), number)
