@@ -410,3 +410,13 @@ def test_check_ignores_batches_that_are_not_finite(monkeypatch: pytest.MonkeyPat
     z[5, 2] = math.nan
     assert loss(z, y).isnan()
     loss.check()
+
+
+def test_empty_batches_are_refused() -> None:
+    loss = ProCoLoss(3, 4)
+    z, y = torch.empty(0, 4), torch.empty(0, dtype=torch.int64)
+    for mode in (loss.train(), loss.eval()):
+        with pytest.raises(ValueError, match="one sample or more, got an empty batch"):
+            mode(z, y)
+    with pytest.raises(ValueError, match=r"expected \|z\| - 1 within .* got -1 at index 0"):
+        loss(torch.zeros(1, 4), torch.tensor([0]))
