@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-# The program is imported once, which takes longer than most programs, and then forked.
+from programs import run_program
+
 START = """
-import os, sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist, warnings
 from safetensors.torch import load_file, save_file
+
+warnings.simplefilter("error", FutureWarning)
 processes, out = int(sys.argv[1]), sys.argv[2]
-torch.set_num_threads(1)
 """
 RUN = """
 children = []
@@ -24,21 +23,11 @@ for rank in range(processes):
         main(rank)
         dist.destroy_process_group()
         os._exit(0)
-sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * processes
 """
 
 
 def run_processes(program: str, processes: int, out: Path) -> None:
     """Run ``main(rank)`` of a program, which knows the number of ``processes`` and a folder
     ``out``, in several processes."""
-    paths = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parent)]
-    environment = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error::FutureWarning", "-c", START + program + RUN]
-        + [str(processes), str(out)],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr
+    run_program(START + program + RUN, processes, out)
