@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -50,7 +51,7 @@ def numbers(n: int) -> list[int]:
 
 
 @cache
-def _host_group(world: dist.ProcessGroup) -> dist.ProcessGroup:
+def _host_group(world: dist.ProcessGroup | None) -> Any:
     """Return a group of the same processes that exchanges tensors of the CPU."""
     return world if "cpu:" in dist.get_backend_config(world) else dist.new_group(backend="gloo")
 

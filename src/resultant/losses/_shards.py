@@ -27,8 +27,10 @@ def sharded(rows: Tensor, num_classes: int) -> Tensor:
     # Here, as the import takes as long as that of this package.
     from torch.distributed.tensor import DeviceMesh, DTensor, Shard
 
+    world = dist.group.WORLD
+    assert world is not None
     shape = torch.Size((num_classes, *rows.shape[1:]))
-    mesh = DeviceMesh.from_group(dist.group.WORLD, rows.device.type)
+    mesh = DeviceMesh.from_group(world, rows.device.type)
     stride = torch.empty(shape, device="meta").stride()
     return DTensor.from_local(rows, mesh, [Shard(0)], run_check=False, shape=shape, stride=stride)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from resultant._core import chunks, distributed
 from resultant.classes.gain import Gains
 from resultant.losses._means import lengths, mean
-from resultant.losses._partial_softmax import Columns, PartialSoftmax
+from resultant.losses._partial_softmax import Columns, PartialSoftmax, partial_softmax
 from resultant.losses._views import by_view
 from resultant.losses._with_gradient import with_gradient
 from resultant.losses.bank import ProCoBank
@@ -35,7 +35,7 @@ def streams(bank: ProCoBank, z: Tensor) -> bool:
     return number * z.element_size() > chunks.matrix_bytes(z.device)
 
 
-@torch.compiler.disable
+@torch.compiler.disable()
 def streamed_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
@@ -73,7 +73,7 @@ class _Step:
         self.slots = self.rows if self.inside is None else self.rows.where(self.inside, held)
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """Return the cross-entropies [N, V] of these queries, and their gradient [V, N, p]."""
+        """Return the cross-entropies [V, N] of these queries, and their gradient [V, N, p]."""
         loss, bank, z = self.loss, self.bank, self.z
         held, offset = len(bank.classes), loss.log_prior[self.bank.classes.start :]
         R = self.R.new_empty(len(z), held + 1)
@@ -86,9 +86,9 @@ class _Step:
         offset = torch.cat([offset[:held].to(z.dtype), z.new_full((1,), -math.inf)])
         rest = offset.index_fill(0, self.slots, -math.inf)
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
-        part = PartialSoftmax(z, loss.score_and_slope)
+        part = partial_softmax(z, loss.score_and_slope, columns.terms)
         for classes in _chunks(held, z):
-            part.absorb(mean(bank.old[classes], z.dtype)[0], columns.at(classes))
+            part.absorb(bank.old[classes], columns.at(classes))
         self._absorb_batch(part, columns, offset)
         if bank.shard_classes:
             part.over_processes()
@@ -98,8 +98,8 @@ class _Step:
         entropies = torch.logaddexp(above, torch.zeros_like(above))
         gradient = above.sigmoid().unsqueeze(-1) * (part.mean_gradient() - own_gradient)
         if bank.shard_classes:
-            entropies, gradient = entropies[self.here], gradient[self.here]
-        return entropies, gradient.movedim(0, 1)
+            entropies, gradient = entropies[:, self.here], gradient[:, self.here]
+        return entropies, gradient
 
     def _gains(self, kappa: Tensor) -> Gains | None:
         """Return gains and targets of the classes held here; targets depend on all classes."""
@@ -114,7 +114,7 @@ class _Step:
         return Gains(gains.g[:, here], gains.mean, gains.target[:, here])
 
     def _own(self, gains: Gains | None, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits [Q, V] of the class of each query and their gradients [Q, V, p]; zero if
+        """Return logits [V, Q] of the class of each query and their gradients [V, Q, p]; zero if
         another process holds the class."""
         loss, bank, z = self.loss, self.bank, self.z
         mu, R, rows = self.mu[:, self.queries], self.R[:, self.queries], self.rows[self.queries]
@@ -132,10 +132,10 @@ class _Step:
         kappa = kappa.to(z.dtype)
         rho = (z * mu).sum(-1)
         score, slope = loss.score_and_slope(rho, kappa, loss.terms(kappa, own))
-        logit = (score + offset[rows].to(z.dtype)).mT
-        gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).movedim(1, 0)
+        logit = score + offset[rows].to(z.dtype)
+        gradient = slope.expand_as(rho).unsqueeze(-1) * mu
         if self.inside is not None:
-            outside = ~self.inside[self.queries].unsqueeze(-1)
+            outside = ~self.inside[self.queries]
             logit = logit.masked_fill(outside, 0.0)
             gradient = gradient.masked_fill(outside.unsqueeze(-1), 0.0)
         return logit, gradient

@@ -162,9 +162,8 @@ class Banks(WideModule):
         dtype = COMPUTE_DTYPE[z.dtype]
         mu = z.new_empty(len(views), *self.old.shape[:-1], self.dim, dtype=dtype)
         R = self.old.new_empty(mu.shape[:-1])
-        own = None
+        own, queries, own_rows = None, views[..., here, :], self.rows(y)
         if self.leave_out:
-            queries, own_rows = views[..., here, :], self.rows(y)
             own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
         for v in range(len(views)):
             old = self.enter(samples[v], rows)
@@ -180,7 +179,9 @@ class Banks(WideModule):
         Ranks exchange their samples, however many each has: sums of all classes would be far more.
         """
         views = by_view(z.detach(), self.lead)
-        return (views, y, slice(None)) if distributed.world_size() == 1 else _over_ranks(views, y)
+        if distributed.world_size() == 1:
+            return views, y, slice(None)
+        return _over_ranks(views, y)
 
     def samples(self, views: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return what views add to the banks [V, M, p + 1], and the rows [M] of the banks that they
@@ -315,7 +316,9 @@ class ProCoBank(Banks):
                 rows = destination[prefix + name]
                 destination[prefix + name] = sharded(rows, self.num_classes)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(  # type: ignore[override]
+        self, state_dict: Any, prefix: str, *rest: Any
+    ) -> None:
         for name in (prefix + "old", prefix + "new"):
             if name in state_dict:
                 rows = rows_of(state_dict[name], self.classes, self.num_classes)
@@ -349,7 +352,7 @@ class ProCoBank(Banks):
         return self.statistics_of(self.named(bank))
 
 
-@torch.compiler.disable
+@torch.compiler.disable()
 def _over_ranks(views: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
     """Join views [V, ..., N, p] and labels [..., N] of all ranks along N."""
     sizes = distributed.numbers(views.shape[-2])

@@ -91,10 +91,14 @@ class ContrastiveLoss(WideModule):
 
     def stored(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the loss of a batch that has been checked, from scores stored as a whole."""
-        if self.training:
-            snapshot = self.bank.add(z, y)
-        else:
-            snapshot = self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
+        return self.entropy(z, y, self.snapshot(z, y))
+
+    def snapshot(self, z: Tensor, y: Tensor) -> Snapshot:
+        """Return the classes that a batch is scored against, which it enters in training mode."""
+        return self.bank.add(z, y) if self.training else self.bank.snapshot(COMPUTE_DTYPE[z.dtype])
+
+    def entropy(self, z: Tensor, y: Tensor, snapshot: Snapshot) -> Tensor:
+        """Return the mean cross-entropy [*lead] of a batch, differentiable in z to any order."""
         with torch.autocast(z.device.type, enabled=False):
             views = by_view(compute_dtype(z), self.bank.lead)
             labels = labels_by_view(y, len(views), self.bank.lead)

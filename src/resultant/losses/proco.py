@@ -20,6 +20,7 @@ from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses._cuda_graph import Replay, replays
+from resultant.losses._fused_step import fused_loss, fuses
 from resultant.losses._prior import require_counted
 from resultant.losses._streamed import streamed_loss, streams
 from resultant.losses._views import compute_dtype
@@ -139,7 +140,7 @@ class ProCoLoss(ContrastiveLoss):
         require_counted(y, self.log_prior)
         if self.bank.shard_classes or streams(self.bank, z):
             return streamed_loss(self, compute_dtype(z), y)
-        return self.stored(z, y)
+        return fused_loss(self, compute_dtype(z), y) if fuses(self, z) else self.stored(z, y)
 
     @torch.no_grad()
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:

@@ -236,6 +236,23 @@ def _walk(
 
 
 @triton.jit
+def _tilt(kappa, tau, A: tl.constexpr):
+    """Terms of the classes in `_difference`, the factor of the slope, and whether the tilt changes
+    s so little that SMALL holds."""
+    # t + t_rest is 1/tau to twice the precision.
+    t = 1 / tau
+    t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
+    twice = 2 * tl.fma(kappa, t, kappa * t_rest)
+    apart = (kappa - t) - t_rest
+    least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
+    s0, w0 = _roots(y0 + A * A)
+    g0 = 1 / (s0 + A)
+    lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
+    steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
+    return twice, least, square, y0, s0, w0, g0, scale, steady
+
+
+@triton.jit
 def _score_rows(
     rho_at,
     kappa_at,
@@ -266,22 +283,13 @@ def _score_rows(
     kappa = tl.load(kappa_at + column * kappa_step, mask=inside, other=1.0)
     tau = tl.load(tau_at + column * tau_step, mask=inside, other=1.0)
 
-    # The tilt: t + t_rest is 1/tau to twice the precision.
-    t = 1 / tau
-    t_rest = tl.fma(-tau, t, tl.full(tau.shape, 1.0, tau.dtype)) * t
-    twice = 2 * tl.fma(kappa, t, kappa * t_rest)
-    apart = (kappa - t) - t_rest
-    least, square, y0, scale = apart * apart, t * t, kappa * kappa, 0.5 * twice
-    s0, w0 = _roots(y0 + A * A)
-    g0 = 1 / (s0 + A)
+    twice, least, square, y0, s0, w0, g0, scale, steady = _tilt(kappa, tau, A)
 
     rho_at += first * columns + column
     q_at += first * columns + column
     slope_at += first * columns + column
     left = rows - first
     # The tilt usually changes s little; its logarithms then need no exponent.
-    lower, upper = 0.5625 * (y0 + A * A), 2.25 * (y0 + A * A)
-    steady = (y0 + square + twice + A * A <= upper) & (least + A * A >= lower)
     if tl.min(steady.to(tl.int32)) == 1:
         _walk(
             rho_at, q_at, slope_at, left, column, columns, twice, least, square, y0, s0, w0, g0,

@@ -1,0 +1,44 @@
+"""A step of the loss on a GPU in few calls: the gradient is computed together with the loss.
+
+A step as called is bound by the host. Here no operation records a graph, and one kernel goes from
+cosines to cross-entropies and to their gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from resultant.losses._partial_softmax import kernels, require_kernels
+from resultant.losses._views import by_view
+from resultant.losses._with_gradient import with_gradient
+from resultant.losses.contrastive import ContrastiveLoss
+
+
+def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
+    """Return whether `fused_loss` takes a batch."""
+    return (
+        z.is_cuda
+        and z.requires_grad
+        and torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and not (loss.bank.leave_out and loss.training)
+        and kernels() is not None
+    )
+
+
+def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
+    """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
+    softmax = require_kernels()
+    with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
+        snapshot = loss.snapshot(z, y)
+        rho = by_view(z.detach(), ()) @ snapshot.mu.mT
+        kappa = loss.bank.kappa(snapshot.R)
+        gains = loss.gains(kappa)
+        loss.note(z.dtype, gains)
+        kappa = kappa.to(z.dtype)
+        terms, offset = loss.terms(kappa, gains), loss.log_prior.to(z.dtype)
+        entropies = softmax.finish(rho, kappa, terms, offset, loss.bank.dim, y)
+        gradient = (rho @ snapshot.mu).view(z.shape)
+        value = entropies.mean()
+    return with_gradient(z, value, gradient, lambda z: loss.entropy(z, y, snapshot))

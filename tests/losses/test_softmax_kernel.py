@@ -1,0 +1,168 @@
+"""Fused kernels of the softmax over classes against torch, in Triton's interpreter and on a GPU."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from interpreter import run_interpreted
+from loss_batches import COUNTS, C, batch
+from resultant._core import chunks
+from resultant.classes.realization import Terms
+from resultant.losses import ProCoLoss, _streamed
+from resultant.losses._fused_step import fused_loss
+from resultant.losses._means import mean
+from resultant.losses._partial_softmax import Columns, FusedSoftmax, PartialSoftmax
+from resultant.losses._streamed import streamed_loss
+
+CHECK = "from losses import test_softmax_kernel; test_softmax_kernel.check('cpu')"
+V, Q = 2, 5
+
+# Terms of native, tempered and preserving, angular, and cosine scores of K classes.
+TERMS = {
+    "native": lambda K: Terms(torch.tensor(0.1)),
+    "preserve": lambda K: Terms(torch.linspace(0.05, 0.2, V * K).view(V, K), None, _row(K)),
+    "angular": lambda K: Terms(torch.tensor(0.1), _row(K)),
+    "cosine": lambda K: Terms(None, torch.tensor([[6.0], [7.0]])),
+}
+
+
+def _row(K: int) -> Tensor:
+    return torch.linspace(-1.0, 2.0, V * K).view(V, K)
+
+
+def check(device: str) -> None:
+    for name in TERMS:
+        for K, p in ((1, 3), (150, 40)):
+            check_parts(device, name, K, p)
+            check_finish(device, name, K, p)
+    for name in ("native", "angular"):
+        check_steps(device, name)
+
+
+def problem(name: str, K: int, p: int) -> tuple[Tensor, Tensor, Columns]:
+    """Draw queries near classes, sums with counts, and columns with a class of prior zero."""
+    generator = torch.Generator().manual_seed(K + p)
+    sums = torch.randn(K, p + 1, generator=generator, dtype=torch.float64)
+    sums[:, -1] = 1 + 50 * torch.rand(K, generator=generator).double()
+    z = sums[torch.randint(K, (V, Q), generator=generator), :-1]
+    z = functional.normalize(z + torch.randn(z.shape, generator=generator), dim=-1).float()
+    kappa = torch.rand(V, K, generator=generator) * p
+    offset = torch.randn(K, generator=generator)
+    if K > 1:
+        sums[1, :-1] = 0  # samples that cancel
+        kappa[:, 1], offset[2] = 0, -math.inf
+    return z, sums, Columns(kappa, TERMS[name](K), offset)
+
+
+def moved(columns: Columns, device: str, dtype: torch.dtype) -> Columns:
+    def to(a: Tensor | None) -> Tensor | None:
+        return None if a is None else a.to(device, dtype)
+
+    kappa, terms, offset = columns
+    return Columns(kappa.to(device, dtype), Terms(*map(to, terms)), offset.to(device, dtype))
+
+
+def check_parts(device: str, name: str, K: int, p: int) -> None:
+    """Two chunks and the classes of a batch, in any order of their tops."""
+    z, sums, columns = problem(name, K, p)
+    own = torch.randint(K, (Q,))
+    results = []
+    for fused in (False, True):
+        dtype = torch.float32 if fused else torch.float64
+        here = device if fused else "cpu"
+        classes = moved(columns, here, dtype)
+        score = ProCoLoss(2, p).score_and_slope
+        queries, rows = z.to(here, dtype), sums.to(here)
+        part = (
+            FusedSoftmax(queries, score, classes.terms) if fused else PartialSoftmax(queries, score)
+        )
+        half = K // 2
+        for chunk in (slice(half, K), slice(half)):
+            if chunk != slice(0):
+                part.absorb(rows[chunk], classes.at(chunk))
+        mu = mean(rows, dtype)[0].expand(V, K, p)
+        part.absorb_views(mu.contiguous(), classes, own.to(here))
+        results.append([a.cpu().double() for a in (part.log_sum(), part.mean_gradient())])
+    (log_sum, gradient), (got, got_gradient) = results
+    size = columns.offset[columns.offset.isfinite()].abs().max() + 10
+    torch.testing.assert_close(got, log_sum, rtol=0, atol=2e-6 * float(size))
+    torch.testing.assert_close(
+        got_gradient, gradient, rtol=0, atol=3e-6 * float(gradient.abs().max())
+    )
+
+
+def check_finish(device: str, name: str, K: int, p: int) -> None:
+    from resultant.losses._softmax_kernel import finish
+
+    z, sums, columns = problem(name, K, p)
+    labels = torch.randint(K, (Q,)).where(torch.arange(Q) > 0, 0)
+    labels[labels == 2] = 0
+    mu, _ = mean(sums)
+    for dtype, bar in ((torch.float64, 1e-13), (torch.float32, 3e-6)):
+        rho = (z.double() @ mu.mT).to(dtype).requires_grad_()
+        classes = moved(columns, "cpu", dtype)
+        score = ProCoLoss(2, p).score_and_slope
+        logits = [
+            score(rho[v].double(), *moved(classes.seen_by(v), "cpu", torch.float64)[:2])[0]
+            for v in range(V)
+        ]
+        logits = torch.stack(logits) + classes.offset.double()
+        expected = functional.cross_entropy(
+            logits.flatten(0, 1), labels.repeat(V), reduction="none"
+        )
+        (gradient,) = torch.autograd.grad(expected.mean(), rho)
+        got = rho.detach().to(device, copy=True)
+        entropies = finish(got, *moved(columns, device, dtype), p, labels.to(device))
+        torch.testing.assert_close(
+            entropies.cpu().double(), expected.view(V, Q), rtol=0, atol=20 * bar
+        )
+        torch.testing.assert_close(got.cpu(), gradient, rtol=0, atol=20 * bar)
+    labels[1] = K
+    assert finish(got, *moved(columns, device, dtype), p, labels.to(device)).isnan()[:, 1].all()
+
+
+def check_steps(device: str, name: str) -> None:
+    """Steps by fused kernels, of stored and of streamed scores, against the plain loss."""
+    z, y = batch(V, p=32, dtype=torch.float32)
+    plain, fused, streamed = (ProCoLoss(C, 32, 0.1, name, 0.3, COUNTS).to(device) for _ in range(3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_streamed, "partial_softmax", FusedSoftmax)
+        patch.setattr(chunks, "SCORE_BYTES", 64 * V * len(y) // 8)
+        patch.setattr(chunks, "DEVICE_BYTES", 64 * V * len(y) // 8)
+        for _ in range(2):
+            z, y = (a.to(device) for a in (z.roll(1, 1), y.roll(1)))
+            z = z.detach().requires_grad_()
+            expected = plain.stored(z, y)
+            for loss, step in ((fused, fused_loss), (streamed, streamed_loss)):
+                value = step(loss, z, y)
+                torch.testing.assert_close(value, expected, rtol=3e-6, atol=0)
+                first, other = (
+                    torch.autograd.grad(a, z, retain_graph=True)[0] for a in (expected, value)
+                )
+                torch.testing.assert_close(
+                    other, first, rtol=0, atol=1e-5 * float(first.abs().max())
+                )
+                torch.testing.assert_close(loss.bank.old, plain.bank.old)
+    second = []
+    for value in (expected, fused_loss(copy.deepcopy(fused).eval(), z, y)):
+        (first,) = torch.autograd.grad(value, z, create_graph=True)
+        second.append(torch.autograd.grad(first.square().sum(), z)[0])
+    assert second[0].shape == second[1].shape and second[1].isfinite().all()
+    with pytest.raises(RuntimeError, match="expected first derivatives only"):
+        torch.autograd.grad(streamed_loss(streamed, z, y), z, create_graph=True)
+
+
+@pytest.mark.slow
+def test_interpreted() -> None:
+    run_interpreted(CHECK)
+
+
+@pytest.mark.gpu
+def test_gpu() -> None:
+    check("cuda")
