@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from interpreter import run_interpreted
 from loss_batches import COUNTS, C, batch
+from programs import run_interpreted
 from resultant._core import chunks
 from resultant.classes.realization import Terms
 from resultant.losses import ProCoLoss, _streamed
