@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from benchmarks import parser
 from benchmarks.gpu import milliseconds
 from resultant._core.files import write_text
-from resultant.images.lists import DATASETS
+from resultant.images.published import PUBLISHED
 from resultant.networks.kernels import norm as _norm_kernel
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.batches import CifarBatches
@@ -168,7 +168,7 @@ class Synthetic:
         number = config.batch_size * (2 + config.classification_view)
         self.views = torch.randn(number, 3, config.size, config.size, device=device)
         self.views = self.views.contiguous(memory_format=torch.channels_last)
-        self.labels = torch.randint(DATASETS[config.dataset].num_classes, (1, config.batch_size))
+        self.labels = torch.randint(PUBLISHED[config.dataset].num_classes, (1, config.batch_size))
         self.labels = self.labels.to(device)
 
     def digest(self) -> str:
@@ -193,7 +193,7 @@ def photographs(device: torch.device, **changes: Any) -> list[dict[str, object]]
         ("inaturalist18", "resnet50"),
     ):
         config = preset(name, architecture=architecture, **changes)
-        counts = torch.ones(DATASETS[config.dataset].num_classes)
+        counts = torch.ones(PUBLISHED[config.dataset].num_classes)
         batches = Synthetic(config, device)
         stack = Stack(config, [Run("native", 0.0, 0)], batches, counts, device)
         stack.start_epoch(0)

@@ -10,7 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.images.lists import DATASETS, ListedDataset
+from resultant.images.published import PUBLISHED
+from resultant.images.source import ImageSplits
+from resultant.training.config import TrainConfig, preset
+from resultant.training.image_sets import open_dataset
 
 NUM_CLASSES = 4
 SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
@@ -21,7 +24,13 @@ SMALL = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 8, "
 
 def four_classes() -> None:
     """Give ImageNet-LT four classes from here on."""
-    DATASETS["imagenet-lt"] = replace(DATASETS["imagenet-lt"], num_classes=NUM_CLASSES)
+    PUBLISHED["imagenet-lt"] = replace(PUBLISHED["imagenet-lt"], num_classes=NUM_CLASSES)
+
+
+def open_listed(root: Path) -> ImageSplits:
+    """Open the images of `write_images` as ImageNet-LT without validation images."""
+    lists = {f"{split}_list": root / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
+    return open_dataset(preset("images"), root, **lists)
 
 
 def image_files(folder: Path, number: int, size: tuple[int, int] = (40, 30)) -> list[str]:
@@ -51,11 +60,12 @@ def write_images(root: Path) -> None:
         (root / f"ImageNet_LT_{split}.txt").write_text("".join(lines))
 
 
-def scaled(views: Tensor, about: ListedDataset) -> Tensor:
+def scaled(views: Tensor, config: TrainConfig) -> Tensor:
     """Normalize uint8 views [..., 3, S, S] by torchvision."""
     from torchvision.transforms.v2 import Compose, Normalize, ToDtype
 
-    steps = [ToDtype(torch.float32, scale=True), Normalize(list(about.mean), list(about.std))]
+    mean, std = config.channels
+    steps = [ToDtype(torch.float32, scale=True), Normalize(list(mean), list(std))]
     return Compose(steps)(views)
 
 

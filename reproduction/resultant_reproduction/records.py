@@ -173,12 +173,12 @@ def read_probes(path: Path) -> Record:
 def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Settings of the main comparison (tab:frozen-hyperparameters): name, expected, used. Files
     without a setting used the features as they are."""
-    from resultant.images.lists import DATASETS
+    from resultant.images.published import PUBLISHED
     from resultant.training.probe import ProbeConfig, main_encoder
 
     about, usual = content["metadata"], asdict(ProbeConfig())
     dataset, used = about["dataset"], content.get("probe", usual)
-    held_out = DATASETS[dataset].held_out if dataset in DATASETS else "test"
+    held_out = PUBLISHED[dataset].held_out if dataset in PUBLISHED else "test"
     settings = [("held_out", held_out, about.get("held_out", held_out))]
     if about["imbalance"] not in (None, 1):
         # All images are the balanced pool; other subsets are no pool of the paper.

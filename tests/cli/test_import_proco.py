@@ -16,11 +16,11 @@ from plain_resnet import PlainResNet32
 from proco_alike import C, P, converted, full_size, loss_modules, saved
 from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
-from resultant.images.lists import DATASETS
-from resultant.images.loader import ViewDataset, evaluation_view
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.longtail import long_tail_counts
+from resultant.images.published import PUBLISHED
 from resultant.training.config import PRESETS, preset
-from resultant.training.image_sets import load_images
+from resultant.training.image_sets import open_dataset
 from resultant.training.loading import load_network
 from resultant.training.proco_checkpoint import RECIPES
 from tiny_cifar import tiny_cifar
@@ -147,7 +147,7 @@ def test_features_of_listed_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Shown
 ) -> None:
     """ImageNet-LT of four classes and small images, with the accuracy of the classifier."""
-    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
     four_classes()
     monkeypatch.setitem(RECIPES, NUM_CLASSES, RECIPES[1000])
     monkeypatch.setitem(PRESETS, "imagenet-lt", preset("imagenet-lt", size=32))
@@ -163,11 +163,13 @@ def test_features_of_listed_images(
         f"classifier of the network on test: accuracy {100 * reached:.3f} %, "
         in capsys.readouterr().out
     )
-    loaded, images = load_network(network), load_images("imagenet-lt", tmp_path, tmp_path)
-    listed = ViewDataset(images.test, [evaluation_view(32)])
+    loaded = load_network(network)
+    test, view = open_dataset(loaded.config, tmp_path).test, EvaluationView(32, 36)
+    assert test is not None
     right = [
-        int(loaded.network(scaled(view, DATASETS["imagenet-lt"])).logits.argmax()) == label
-        for view, label, _ in (listed[i] for i in range(len(listed)))
+        int(loaded.network(scaled(view(test.read(i))[None], loaded.config)).logits.argmax())
+        == test.labels[i]
+        for i in range(len(test))
     ]
     assert reached == pytest.approx(sum(right) / len(right))
     assert opened["train/encoder"].shape == (sum(SIZES["train"]), 2048)

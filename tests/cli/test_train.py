@@ -20,9 +20,10 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.cli import main as cli
 from resultant.cli import train as command
 from resultant.cli.arguments import DATA_VARIABLE
+from resultant.cli.image_options import ImageOptions
 from resultant.cli.train import accuracy_table, grid, report_interrupt
 from resultant.features.store import FeatureStore
-from resultant.images.lists import DATASETS
+from resultant.images.published import PUBLISHED
 from resultant.training.config import PRESETS, Run, preset
 from resultant.training.job import Job, Trained
 
@@ -182,7 +183,7 @@ def test_refuses_without_data(
 @pytest.mark.slow
 def test_listed_images(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seeds, one after the other, each with its own folder; then their features."""
-    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
     four_classes()
     write_images(tmp_path / "images")
     for path in (tmp_path / "images").glob("*.txt"):
@@ -190,10 +191,11 @@ def test_listed_images(tmp_path: Path, capsys: Shown, monkeypatch: pytest.Monkey
     out = tmp_path / "out"
     call = ["train", "imagenet-lt", *listed_options(epochs=1), "--device", "cpu", "--workers", "0"]
     call += ["--images", str(tmp_path / "images"), "--out", str(out), "--seeds", "1", "2"]
-    assert cli.main([*call, "--lists", str(tmp_path), "--data", str(tmp_path / "none")]) == 0
+    assert cli.main([*call, "--lists", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert shown.err.count("epoch 1/1") == 2 and "head / medium / tail" in shown.out
-    many = ["--lists", str(tmp_path), "--data", str(tmp_path), "--batch-size", "999"]
+    assert "imagenet-lt: 17 train, 4 val, 7 test images, 4 classes of 7 to 2 training" in shown.err
+    many = ["--lists", str(tmp_path), "--batch-size", "999"]
     assert cli.main([*call, *many]) == 2
     shown = capsys.readouterr().err
     assert f"expected --batch-size of {sum(SIZES['train'])} or less, the number of" in shown
@@ -203,20 +205,25 @@ def test_listed_images(tmp_path: Path, capsys: Shown, monkeypatch: pytest.Monkey
         assert (out / name / f"{name}.safetensors").is_file()
     assert cli.main([*call, "--data", str(tmp_path / "none")]) == 2
     assert f"expected the list {tmp_path}/none/ImageNet_LT_train.txt" in capsys.readouterr().err
-    # The features, with either list held out.
+    for record in records(out):
+        assert record["held_out"] == "test" and 0 <= record["classifier"]["accuracy"] <= 1
+        for space in ("encoder", "projection"):
+            assert 0 <= record["probes"]["long_tail"][space]["tail"] <= 1
+            assert record["frozen"][space]["mle"].keys() == set(REALIZATIONS)
+            assert record["chosen"][space]["realization"] in REALIZATIONS
+    # The features of all splits.
     store, run = tmp_path / "x.safetensors", out / names[0] / f"{names[0]}.safetensors"
     call = ["extract", str(run), "--out", str(store), "--device", "cpu", "--workers", "0"]
-    call += ["--data", str(tmp_path), "--images", str(tmp_path / "images")]
-    for words, split in (([], "test"), (["--split", "val"], "val")):
-        assert cli.main([*call, *words]) == 0
-        opened = FeatureStore.open(store)
-        assert opened.metadata["held_out"] == split
-        assert len(opened["test/labels"]) == sum(SIZES[split])
-        assert len(opened["train/labels"]) == sum(SIZES["train"])
-    (tmp_path / "ImageNet_LT_val.txt").unlink()
+    call += ["--lists", str(tmp_path), "--images", str(tmp_path / "images")]
+    assert cli.main(call) == 0
+    opened = FeatureStore.open(store)
+    assert opened.metadata["held_out"] == "test"
+    for split, sizes in SIZES.items():
+        assert len(opened[f"{split}/labels"]) == sum(sizes)
+    (tmp_path / "ImageNet_LT_test.txt").unlink()
     capsys.readouterr()
-    assert cli.main([*call, "--split", "val"]) == 2
-    assert f"expected the list {tmp_path}/ImageNet_LT_val.txt, got no" in capsys.readouterr().err
+    assert cli.main(call) == 2
+    assert f"expected the list {tmp_path}/ImageNet_LT_test.txt, got no" in capsys.readouterr().err
 
 
 def test_listed_runs_are_recorded_one_by_one(
@@ -238,12 +245,16 @@ def test_listed_runs_are_recorded_one_by_one(
         facts = {"realization": run.realization, "beta": run.beta, "seed": run.seed}
         return [{"run": run.name, **facts, "config": {}, "last": {}}]
 
-    listed = SimpleNamespace(train=range(256))
+    listed = SimpleNamespace(train=range(256), judge=None)
     monkeypatch.setattr("resultant.training.image_sets.train_images", train_images)
-    monkeypatch.setattr("resultant.training.image_sets.load_images", lambda *_: listed)
+    monkeypatch.setattr(command, "open_splits", lambda *_: listed)
     monkeypatch.setattr("resultant.training.evaluation.base_records", base_records)
     options = command.Train(
-        preset("imagenet-lt"), data=tmp_path, out=tmp_path / "out", device="cpu", seeds=(4, 5, 6)
+        preset("imagenet-lt"),
+        image_set=ImageOptions(data=tmp_path),
+        out=tmp_path / "out",
+        device="cpu",
+        seeds=(4, 5, 6),
     )
     with pytest.raises(ValueError, match="expected a finite loss"):
         command.train(options)

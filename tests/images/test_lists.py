@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from listed import image_files
-from resultant.images.lists import DATASETS, load_lists, read_list
+from resultant.images.lists import read_list
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:
@@ -15,19 +15,23 @@ def write_lines(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def test_read_list(tmp_path: Path) -> None:
+def test_numbers(tmp_path: Path) -> None:
     names = image_files(tmp_path, 7)
     path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)] + [""])
-    images = read_list(path, tmp_path)
-    assert images.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and images.num_classes == 3
-    assert list(images.paths) == [str(tmp_path / n) for n in names] and len(images) == 7
-    (tmp_path / names[3]).unlink()
-    with pytest.raises(ValueError, match=r"got 1 of 7 missing: .*image 3\.png"):
-        read_list(path, tmp_path)
-    assert len(read_list(path, tmp_path, check_files=2)) == 7
-    assert len(read_list(path, "nowhere", check_files=0)) == 7
-    with pytest.raises(ValueError, match=r"got 2 of 2 missing: .*image 0\.png, .*image 6\.png"):
-        read_list(path, "nowhere", check_files=2)
+    raw, skipped = read_list(path, tmp_path)
+    assert raw.labels.tolist() == [0, 1, 2, 0, 1, 2, 0] and not skipped
+    images = raw.build(raw.labels, ("a", "b", "c"))
+    assert len(images) == 7 and images.read(3).size == (40, 30)
+    assert images.name(3) == f"{tmp_path / names[3]} ({path}:4)"
+
+
+def test_names_with_commas_and_blanks(tmp_path: Path) -> None:
+    lines = ["n0/a.JPG,goldfish, Carassius auratus", "b c.png , tench", '"x,y.png","a, b"']
+    for name in ("n0/a.JPG", "b c.png", "x,y.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    raw, _ = read_list(write_lines(tmp_path / "list.csv", lines), tmp_path)
+    assert raw.labels.tolist() == ["goldfish, Carassius auratus", "tench", "a, b"]
 
 
 @pytest.mark.parametrize(
@@ -38,55 +42,34 @@ def test_read_list(tmp_path: Path) -> None:
         (["a.png 0.5"], r"list\.txt:1"),
         (["a.png ²"], r"list\.txt:1"),
         (["a.png 99999999999999999999"], r"list\.txt:1"),
-        ([" 1"], r"list\.txt:1"),
-        (["a.png 3"], r"a label in \[0, 3\) at .*list\.txt:1, got 3"),
-        (["a.png 1"], r"all 3 classes in .*list\.txt, got none of 2: 0, 2$"),
-        ([""], "expected lines 'path label' in .*, got none"),
+        (["path,label"], r"list\.txt:1"),
+        (["a.png,"], r"list\.txt:1"),
+        ([""], "expected lines 'path label' .*, got none"),
     ],
 )
-def test_list_errors_name_the_line(lines: list[str], message: str, tmp_path: Path) -> None:
+def test_errors_name_the_line(lines: list[str], message: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "list.txt", lines)
     with pytest.raises(ValueError, match=message):
-        read_list(path, tmp_path, num_classes=3, check_files=0)
+        read_list(path, tmp_path)
 
 
-def test_list_gaps(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "list.txt", ["a 999999999", "b 2", "c 0"])
-    rule = "all 1000000000 classes .* none of 999999997: 1, 3, 4, 5, 6, ...$"
+def test_missing_files_are_named_or_counted(tmp_path: Path) -> None:
+    names = image_files(tmp_path, 4)
+    path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)])
+    (tmp_path / names[2]).unlink()
+    rule = r"expected every image of .*list\.txt below .*, got 1 of 4 missing: .*list\.txt:3\)$"
     with pytest.raises(ValueError, match=rule):
-        read_list(path, tmp_path, check_files=0)
-    images = read_list(path, tmp_path, check_files=0, allow_gaps=True)
-    assert images.labels.tolist() == [999999999, 2, 0]
-    with pytest.raises(ValueError, match="expected check_files >= 0, got -1"):
-        read_list(path, tmp_path, check_files=-1)
-    with pytest.raises(ValueError, match="got no such file"):
+        read_list(path, tmp_path)
+    raw, skipped = read_list(path, tmp_path, skip=True)
+    assert raw.labels.tolist() == [0, 1, 0]
+    assert skipped == [f"{tmp_path / names[2]} ({path}:3), no such file"]
+    with pytest.raises(ValueError, match="got 4 of 4 missing"):
+        read_list(path, tmp_path / "nowhere", skip=True)
+
+
+def test_the_list_itself(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected the list .*none\.txt, got no such file"):
         read_list(tmp_path / "none.txt", tmp_path)
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe 0")
-    with pytest.raises(ValueError, match=r"bytes\.txt to be a text file"):
-        read_list(tmp_path / "bytes.txt", tmp_path)
-    with pytest.raises(ValueError, match=r"to be a text file, got: .*Is a directory"):
-        read_list(tmp_path, tmp_path)
-
-
-@pytest.mark.parametrize("name", DATASETS)
-def test_registered_lists(name: str, tmp_path: Path) -> None:
-    (image,) = image_files(tmp_path, 1)
-    dataset = DATASETS[name]
-    for split, file in dataset.files.items():
-        write_lines(tmp_path / file, [f"{image} {c}" for c in range(dataset.num_classes)])
-        images = load_lists(name, tmp_path, tmp_path, split, check_files=5)
-        assert len(images) == images.num_classes == dataset.num_classes
-    with pytest.raises(ValueError, match=f"split of {name} in train, val"):
-        load_lists(name, tmp_path, tmp_path, "nothing")
-    with pytest.raises(ValueError, match="expected name to be one of imagenet-lt"):
-        load_lists("imagenet", tmp_path, tmp_path, "train")
-
-
-def test_held_out_split() -> None:
-    held_out = {name: dataset.held_out for name, dataset in DATASETS.items()}
-    assert held_out == {"imagenet-lt": "test", "places-lt": "test", "inaturalist18": "val"}
-
-
-def test_published_names() -> None:
-    files = [f for d in DATASETS.values() for f in d.files.values()]
-    assert {"ImageNet_LT_test.txt", "Places_LT_val.txt", "iNaturalist18_train.txt"} <= set(files)
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"expected .*a\.txt to be a text file, got: "):
+        read_list(tmp_path / "a.txt", tmp_path)

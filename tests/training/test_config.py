@@ -113,7 +113,7 @@ def test_steps() -> None:
         ({"batch_size": 0}, "batch_size >= 1, got 0"),
         ({"batch_size": True}, "batch_size to be an integer >= 1, got True"),
         ({"dim": 1}, "dim >= 2, got 1"),
-        ({"size": "32"}, "size to be an integer >= 1, got '32'"),
+        ({"size": "32"}, "size to be an integer >= 0, got '32'"),
         ({"temperature": 0.0}, "temperature >= 7.62939e-06, got 0"),
         ({"temperature": 1e-12}, "temperature >= 7.62939e-06, got 1e-12"),
         ({"temperature": math.inf}, "temperature to be a finite number, got inf"),
@@ -203,6 +203,31 @@ def test_views_of_listed_images() -> None:
         with pytest.raises(ValueError, match=rule):
             preset("imagenet-lt", **{name: value})
     assert all(config.contrastive_view == "simclr" for config in PRESETS.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"long_tail": 0.5}, "long_tail >= 1, got 0.5"),
+        ({"long_tail": math.inf}, "long_tail to be a finite number, got inf"),
+        ({"subset_seed": -1}, "subset_seed >= 0, got -1"),
+        ({"subset_seed": 2**32}, r"subset_seed < 2\^32, got 4294967296"),
+        ({"pretrained": 1}, "pretrained to be True or False, got 1"),
+        ({"pretrained": True, "weights": "a.pth"}, r"pretrained or weights, got both: a\.pth"),
+        ({"mean": (0.5, 0.5)}, r"mean to be three numbers, std > 0, got \(0.5, 0.5\)"),
+        ({"std": (1.0, 0.0, 1.0)}, r"std to be three numbers, std > 0, got \(1.0, 0.0, 1.0\)"),
+    ],
+)
+def test_refused_for_images(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        preset("images", **changes)
+
+
+def test_settings_of_images_are_not_for_cifar() -> None:
+    others: dict[str, Any] = {"long_tail": 10.0, "pretrained": True, "mean": (0.5, 0.5, 0.5)}
+    for name, value in others.items():
+        with pytest.raises(ValueError, match=f"expected {name} for other datasets than CIFAR"):
+            preset("cifar-controlled", **{name: value})
 
 
 def test_unknown_preset() -> None:

@@ -6,28 +6,32 @@ import json
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor
 
-from listed import SIZES, SMALL, four_classes, scaled, write_images
+from listed import SIZES, SMALL, open_listed, scaled, write_images
 from resultant._core import tensor_files
 from resultant._core.network_files import Location
 from resultant.classes.groups import GROUPS, shot_groups
 from resultant.features.store import FeatureStore
 from resultant.images.augment import normalize
 from resultant.images.cifar import Cifar
-from resultant.images.lists import DATASETS
-from resultant.images.loader import ViewDataset, evaluation_view
 from resultant.images.longtail import long_tail_indices
+from resultant.images.source import ImageSplits, select
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import CifarBatches
 from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
-from resultant.training.extract import extract, load_data, open_networks
-from resultant.training.image_sets import load_images
+from resultant.training.extract import (
+    extract,
+    load_data,
+    open_networks,
+    timm_network,
+    with_classes,
+)
 from resultant.training.inference import outputs
 from resultant.training.loading import LoadedNetwork, load_network
 from resultant.training.stack import Stack
@@ -150,7 +154,7 @@ def test_networks_with_their_images(
         return replace(data, dataset=dataset)
 
     monkeypatch.setattr("resultant.training.extract.load_cifar", load)
-    networks = open_networks({1: paths[1], 0: paths[0]}, "lists", "images")
+    networks = open_networks({1: paths[1], 0: paths[0]}, "lists")
     assert folders == ["lists"] and networks[0].images is networks[1].images
     assert (networks[1].dataset, networks[1].num_classes) == ("cifar10", 4)
     store = networks[1].write(tmp_path / "a.safetensors")
@@ -160,7 +164,7 @@ def test_networks_with_their_images(
     assert all(torch.equal(store[name], other[name]) for name in store)
     monkeypatch.setattr("resultant.training.extract.load_cifar", lambda *_: tiny_cifar(3))
     with pytest.raises(ValueError, match="expected images of 4 classes, as the network has, got 3"):
-        open_networks({0: paths[0]}, "lists", "images")
+        open_networks({0: paths[0]}, "lists")
 
 
 @pytest.mark.slow
@@ -185,51 +189,86 @@ def test_other_training_splits(paths: list[Path], data: Cifar, tmp_path: Path) -
 
 
 @pytest.fixture
-def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
-    four_classes()
-
-
-@pytest.mark.usefixtures("_four_classes")
-def test_listed_features(data: Cifar, tmp_path: Path) -> None:
+def listed_run(tmp_path: Path) -> tuple[Stack, Path]:
+    """A network for the images of `listed`, untrained, and its file."""
     write_images(tmp_path)
-    images = load_images("imagenet-lt", tmp_path, tmp_path)
-    config = preset("imagenet-lt", **SMALL)
-    batches: Any = None
+    images, batches = open_listed(tmp_path), cast(Any, None)
+    config = preset("images", **SMALL)
     stack = Stack(config, (Run(seed=2),), batches, images.counts, torch.device("cpu"))
-    save_run(tmp_path / "run.safetensors", config, stack.runs[0], stack, 0)
-    loaded = load_network(tmp_path / "run.safetensors")
-    out = tmp_path / "x.safetensors"
+    path = tmp_path / "run.safetensors"
+    save_run(path, config, stack.runs[0], stack, 0, images.class_names)
+    return stack, path
+
+
+def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_path: Path) -> None:
+    """Those of torchvision's resize and centre crop, of all splits, with the class names."""
+    from torchvision.transforms.v2 import CenterCrop, Compose, PILToTensor, Resize
+
+    stack, path = listed_run
+    listed, out = open_listed(tmp_path), tmp_path / "x.safetensors"
+    images = ImageSplits(listed.train, val=select(listed.train, [0, 9, 3]), test=listed.test)
+    loaded = load_network(path)
+    assert loaded.class_names == images.class_names == ("0", "1", "2", "3")
     extract(loaded, images, out, dtype="float32", workers=0)
     store = FeatureStore.open(out)
-    for split, listed in (("train", images.train), ("test", images.test)):
-        dataset = ViewDataset(listed, [evaluation_view(32)])
-        views = torch.cat([dataset[i][0] for i in range(len(dataset))])
+    view = Compose([Resize(36), CenterCrop(32), PILToTensor()])
+    for split in ("train", "val", "test"):
+        source = getattr(images, split)
+        views = torch.stack([view(source.read(i)) for i in range(len(source))])
         with torch.no_grad():
-            expected = stack.network.eval()(scaled(views, DATASETS["imagenet-lt"]))
+            expected = stack.network.eval()(scaled(views, loaded.config))
         for name in ("encoder", "projection"):
             values, result = getattr(expected, name)[0], store[f"{split}/{name}"]
             torch.testing.assert_close(result, values, rtol=1e-4, atol=1e-5)
-        assert torch.equal(store[f"{split}/labels"], listed.labels)
+        assert store[f"{split}/labels"].tolist() == source.labels.tolist()
     assert store.label_counts().tolist() == list(SIZES["train"])
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
-    # Another split is held out under the same names.
-    other = load_data("imagenet-lt", tmp_path, tmp_path, "val")
-    extract(loaded, other, out, dtype="float32", workers=0)
+    assert store.metadata["class_names"] == ["0", "1", "2", "3"]
+    # The only held-out split is stored as test.
+    extract(loaded, ImageSplits(images.train, val=images.val), out, workers=0)
     again = FeatureStore.open(out)
-    assert again.metadata["held_out"] == "val"
-    assert again["test/encoder"].shape[0] == sum(SIZES["val"])
-    torch.testing.assert_close(again["train/encoder"], store["train/encoder"])
+    assert again.metadata["held_out"] == "val" and again["test/labels"].tolist() == [0, 1, 0]
+    assert "val/labels" not in again
     arguments: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
     for wrong in arguments:
-        with pytest.raises(ValueError, match="for CIFAR alone, not imagenet-lt"):
+        with pytest.raises(ValueError, match="for CIFAR alone, not images"):
             extract(loaded, images, out, **wrong)
-    with pytest.raises(ValueError, match="expected images of imagenet-lt, got those of cifar10"):
+    with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
         extract(loaded, data, out)
-    with pytest.raises(ValueError, match="expected images of imagenet-lt, got others"):
-        extract(loaded, replace(data, dataset=None), out)
-    with pytest.raises(ValueError, match="expected the split test of cifar100, got 'val'"):
-        load_data("cifar100", tmp_path, tmp_path, "val")
+
+
+def test_other_classes_are_refused(listed_run: tuple[Stack, Path], tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("0\n1\ntwo\n3\n")
+    lists = {f"{split}_list": tmp_path / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
+    loaded = load_network(listed_run[1])
+    images = load_data(loaded.config, tmp_path, class_names=tmp_path / "names.txt", **lists)
+    with pytest.raises(ValueError, match="expected the class '2' of the network, got 'two' as cl"):
+        extract(loaded, images, tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("name", ["test_vit", "test_efficientnet"])
+def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
+    """With the preprocessing of timm's own transform, and the weights of a file."""
+    import timm
+    from timm.data import create_transform, resolve_data_config
+
+    write_images(tmp_path)
+    images, out = open_listed(tmp_path), tmp_path / "x.safetensors"
+    torch.manual_seed(0)
+    encoder: Any = timm.create_model(name, num_classes=5)
+    torch.save(encoder.state_dict(), tmp_path / "weights.pth")
+    network = timm_network(
+        preset("images", architecture=name), weights=str(tmp_path / "weights.pth")
+    )
+    extract(with_classes(network, images), images, out, dtype="float32", workers=0)
+    transform: Any = create_transform(**resolve_data_config(model=encoder), is_training=False)
+    encoder.reset_classifier(0)
+    assert images.test is not None
+    x = torch.stack([transform(images.test.read(i)) for i in range(len(images.test))])
+    store = FeatureStore.open(out)
+    with torch.no_grad():
+        torch.testing.assert_close(store["test/encoder"], encoder.eval()(x), rtol=1e-4, atol=1e-5)
+    assert "test/projection" not in store and store.metadata["class_names"] == ["0", "1", "2", "3"]
 
 
 def test_features_that_cannot_be_written(

@@ -15,10 +15,18 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from listed import NUM_CLASSES, SIZES, SMALL, four_classes, options, scaled, write_images
+from listed import (
+    NUM_CLASSES,
+    SIZES,
+    SMALL,
+    four_classes,
+    open_listed,
+    options,
+    scaled,
+    write_images,
+)
 from resultant._core import distributed
 from resultant._core.tensor_files import load
-from resultant.images.lists import DATASETS
 from resultant.images.loader import (
     ViewDataset,
     classification_view,
@@ -26,14 +34,16 @@ from resultant.images.loader import (
     evaluation_view,
     loader,
 )
+from resultant.images.published import PUBLISHED
+from resultant.images.source import ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
-    ListedImages,
     batch_per_process,
     held_out_accuracy,
-    load_images,
+    open_dataset,
+    resolved,
     train_images,
 )
 from resultant.training.job import Job
@@ -45,7 +55,7 @@ CHANGES = {"learning_rate": 0.02, "clip": 0.5}
 
 @pytest.fixture(autouse=True)
 def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(DATASETS, "imagenet-lt", DATASETS["imagenet-lt"])
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
     four_classes()
 
 
@@ -57,8 +67,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def data(root: Path) -> ListedImages:
-    return load_images("imagenet-lt", root, root)
+def data(root: Path) -> ImageSplits:
+    return open_listed(root)
 
 
 def config(**changes: Any) -> TrainConfig:
@@ -74,13 +84,13 @@ class Expected:
     norms: list[float]
 
 
-def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expected:
+def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Expected:
     """Train by a plain loop in one process.
 
     The images of each rank pass the network on their own, because of batch norm; losses, statistics
     and gradients are those of all images together.
     """
-    weak = classification_view(DATASETS["imagenet-lt"].mean, settings.size)
+    weak = classification_view(settings.channels[0], settings.size)
     views = [contrastive_view(settings.size)] * 2 + [weak]
     counts = torch.tensor(SIZES["train"])
     network = ImageNetwork(settings.architecture, settings.dim, NUM_CLASSES, RUN.seed)
@@ -114,7 +124,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
             # The moments of the first process are kept.
             moments = {name: a.clone() for name, a in network.named_buffers()}
             for rank, (images, labels, _) in enumerate(batches):
-                flat = scaled(images, DATASETS["imagenet-lt"]).transpose(0, 1).flatten(0, 1)
+                flat = scaled(images, settings).transpose(0, 1).flatten(0, 1)
                 out = functional_call(network, moments, flat) if rank else network(flat)
                 z.append(out.projection[0].unflatten(0, (3, -1)))
                 logits.append(out.logits[0].unflatten(0, (3, -1))[2])
@@ -137,7 +147,7 @@ def expected(settings: TrainConfig, data: ListedImages, processes: int) -> Expec
     return result
 
 
-def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[str, float]:
+def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[str, float]:
     """Classify the test images one by one with saved weights."""
     network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
@@ -146,7 +156,7 @@ def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[
     right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
     for i in range(len(dataset)):
         views, label, _ = dataset[i]
-        logits = network(scaled(views, DATASETS["imagenet-lt"])).logits
+        logits = network(scaled(views, config())).logits
         right[label] += int(logits[0].argmax()) == label
     sizes = torch.tensor(SIZES["test"])
     # Every class has fewer than 20 training images.
@@ -154,7 +164,7 @@ def accuracy(tensors: dict[str, Tensor], data: ListedImages, size: int) -> dict[
     return {"accuracy": float(right.sum() / sizes.sum()), "tail": float(each.mean())}
 
 
-def check(out: Path, name: str, want: Expected, data: ListedImages) -> None:
+def check(out: Path, name: str, want: Expected, data: ImageSplits) -> None:
     tensors, about = load(out / f"{name}.safetensors")
     assert about["num_classes"] == NUM_CLASSES
     assert tensors.keys() == want.tensors.keys()
@@ -174,7 +184,7 @@ def check(out: Path, name: str, want: Expected, data: ListedImages) -> None:
 
 
 @pytest.mark.slow
-def test_one_process(data: ListedImages, tmp_path: Path) -> None:
+def test_one_process(data: ImageSplits, tmp_path: Path) -> None:
     settings = config()
     job = Job(settings, (RUN,), tmp_path, test_every=2)
     train_images(job, data, workers=0)
@@ -242,12 +252,14 @@ assert ranks(stopped=False) == [0, 0]
 
 
 @pytest.mark.slow
-def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
+def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     """Statistics, losses, weights and tests of two processes, interrupted and continued, are those
     of one process on all images."""
     call = [sys.executable, "-c", RANKS, "train", "imagenet-lt", *options(**CHANGES)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
     call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
+    for split in ("train", "test"):
+        call += [f"--{split}-list", str(root / f"ImageNet_LT_{split}.txt")]
     call += ["--precision", "float32", "--checkpoint-every", "1"]
     tests = Path(__file__).parents[1]
     path = os.pathsep.join([str(tests.parent / "src"), str(tests)])
@@ -265,7 +277,7 @@ def test_two_processes(data: ListedImages, root: Path, tmp_path: Path) -> None:
 
 
 def test_moments_are_those_of_the_first_process(
-    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+    data: ImageSplits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moments of another process make no difference to the test."""
     settings, batches = config(), cast(Any, None)
@@ -287,7 +299,7 @@ def test_moments_are_those_of_the_first_process(
 
 
 def test_an_error_while_testing_leaves_the_network_in_training(
-    data: ListedImages, monkeypatch: pytest.MonkeyPatch
+    data: ImageSplits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, batches = config(), cast(Any, None)
     stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
@@ -303,7 +315,7 @@ def test_an_error_while_testing_leaves_the_network_in_training(
 
 
 @pytest.mark.slow
-def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
+def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
     settings = config(objective="contrastive", classification_view=False)
 
     class StopError(Exception):
@@ -325,25 +337,45 @@ def test_resumes_to_the_same_bits(data: ListedImages, tmp_path: Path) -> None:
     assert "accuracy" not in (tmp_path / "a" / "metrics.jsonl").read_text()
 
 
-def test_held_out_images(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test list; val if there is none, or if val is requested."""
-    assert load_images("imagenet-lt", root, root).held_out == "test"
-    data = load_images("imagenet-lt", root, root, "val")
-    assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
-    assert {Path(path).parts[-3] for path in data.test.paths} == {"val"}
-    assert len(data.train) == sum(SIZES["train"])
-    about = DATASETS["imagenet-lt"]
-    files = {split: name for split, name in about.files.items() if split != "test"}
-    monkeypatch.setitem(DATASETS, "imagenet-lt", replace(about, files=files))
-    with pytest.raises(ValueError, match="expected split of imagenet-lt in train, val, got 'test'"):
-        load_images("imagenet-lt", root, root, "test")
-    data = load_images("imagenet-lt", root, root)
-    assert data.held_out == "val" and len(data.test) == sum(SIZES["val"])
-    assert data.counts.tolist() == list(SIZES["train"])
+def test_validation_images_choose(root: Path) -> None:
+    """With both splits the epochs are tested on val; test is left for the end."""
+    both = open_dataset(preset("imagenet-lt"), root)
+    assert both.held_out == "test" and both.judge is both.test and both.chooser is both.val
+    assert both.val is not None and len(both.val) == sum(SIZES["val"])
+    only = ImageSplits(both.train, val=both.val)
+    assert only.held_out == "val" and only.judge is both.val and only.chooser is None
+    settings, batches = config(), cast(Any, None)
+    stack = Stack(settings, (RUN,), batches, both.counts, torch.device("cpu"))
+    alone = ImageSplits(both.train, test=both.val)
+    assert held_out_accuracy(both, settings, 0)(stack) == held_out_accuracy(alone, settings, 0)(
+        stack
+    )
+
+
+def test_long_tailed_subset(root: Path) -> None:
+    data = open_dataset(preset("imagenet-lt", long_tail=2.0), root)
+    assert data.counts.tolist() == [2, 1, 1, 1]
+    other = open_dataset(preset("imagenet-lt", long_tail=2.0, subset_seed=1), root)
+    assert data.train.digest() != other.train.digest()
+
+
+def test_sizes_and_channels_of_the_model() -> None:
+    """The settings of timm where the recipe and the user give none."""
+    model = resolved(preset("images", architecture="test_vit"))
+    assert (model.size, model.channels) == (160, ((0.5,) * 3, (0.5,) * 3))
+    own = resolved(preset("images", architecture="test_vit", size=64, mean=(0.1, 0.2, 0.3)))
+    assert (own.size, own.channels) == (64, ((0.1, 0.2, 0.3), (0.5,) * 3))
+    recipe = preset("inaturalist18")
+    assert resolved(recipe) == recipe and recipe.channels[0] == (0.466, 0.471, 0.380)
+    assert resolved(preset("imagenet-lt", architecture="test_vit", pretrained=True)).mean == (
+        *(0.5, 0.5, 0.5),
+    )
+    with pytest.raises(ValueError, match=r"an architecture of timm, .*'resnet51'"):
+        resolved(preset("images", architecture="resnet51"))
 
 
 def test_refused(
-    data: ListedImages, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: ImageSplits, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(message: str, settings: TrainConfig, **changes: Any) -> None:
         job = Job(settings, changes.pop("runs", (RUN,)), tmp_path, **changes)
@@ -352,7 +384,6 @@ def test_refused(
 
     refused("one run and no gradient epochs .* got 2 runs", config(), runs=(RUN, Run()))
     refused("one run and no gradient epochs", config(), gradient_epochs=(1,))
-    refused("images of places-lt, got those of imagenet-lt", config(dataset="places-lt"))
     refused("an architecture of timm, .*'resnet51'", config(architecture="resnet51"))
     refused("at least one batch of 18", config(batch_size=18))
     assert not list(tmp_path.iterdir())
@@ -360,8 +391,9 @@ def test_refused(
     with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
         batch_per_process(config())
     with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):
-        load_images("imagenet-lt", tmp_path, root)
+        open_dataset(config(), tmp_path)
     with pytest.raises(ValueError, match=r"missing: .*nowhere"):
-        load_images("imagenet-lt", root, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"a dataset of imagenet-lt, .*got 'cifar10'"):
-        load_images("cifar10", root, root)
+        open_dataset(config(), root, images=tmp_path / "nowhere")
+    monkeypatch.setitem(PUBLISHED, "imagenet-lt", replace(PUBLISHED["imagenet-lt"], num_classes=9))
+    with pytest.raises(ValueError, match="expected the 9 classes of imagenet-lt, got 4; train"):
+        open_dataset(config(), root)

@@ -190,8 +190,10 @@ def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
         return {}
     from resultant.training.extract import open_networks
 
-    root = data_root(options.data)
-    return open_networks(files, options.lists or root, options.images or root)
+    data = options.data
+    if data is None and (options.lists is None or options.images is None):
+        data = data_root(None)
+    return open_networks(files, data, lists=options.lists, images=options.images)
 
 
 def _match(

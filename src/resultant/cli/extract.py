@@ -1,56 +1,66 @@
-"""``resultant extract``: the features of a trained network as a feature store."""
+"""``resultant extract``: the features of a network as a feature store."""
 
 # Optional for a fast help, as in `resultant.cli.arguments`.
 # ruff: noqa: UP045
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
 from resultant.cli.arguments import (
-    Data,
     Device,
-    ListFolder,
     data_root,
     find_device,
     require_output_file,
     shown_default,
 )
-from resultant.training.config import WORKERS
+from resultant.cli.image_options import ImageOptions, OptionalPath, open_splits
+from resultant.training.config import CIFAR, WORKERS, TrainConfig
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from resultant.features.store import FeatureStore
-
-HeldOut = Literal["val", "test"]
-Split = Annotated[Optional[HeldOut], shown_default("{val,test}", "test, else val")]
+    from resultant.training.extract import Images
+    from resultant.training.loading import LoadedNetwork
 
 
 @dataclass(frozen=True)
 class Extract:
-    """Write the Encoder and Projection features of a trained network as a feature store.
+    """Write the features of a network as a feature store, ready for analyze.
 
-    Example:
+    The network is a trained one, with its Encoder and Projection features, or any network of timm.
+
+    Examples:
       resultant extract native-seed0.safetensors --out x.safetensors
+      resultant extract --model resnet50 --pretrained --data FOLDER --out x.safetensors
     """
 
-    path: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="NETWORK")]]
-    """RUN.safetensors of a training, or the output of import-proco."""
     out: Path
     """The feature store to write; the name must end in .safetensors."""
-    data: Data = None
-    """Folder of the datasets."""
-    lists: ListFolder = None
-    """Folder of image lists such as ImageNet_LT_train.txt."""
-    images: ListFolder = None
-    """Folder that the paths in the lists are relative to."""
-    split: Split = None
-    """The image list to hold out; the store calls it "test"."""
+    path: tyro.conf.Positional[
+        Annotated[Optional[Path], tyro.conf.arg(metavar="[NETWORK]", help_behavior_hint="")]
+    ] = None
+    """RUN.safetensors of a training, or the output of import-proco."""
+    model: Annotated[Optional[str], shown_default("NAME", "none")] = None
+    """A timm network instead, such as resnet50 or vit_small_patch16_224."""
+    pretrained: bool = False
+    """Take the pretrained weights of timm for --model."""
+    weights: OptionalPath = None
+    """File of weights for --model: safetensors, or a .pth of tensors alone."""
+    size: Annotated[Optional[int], shown_default("INT", "as the network expects")] = None
+    """Height and width of the images for --model."""
+    image_set: ImageOptions = field(default_factory=ImageOptions)
+    """The images."""
+    long_tail: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
+    """n_max / n_min of a long-tailed subset of the training images."""
+    subset_seed: Annotated[Optional[int], shown_default("INT", "as in training")] = None
+    """Seed that selects the images of the long-tailed subset."""
     balanced: bool = False
     """Use the whole CIFAR training set, not its long-tailed subset."""
     imbalance: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
@@ -60,24 +70,18 @@ class Extract:
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: int = WORKERS
-    """Number of processes that read image files."""
+    """Number of processes that decode images."""
 
 
 def extract(options: Extract) -> None:
     """Write the features of a network and print the contents of the store."""
-    from resultant._core.network_files import find_network
     from resultant.cli.progress import EpochProgress, open_console
     from resultant.features.store import FeatureStore
     from resultant.training import extract as extraction
 
-    device = find_device(options.device)
-    network = extraction.load_network(find_network(options.path) or options.path)
-    require_output_file(options.out, options.path)
-    root, dataset = data_root(options.data), network.config.dataset
-    data = extraction.load_data(
-        dataset, options.lists or root, options.images or root, options.split
-    )
-    with EpochProgress(open_console(stderr=True), f"{dataset} features", 1) as progress:
+    device, log = find_device(options.device), open_console(stderr=True)
+    network, data = _open(options, log)
+    with EpochProgress(log, f"{network.config.dataset} features", 1) as progress:
         extraction.extract(
             network,
             data,
@@ -96,6 +100,45 @@ def extract(options: Extract) -> None:
         text = ", ".join(f"{name} {100 * value:.3f} %" for name, value in accuracies.items())
         held_out = store.metadata["held_out"]
         console.print(f"classifier of the network on {held_out}: {text}", highlight=False)
+
+
+def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
+    """Open the network and its images; all options are checked before any image is read."""
+    from resultant._core.network_files import find_network
+    from resultant.images.cifar import load_cifar
+    from resultant.training import extract as extraction
+
+    if (options.path is None) == (options.model is None):
+        got = "neither" if options.path is None else "both"
+        raise ValueError(f"expected the file of a network or --model NAME, got {got}")
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("long_tail", "subset_seed")
+        if (value := getattr(options, name)) is not None
+    }
+    if options.path is None:
+        assert options.model is not None
+        require_output_file(options.out, options.out.parent)
+        weights = None if options.weights is None else str(options.weights)
+        config = TrainConfig(dataset="images", architecture=options.model, **changes)
+        if not options.pretrained and weights is None:
+            log.print(f"{options.model} has random weights: give --pretrained or --weights")
+        # The network first: a wrong name or file is found before the images are.
+        network = extraction.timm_network(
+            config, pretrained=options.pretrained, weights=weights, size=options.size or 0
+        )
+        data = open_splits(network.config, options.image_set, options.workers, log)
+        return extraction.with_classes(network, data), data
+    for name in ("pretrained", "weights", "size"):
+        if getattr(options, name):
+            raise ValueError(f"expected --{name} with --model alone, got it with {options.path}")
+    network = extraction.load_network(find_network(options.path) or options.path)
+    require_output_file(options.out, options.path)
+    config = network.config
+    if config.dataset in CIFAR:
+        return network, load_cifar(config.dataset, data_root(options.image_set.data))
+    config = replace(config, **changes)
+    return network, open_splits(config, options.image_set, options.workers, log)
 
 
 def contents(store: FeatureStore) -> Table:

@@ -6,20 +6,14 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from resultant.cli.arguments import (
-    Data,
-    Device,
-    ListFolder,
-    data_root,
-    find_device,
-    shown_default,
-)
+from resultant.cli.arguments import Device, data_root, find_device, shown_default
+from resultant.cli.image_options import ImageOptions, open_splits
 from resultant.training.config import (
     CIFAR,
     PRESETS,
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from resultant.images.cifar import Cifar
-    from resultant.training.image_sets import ListedImages
+    from resultant.images.source import ImageSplits
     from resultant.training.job import Job
 
 PRESET_HELP = {
@@ -44,6 +38,9 @@ PRESET_HELP = {
     "cifar-official": "ProCo's public recipe for CIFAR: joint training, three views, steps",
     "imagenet-lt": "ProCo's public recipe for ImageNet-LT",
     "inaturalist18": "ProCo's public recipe for iNaturalist 2018",
+    "places-lt": "Places-LT: a pretrained ResNet-152",
+    "tiny-imagenet-lt": "Tiny-ImageNet-LT: 64 x 64 images",
+    "images": "your own images: folders, lists or Parquet",
 }
 
 if TYPE_CHECKING:
@@ -63,7 +60,8 @@ class Train:
     torchrun the processes share the images of a step (not for CIFAR). Every setting of a recipe is
     an option too; resultant train cifar-controlled --help lists them.
 
-    Example:
+    Examples:
+      resultant train images --data FOLDER --architecture resnet50 --pretrained
       resultant train cifar-controlled --realization native angular
     """
 
@@ -75,18 +73,14 @@ class Train:
     """Share of the differences between gains to keep; ignored by native and cosine."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of weights, batches and augmentations, one run per seed."""
-    data: Data = None
-    """Folder of the datasets."""
-    lists: ListFolder = None
-    """Folder of image lists such as ImageNet_LT_train.txt."""
-    images: ListFolder = None
-    """Folder that the paths in the lists are relative to."""
+    image_set: ImageOptions = field(default_factory=ImageOptions)
+    """The images."""
     out: Path = Path("out/train")
     """Folder for networks, checkpoints, metrics and records; other files are left untouched."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: int = WORKERS
-    """Number of processes that read image files."""
+    """Number of processes that decode images."""
     stack: int = STACK
     """Number of runs trained as one network; 1 is faster on a CPU."""
     checkpoint_every: int = 10
@@ -100,7 +94,7 @@ class Train:
     download: bool = False
     """Download CIFAR first."""
     evaluate: bool = True
-    """Fit probes and frozen rules at the end (CIFAR)."""
+    """Fit probes and frozen rules at the end."""
 
 
 def train(options: Train) -> None:
@@ -109,7 +103,7 @@ def train(options: Train) -> None:
     from resultant._core.files import require_writable_folder
     from resultant.cli.progress import open_console
     from resultant.images.cifar import load_cifar
-    from resultant.training.image_sets import load_images
+    from resultant.training.image_sets import resolved
     from resultant.training.job import Job
     from resultant.training.proco_checkpoint import CIFAR_IMAGES
     from resultant.training.records import append, read_lines
@@ -120,7 +114,11 @@ def train(options: Train) -> None:
         require_writable_folder(out)
     read_lines(out / "records.jsonl")
     runs = grid(options.realization, options.beta, options.seeds)
-    root, log = data_root(options.data), open_console(stderr=True)
+    log, cifar = open_console(stderr=True), config.dataset in CIFAR
+    root = data_root(options.image_set.data) if cifar else None
+    if not cifar:
+        options.image_set.root(config.dataset)
+        config = resolved(config)
     job = Job(
         config,
         runs,
@@ -132,7 +130,7 @@ def train(options: Train) -> None:
         tensorboard=options.tensorboard,
     )
     with distributed.processes(find_device(options.device)) as device:
-        if config.dataset in CIFAR:
+        if root is not None:
             if distributed.world_size() > 1:
                 rule = "expected one process for CIFAR, whose runs are trained together"
                 raise ValueError(f"{rule}, got {distributed.world_size()}")
@@ -142,10 +140,11 @@ def train(options: Train) -> None:
                 log.print(f"{number} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
             batches = iter([_train_cifar(job, images, device, log, options.evaluate)])
         else:
-            listed = load_images(config.dataset, options.lists or root, options.images or root)
-            require_batch(config, len(listed.train))
+            quiet = distributed.rank() > 0
+            splits = open_splits(config, options.image_set, options.workers, log, quiet)
+            require_batch(config, len(splits.train))
             jobs = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
-            batches = (_train_listed(one, listed, device, log, options.workers) for one in jobs)
+            batches = (_train_images(one, splits, device, log, options) for one in jobs)
         records = []
         for batch in batches:
             # Written run by run, so that a later failure loses none of them.
@@ -190,13 +189,14 @@ def _train_cifar(
         return evaluate_cifar(trained, data)
 
 
-def _train_listed(
-    job: Job, data: ListedImages, device: torch.device, log: Console, workers: int
+def _train_images(
+    job: Job, data: ImageSplits, device: torch.device, log: Console, options: Train
 ) -> list[dict]:
     """Return the record of the single run of a job; its network is freed before the next run."""
     from resultant._core import distributed
     from resultant.cli.progress import EpochProgress
     from resultant.training.evaluation import base_records
+    from resultant.training.image_evaluation import evaluate_images
     from resultant.training.image_sets import train_images
 
     title, quiet = f"{job.config.dataset} {job.runs[0].name}", distributed.rank() > 0
@@ -204,8 +204,13 @@ def _train_listed(
         report_interrupt(job.out, log, quiet),
         EpochProgress(log, title, job.config.epochs, quiet=quiet) as progress,
     ):
-        trained = train_images(job, data, device, workers, progress, progress.tick)
-    return base_records(trained, len(data.train))
+        trained = train_images(job, data, device, options.workers, progress, progress.tick)
+    if not options.evaluate or quiet or data.judge is None:
+        return base_records(trained, len(data.train))
+    if not log.is_terminal:
+        log.print(f"{title}: probes and frozen rules", highlight=False)
+    with log.status(f"{title}: probes and frozen rules"):
+        return evaluate_images(trained, data, workers=options.workers)
 
 
 @contextmanager
@@ -241,8 +246,8 @@ def grid(
 
 # Columns of the table, and the paths of their numbers in a record; E encoder, P projection.
 COLUMNS = {
-    "classifier": ["last accuracy"],
-    "head / medium / tail": ["last head", "last medium", "last tail"],
+    "classifier": ["classifier accuracy"],
+    "head / medium / tail": ["classifier head", "classifier medium", "classifier tail"],
     "long-tail probe E / P": [
         "probes long_tail encoder accuracy",
         "probes long_tail projection accuracy",
@@ -284,6 +289,9 @@ def accuracy_table(records: Sequence[dict]) -> Table:
 
 
 def _value(record: Any, path: Sequence[str]) -> float | None:
+    if path[0] == "classifier" not in record:
+        # Tested after the last epoch, and not again.
+        path = ["last", *path[1:]]
     for name in path:
         record = record.get(name) if isinstance(record, dict) else None
     return record

@@ -150,10 +150,10 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
     if not lines or "\t" not in lines[0]:
-        names = tuple(line.strip() for line in lines if line.strip())
-        if not names:
+        words = tuple(line.strip() for line in lines if line.strip())
+        if not words:
             raise ValueError(f"expected class names in {path}, got none")
-        return names
+        return words
     names: dict[int, str] = {}
     rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     if not {"label", "name"} <= set(rows.fieldnames or ()):

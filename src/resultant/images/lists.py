@@ -1,168 +1,80 @@
-"""Lists of labelled images, one ``path label`` per line: ImageNet-LT, Places-LT, iNaturalist."""
+"""Lists of labelled images: ``path label`` or ``path,class name`` per line."""
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
-# Classes or files that an error names at most.
-NAMED = 5
+from resultant._core.text import one_line
+from resultant.images.decode import SUFFIXES
+from resultant.images.files import MISSING, FileImages, file_facts
+from resultant.images.labelling import RawSplit
 
-LABEL = re.compile(r"[0-9]{1,9}")
-
-
-@dataclass(frozen=True, eq=False)
-class ImageList:
-    """Paths of N images and their labels [N] int64 in [0, num_classes)."""
-
-    paths: tuple[str, ...]
-    labels: Tensor
-    num_classes: int
-
-    def __len__(self) -> int:
-        return len(self.paths)
+_ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
+# Names of files and of classes may hold commas: the name of a file ends as images do.
+NAMED = re.compile(rf"(?P<path>.*?(?:{_ENDINGS}))\s*,\s*(?P<label>.+)", re.IGNORECASE)
+# Names of files may hold blanks: the label is the last word.
+NUMBERED = re.compile(r"(?P<path>.+?)\s+(?P<label>[0-9]{1,9})")
+FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
-@dataclass(frozen=True)
-class ListedDataset:
-    """Dataset published as lists: files by split, number of classes, and channel statistics."""
-
-    files: dict[str, str]
-    num_classes: int
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
-
-    @property
-    def held_out(self) -> str:
-        """Held-out split: test, or val for a dataset without test."""
-        return "test" if "test" in self.files else "val"
-
-
-def _named(stem: str, *splits: str) -> dict[str, str]:
-    return {split: f"{stem}_{split}.txt" for split in splits}
-
-
-DATASETS = {
-    "imagenet-lt": ListedDataset(_named("ImageNet_LT", "train", "val", "test"), 1000),
-    "places-lt": ListedDataset(_named("Places_LT", "train", "val", "test"), 365),
-    "inaturalist18": ListedDataset(
-        _named("iNaturalist18", "train", "val"),
-        8142,
-        mean=(0.466, 0.471, 0.380),
-        std=(0.195, 0.194, 0.192),
-    ),
-}
-
-
-def load_lists(
-    name: str,
-    lists_root: str | os.PathLike[str],
-    image_root: str | os.PathLike[str],
-    split: str,
-    *,
-    check_files: int | None = None,
-) -> ImageList:
-    """Load one split of a dataset of `DATASETS`.
-
-    Args:
-        name: Name of the dataset.
-        lists_root: Folder of the lists.
-        image_root: Folder that the paths of the lists are relative to.
-        split: Name of the split.
-        check_files: Number of images to look for; see `read_list`.
-
-    Returns:
-        The images in the order of the list.
-
-    Raises:
-        ValueError: For an unknown name or split, and for a broken list.
-    """
-    if name not in DATASETS:
-        raise ValueError(f"expected name to be one of {', '.join(DATASETS)}, got {name!r}")
-    dataset = DATASETS[name]
-    if split not in dataset.files:
-        raise ValueError(f"expected split of {name} in {', '.join(dataset.files)}, got {split!r}")
-    path = Path(lists_root) / dataset.files[split]
-    return read_list(path, image_root, num_classes=dataset.num_classes, check_files=check_files)
-
-
-def read_list(
-    path: str | os.PathLike[str],
-    root: str | os.PathLike[str],
-    *,
-    num_classes: int | None = None,
-    allow_gaps: bool = False,
-    check_files: int | None = None,
-) -> ImageList:
+def read_list(path: Path, root: Path, *, skip: bool = False) -> tuple[RawSplit, list[str]]:
     """Read a list of labelled images.
 
     Args:
-        path: Text file with one ``path label`` per line.
+        path: Text file, one image per line.
         root: Folder that the paths are relative to.
-        num_classes: Number of classes, by default one more than the largest label.
-        allow_gaps: Allow classes without images.
-        check_files: Number of images to look for, evenly spread; by default all. Half a million
-            images can take minutes on a network disk.
+        skip: Leave out missing files.
 
     Returns:
-        The images in the order of the lines.
+        The images in the order of the lines, and one line per file that was left out.
 
     Raises:
-        ValueError: For a line without path and label, labels out of range, classes without images,
-            or missing images; the error names the line or the file.
+        ValueError: If the list is missing, a line has another form, or a file is missing; the
+            error names the line.
     """
-    if check_files is not None and check_files < 0:
-        raise ValueError(f"expected check_files >= 0, got {check_files}")
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ValueError(f"expected the list {os.fspath(path)}, got no such file") from None
+        raise ValueError(f"expected the list {path}, got no such file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected {os.fspath(path)} to be a text file, got: {error}") from None
-    paths, labels = [], []
+        raise ValueError(f"expected {path} to be a text file, got: {one_line(error)}") from None
+    files, labels, numbers = [], [], []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        # The label is the last word: names may hold blanks.
-        words = line.rsplit(maxsplit=1)
-        if len(words) != 2 or not LABEL.fullmatch(words[1]):
-            rule = f"expected 'path label', a label >= 0, at {os.fspath(path)}:{number}"
-            raise ValueError(f"{rule}, got {line[:200]!r}")
-        label = int(words[1])
-        if num_classes is not None and label >= num_classes:
-            rule = f"expected a label in [0, {num_classes}) at {os.fspath(path)}:{number}"
-            raise ValueError(f"{rule}, got {label}")
-        paths.append(os.path.join(root, words[0].strip()))
+        name, label = _parse(line.strip(), f"{path}:{number}")
+        files.append(os.path.join(root, name))
         labels.append(label)
-    if not paths:
-        raise ValueError(f"expected lines 'path label' in {os.fspath(path)}, got none")
-    present = np.unique(labels)
-    total = num_classes or int(present[-1]) + 1
-    if len(present) < total and not allow_gaps:
-        # Enough classes to contain all those that the error names.
-        missing = np.setdiff1d(np.arange(min(total, len(present) + NAMED)), present)
-        rule = f"expected images of all {total} classes in {os.fspath(path)}"
-        more = ", ..." if total - len(present) > NAMED else ""
-        names = ", ".join(str(c) for c in missing[:NAMED])
-        raise ValueError(f"{rule}, got none of {total - len(present)}: {names}{more}")
-    _require_files(paths, check_files, path)
-    return ImageList(tuple(paths), torch.tensor(labels), total)
+        numbers.append(number)
+    if not files:
+        raise ValueError(f"expected lines {FORM} in {path}, got none")
+    facts = file_facts(files)
+    missing = np.flatnonzero(facts[:, 0] == MISSING)
+    if len(missing) and (not skip or len(missing) == len(files)):
+        first = int(missing[0])
+        rule = f"expected every image of {path} below {root}"
+        got = f"{len(missing)} of {len(files)} missing: {files[first]} ({path}:{numbers[first]})"
+        raise ValueError(f"{rule}, got {got}")
+    skipped = [f"{files[i]} ({path}:{numbers[i]}), no such file" for i in missing]
+    kept = np.setdiff1d(np.arange(len(files)), missing)
+    files, labels, numbers = ([a[i] for i in kept] for a in (files, labels, numbers))
+    numeric = all(label.isdecimal() for label in labels)
+    values = np.array(labels, dtype=np.int64) if numeric else np.array(labels)
+    listed = FileImages(files, values, (), facts[kept], str(path), np.array(numbers))
+    return RawSplit(values, listed.name, listed.labelled), skipped
 
 
-def _require_files(
-    paths: list[str], check_files: int | None, where: str | os.PathLike[str]
-) -> None:
-    checked = paths
-    if check_files is not None and check_files < len(paths):
-        checked = [paths[i] for i in np.linspace(0, len(paths) - 1, check_files).astype(int)]
-    missing = [p for p in checked if not os.path.isfile(p)]
-    if missing:
-        names = ", ".join(missing[:NAMED]) + (", ..." if len(missing) > NAMED else "")
-        rule = f"expected every image of {os.fspath(where)}"
-        raise ValueError(f"{rule}, got {len(missing)} of {len(checked)} missing: {names}")
+def _parse(line: str, place: str) -> tuple[str, str]:
+    if line.startswith('"'):
+        fields = next(csv.reader([line], skipinitialspace=True))
+        if len(fields) == 2 and all(fields):
+            return fields[0], fields[1].strip()
+    match = NAMED.fullmatch(line) or NUMBERED.fullmatch(line)
+    if match is None:
+        raise ValueError(f"expected {FORM} at {place}, got {line[:200]!r}")
+    return match["path"], match["label"].strip()

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, default_co
 from resultant._core import distributed
 from resultant.images._torchvision import torchvision_module
 from resultant.images.decode import ImageError
-from resultant.images.lists import ImageList
+from resultant.images.source import ImageSource
 
 Channels = tuple[float, float, float]
 View = Callable[[Any], Tensor]
@@ -80,23 +80,6 @@ def _view(steps: list[Any]) -> View:
     return v2.Compose([*steps, v2.ToImage(), v2.ToPureTensor()])
 
 
-def decode(path: str) -> Any:
-    """Read an RGB PIL image; the `ImageError` of a broken or missing file names the file."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except FileNotFoundError:
-        raise ImageError(f"expected the image {path}, got no such file") from None
-    except UnidentifiedImageError:
-        raise ImageError(f"expected {path} to be an image, got no known format") from None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        # The message of the system names the file again.
-        why = getattr(error, "strerror", None) or error
-        raise ImageError(f"expected {path} to be a whole image, got: {why}") from None
-
-
 @contextmanager
 def item_randomness(seed: int, epoch: int, index: int) -> Iterator[None]:
     """Seed the three global CPU generators by (seed, epoch, index), and restore them afterwards.
@@ -123,7 +106,7 @@ class ViewDataset(Dataset[Item]):
     The key is (epoch, index), or an index for epoch 0. An image is decoded once for all its views.
     """
 
-    def __init__(self, images: ImageList, views: Sequence[View], seed: int = 0) -> None:
+    def __init__(self, images: ImageSource, views: Sequence[View], seed: int = 0) -> None:
         if not views:
             raise ValueError("expected one view or more, got none")
         if seed < 0:
@@ -137,7 +120,7 @@ class ViewDataset(Dataset[Item]):
         epoch, index = key if isinstance(key, tuple) else (0, key)
         if not 0 <= index < len(self):
             raise IndexError(f"expected an index in [0, {len(self)}), got {index}")
-        image = decode(self.images.paths[index])
+        image = self.images.read(index)
         with item_randomness(self.seed, epoch, index):
             views = torch.stack([view(image) for view in self.views])
         return views, int(self.images.labels[index]), index

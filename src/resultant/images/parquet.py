@@ -120,9 +120,10 @@ class ParquetImages:
 def _encoded(column: Any) -> Any:
     import pyarrow as pa
 
-    if pa.types.is_struct(column.type):
-        return pa.compute.struct_field(column, "bytes")
-    return column
+    if not pa.types.is_struct(column.type):
+        return column
+    # Unlike field, flatten keeps the nulls of the structs.
+    return column.flatten()[column.type.get_field_index("bytes")]
 
 
 def read_parquet(

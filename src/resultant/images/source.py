@@ -62,14 +62,11 @@ class ImageSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SelectedImages:
-    """Images of a source by their indices ``rows`` [n]; see `select`."""
+    """Images of a source by their indices ``rows`` [n], with ``labels`` [n]; see `select`."""
 
     source: ImageSource
     rows: np.ndarray
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self.source.labels[self.rows]
+    labels: np.ndarray
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -96,9 +93,10 @@ class SelectedImages:
 def select(source: ImageSource, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
     """Return the images of a source at some indices, in their order, without a copy."""
     rows = np.asarray(rows, dtype=np.int64)
+    labels = source.labels[rows]
     if isinstance(source, SelectedImages):
-        return SelectedImages(source.source, source.rows[rows])
-    return SelectedImages(source, rows)
+        return SelectedImages(source.source, source.rows[rows], labels)
+    return SelectedImages(source, rows, labels)
 
 
 @dataclass(frozen=True, eq=False)

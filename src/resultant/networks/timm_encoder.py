@@ -2,11 +2,113 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.outputs import Outputs
+
+
+class ModelSettings(NamedTuple):
+    """Images that a timm model expects, by its own configuration.
+
+    Attributes:
+        size: Height and width.
+        mean: Mean of the channels.
+        std: Standard deviation of the channels.
+        interpolation: bilinear, bicubic, nearest or another filter of Pillow.
+        crop: Share of the shorter side that is cropped from the centre.
+    """
+
+    size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    interpolation: str
+    crop: float
+
+
+def timm_module() -> Any:
+    """Import timm.
+
+    Raises:
+        ValueError: If timm or torchvision were built for another torch.
+    """
+    try:
+        import timm
+    except ModuleNotFoundError:
+        raise
+    except (ImportError, RuntimeError, AttributeError) as error:
+        rule = f"expected timm and torchvision that fit torch {torch.__version__}"
+        raise ValueError(f"{rule}, got: {' '.join(str(error).split())}") from None
+    return timm
+
+
+def model_settings(architecture: str) -> ModelSettings:
+    """Return the images that a timm model expects.
+
+    Raises:
+        ValueError: If timm has no such model.
+    """
+    configuration = _known(architecture).get_pretrained_cfg(architecture)
+    return ModelSettings(
+        configuration.input_size[-1],
+        configuration.mean,
+        configuration.std,
+        configuration.interpolation,
+        configuration.crop_pct,
+    )
+
+
+def timm_encoder(
+    architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
+) -> nn.Module:
+    """Build an encoder of timm without its classifier.
+
+    Args:
+        architecture: Name of a timm model, such as ``resnet50``.
+        pretrained: Fetch the pretrained weights of timm.
+        weights: File of weights; see `resultant.networks.encoder_weights.load_encoder`.
+        size: Height and width of the images; 0 for those of the model's configuration.
+
+    Returns:
+        A network that maps images [N, 3, S, S] to features [N, d], d being `feature_width`.
+
+    Raises:
+        ValueError: If timm has no such model, or the weights do not fit or cannot be fetched.
+    """
+    timm = _known(architecture)
+    configuration, options = timm.get_pretrained_cfg(architecture), {}
+    if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):
+        # Transformers have a position per patch; timm resizes pretrained positions.
+        options["img_size"] = size
+    try:
+        encoder = timm.create_model(architecture, pretrained=pretrained, num_classes=0, **options)
+    except Exception as error:
+        if not pretrained:
+            raise
+        # The hub, the web and the cache each have their own errors.
+        why = " ".join(str(error).split())[:200]
+        rule = f"expected the pretrained weights of {architecture}, fetched by timm"
+        raise ValueError(f"{rule}, got: {why}; without a network, give a file of weights") from None
+    if weights is not None:
+        load_encoder(encoder, weights, architecture, configuration.classifier or "")
+    return encoder
+
+
+def feature_width(encoder: nn.Module) -> int:
+    """Return the dimension d of the features of an encoder."""
+    return int(getattr(encoder, "head_hidden_size", None) or encoder.num_features)  # type: ignore[arg-type]
+
+
+def _known(architecture: str) -> Any:
+    timm = timm_module()
+    if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
+        rule = "expected an architecture of timm, such as resnet50"
+        raise ValueError(f"{rule}, got {architecture!r}")
+    return timm
 
 
 class CosineClassifier(nn.Module):
@@ -35,25 +137,26 @@ class ImageNetwork(nn.Module):
         dim: Dimension p of the projection.
         num_classes: Number of classes C of a cosine classifier; None for no classifier.
         seed: Seed of the initial weights; the global generators are left unchanged.
+        **options: Options of `timm_encoder`: ``pretrained``, ``weights``, ``size``.
 
     Raises:
-        ValueError: If timm has no such model.
+        ValueError: As `timm_encoder`.
     """
 
     def __init__(
-        self, architecture: str, dim: int = 1024, num_classes: int | None = None, seed: int = 0
+        self,
+        architecture: str,
+        dim: int = 1024,
+        num_classes: int | None = None,
+        seed: int = 0,
+        **options: Any,
     ) -> None:
         super().__init__()
-        import timm
-
-        if not timm.is_model(architecture):
-            rule = "expected an architecture of timm, such as resnet50"
-            raise ValueError(f"{rule}, got {architecture!r}")
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed, which would seed the devices too.
             torch.default_generator.manual_seed(seed)
-            self.encoder = timm.create_model(architecture, pretrained=False, num_classes=0)
-            d: int = self.encoder.num_features  # type: ignore[assignment]
+            self.encoder = timm_encoder(architecture, **options)
+            d = feature_width(self.encoder)
             self.projector = nn.Sequential(
                 nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
             )
@@ -65,3 +168,20 @@ class ImageNetwork(nn.Module):
             projection = F.normalize(self.projector(encoder), dim=-1)
             logits = None if self.classifier is None else self.classifier(encoder)
         return Outputs(encoder[None], projection[None], None if logits is None else logits[None])
+
+
+class EncoderNetwork(nn.Module):
+    """A timm encoder alone, with the outputs of `ImageNetwork` and a projection of width 0.
+
+    Args:
+        architecture: Name of a timm model.
+        **options: Options of `timm_encoder`.
+    """
+
+    def __init__(self, architecture: str, **options: Any) -> None:
+        super().__init__()
+        self.encoder = timm_encoder(architecture, **options)
+
+    def forward(self, x: Tensor) -> Outputs:
+        encoder = self.encoder(x).float()[None]
+        return Outputs(encoder, encoder[..., :0], None)

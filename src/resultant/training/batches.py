@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
@@ -17,10 +16,10 @@ import torch
 from torch import Tensor
 
 from resultant.images.augment import ClassificationView, ContrastiveView, normalize
-from resultant.images.lists import ListedDataset
 from resultant.images.loader import Loader, ViewDataset
 from resultant.networks.norm import fused
 from resultant.networks.stacked_resnet import patches
+from resultant.training.config import Channels
 
 # Images that are augmented at a time when an epoch begins.
 CHUNK_IMAGES = 16384
@@ -168,22 +167,14 @@ class CifarBatches:
 class LoadedBatches:
     """Batches of image files, for one run; see `resultant.images.loader.loader`."""
 
-    def __init__(self, loader: Loader, dataset: ListedDataset, device: torch.device) -> None:
-        self.loader, self.dataset, self.device, self.steps = loader, dataset, device, len(loader)
+    def __init__(
+        self, loader: Loader, channels: tuple[Channels, Channels], device: torch.device
+    ) -> None:
+        self.loader, self.channels, self.device, self.steps = loader, channels, device, len(loader)
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
 
     def digest(self) -> str:
-        """Return a digest of the labels and of the paths below the common folder of all images.
-
-        The folder itself may have moved when a job is continued.
-        """
-        listed = cast(ViewDataset, self.loader.dataset).images
-        paths = list(map(os.path.normpath, listed.paths))
-        folder = os.path.commonpath(list(map(os.path.dirname, paths)))
-        content = hashlib.sha256(listed.labels.numpy().data)
-        for path in paths:
-            content.update(path.removeprefix(folder).encode() + b"\0")
-        return content.hexdigest()
+        return cast(ViewDataset, self.loader.dataset).images.digest()
 
     def draw(self, epoch: int) -> list[Tensor]:
         return [torch.tensor(epoch)]
@@ -195,16 +186,16 @@ class LoadedBatches:
     def batch(self) -> tuple[Tensor, Tensor]:
         views, labels, _ = next(self.iterator)
         labels = labels.to(self.device, non_blocking=True)[None]
-        return normalized(views, self.dataset, self.device), labels
+        return normalized(views, self.channels, self.device), labels
 
 
-def normalized(views: Tensor, dataset: ListedDataset, device: torch.device) -> Tensor:
+def normalized(views: Tensor, channels: tuple[Channels, Channels], device: torch.device) -> Tensor:
     """Normalize a loader's views uint8 [N, V, 3, S, S] to float32 [V * N, 3, S, S], view by view.
 
     The result is on the device, channels last.
     """
     x = views.to(device, non_blocking=True).transpose(0, 1).flatten(0, 1)
-    return normalize(x, dataset.mean, dataset.std).contiguous(memory_format=torch.channels_last)
+    return normalize(x, *channels).contiguous(memory_format=torch.channels_last)
 
 
 def _mixed(seed: int, epoch: int) -> int:

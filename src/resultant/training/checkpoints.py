@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,6 +110,7 @@ class JobCheckpoint:
                 rule = f"expected finite values ({LOWER})"
                 raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
         facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
+        facts["class_names"] = list(self.job.class_names)
         tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
 
 
@@ -160,7 +162,12 @@ def _run_name(facts: Any) -> str:
 
 
 def save_run(
-    path: str | os.PathLike[str], config: TrainConfig, run: Run, stack: Stack, index: int
+    path: str | os.PathLike[str],
+    config: TrainConfig,
+    run: Run,
+    stack: Stack,
+    index: int,
+    class_names: Sequence[str] = (),
 ) -> None:
     """Write one run of a stack: its network, and its banks as ``bank.old`` and ``bank.new``."""
     weights = stack.network.state_dict()
@@ -169,6 +176,7 @@ def save_run(
     banks = {f"bank.{name}": getattr(stack.proco.bank, name)[index] for name in ("old", "new")}
     classes = stack.proco.bank.num_classes
     facts = {"config": asdict(config), "run": asdict(run), "num_classes": classes}
+    facts["class_names"] = list(class_names)
     tensor_files.save(path, weights | banks, facts)
 
 
@@ -204,4 +212,5 @@ def one_run(
     for part in ("old", "new"):
         selected[f"bank.{part}"] = tensors[bank + part][index]
     kept = {key: facts[key] for key in ("config", "epoch")}
+    kept["class_names"] = facts.get("class_names", [])
     return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -45,7 +46,7 @@ def train_cifar(
         ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.
     """
     device = torch.device(device)
-    job = job.on(device)
+    job = replace(job.on(device), class_names=tuple(data.class_names))
     config = job.config
     if data.dataset not in (None, config.dataset):
         raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")

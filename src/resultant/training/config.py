@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from resultant.classes.rule import Rule
 
-Dataset = Literal["cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt"]
+Dataset = Literal[
+    "cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt", "images"
+]
 Objective = Literal["contrastive", "joint"]
 Schedule = Literal["cosine", "step"]
 Family = Literal["linear", "power"]
@@ -38,10 +40,22 @@ CHOICES = {
 
 CIFAR = ("cifar10", "cifar100")
 
+Channels = tuple[float, float, float]
+# Mean and standard deviation of the channels in the recipes.
+IMAGENET_CHANNELS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RECIPE_CHANNELS = {
+    "imagenet-lt": IMAGENET_CHANNELS,
+    "inaturalist18": ((0.466, 0.471, 0.380), (0.195, 0.194, 0.192)),
+}
+
 # Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
 # As in `resultant.classes.rule`, which loads torch; settings and records do not need it.
 REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
+
+# Settings of CIFAR, and of all other datasets.
+CIFAR_ALONE = ("imbalance", "subset", "contrastive_view")
+OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std")
 
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
@@ -62,15 +76,27 @@ class TrainConfig:
     dataset: Dataset = "cifar10"
     """Dataset of the training images."""
     imbalance: float = 100.0
-    """n_max / n_min of the CIFAR subset; listed datasets have their own counts."""
+    """n_max / n_min of the CIFAR subset."""
     subset: int = 0
     """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
+    long_tail: float | None = None
+    """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
+    subset_seed: int = 0
+    """Seed that selects the images of the long-tailed subset."""
     architecture: str = "resnet32"
     """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
+    pretrained: bool = False
+    """Start from the pretrained weights of timm."""
+    weights: str | None = None
+    """File of initial weights of the encoder: safetensors, or a .pth of tensors alone."""
     dim: int = 128
     """Dimension p of the projection."""
     size: int = 32
-    """Height and width of a view."""
+    """Height and width of a view; 0 for the size of the timm model's configuration."""
+    mean: Channels | None = None
+    """Mean of the channels; None for that of the recipe or the timm model's configuration."""
+    std: Channels | None = None
+    """Standard deviation of the channels; None as for mean."""
     objective: Objective = "contrastive"
     """The contrastive loss alone, or joint with the loss of a classifier."""
     alpha: float = 1.0
@@ -123,7 +149,7 @@ class TrainConfig:
             if getattr(self, name) not in choices:
                 got = getattr(self, name)
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
-        for name in ("leave_out", "classification_view", "fuse"):
+        for name in ("leave_out", "classification_view", "fuse", "pretrained"):
             if not isinstance(got := getattr(self, name), bool):
                 raise ValueError(f"expected {name} to be True or False, got {got!r}")
         if self.classifier_views not in (1, 2) or isinstance(self.classifier_views, bool):
@@ -137,9 +163,9 @@ class TrainConfig:
         if (self.dataset in CIFAR) != (self.architecture == "resnet32"):
             rule = "expected resnet32 for CIFAR and a larger architecture for the other datasets"
             raise ValueError(f"{rule}, got {self.architecture} for {self.dataset}")
-        _require_whole(self, ("epochs", "batch_size", "size"), 1)
+        _require_whole(self, ("epochs", "batch_size"), 1)
         _require_whole(self, ("dim",), 2)
-        _require_whole(self, ("subset", "warmup"), 0)
+        _require_whole(self, ("size", "subset", "subset_seed", "warmup"), 0)
         _require_number(self, ("prior",))
         if self.classifier_prior is not None:
             _require_number(self, ("classifier_prior",))
@@ -159,11 +185,15 @@ class TrainConfig:
         ):
             rule = "expected clip > 0 and finite, and None for CIFAR"
             raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
-        for name in () if self.dataset in CIFAR else ("imbalance", "subset", "contrastive_view"):
+        cifar = self.dataset in CIFAR
+        for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
             if (got := getattr(self, name)) != getattr(TrainConfig, name):
-                raise ValueError(f"expected {name} for CIFAR alone, got {got} for {self.dataset}")
-        if self.subset >= SEEDS:
-            raise ValueError(f"expected subset < 2^32, got {self.subset}")
+                where = "other datasets than CIFAR" if cifar else "CIFAR alone"
+                raise ValueError(f"expected {name} for {where}, got {got} for {self.dataset}")
+        self._require_image_settings()
+        for name in ("subset", "subset_seed"):
+            if getattr(self, name) >= SEEDS:
+                raise ValueError(f"expected {name} < 2^32, got {getattr(self, name)}")
         if self.dataset in CIFAR and self.size != 32:
             raise ValueError(f"expected size 32 for {self.dataset}, got {self.size}")
         if self.warmup >= self.epochs:
@@ -174,6 +204,25 @@ class TrainConfig:
             raise ValueError(f"expected milestones to be a tuple of shares in (0, 1), got {shares}")
         if list(shares) != sorted(set(shares)):
             raise ValueError(f"expected milestones to ascend, got {shares}")
+
+    def _require_image_settings(self) -> None:
+        if self.long_tail is not None:
+            _require_number(self, ("long_tail",), ">= 1", lambda a: a >= 1)
+        if self.pretrained and self.weights is not None:
+            raise ValueError(f"expected pretrained or weights, got both: {self.weights}")
+        for name in ("mean", "std"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            three = isinstance(value, tuple) and len(value) == 3 and all(map(_is_number, value))
+            if not three or (name == "std" and min(value) <= 0):
+                raise ValueError(f"expected {name} to be three numbers, std > 0, got {value}")
+
+    @property
+    def channels(self) -> tuple[Channels, Channels]:
+        """Mean and standard deviation of the channels."""
+        mean, std = RECIPE_CHANNELS.get(self.dataset, IMAGENET_CHANNELS)
+        return self.mean or mean, self.std or std
 
     @property
     def views(self) -> int:
@@ -286,17 +335,21 @@ def _is_number(value: object) -> bool:
     return abs(value) < math.inf
 
 
-_IMAGES: dict[str, Any] = {
-    "architecture": "resnet50",
-    "dim": 1024,
-    "size": 224,
-    "classification_view": True,
-    "temperature": 0.07,
-    "objective": "joint",
-    "epochs": 90,
-    # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
-    "clip": 1.0,
-}
+def _images(dataset: Dataset, rate: float, decay: float, **changes: Any) -> TrainConfig:
+    settings: dict[str, Any] = {
+        "architecture": "resnet50",
+        "dim": 1024,
+        "size": 224,
+        "classification_view": True,
+        "temperature": 0.07,
+        "objective": "joint",
+        "epochs": 90,
+        # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
+        "clip": 1.0,
+    }
+    settings |= {"learning_rate": rate, "weight_decay": decay, **changes}
+    return TrainConfig(dataset=dataset, **settings)
+
 
 PRESETS = {
     # The paper's controlled comparison: two strong views, cosine schedule.
@@ -305,12 +358,15 @@ PRESETS = {
     "cifar-official": TrainConfig(
         objective="joint", classification_view=True, schedule="step", warmup=5
     ),
-    "imagenet-lt": TrainConfig(
-        dataset="imagenet-lt", learning_rate=0.1, weight_decay=5e-4, **_IMAGES
+    "imagenet-lt": _images("imagenet-lt", 0.1, 5e-4),
+    "inaturalist18": _images("inaturalist18", 0.2, 1e-4),
+    # In common use for these datasets; ProCo has no recipe for them.
+    "places-lt": _images(
+        "places-lt", 0.02, 5e-4, architecture="resnet152", pretrained=True, epochs=30
     ),
-    "inaturalist18": TrainConfig(
-        dataset="inaturalist18", learning_rate=0.2, weight_decay=1e-4, **_IMAGES
-    ),
+    "tiny-imagenet-lt": _images("tiny-imagenet-lt", 0.1, 5e-4, size=64, epochs=200),
+    # Any image dataset, at the size of the network's own configuration.
+    "images": _images("images", 0.1, 5e-4, size=0),
 }
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resultant._core.chunks import DEVICE_BYTES, rows_per_chunk
 from resultant._core.versions import versions
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
@@ -177,18 +178,38 @@ def frozen_accuracy(
         >>> frozen_accuracy(x, y, x, y, 4)["mle"]["angular"]
         1.0
     """
+    predictions = frozen_predictions(x, y, queries, num_classes)
+    return {
+        estimator: {
+            realization: float((predicted == labels).double().mean())
+            for realization, predicted in by_realization.items()
+        }
+        for estimator, by_realization in predictions.items()
+    }
+
+
+def frozen_predictions(
+    x: Tensor, y: Tensor, queries: Tensor, num_classes: int
+) -> dict[str, dict[str, Tensor]]:
+    """Classify queries [m, d] at beta = 0 without offset, by classes fitted to x [n, d], y [n].
+
+    Returns:
+        The classes [m] by estimator of kappa and by realization.
+    """
     x, queries = (F.normalize(a, dim=-1) for a in (x, queries))
     statistics = ClassStatistics(num_classes, x.shape[1]).to(x.device)
     statistics.update(x, y)
-    accuracy: dict[str, dict[str, float]] = {}
+    pieces = queries.split(rows_per_chunk(num_classes * queries.element_size(), DEVICE_BYTES))
+    predictions: dict[str, dict[str, Tensor]] = {}
     for estimator in FROZEN_FITS:
         state = statistics.state(estimator)
-        accuracy[estimator] = {}
-        for realization in REALIZATIONS:
-            scores = class_scores(queries, state, FROZEN_TEMPERATURE, realization)
-            correct = (scores.argmax(-1) == labels).double()
-            accuracy[estimator][realization] = float(correct.mean())
-    return accuracy
+        predictions[estimator] = {
+            realization: torch.cat(
+                [class_scores(z, state, FROZEN_TEMPERATURE, realization).argmax(-1) for z in pieces]
+            )
+            for realization in REALIZATIONS
+        }
+    return predictions
 
 
 def _row(result: dict[str, Any], i: int) -> dict[str, Any]:

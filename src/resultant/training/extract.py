@@ -1,41 +1,37 @@
-"""Features of trained networks as a `FeatureStore`."""
+"""Features of networks as a `FeatureStore`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from resultant._core.device import full_precision
 from resultant._core.files import require_writable_file
 from resultant._core.network_files import Location
+from resultant._core.text import one_line
 from resultant.classes.groups import group_masks
 from resultant.features.rows import MemoryRows
 from resultant.features.schema import require_vectors
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.cifar import Cifar, load_cifar
-from resultant.images.lists import DATASETS, ImageList
+from resultant.images.evaluation_view import EvaluationView
+from resultant.images.source import ImageSource, ImageSplits
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.training.config import CIFAR
-from resultant.training.image_sets import (
-    WORKERS,
-    ListedImages,
-    accuracies,
-    evaluation_loader,
-    load_images,
-)
-from resultant.training.inference import CHUNK_IMAGES, loaded_outputs, outputs
+from resultant.networks.timm_encoder import EncoderNetwork, model_settings
+from resultant.training.config import CIFAR, WORKERS, TrainConfig
+from resultant.training.image_sets import accuracies, open_dataset, recipe_view, resolved
+from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
 
 FEATURES = ("encoder", "projection")
 
-Images = Cifar | ListedImages
+Images = Cifar | ImageSplits
 # Called with the finished images and their number.
 OnImages = Callable[[int, int], object]
 
@@ -69,14 +65,14 @@ class NetworkFeatures:
 
 
 def open_networks(
-    files: Mapping[int, Location], lists: Location, images: Location
+    files: Mapping[int, Location], data: Location | None, **options: Any
 ) -> dict[int, NetworkFeatures]:
     """Load networks together with the images of their datasets.
 
     Args:
         files: Files of networks by any number.
-        lists: Folder of the lists, or of CIFAR.
-        images: Folder of the listed images.
+        data: Folder of the datasets, or of the images.
+        **options: Further options of `load_data`.
 
     Returns:
         The networks under the same numbers. Networks of one dataset share its images.
@@ -85,52 +81,82 @@ def open_networks(
         ValueError: If a file is no network, or its images are missing or do not fit.
     """
     loaded = {i: load_network(file) for i, file in files.items()}
-    datasets = dict.fromkeys(network.config.dataset for network in loaded.values())
-    data = {dataset: load_data(dataset, lists, images) for dataset in datasets}
-    networks = {i: NetworkFeatures(a, data[a.config.dataset]) for i, a in loaded.items()}
+    datasets = {_dataset_key(network.config): network.config for network in loaded.values()}
+    images = {key: load_data(config, data, **options) for key, config in datasets.items()}
+    networks = {i: NetworkFeatures(a, images[_dataset_key(a.config)]) for i, a in loaded.items()}
     for network in networks.values():
         require_images(network.loaded, network.images)
     return networks
 
 
-def load_data(
-    dataset: str, lists: Location, images: Location, held_out: str | None = None
-) -> Images:
-    """Load the images of a dataset.
+def _dataset_key(config: TrainConfig) -> tuple[Any, ...]:
+    return config.dataset, config.long_tail, config.subset_seed
+
+
+def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Images:
+    """Load the images of a configuration.
 
     Args:
-        dataset: Name of the dataset.
-        lists: Folder of the lists, or of CIFAR.
-        images: Folder of the listed images.
-        held_out: Split of the held-out images; None for the usual one, always ``test`` for CIFAR.
+        config: Settings of the network.
+        data: Folder of the datasets, or of the images.
+        **options: Options of `open_dataset`, ignored for CIFAR.
 
     Returns:
         Training and held-out images.
 
     Raises:
-        ValueError: If CIFAR is requested with a split other than test.
+        ValueError: If the images are missing or broken.
     """
-    if dataset not in CIFAR:
-        return load_images(dataset, lists, images, held_out)
-    if held_out not in (None, "test"):
-        raise ValueError(f"expected the split test of {dataset}, got {held_out!r}")
-    return load_cifar(dataset, lists)
+    if config.dataset in CIFAR:
+        return load_cifar(config.dataset, data if data is not None else ".")
+    return open_dataset(config, data, **options)
+
+
+def timm_network(
+    config: TrainConfig, *, pretrained: bool = False, weights: str | None = None, size: int = 0
+) -> LoadedNetwork:
+    """Build an encoder of timm, to be extracted with the preprocessing of its own configuration.
+
+    Args:
+        config: Settings with the name of the timm model as the architecture.
+        pretrained: Fetch the pretrained weights of timm.
+        weights: File of weights.
+        size: Height and width of the images; 0 for those of the model's configuration.
+
+    Returns:
+        The network without a projection and without classes; see `with_classes`.
+
+    Raises:
+        ValueError: As `resultant.networks.timm_encoder.timm_encoder`.
+    """
+    config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
+    options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
+    network = EncoderNetwork(config.architecture, **options).eval()
+    return LoadedNetwork(network, config, None, 0, None, (), {}, {})
+
+
+def with_classes(network: LoadedNetwork, data: ImageSplits) -> LoadedNetwork:
+    """Give an encoder of timm the classes of its images."""
+    return replace(network, num_classes=data.num_classes, class_names=data.class_names)
 
 
 def require_images(
     loaded: LoadedNetwork, data: Images, balanced: bool = False, imbalance: float | None = None
 ) -> None:
     """Raise a ValueError unless the images fit the network and the training subset is known."""
-    config = loaded.config
+    config, dataset = loaded.config, getattr(data, "dataset", None)
     if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
-        data.dataset not in (None, config.dataset)
+        dataset not in (None, config.dataset)
     ):
-        got = "others" if data.dataset is None else f"those of {data.dataset}"
+        got = "others" if dataset is None else f"those of {dataset}"
         raise ValueError(f"expected images of {config.dataset}, got {got}")
-    number = data.num_classes if isinstance(data, Cifar) else data.train.num_classes
-    if number != loaded.num_classes:
+    if data.num_classes != loaded.num_classes:
         rule = f"expected images of {loaded.num_classes} classes, as the network has"
-        raise ValueError(f"{rule}, got {number} in {config.dataset}")
+        raise ValueError(f"{rule}, got {data.num_classes} in {config.dataset}")
+    for c, (own, other) in enumerate(zip(loaded.class_names, data.class_names, strict=False)):
+        if own != other:
+            got = f"{one_line(other)!r} as class {c}"
+            raise ValueError(f"expected the class {one_line(own)!r} of the network, got {got}")
     if isinstance(data, Cifar) and not balanced and imbalance is None and loaded.imbalance is None:
         rule = f"expected the imbalance of the training images of {config.dataset}"
         remedy = "resultant extract takes --imbalance, or --balanced for all images"
@@ -151,11 +177,12 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
 
-    Images are not augmented, and features are computed in float32. The store has ``train/*`` and
-    ``test/*`` with labels and ``identities``, the positions in the official order or in the list.
-    Its metadata name the held-out split as ``held_out``, the imbalance of ``train/*`` as
-    ``imbalance`` and that of the training in ``config``, and the accuracies of the network's own
-    classifier on the held-out images as ``classifier``.
+    Images are not augmented, and features are computed in float32. The store has ``train/*``,
+    ``test/*`` and, if another split judges, ``val/*``, with labels and ``identities``, the
+    positions in the official order or in the dataset. Its metadata have the ``class_names``, name
+    the split that is stored as test as ``held_out``, the imbalance of ``train/*`` as ``imbalance``
+    and that of the training in ``config``, and the accuracies of the network's own classifier on
+    the held-out images as ``classifier``.
 
     Args:
         loaded: The network.
@@ -179,7 +206,7 @@ def extract(
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
     require_images(loaded, data, balanced, imbalance)
-    if isinstance(data, ListedImages) and (balanced or imbalance is not None):
+    if isinstance(data, ImageSplits) and (balanced or imbalance is not None):
         dataset = loaded.config.dataset
         raise ValueError(f"expected balanced and imbalance for CIFAR alone, not {dataset}")
     subset_imbalance = None
@@ -213,15 +240,19 @@ def extract(
 class _Split(NamedTuple):
     """Images of a split, with their labels [N] and positions [N]."""
 
-    images: Tensor | ImageList
+    images: Tensor | ImageSource
     labels: Tensor
     identities: Tensor
 
 
 def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Split]:
-    if isinstance(data, ListedImages):
-        both = {"train": data.train, "test": data.test}
-        return {k: _Split(a, a.labels, torch.arange(len(a))) for k, a in both.items()}
+    if isinstance(data, ImageSplits):
+        sources = {"train": data.train, "val": data.chooser, "test": data.judge}
+        return {
+            name: _Split(a, torch.from_numpy(a.labels), torch.arange(len(a)))
+            for name, a in sources.items()
+            if a is not None
+        }
     members, test = torch.arange(len(data.train_labels)), torch.arange(len(data.test_labels))
     if imbalance is not None:
         members = data.members(imbalance, subset)
@@ -231,8 +262,17 @@ def _splits(data: Images, imbalance: float | None, subset: int) -> dict[str, _Sp
     }
 
 
+def view_of(loaded: LoadedNetwork) -> EvaluationView:
+    """Return the view for evaluation: of the recipe, or of a timm model's own configuration."""
+    size = loaded.config.size
+    if not isinstance(loaded.network, EncoderNetwork):
+        return recipe_view(size)
+    model = model_settings(loaded.config.architecture)
+    return EvaluationView(size, math.floor(size / model.crop), model.interpolation)
+
+
 def _outputs(
-    loaded: LoadedNetwork, images: Tensor | ImageList, device: torch.device, workers: int
+    loaded: LoadedNetwork, images: Tensor | ImageSource, device: torch.device, workers: int
 ) -> Iterator[Outputs]:
     """Yield the outputs of the network, chunk by chunk."""
     network, config = loaded.network.to(device), loaded.config
@@ -241,10 +281,8 @@ def _outputs(
         for chunk in images.split(CHUNK_IMAGES):
             yield outputs(network, chunk.to(device), torch.float32)
         return
-    loader, dataset = evaluation_loader(images, config, workers), DATASETS[config.dataset]
-    autocast = partial(full_precision, device)
-    for chunk, _ in loaded_outputs(network, loader, dataset, device, autocast):
-        yield chunk
+    view = view_of(loaded)
+    yield from image_outputs(network, images, view, config.channels, device, workers=workers)
 
 
 def _fill(
@@ -256,6 +294,9 @@ def _fill(
         n = chunk.encoder.shape[1]
         for feature in FEATURES:
             name, x = f"{split}/{feature}", getattr(chunk, feature)[0].to("cpu", dtype)
+            if not x.shape[1]:
+                # An encoder of timm has no projection.
+                continue
             if name not in arrays:
                 arrays[name] = x.new_empty(len(arrays[f"{split}/labels"]), x.shape[1])
             # Checked now and not after hours of images: float16 may be too narrow.
@@ -277,13 +318,13 @@ def _about(loaded: LoadedNetwork, data: Images, imbalance: float | None) -> dict
     """Collect the metadata of the network, trained at ``imbalance`` if on CIFAR."""
     about = {
         "num_classes": loaded.num_classes,
+        "class_names": list(data.class_names),
         "dataset": loaded.config.dataset,
-        "held_out": data.held_out if isinstance(data, ListedImages) else "test",
+        "held_out": data.held_out if isinstance(data, ImageSplits) else "test",
         "config": asdict(loaded.config),
         "run": None if loaded.run is None else asdict(loaded.run),
     }
     about |= {key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about}
     if isinstance(data, Cifar):
         about["config"]["imbalance"] = imbalance
-        about["class_names"] = list(data.class_names)
     return about

@@ -1,4 +1,4 @@
-"""Training on listed images: ImageNet-LT, iNaturalist 2018, Places-LT.
+"""Training on image datasets of every kind.
 
 One run at a time, in one process or in many under torchrun. The batch size is the sum over all
 processes, gradients are averaged, class statistics cover all samples, and the processes divide the
@@ -7,18 +7,19 @@ held-out images among themselves.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant.classes.groups import group_masks
-from resultant.images.lists import DATASETS, ImageList, load_lists
+from resultant.images.evaluation_view import EvaluationView
 from resultant.images.loader import (
     Loader,
     ViewDataset,
@@ -27,81 +28,76 @@ from resultant.images.loader import (
     evaluation_view,
     loader,
 )
+from resultant.images.opening import Location, long_tail, open_images
+from resultant.images.published import PUBLISHED, open_published
+from resultant.images.source import ImageSource, ImageSplits, select
+from resultant.networks.timm_encoder import model_settings
 from resultant.training.batches import LoadedBatches
-from resultant.training.config import WORKERS, TrainConfig
+from resultant.training.config import RECIPE_CHANNELS, WORKERS, TrainConfig
 from resultant.training.hooks import HeldOutTest, Test
 from resultant.training.inference import loaded_outputs
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
 from resultant.training.stack import Stack
 
-# Files of a list whose existence is checked; all would take minutes on a network disk.
-CHECKED_FILES = 1000
 # Batches that each worker prepares ahead; three views of 256 images of size 224 are 116 MB.
 PREFETCH = 2
 
 
-@dataclass(frozen=True, eq=False)
-class ListedImages:
-    """Training and held-out images of a listed dataset.
-
-    Attributes:
-        dataset: Name of the dataset.
-        train: Training images.
-        test: Held-out images.
-        held_out: Split of the held-out images, test or val.
-    """
-
-    dataset: str
-    train: ImageList
-    test: ImageList
-    held_out: str
-
-    @property
-    def counts(self) -> Tensor:
-        """Number of training images per class, [C]."""
-        return torch.bincount(self.train.labels, minlength=self.train.num_classes)
-
-
-def load_images(
-    dataset: str,
-    lists: str | os.PathLike[str],
-    images: str | os.PathLike[str],
-    held_out: str | None = None,
-) -> ListedImages:
-    """Load the lists of a dataset.
-
-    Args:
-        dataset: A name of `DATASETS`.
-        lists: Folder of the lists.
-        images: Folder that the paths of the lists are relative to.
-        held_out: Split of the held-out images; None for that of the dataset.
-
-    Returns:
-        Training and held-out images.
+def resolved(config: TrainConfig) -> TrainConfig:
+    """Return the settings with the image size and channels of the timm model, where not set.
 
     Raises:
-        ValueError: If the dataset is unknown, or a list is missing or broken.
+        ValueError: If timm has no such model.
     """
-    if dataset not in DATASETS:
-        raise ValueError(f"expected a dataset of {', '.join(DATASETS)}, got {dataset!r}")
-    held_out = held_out or DATASETS[dataset].held_out
-    train, test = (
-        load_lists(dataset, lists, images, split, check_files=CHECKED_FILES)
-        for split in ("train", held_out)
-    )
-    return ListedImages(dataset, train, test, held_out)
+    own_channels = config.pretrained or config.weights or config.dataset not in RECIPE_CHANNELS
+    if config.size and (not own_channels or None not in (config.mean, config.std)):
+        return config
+    model = model_settings(config.architecture)
+    changes: dict[str, Any] = {"size": config.size or model.size}
+    if own_channels:
+        changes |= {"mean": config.mean or model.mean, "std": config.std or model.std}
+    return replace(config, **changes)
+
+
+def open_dataset(config: TrainConfig, data: Location | None = None, **options: Any) -> ImageSplits:
+    """Open the images of a configuration.
+
+    Args:
+        config: Settings with the name of the dataset and its long-tailed subset.
+        data: Folder, file or pattern; see `resultant.images.opening.open_images`.
+        **options: Further options of `open_published` for its datasets, else of `open_images`.
+
+    Returns:
+        The splits.
+
+    Raises:
+        ValueError: If the dataset is missing or broken.
+    """
+    if config.dataset in PUBLISHED:
+        splits = open_published(config.dataset, data, **options)
+    else:
+        options.pop("lists", None)
+        splits = open_images(data, **options)
+    if config.long_tail is None:
+        return splits
+    return replace(splits, train=long_tail(splits.train, config.long_tail, config.subset_seed))
+
+
+def recipe_view(size: int) -> EvaluationView:
+    """Return the view for evaluation of the recipes: shorter side to 256 for size 224."""
+    return EvaluationView(size, size * 256 // 224)
 
 
 def train_images(
     job: Job,
-    data: ListedImages,
+    data: ImageSplits,
     device: torch.device | str = "cpu",
     workers: int = WORKERS,
     on_progress: Callable[[Progress], object] | None = None,
     on_step: Callable[[float], object] | None = None,
 ) -> Trained:
-    """Train the one run of a job on listed images.
+    """Train the one run of a job on images.
 
     Args:
         job: The run, its configuration, and the folder.
@@ -115,15 +111,13 @@ def train_images(
         The trained network with the metrics of the last epoch.
 
     Raises:
-        ValueError: As `resultant.training.loop.train`, and if the job does not fit listed images.
+        ValueError: As `resultant.training.loop.train`, and if the job does not fit images.
     """
     device = torch.device(device)
-    job = job.on(device)
+    job = replace(job.on(device), class_names=data.class_names)
     config = job.config
-    if config.dataset != data.dataset:
-        raise ValueError(f"expected images of {config.dataset}, got those of {data.dataset}")
     if len(job.runs) != 1 or job.gradient_epochs:
-        rule = "expected one run and no gradient epochs for listed images"
+        rule = "expected one run and no gradient epochs for images"
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
     batches = loader(
         ViewDataset(data.train, _views(config), job.runs[0].seed),
@@ -132,10 +126,10 @@ def train_images(
         workers=workers,
         prefetch=PREFETCH,
     )
-    loaded = LoadedBatches(batches, DATASETS[config.dataset], device)
+    loaded = LoadedBatches(batches, config.channels, device)
     stack = Stack(config, job.runs, loaded, data.counts, device)
     hooks = []
-    if config.objective == "joint":
+    if config.objective == "joint" and data.judge is not None:
         test = held_out_accuracy(data, config, workers)
         hooks.append(HeldOutTest(test, job.test_every, config.epochs))
     with device_of(stack.total):
@@ -153,12 +147,12 @@ def batch_per_process(config: TrainConfig) -> int:
 
 def _views(config: TrainConfig) -> list[Callable]:
     views = [contrastive_view(config.size), contrastive_view(config.size)]
-    weak = classification_view(DATASETS[config.dataset].mean, config.size)
+    weak = classification_view(config.channels[0], config.size)
     return views + [weak] * config.classification_view
 
 
-def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> Loader:
-    """Load all images in the order of the list, without augmentation, in this process."""
+def evaluation_loader(images: ImageSource, config: TrainConfig, workers: int) -> Loader:
+    """Load all images in their order, without augmentation, in this process."""
     return loader(
         ViewDataset(images, [evaluation_view(config.size)]),
         batch_per_process(config),
@@ -170,22 +164,26 @@ def evaluation_loader(images: ImageList, config: TrainConfig, workers: int) -> L
     )
 
 
-def held_out_accuracy(data: ListedImages, config: TrainConfig, workers: int) -> Test:
-    """Return a test of the classifier on the held-out images; every process reads its share.
+def held_out_accuracy(data: ImageSplits, config: TrainConfig, workers: int) -> Test:
+    """Return a test of the classifier on held-out images; every process reads its share.
 
-    The test returns the `accuracies` of logits without prior, in the groups of `group_masks`.
+    The images are those that choose, if there are any: the others judge after the training. The
+    test returns the `accuracies` of logits without prior, in the groups of `group_masks`.
     """
-    share = slice(distributed.rank(), None, distributed.world_size())
-    own = ImageList(data.test.paths[share], data.test.labels[share], data.test.num_classes)
-    images = evaluation_loader(own, config, workers)
-    dataset, groups = DATASETS[config.dataset], group_masks(data.counts)
+    held_out = data.chooser or data.judge
+    assert held_out is not None
+    share = np.arange(distributed.rank(), len(held_out), distributed.world_size())
+    images = evaluation_loader(select(held_out, share), config, workers)
+    groups = group_masks(data.counts)
 
     def test(stack: Stack) -> list[dict[str, float]]:
         # DDP sends the running moments of the first process before every forward pass; since the
         # last one each process has added its share of a batch. Those of the first are saved.
         distributed.broadcast_from_rank0(*stack.network.buffers())
-        tally = torch.zeros(2, own.num_classes, dtype=torch.float64, device=stack.device)
-        batches = loaded_outputs(stack.network, images, dataset, stack.device, stack.autocast)
+        tally = torch.zeros(2, data.num_classes, dtype=torch.float64, device=stack.device)
+        batches = loaded_outputs(
+            stack.network, images, config.channels, stack.device, stack.autocast
+        )
         # Closed on errors too, so that the network returns to training mode.
         with closing(batches):
             for result, labels in batches:

@@ -10,14 +10,18 @@ from torch import Tensor, nn
 
 from resultant._core.device import full_precision
 from resultant.images.augment import normalize
-from resultant.images.lists import ListedDataset
+from resultant.images.evaluation_view import EvaluationView, evaluation_batches
 from resultant.images.loader import Loader
+from resultant.images.source import ImageSource
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.batches import normalized
+from resultant.training.config import Channels
 
 # Images per forward pass of a stacked network.
 CHUNK_IMAGES = 2500
+# Images per forward pass of an encoder of timm.
+BATCH_IMAGES = 128
 
 
 @contextmanager
@@ -48,14 +52,45 @@ def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Out
 def loaded_outputs(
     network: nn.Module,
     images: Loader,
-    dataset: ListedDataset,
+    channels: tuple[Channels, Channels],
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
 ) -> Generator[tuple[Outputs, Tensor]]:
     """Yield the outputs of a network on each batch of one view, with the labels of the batch."""
     with evaluating(network):
         for views, labels, _ in images:
-            x = normalized(views, dataset, device)
+            x = normalized(views, channels, device)
             with autocast():
                 result = network(x)
             yield result, labels.to(device, non_blocking=True)
+
+
+@torch.no_grad()
+def image_outputs(
+    network: nn.Module,
+    source: ImageSource,
+    view: EvaluationView,
+    channels: tuple[Channels, Channels],
+    device: torch.device,
+    *,
+    batch_size: int = BATCH_IMAGES,
+    workers: int = 0,
+) -> Generator[Outputs]:
+    """Yield the outputs of a network on all images of a source in their order, in float32.
+
+    Args:
+        network: The network, on the device.
+        source: The images.
+        view: Resizing and cropping.
+        channels: Mean and standard deviation of the channels.
+        device: Device of the network.
+        batch_size: Images per forward pass.
+        workers: Processes that decode.
+
+    Raises:
+        ImageError: If an image is broken.
+    """
+    with evaluating(network), full_precision(device):
+        for views in evaluation_batches(source, view, batch_size, workers):
+            x = normalize(views.to(device, non_blocking=True), *channels)
+            yield network(x.contiguous(memory_format=torch.channels_last))

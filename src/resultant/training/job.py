@@ -29,6 +29,7 @@ class Job:
         stack: Largest number of runs in one network.
         concurrent_jobs: Other jobs sharing the device; the recorded seconds include the sharing.
         tensorboard: Write the metrics for TensorBoard too.
+        class_names: Names of the classes, kept with the networks; empty for none.
     """
 
     config: TrainConfig
@@ -40,6 +41,7 @@ class Job:
     stack: int = STACK
     concurrent_jobs: int = 0
     tensorboard: bool = False
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from resultant._core import tensor_files
 from resultant._core.network_files import Location, split_run
 from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.networks.timm_encoder import CosineClassifier, ImageNetwork
+from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, ImageNetwork
 from resultant.training.checkpoints import one_run
 from resultant.training.config import CIFAR, Run, TrainConfig
 from resultant.training.proco_checkpoint import imbalance_of, recipe
@@ -28,15 +28,17 @@ class LoadedNetwork:
         run: Realization, beta and seed; None for a checkpoint of ProCo's authors.
         num_classes: Number of classes C.
         imbalance: Imbalance of the CIFAR subset of the training; None if the file does not say it.
+        class_names: Names of the classes; empty if the file has none.
         banks: Sums and counts [C, p + 1] as ``old`` and ``new``, if the file has them.
         about: The JSON of the file.
     """
 
-    network: StackedResNet32 | ImageNetwork
+    network: StackedResNet32 | ImageNetwork | EncoderNetwork
     config: TrainConfig
     run: Run | None
     num_classes: int
     imbalance: float | None
+    class_names: tuple[str, ...]
     banks: dict[str, Tensor]
     about: dict[str, Any]
 
@@ -82,14 +84,19 @@ def load_network(path: Location) -> LoadedNetwork:
     banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
     network = _network(config, run or Run(), num_classes, classifier, weights, location)
-    return LoadedNetwork(network, config, run, num_classes, imbalance, banks, about)
+    names = about.get("class_names") or []
+    if not isinstance(names, list) or len(names) not in (0, num_classes):
+        raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
+    classes = tuple(map(str, names))
+    return LoadedNetwork(network, config, run, num_classes, imbalance, classes, banks, about)
 
 
 def _config(settings: dict[str, Any], location: str) -> TrainConfig:
     unknown = settings.keys() - {f.name for f in fields(TrainConfig)}
     if unknown:
         raise ValueError(f"expected fields of TrainConfig in {location}, got {min(unknown)}")
-    return TrainConfig(**{**settings, "milestones": tuple(settings.get("milestones", ()))})
+    tuples = {k: tuple(a) for k, a in settings.items() if isinstance(a, list)}
+    return TrainConfig(**{**settings, **tuples})
 
 
 def _network(

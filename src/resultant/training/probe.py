@@ -21,8 +21,7 @@ from resultant._core.arrays import require_labels, shape_of
 from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
-from resultant.images.lists import DATASETS
-from resultant.training.config import ProbeConfig
+from resultant.training.config import CHOICES, CIFAR, ProbeConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +61,10 @@ def _listed(a: Tensor) -> list[float | None]:
 def main_encoder(dataset: object) -> Literal["raw", "unit"]:
     """Return the form of encoder features in the paper's main comparison.
 
-    Listed datasets are probed at unit length, CIFAR and any other data as they are
+    Image datasets are probed at unit length, CIFAR and any other features as they are
     (tab:frozen-hyperparameters). Projection features always have unit length.
     """
-    return "unit" if dataset in tuple(DATASETS) else "raw"
+    return "unit" if dataset in CHOICES["dataset"] and dataset not in CIFAR else "raw"
 
 
 def linear_probes(

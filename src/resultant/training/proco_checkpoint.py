@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import tensor_files
-from resultant.images.lists import NAMED
+from resultant.images.labelling import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
 from resultant.networks.stacked_resnet import HIDDEN

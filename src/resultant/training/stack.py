@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,8 @@ class Stack:
     ) -> None:
         self.config, self.runs, self.batches, self.device = config, tuple(runs), batches, device
         joint = config.objective == "joint"
-        self.network = build(config, runs, len(counts) if joint else None).to(device)
+        classes = len(counts) if joint else None
+        self.network = build(config, runs, classes, initial_weights=True).to(device)
         self.model: nn.Module = self.network
         if config.architecture != "resnet32" and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
@@ -204,14 +206,24 @@ def require_finite(features: Tensor, run: Run, when: str) -> None:
 
 
 def build(
-    config: TrainConfig, runs: Sequence[Run], num_classes: int | None
+    config: TrainConfig,
+    runs: Sequence[Run],
+    num_classes: int | None,
+    *,
+    initial_weights: bool = False,
 ) -> StackedResNet32 | ImageNetwork:
-    """Build the network of a configuration, with a classifier if ``num_classes`` is not None."""
+    """Build the network of a configuration, with a classifier if ``num_classes`` is not None.
+
+    ``initial_weights`` loads those that the configuration names, which a trained network replaces.
+    """
     seeds = [run.seed for run in runs]
     if config.architecture == "resnet32":
         return StackedResNet32(seeds, config.dim, num_classes, fuse=config.fuse)
     if len(runs) != 1:
         raise ValueError(f"expected one run of {config.architecture} at a time, got {len(runs)}")
-    network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0])
+    options: dict[str, Any] = {"size": config.size}
+    if initial_weights:
+        options |= {"pretrained": config.pretrained, "weights": config.weights}
+    network = ImageNetwork(config.architecture, config.dim, num_classes, seeds[0], **options)
     # The layout of the images, so that no convolution transposes its weights.
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,97 @@
+"""Options of an image dataset, which several commands share."""
+
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+from resultant.cli.arguments import DATA_VARIABLE, data_root, shown_default
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from resultant.images.source import ImageSplits
+    from resultant.training.config import TrainConfig
+
+DataPath = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
+OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
+# Names of broken images that are printed.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """The images: a folder, Parquet files, or lists."""
+
+    data: DataPath = None
+    """A folder of train/CLASS/*, val/CLASS/*, test/CLASS/*, or of CLASS/*, or Parquet files."""
+    lists: OptionalPath = None
+    """Folder of the published lists, such as ImageNet_LT_train.txt."""
+    train_list: OptionalPath = None
+    """List of training images: a line is "path label" or "path,class name"."""
+    val_list: OptionalPath = None
+    """List of validation images, which choose settings."""
+    test_list: OptionalPath = None
+    """List of test images, which judge."""
+    images: Annotated[Optional[Path], shown_default("PATH", "the folder of --data")] = None
+    """Folder that the paths in the lists are relative to."""
+    class_names: Annotated[Optional[Path], shown_default("PATH", "classes.tsv of the folder")] = (
+        None
+    )
+    """Names of numbered classes: one per line, or columns label and name separated by tabs."""
+    held_out: float = 0.2
+    """Share of each class to hold out as test, if the dataset has no held-out images."""
+    split_seed: int = 0
+    """Seed that selects these images."""
+    image_column: str = "image"
+    """Parquet column of the images."""
+    label_column: str = "label"
+    """Parquet column of the labels."""
+    skip_broken: bool = False
+    """Leave out and count broken or missing images and empty classes; the default is an error."""
+
+    def root(self, dataset: str) -> Path | None:
+        """Return the path of --data, or the default one for a dataset that needs it."""
+        listed = self.train_list is not None or (self.lists is not None and self.images is not None)
+        if self.data is not None or listed:
+            return self.data
+        if dataset == "images":
+            raise ValueError("expected --data FOLDER, or --train-list and --images, got neither")
+        return data_root(None)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `resultant.training.image_sets.open_dataset`."""
+        names = (
+            *("lists", "train_list", "val_list", "test_list", "images", "class_names"),
+            *("held_out", "split_seed", "image_column", "label_column", "skip_broken"),
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def open_splits(
+    config: TrainConfig, options: ImageOptions, workers: int, log: Console, quiet: bool = False
+) -> ImageSplits:
+    """Open the images of a configuration, and print their numbers and what was left out."""
+    from resultant.training.image_sets import open_dataset
+
+    splits = open_dataset(
+        config, options.root(config.dataset), **options.arguments(), workers=workers
+    )
+    if quiet:
+        return splits
+    if splits.skipped:
+        log.print(f"skipped {len(splits.skipped):,}:", highlight=False)
+        for text in splits.skipped[:SHOWN]:
+            log.print(f"  {text}", highlight=False, soft_wrap=True, markup=False)
+        if len(splits.skipped) > SHOWN:
+            log.print(f"  and {len(splits.skipped) - SHOWN:,} more", highlight=False)
+    sizes = {"train": splits.train, **splits.held_out_splits}
+    numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
+    counts = splits.counts
+    classes = f"{splits.num_classes:,} classes of {int(counts.max()):,} to {int(counts.min()):,}"
+    log.print(f"{config.dataset}: {numbers} images, {classes} training images", highlight=False)
+    return splits

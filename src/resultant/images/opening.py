@@ -1,0 +1,174 @@
+"""Image datasets from their files: class folders, lists, or Parquet.
+
+- ``FOLDER/train/CLASS/*`` with ``FOLDER/val`` or ``FOLDER/test`` or both.
+- ``FOLDER/CLASS/*``: some images of each class are held out as test.
+- Parquet files, in a folder or by a pattern; ``train-*.parquet``, ``test.parquet`` or a folder of
+  that name tell the split. Without them some rows of each class are held out.
+- Lists of images with their labels.
+
+Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder, if there is
+such a file (`resultant.images.labelling.read_class_names`).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from resultant._core.text import listed
+from resultant.features.naming import split_of
+from resultant.images.folders import read_folder
+from resultant.images.labelling import RawSplit, encode, read_class_names
+from resultant.images.lists import read_list
+from resultant.images.longtail import long_tail_indices
+from resultant.images.parquet import read_parquet
+from resultant.images.source import ImageSource, ImageSplits, select, without_broken
+
+Location = str | os.PathLike[str]
+
+# Folders of splits.
+SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+NAME_FILES = ("classes.tsv", "classes.txt")
+# Share of the images of each class that is held out if the dataset has no held-out split.
+HELD_OUT = 0.2
+
+
+def open_images(
+    data: Location | None = None,
+    *,
+    train_list: Location | None = None,
+    val_list: Location | None = None,
+    test_list: Location | None = None,
+    images: Location | None = None,
+    class_names: Location | Sequence[str] | None = None,
+    held_out: float = HELD_OUT,
+    split_seed: int = 0,
+    image_column: str = "image",
+    label_column: str = "label",
+    skip_broken: bool = False,
+    workers: int = 8,
+) -> ImageSplits:
+    """Open an image dataset.
+
+    Args:
+        data: Folder of class folders or of Parquet files, a Parquet file, or a pattern of Parquet
+            files; None with lists.
+        train_list: List of the training images, ``path label`` or ``path,class name`` per line.
+        val_list: List of the validation images.
+        test_list: List of the test images.
+        images: Folder that the paths of the lists are relative to; by default ``data``.
+        class_names: File of class names, or the names themselves, that numeric labels index.
+        held_out: Share of the images of each class to hold out as test, for a dataset without
+            held-out images.
+        split_seed: Seed that selects these images.
+        image_column: Parquet column of the images.
+        label_column: Parquet column of the labels.
+        skip_broken: Leave out broken and missing images, and classes without images. Every image
+            is decoded once to find the broken ones.
+        workers: Number of threads that look for broken images.
+
+    Returns:
+        The splits; ``skipped`` names everything that was left out.
+
+    Raises:
+        ValueError: If the dataset is missing or broken, in one line that names the file and row.
+    """
+    if not 0 < held_out < 1:
+        raise ValueError(f"expected held_out in (0, 1), got {held_out}")
+    lists = {"train": train_list, "val": val_list, "test": test_list}
+    given = {name: Path(path) for name, path in lists.items() if path is not None}
+    skipped: list[str] = []
+    if given:
+        raw = {}
+        for name, path in given.items():
+            root = Path(images if images is not None else data if data is not None else ".")
+            raw[name], missing = read_list(path, root, skip=skip_broken)
+            skipped += missing
+    elif data is None:
+        raise ValueError("expected a folder of images or a list of training images, got neither")
+    else:
+        raw = _read_data(Path(data), image_column, label_column)
+    if "train" not in raw:
+        rule = "expected a training split beside " + " and ".join(raw)
+        raise ValueError(f"{rule}, got none in {data if not given else 'the lists'}")
+    if class_names is None and data is not None and raw["train"].labels.dtype.kind == "i":
+        folder = Path(data) if Path(data).is_dir() else Path(data).parent
+        class_names = next((folder / n for n in NAME_FILES if (folder / n).is_file()), None)
+    if isinstance(class_names, str | os.PathLike):
+        class_names = read_class_names(Path(class_names))
+    splits = encode(raw, class_names, skip=skip_broken, skipped=skipped)
+    if len(raw) == 1:
+        splits = _with_held_out(splits, held_out, split_seed)
+    return without_broken(splits, workers) if skip_broken else splits
+
+
+def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
+    """Select a long-tailed subset of a source; see `long_tail_indices`.
+
+    Args:
+        source: Images, usually with as many of each class.
+        factor: Imbalance factor n_max / n_min >= 1.
+        seed: Seed of the subset.
+
+    Returns:
+        The subset, in the order of the classes.
+
+    Raises:
+        ValueError: If the factor leaves a class without images.
+    """
+    return select(source, long_tail_indices(source.labels, len(source.class_names), factor, seed))
+
+
+def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, RawSplit]:
+    parquet = partial(read_parquet, image_column=image_column, label_column=label_column)
+    if not data.is_dir():
+        files = [Path(name) for name in sorted(glob.glob(str(data), recursive=True))]
+        if not files:
+            rule = "expected a folder of images, Parquet files or a pattern of them"
+            raise ValueError(f"{rule}, got nothing at {data}")
+        return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
+    folders = {SPLITS[p.name.lower()]: p for p in sorted(data.iterdir()) if _is_split(p)}
+    found = sorted(p for p in data.rglob("*.parquet") if not p.name.startswith("."))
+    if found:
+        return {name: parquet(paths) for name, paths in _by_split(found, data).items()}
+    if "train" in folders:
+        return {name: read_folder(path) for name, path in folders.items()}
+    return {"train": read_folder(data)}
+
+
+def _is_split(path: Path) -> bool:
+    return path.name.lower() in SPLITS and path.is_dir()
+
+
+def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
+    """Sort Parquet files by the split in their name or in that of their folder."""
+    splits: dict[str, list[Path]] = {}
+    for path in files:
+        folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
+        words = [word for part in (path.stem, *reversed(folders)) if (word := split_of(part))]
+        splits.setdefault(words[0] if words else "", []).append(path)
+    if "" in splits and len(splits) > 1:
+        rule = "expected train, val or test in the name of every Parquet file, or of none"
+        raise ValueError(f"{rule}, got {listed(map(str, splits['']), 3)}")
+    # Files of a single split, whatever its name, are all the images there are.
+    return {"train": files} if len(splits) == 1 else splits
+
+
+def _with_held_out(splits: ImageSplits, share: float, seed: int) -> ImageSplits:
+    """Hold out a share of each class as test; a class of one image keeps its image."""
+    labels, held_out = splits.train.labels, []
+    for c in range(splits.num_classes):
+        members = np.flatnonzero(labels == c)
+        number = min(max(round(share * len(members)), 1), len(members) - 1)
+        held_out.append(np.random.default_rng([seed, c]).permutation(members)[:number])
+    test = np.sort(np.concatenate(held_out))
+    if not len(test):
+        raise ValueError("expected a class of two images or more to hold one out, got none")
+    train = np.setdiff1d(np.arange(len(labels)), test)
+    return replace(splits, train=select(splits.train, train), test=select(splits.train, test))

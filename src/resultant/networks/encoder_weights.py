@@ -1,0 +1,92 @@
+"""Weights of an encoder from a file: safetensors, or a .pth that holds tensors alone."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+# Entries under which training programs store the weights.
+WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")
+# Prefixes of the names of weights inside larger networks.
+PREFIXES = ("", "module.", "encoder.", "backbone.", "model.", "module.encoder.", "module.backbone.")
+
+
+def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: str = "") -> None:
+    """Load the weights of a file into an encoder.
+
+    Names may have one of `PREFIXES`, so that the files of this package, of timm, of torchvision and
+    of DDP work. Weights of the classifier, and of other parts under other prefixes, are not read.
+
+    Args:
+        encoder: The network to fill.
+        path: File that ends in .safetensors, .pth, .pt, .bin or .tar.
+        architecture: Name of the network for errors.
+        classifier: Name of the classifier in the file.
+
+    Raises:
+        ValueError: If the file is missing, broken, holds other objects than tensors, or lacks
+            weights of the encoder; the error names one of them.
+    """
+    tensors, expected = read_weights(path), encoder.state_dict()
+    # BatchNorm works without the number of its batches, which older files lack.
+    needed = {name for name in expected if not name.endswith("num_batches_tracked")}
+    prefix = max(PREFIXES, key=lambda p: sum(p + name in tensors for name in needed))
+    missing = sorted(name for name in needed if prefix + name not in tensors)
+    rule = f"expected the weights of {architecture} in {path}"
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise ValueError(f"{rule}, got none for {prefix}{missing[0]}{more}")
+    heads = tuple(f"{prefix}{name}." for name in ("fc", "head", "classifier", classifier) if name)
+    # A deeper network has all these weights, and more; tables of indices may be stored or not.
+    strange = [
+        name
+        for name, a in tensors.items()
+        if name.startswith(prefix)
+        and name.removeprefix(prefix) not in expected
+        and not name.startswith(heads)
+        and a.is_floating_point()
+        and "attn_mask" not in name
+    ]
+    if strange:
+        raise ValueError(f"{rule}, got {strange[0]} of another network")
+    chosen = {name: tensors[prefix + name] for name in expected if prefix + name in tensors}
+    for name, value in chosen.items():
+        if value.shape != expected[name].shape:
+            got = f"{tuple(value.shape)}, expected {tuple(expected[name].shape)}"
+            raise ValueError(f"{rule}, got {prefix}{name} of shape {got}")
+        if not value.isfinite().all():
+            raise ValueError(f"{rule}, got {prefix}{name} with values that are not finite")
+    encoder.load_state_dict(chosen, strict=False)
+
+
+def read_weights(path: str) -> dict[str, Tensor]:
+    """Read the tensors of a file by name; pickled objects are refused."""
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"expected a file of weights, got nothing at {file}")
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        why = " ".join(str(error).split())
+        got = "other objects than tensors" if "weights_only" in why else why[:200] or "nothing"
+        raise ValueError(f"expected {file} to hold tensors alone, got {got}") from None
+    return _tensors(content, file)
+
+
+def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
+    for name in WRAPPERS:
+        inner = content.get(name) if isinstance(content, dict) else None
+        if isinstance(inner, dict) and any(isinstance(a, Tensor) for a in inner.values()):
+            content = inner
+            break
+    if not isinstance(content, dict) or not any(isinstance(a, Tensor) for a in content.values()):
+        raise ValueError(f"expected {file} to hold tensors by name, got {type(content).__name__}")
+    return {str(name): a for name, a in content.items() if isinstance(a, Tensor)}

@@ -1,0 +1,164 @@
+"""Evaluation of networks on image datasets: linear probes and frozen decisions.
+
+As for CIFAR (`resultant.training.evaluation`). If a validation split is there, it chooses the
+learning rate of the probes and one frozen rule; the test split judges what was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from resultant.classes.groups import group_masks
+from resultant.images.source import ImageSource, ImageSplits
+from resultant.training.config import WORKERS, ProbeConfig
+from resultant.training.evaluation import base_records, frozen_predictions
+from resultant.training.image_sets import accuracies, recipe_view
+from resultant.training.inference import image_outputs
+from resultant.training.job import Trained
+from resultant.training.probe import linear_probes, main_encoder
+from resultant.training.stack import Stack, require_finite
+
+SPACES = ("encoder", "projection")
+# Learning rates that a validation split chooses from, as multiples of that of the paper.
+RATES = (1.0, 10.0, 100.0)
+
+
+class SplitFeatures(NamedTuple):
+    """Features [n, d] by space, labels [n] and, of a classifier, predictions [n] of a split."""
+
+    spaces: dict[str, Tensor]
+    labels: Tensor
+    predictions: Tensor | None
+
+
+def evaluate_images(
+    trained: Trained,
+    data: ImageSplits,
+    probes: ProbeConfig | None = None,
+    workers: int = WORKERS,
+) -> list[dict[str, Any]]:
+    """Probe and classify with the network of a job.
+
+    Args:
+        trained: The finished job of one run.
+        data: Training and held-out images.
+        probes: Settings of the probes; None for those of the paper.
+        workers: Processes that decode images.
+
+    Returns:
+        The record of the run: configuration, versions, time, the network's own ``classifier``,
+        ``probes``, ``frozen`` decisions, and ``chosen`` with the frozen rule that the validation
+        images choose. Accuracies are fractions of the judging images; those of groups are means
+        over their classes.
+
+    Raises:
+        DivergedError: If features are not finite.
+        ImageError: If an image is broken.
+        ValueError: If there are no held-out images.
+    """
+    if data.judge is None:
+        raise ValueError("expected held-out images to evaluate on, got training images alone")
+    (stack,) = trained.stacks
+    train = _features(stack, data.train, workers)
+    judge = _features(stack, data.judge, workers)
+    chooser = None if data.chooser is None else _features(stack, data.chooser, workers)
+    (record,) = base_records(trained, len(data.train))
+    record |= {"held_out": data.held_out, "classes": data.num_classes}
+    counts = data.counts
+    if judge.predictions is not None:
+        record["classifier"] = _accuracies(judge.predictions, judge.labels, counts)
+    record["probes"] = {"long_tail": _probe(train, judge, chooser, counts, probes)}
+    record["frozen"], record["chosen"] = {}, {}
+    for space in SPACES:
+        decided = _frozen(train, judge, space, len(counts))
+        record["frozen"][space] = {
+            fit: {rule: _accuracies(p, judge.labels, counts)["accuracy"] for rule, p in by.items()}
+            for fit, by in decided.items()
+        }
+        if chooser is not None:
+            options = _frozen(train, chooser, space, len(counts))
+            scores = {
+                (fit, rule): float((p == chooser.labels).double().mean())
+                for fit, by in options.items()
+                for rule, p in by.items()
+            }
+            fit, rule = max(scores, key=lambda key: scores[key])
+            result = _accuracies(decided[fit][rule], judge.labels, counts)
+            record["chosen"][space] = {"estimator": fit, "realization": rule, **result}
+    if not record["chosen"]:
+        del record["chosen"]
+    return [record]
+
+
+def _features(stack: Stack, source: ImageSource, workers: int) -> SplitFeatures:
+    config, device = stack.config, stack.device
+    parts: dict[str, list[Tensor]] = {space: [] for space in SPACES}
+    predictions: list[Tensor] = []
+    view = recipe_view(config.size)
+    batches = image_outputs(stack.network, source, view, config.channels, device, workers=workers)
+    for outputs in batches:
+        for space, chunks in parts.items():
+            chunks.append(getattr(outputs, space)[0])
+        if outputs.logits is not None:
+            predictions.append(outputs.logits[0].argmax(-1))
+    spaces = {space: torch.cat(chunks) for space, chunks in parts.items()}
+    for x in spaces.values():
+        require_finite(x, stack.runs[0], "after training")
+    if main_encoder(config.dataset) == "unit":
+        spaces["encoder"] = F.normalize(spaces["encoder"], dim=-1)
+    decided = torch.cat(predictions) if predictions else None
+    return SplitFeatures(spaces, torch.from_numpy(source.labels).to(device), decided)
+
+
+def _probe(
+    train: SplitFeatures,
+    judge: SplitFeatures,
+    chooser: SplitFeatures | None,
+    counts: Tensor,
+    config: ProbeConfig | None,
+) -> dict[str, dict[str, Any]]:
+    """Train a probe per space and learning rate; return the judged accuracies of the chosen one."""
+    config = config or ProbeConfig()
+    held_out = [judge] if chooser is None else [judge, chooser]
+    queries = [torch.cat([a.spaces[space] for a in held_out]) for space in SPACES]
+    y, first = torch.cat([a.labels for a in held_out]), len(judge.labels)
+    best: dict[str, tuple[float, dict[str, Any]]] = {}
+    for factor in RATES if chooser is not None else RATES[:1]:
+        settings = replace(config, learning_rate=factor * config.learning_rate)
+        predictions = linear_probes(
+            [train.spaces[space] for space in SPACES],
+            train.labels,
+            queries,
+            y,
+            len(counts),
+            settings,
+            predictions=True,
+            names=SPACES,
+        ).predictions
+        assert predictions is not None
+        for space, guesses in zip(SPACES, predictions, strict=True):
+            chosen = float((guesses[first:] == y[first:]).double().mean()) if chooser else 0.0
+            if space not in best or chosen > best[space][0]:
+                result = _accuracies(guesses[:first], judge.labels, counts)
+                best[space] = chosen, result | {"learning_rate": settings.learning_rate}
+    return {space: result for space, (_, result) in best.items()}
+
+
+def _frozen(
+    train: SplitFeatures, queries: SplitFeatures, space: str, classes: int
+) -> dict[str, dict[str, Tensor]]:
+    x, z = train.spaces[space], queries.spaces[space]
+    return frozen_predictions(x, train.labels, z, classes)
+
+
+def _accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
+    correct, number = (
+        torch.bincount(y.cpu(), minlength=len(counts))
+        for y in (labels[predicted == labels], labels)
+    )
+    return accuracies(correct.double(), number, group_masks(counts))
