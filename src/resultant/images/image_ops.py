@@ -1,4 +1,4 @@
-"""Elementary operations on batches of small images, equal to those of PIL on each image.
+"""Elementary operations on batches of images, equal to those of PIL on each image.
 
 Images are float tensors [N, 3, H, W] of integer levels 0, ..., 255, before and after; parameters
 are [N], one per image. PIL works in integers and truncates after every step. The arithmetic here is
@@ -35,7 +35,8 @@ def grey(x: Tensor) -> Tensor:
 
 def mean_level(x: Tensor) -> Tensor:
     """Return the mean [N, 1, 1, 1] of images, rounded to a level."""
-    return x.mean((1, 2, 3), keepdim=True).add_(0.5).floor_()
+    # In float64: the sum of a large image is not exact in float32.
+    return x.mean((1, 2, 3), keepdim=True, dtype=torch.float64).add_(0.5).floor_().to(x.dtype)
 
 
 def blend(target: Tensor, x: Tensor, factor: Tensor) -> Tensor:
@@ -118,6 +119,11 @@ def solarize(x: Tensor, threshold: Tensor) -> Tensor:
     return torch.where(x < per_image(threshold), x, 255 - x)
 
 
+def solarize_add(x: Tensor, amount: Tensor) -> Tensor:
+    """Add ``amount`` [N] to the levels below 128, up to 255."""
+    return torch.where(x < 128, (x + per_image(amount)).clamp_(max=255), x)
+
+
 def autocontrast(x: Tensor) -> Tensor:
     """Stretch each channel over all levels; a channel of one level is unchanged."""
     low, high = x.amin((2, 3), keepdim=True).double(), x.amax((2, 3), keepdim=True).double()
@@ -191,9 +197,7 @@ def shear(x: Tensor, amount: Tensor, fill: float, *, across: bool) -> Tensor:
     low = (at - 0.5).floor()
     d = (at - 0.5 - low)[:, None]
     first = low.long()
-    a, b, c, e = (_take(x, (first + k).clamp(0, W - 1), 3) for k in (-1, 0, 1, 2))
-    # The cubic with slope (c - a) at b and (e - b) at c.
-    cubic = b + d * (c - a + d * (2 * (a - b) + c - e + d * (b - a + e - c)))
+    cubic = _cubic(*(_take(x, (first + k).clamp(0, W - 1), 3) for k in (-1, 0, 1, 2)), d)
     return torch.where(inside[:, None], cubic.clamp_(0, 255).floor_(), fill).to(x.dtype)
 
 
@@ -215,6 +219,53 @@ def affine(x: Tensor, matrix: Tensor, fill: float) -> Tensor:
     flat = down.clamp(0, H - 1) * W + across.clamp(0, W - 1)
     moved = _take(x.flatten(2), flat.flatten(1), 2).view_as(x)
     return torch.where(inside[:, None], moved, fill)
+
+
+def warp(x: Tensor, matrix: Tensor, cubic: Tensor, fill: Tensor) -> Tensor:
+    """Move pixels under an affine map, by bilinear or (where ``cubic`` [N] != 0) cubic weights.
+
+    The pixel at (x, y) comes from ``matrix`` [N, 2, 3] float64 times (x, y, 1), at pixel centres.
+    Pixels from outside the image have the colour ``fill`` [3].
+    """
+    H, W = x.shape[2:]
+    rows = torch.arange(H, device=x.device, dtype=torch.float64)[:, None] + 0.5
+    columns = torch.arange(W, device=x.device, dtype=torch.float64) + 0.5
+    a, b, c = matrix[:, :, :, None, None].unbind(2)
+    across, down = (a * columns + b * rows + c).unbind(1)
+    inside = (across >= 0) & (across < W) & (down >= 0) & (down < H)
+    left, top = (across - 0.5).floor(), (down - 0.5).floor()
+    dx, dy = (across - 0.5 - left)[:, None], (down - 0.5 - top)[:, None]
+    flat = x.flatten(2).double()
+
+    def pixel(i: int, j: int) -> Tensor:
+        source = (top.long() + i).clamp(0, H - 1) * W + (left.long() + j).clamp(0, W - 1)
+        return _take(flat, source.flatten(1), 2).view_as(x)
+
+    def row(i: int) -> tuple[Tensor, Tensor]:
+        p = [pixel(i, j) for j in (-1, 0, 1, 2)]
+        return p[1] + (p[2] - p[1]) * dx, _cubic(*p, dx)
+
+    lines = [row(i) for i in (-1, 0, 1, 2)]
+    linear = lines[1][0] + (lines[2][0] - lines[1][0]) * dy
+    smooth = _cubic(*(line[1] for line in lines), dy)
+    moved = torch.where(per_image(cubic) != 0, smooth, linear).clamp_(0, 255).floor_()
+    return torch.where(inside[:, None], moved.to(x.dtype), fill.to(x)[:, None, None])
+
+
+def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
+    """Blur by a Gaussian of standard deviation ``sigma`` [N], cut off beyond ``radius`` pixels."""
+    at = torch.arange(-radius, radius + 1, device=x.device)
+    weight = (-((at / sigma[:, None].float()) ** 2) / 2).softmax(1)
+    for dim in (3, 2):
+        length = x.shape[dim]
+        t = torch.arange(length, device=x.device)
+        # Reflected at the borders, whose pixels are not repeated.
+        source = ((t + at[:, None]).abs() - (length - 1)).abs().neg() + (length - 1)
+        x = sum(
+            per_image(w) * x.index_select(dim, i)
+            for w, i in zip(weight.unbind(1), source, strict=True)
+        )  # type: ignore[assignment]
+    return x.round_()
 
 
 def translation(across: Tensor, down: Tensor) -> Tensor:
@@ -243,6 +294,11 @@ def erase(x: Tensor, row: Tensor, column: Tensor, length: int) -> Tensor:
 
     rows, columns = near(row, x.shape[2]), near(column, x.shape[3])
     return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
+
+
+def _cubic(a: Tensor, b: Tensor, c: Tensor, e: Tensor, d: Tensor) -> Tensor:
+    """Interpolate between b and c at ``d``: the cubic with slope (c - a) at b and (e - b) at c."""
+    return b + d * (c - a + d * (2 * (a - b) + c - e + d * (-a + b - c + e)))
 
 
 def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:

@@ -1,0 +1,359 @@
+"""Random views of photographs of any size, from decoded pixels on the device.
+
+A view draws its parameters on the CPU, one row per image, so that every device has the same views:
+a box that is resized, a window of the resized box, a flip, and up to eight steps, each one of the
+operations below with a value. `levels` computes the views in torch, `photo_kernel` in one Triton
+kernel; both equal torchvision and timm on PIL images with the same parameters.
+
+Pixels are one flat uint8 tensor; image i is [height, width, 3] from ``offsets[i]`` on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from resultant._core import validation
+from resultant.images import image_ops as ops
+from resultant.images import resample
+
+# The operations of a step, by code; 0 for no operation.
+OPERATIONS = (
+    *("none", "brightness", "contrast", "saturation", "hue", "grey", "blur", "sharpness"),
+    *("autocontrast", "equalize", "invert", "posterize", "solarize", "solarize_add"),
+    *("rotate", "shear_x", "shear_y", "translate_x", "translate_y"),
+)
+CODE = {name: code for code, name in enumerate(OPERATIONS)}
+# RandAugment chooses among them with equal probability.
+RANDOM = (
+    *("autocontrast", "equalize", "invert", "rotate", "posterize", "solarize", "solarize_add"),
+    *("saturation", "contrast", "brightness", "sharpness"),
+    *("shear_x", "shear_y", "translate_x", "translate_y"),
+)
+WARPS = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
+JITTER = ("brightness", "contrast", "saturation", "hue")
+# Jitter, grey, blur and two layers of RandAugment.
+STEPS = 8
+BOX = ("top", "left", "height", "width")
+# The size that the box is resized to, and the first row and column of the window.
+WINDOW = ("rows", "columns", "down", "across")
+STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "cubic"))
+COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
+# Attempts at a box within the image.
+ATTEMPTS = 10
+
+Range = tuple[float, float]
+Colour = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhotoView:
+    """A distribution of views: resized crop, flip, jitter, grey, blur and RandAugment, in order.
+
+    Equal to RandomResizedCrop(size, scale, ratio), RandomHorizontalFlip, RandomApply of ColorJitter
+    with ``p_jitter``, RandomGrayscale(``p_grey``) and RandomApply of GaussianBlur with ``p_blur``
+    of torchvision, and to ``rand-mM-nN-mstdD`` of timm with M = ``magnitude``, N = ``layers`` and
+    D = ``deviation``.
+
+    Attributes:
+        size: Height and width of a view.
+        scale: Range of the area of a crop, as a share of the image.
+        ratio: Range of the aspect ratio of a crop.
+        jitter: Spread of brightness, contrast, saturation and hue.
+        p_jitter: Probability of the jitter.
+        p_grey: Probability of grey.
+        p_blur: Probability of a blur.
+        sigma: Range of the standard deviation of a blur, in pixels.
+        layers: Operations of RandAugment, 0 to 2, each with probability one half.
+        magnitude: Mean magnitude of the operations, at most 10.
+        deviation: Standard deviation of the magnitude.
+
+    Example:
+        >>> import torch
+        >>> from resultant.images.photo_views import PhotoView
+        >>> sizes = torch.tensor([[30, 40], [20, 20]])
+        >>> PhotoView(size=24).draw(sizes, torch.Generator().manual_seed(0)).shape
+        torch.Size([2, 33])
+    """
+
+    size: int = 224
+    scale: Range = (0.08, 1.0)
+    ratio: Range = (3 / 4, 4 / 3)
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
+    p_jitter: float = 0.8
+    p_grey: float = 0.2
+    p_blur: float = 0.0
+    sigma: Range = (0.1, 2.0)
+    layers: int = 0
+    magnitude: float = 10.0
+    deviation: float = 0.5
+
+    def __post_init__(self) -> None:
+        validation.integer("size", self.size, 3)
+        validation.integer("layers", self.layers, 0)
+        if self.layers > 2:
+            raise ValueError(f"expected layers <= 2, got {self.layers}")
+        for name, most in (("scale", 1.0), ("ratio", math.inf), ("sigma", math.inf)):
+            low, high = getattr(self, name)
+            if not 0 < low <= high <= most or high == math.inf:
+                within = "(0, 1]" if most == 1 else "(0, inf)"
+                raise ValueError(f"expected {name} to ascend in {within}, got {(low, high)}")
+        shares = {name: getattr(self, name) for name in ("p_jitter", "p_grey", "p_blur")}
+        spreads = dict(zip(JITTER, self.jitter, strict=True))
+        for name, value, most in (
+            *((name, value, 1.0) for name, value in shares.items()),
+            *((name, value, 0.5 if name == "hue" else math.inf) for name, value in spreads.items()),
+            ("magnitude", self.magnitude, 10.0),
+            ("deviation", self.deviation, math.inf),
+        ):
+            if not 0 <= value <= most or value == math.inf:
+                raise ValueError(f"expected {name} in [0, {most:g}] and finite, got {value}")
+
+    def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
+        """Draw parameters [N, 33], float64 on the CPU, of images of ``sizes`` [N, 2].
+
+        Args:
+            sizes: Heights and widths of the images.
+            generator: Generator on the CPU.
+
+        Returns:
+            One row per image, with the columns `COLUMNS`.
+        """
+        n = len(sizes)
+
+        def uniform(k: int) -> Tensor:
+            return torch.rand(n, k, generator=generator, dtype=torch.float64)
+
+        sizes = sizes.double()
+        box = self._boxes(sizes, uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2))
+        window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
+        flip = uniform(1) < 0.5
+        steps = [*self._jitter(uniform(1), uniform(4), uniform(4))]
+        steps.append(_step("grey", uniform(1)[:, 0] < self.p_grey))
+        chance, share = uniform(2).unbind(1)
+        low, high = self.sigma
+        steps.append(_step("blur", chance < self.p_blur, low + (high - low) * share))
+        for layer in range(2):
+            gauss = torch.randn(n, generator=generator, dtype=torch.float64)
+            steps.append(self._random(layer < self.layers, gauss, uniform(4)))
+        return torch.cat((box, window, flip, *steps), 1)
+
+    def _boxes(self, sizes: Tensor, area: Tensor, aspect: Tensor, corner: Tensor) -> Tensor:
+        """Return boxes [n, 4]: the first attempt that fits, or the largest in the middle."""
+        low, high = self.scale
+        area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)
+        low, high = map(math.log, self.ratio)
+        aspect = torch.exp(low + (high - low) * aspect)
+        sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect)), 2).round_()
+        fits = ((sides > 0) & (sides <= sizes[:, None])).all(2)
+        first = fits.int().argmax(1)
+        chosen = sides[torch.arange(len(sizes)), first]
+        start = (corner * (sizes - chosen + 1)).floor()
+        height, width = sizes.unbind(1)
+        narrow, wide = width / height < self.ratio[0], width / height > self.ratio[1]
+        largest = torch.stack(
+            (
+                torch.where(narrow, (width / self.ratio[0]).round(), height),
+                torch.where(wide, (height * self.ratio[1]).round(), width),
+            ),
+            1,
+        )
+        middle = ((sizes - largest) / 2).floor()
+        found = fits.any(1, keepdim=True)
+        return torch.cat(
+            (torch.where(found, start, middle), torch.where(found, chosen, largest)), 1
+        )
+
+    def _jitter(self, chance: Tensor, share: Tensor, order: Tensor) -> list[Tensor]:
+        """Return four steps [n, 3]: the adjustments in the order of ``order`` [n, 4]."""
+        *spreads, hue = self.jitter
+        low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
+        high = share.new_tensor([*(1 + s for s in spreads), hue])
+        factors = low + (high - low) * share
+        used = torch.tensor(
+            [CODE[name] * bool(s) for name, s in zip(JITTER, self.jitter, strict=True)]
+        )
+        code = used * (chance < self.p_jitter)
+        order = order.argsort(1)
+        values = code.gather(1, order).double(), factors.gather(1, order)
+        return [
+            torch.stack((a, b, torch.zeros_like(b)), 1)
+            for a, b in zip(values[0].unbind(1), values[1].unbind(1), strict=True)
+        ]
+
+    def _random(self, used: bool, gauss: Tensor, uniform: Tensor) -> Tensor:
+        """Return a step [n, 3] of RandAugment."""
+        chance, choice, sign, kind = uniform.unbind(1)
+        index = (choice * len(RANDOM)).long()
+        m = (self.magnitude + self.deviation * gauss).clamp(0, 10) / 10
+        sign = torch.where(sign < 0.5, 1.0, -1.0)
+        values = torch.stack([_value(name, m, sign, self.size) for name in RANDOM], 1)
+        code = torch.tensor([CODE[name] for name in RANDOM])[index] * (chance < 0.5) * used
+        value = values.gather(1, index[:, None])[:, 0]
+        return torch.stack((code.double(), value, (kind < 0.5).double()), 1)
+
+
+def contrastive_view(size: int = 224) -> PhotoView:
+    """Return the contrastive view: resized crop, flip, jitter (probability .8), grey (.2)."""
+    return PhotoView(size=size)
+
+
+def classification_view(size: int = 224) -> PhotoView:
+    """Return the view of the classifier: resized crop, flip, jitter without hue, RandAugment.
+
+    RandAugment is ``rand-m10-n2-mstd0.5`` of timm; torchvision has neither the noise of the
+    magnitude nor the probability of each operation.
+    """
+    return PhotoView(size=size, jitter=(0.4, 0.4, 0.4, 0.0), p_jitter=1.0, p_grey=0.0, layers=2)
+
+
+def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
+    """Return parameters [N, 33]: the shorter side to ``short_side``, then the centre crop."""
+    sizes = sizes.double()
+    resized = (short_side * sizes / sizes.amin(1, keepdim=True)).floor()
+    # Half to even, as in torchvision.
+    window = ((resized - size) / 2).round()
+    rest = sizes.new_zeros(len(sizes), len(COLUMNS) - len(BOX) - len(WINDOW))
+    return torch.cat((torch.zeros_like(sizes), sizes, resized, window, rest), 1)
+
+
+def _step(name: str, used: Tensor, value: Tensor | None = None) -> Tensor:
+    code = CODE[name] * used.double()
+    return torch.stack((code, torch.zeros_like(code) if value is None else value, 0 * code), 1)
+
+
+def _value(name: str, m: Tensor, sign: Tensor, size: int) -> Tensor:
+    """Return the value of an operation of RandAugment at magnitudes m [n] in [0, 1]."""
+    match name:
+        case "rotate":
+            return sign * m * 30
+        case "shear_x" | "shear_y":
+            return sign * m * 0.3
+        case "translate_x" | "translate_y":
+            return sign * m * 0.45 * size
+        case "posterize":
+            return (m * 4).trunc()
+        case "solarize":
+            return (m * 256).trunc()
+        case "solarize_add":
+            return (m * 110).trunc()
+        case "saturation" | "contrast" | "brightness" | "sharpness":
+            return m * 1.8 + 0.1
+    return torch.zeros_like(m)
+
+
+def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
+    """Return affine maps [..., 2, 3] of the operations `WARPS`, and the identity of others."""
+    code, value = code.long(), value.double()
+
+    def of(name: str, entry: Tensor | float, other: float) -> Tensor:
+        return torch.where(code == CODE[name], entry, other)  # type: ignore[arg-type]
+
+    turn = torch.where(code == CODE["rotate"], -torch.deg2rad(value.remainder(360)), 0.0)
+    cos, sin = (a.round(decimals=15) for a in (turn.cos(), turn.sin()))
+    half = size / 2
+    turned = torch.stack((cos, sin, -sin, cos), 0)
+    a, b, d, e = turned
+    x0, y0 = a * -half + b * -half + half, d * -half + e * -half + half
+    entries = (
+        *(a, of("shear_x", value, 0.0) + b, of("translate_x", value, 0.0) + x0),
+        *(of("shear_y", value, 0.0) + d, e, of("translate_y", value, 0.0) + y0),
+    )
+    return torch.stack(entries, -1).unflatten(-1, (2, 3))
+
+
+def blur_radius(size: int) -> int:
+    """Return the radius of a blur: its kernel is a tenth of the size, and odd."""
+    return size // 20
+
+
+def most_taps(parameters: Tensor) -> int:
+    """Return the most taps of any pixel of views with parameters [..., 33], on the CPU."""
+    return resample.number_of_taps(parameters[..., 2:4].flatten(), parameters[..., 4:6].flatten())
+
+
+def axis_taps(parameters: Tensor, size: int, number: int) -> tuple[resample.Taps, resample.Taps]:
+    """Return the taps of rows and of columns, at most ``number``, with the flip in the columns."""
+    top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
+    first, weight = resample.taps(left, width, columns, across, size, number)
+    mirrored = flip[:, None] != 0
+    across_taps = resample.Taps(
+        torch.where(mirrored, first.flip(1), first),
+        torch.where(mirrored[:, :, None], weight.flip(1), weight),
+    )
+    return resample.taps(top, height, rows, down, size, number), across_taps
+
+
+def levels(
+    pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int, fill: Colour
+) -> Tensor:
+    """Compute views in torch, on the device of the pixels.
+
+    Args:
+        pixels: Decoded images, flat uint8.
+        offsets: First byte [N] of each image.
+        sizes: Heights and widths [N, 2] of the images.
+        parameters: Parameters [N, 33] of the views, on the CPU.
+        size: Height and width of the views.
+        fill: Colour of pixels from outside the image, in levels.
+
+    Returns:
+        Float32 levels [N, 3, size, size].
+    """
+    x = _crops(pixels, offsets, sizes, parameters, size)
+    steps = parameters[:, 9:].unflatten(1, (STEPS, 3)).to(pixels.device)
+    colour = torch.tensor(fill, device=x.device)
+    operations = _operations(size, colour)
+    for k in range(STEPS):
+        codes = parameters[:, 9 + 3 * k]
+        for code in codes.unique().long().tolist():
+            if code:
+                rows = (codes == code).nonzero()[:, 0].to(x.device)
+                x[rows] = operations[code](x[rows], steps[rows, k])
+    return x
+
+
+def _crops(pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int) -> Tensor:
+    rows, columns = (
+        resample.Taps(*(a.to(pixels.device) for a in axis))
+        for axis in axis_taps(parameters, size, most_taps(parameters))
+    )
+    views = pixels.new_empty(len(parameters), 3, size, size, dtype=torch.float32)
+    for i, (offset, (h, w)) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
+        image = pixels[offset : offset + h * w * 3].view(h, w, 3)
+        own = (resample.Taps(*(a[i : i + 1] for a in axis)) for axis in (rows, columns))
+        views[i] = resample.resized(image, *own).permute(2, 0, 1)
+    return views
+
+
+def _operations(size: int, fill: Tensor) -> list[Callable[[Tensor, Tensor], Tensor]]:
+    """Return the operations by code, on images [n, 3, size, size] and steps [n, 3]."""
+
+    def valued(operation: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, step: operation(x, step[:, 1].float())
+
+    def warp(x: Tensor, step: Tensor) -> Tensor:
+        return ops.warp(x, matrices(step[:, 0], step[:, 1], size), step[:, 2], fill)
+
+    named: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "none": lambda x, step: x,
+        "brightness": valued(ops.adjust_brightness),
+        "contrast": valued(ops.adjust_contrast),
+        "saturation": valued(ops.adjust_saturation),
+        "hue": lambda x, step: ops.adjust_hue(x, step[:, 1]),
+        "grey": lambda x, step: ops.grey(x).expand_as(x),
+        "blur": valued(lambda x, sigma: ops.gaussian_blur(x, sigma, blur_radius(size))),
+        "sharpness": valued(ops.adjust_sharpness),
+        "autocontrast": lambda x, step: ops.autocontrast(x),
+        "equalize": lambda x, step: ops.equalize(x),
+        "invert": lambda x, step: ops.invert(x),
+        "posterize": valued(ops.posterize),
+        "solarize": valued(ops.solarize),
+        "solarize_add": valued(ops.solarize_add),
+        **dict.fromkeys(WARPS, warp),
+    }
+    return [named[name] for name in OPERATIONS]

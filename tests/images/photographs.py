@@ -1,0 +1,94 @@
+"""Photographs of several sizes as flat pixels, and their views by PIL, torchvision and timm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from images.pictures import Picture, seeded, tv
+from resultant.images.photo_views import COLUMNS, OPERATIONS, STEPS, blur_radius
+
+BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
+FILL = (120.0, 111.0, 102.0)
+
+
+def photographs(n: int, low: int = 20, high: int = 70) -> tuple[Tensor, Tensor, Tensor]:
+    """Return flat pixels, offsets [n] and sizes [n, 2] of smooth images with noise, and three of
+    one level or two."""
+    g = seeded(3)
+    sizes = torch.randint(low, high, (n, 2), generator=g)
+    parts = []
+    for i, (h, w) in enumerate(sizes.tolist()):
+        coarse = torch.rand(1, 3, 5, 5, generator=g)
+        x = torch.nn.functional.interpolate(coarse, size=(h, w), mode="bicubic")[0]
+        x = 330 * x * torch.rand(1, generator=g) + 20 * torch.randn(3, h, w, generator=g)
+        x = x.clamp(0, 255).to(torch.uint8)
+        if i < 3:
+            x[:] = (0, 255, 77)[i]
+            x[:, : h // 2] += i // 2
+        parts.append(x.permute(1, 2, 0).reshape(-1))
+    ends = torch.tensor([len(part) for part in parts]).cumsum(0)
+    return torch.cat(parts), ends - torch.tensor([len(part) for part in parts]), sizes
+
+
+def picture(pixels: Tensor, offset: int, size: list[int]) -> Picture:
+    h, w = size
+    return Image.fromarray(pixels[offset : offset + 3 * h * w].view(h, w, 3).numpy())
+
+
+def resized(p: Picture, size: tuple[int, int]) -> Picture:
+    """Resize rows, then columns; Pillow 13 takes the other order for some sizes."""
+    return p.resize((size[0], p.height), BILINEAR).resize(size, BILINEAR)
+
+
+def reference(p: Picture, row: list[float], size: int) -> Picture:
+    """Compute the view of a picture from a row of parameters."""
+    from timm.data import auto_augment as timm
+
+    of = dict(zip(COLUMNS, row, strict=True))
+    top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
+    p = p.crop((left, top, left + width, top + height))
+    p = resized(p, (int(of["columns"]), int(of["rows"])))
+    down, across = int(of["down"]), int(of["across"])
+    p = p.crop((across, down, across + size, down + size))
+    p = tv.hflip(p) if of["flip"] else p
+    warp: dict[str, Any] = {"fillcolor": tuple(map(int, FILL))}
+    named: dict[str, Callable[[Picture, float], Picture]] = {
+        "brightness": tv.adjust_brightness,
+        "contrast": tv.adjust_contrast,
+        "saturation": tv.adjust_saturation,
+        "hue": tv.adjust_hue,
+        "grey": lambda p, v: tv.rgb_to_grayscale(p, 3),
+        "blur": lambda p, v: tv.gaussian_blur(p, [2 * blur_radius(size) + 1] * 2, [v, v]),
+        "sharpness": timm.sharpness,
+        "autocontrast": lambda p, v: timm.auto_contrast(p),
+        "equalize": lambda p, v: timm.equalize(p),
+        "invert": lambda p, v: timm.invert(p),
+        "posterize": lambda p, v: timm.posterize(p, int(v)),
+        "solarize": lambda p, v: timm.solarize(p, int(v)),
+        "solarize_add": lambda p, v: timm.solarize_add(p, int(v)),
+        "rotate": lambda p, v: timm.rotate(p, v, **warp),
+        "shear_x": lambda p, v: timm.shear_x(p, v, **warp),
+        "shear_y": lambda p, v: timm.shear_y(p, v, **warp),
+        "translate_x": lambda p, v: timm.translate_x_rel(p, v / size, **warp),
+        "translate_y": lambda p, v: timm.translate_y_rel(p, v / size, **warp),
+    }
+    for k in range(STEPS):
+        if of[f"code{k}"]:
+            warp["resample"] = BICUBIC if of[f"cubic{k}"] else BILINEAR
+            p = named[OPERATIONS[int(of[f"code{k}"])]](p, of[f"value{k}"])
+    return p
+
+
+def references(
+    pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, size: int
+) -> Tensor:
+    """Return the views of all pictures as float32 levels [n, 3, size, size]."""
+    rows = zip(offsets.tolist(), sizes.tolist(), parameters.tolist(), strict=True)
+    views = [reference(picture(pixels, o, s), row, size) for o, s, row in rows]
+    return torch.stack([torch.from_numpy(np.array(p)).permute(2, 0, 1) for p in views]).float()

@@ -1,0 +1,232 @@
+"""Views of photographs against PIL, torchvision and timm, and the distribution of parameters."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torchvision import transforms
+
+from images.photographs import BILINEAR, FILL, photographs, picture, references
+from images.pictures import seeded, tv
+from resultant.images import resample
+from resultant.images.photo_views import (
+    COLUMNS,
+    OPERATIONS,
+    RANDOM,
+    PhotoView,
+    classification_view,
+    contrastive_view,
+    evaluation_parameters,
+    levels,
+    most_taps,
+)
+
+LEAST_P = 1e-3
+SIZE = 24
+
+
+def column(parameters: torch.Tensor, name: str) -> np.ndarray:
+    return parameters[:, COLUMNS.index(name)].numpy()
+
+
+@pytest.mark.usefixtures("blended_apart")
+@pytest.mark.parametrize("view", [contrastive_view(SIZE), classification_view(SIZE)])
+def test_views_equal_pil(view: PhotoView) -> None:
+    pixels, offsets, sizes = photographs(400)
+    parameters = view.draw(sizes, seeded(7))
+    expected = references(pixels, offsets, sizes, parameters, SIZE)
+    out = levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, expected, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("size", [24, 50])
+def test_blur_is_within_a_level(size: int) -> None:
+    """The radius is 1 and 2 pixels; sums are rounded in another order than torchvision's."""
+    view = PhotoView(size=size, p_jitter=0.0, p_blur=1.0)
+    pixels, offsets, sizes = photographs(60)
+    parameters = view.draw(sizes, seeded(8))
+    expected = references(pixels, offsets, sizes, parameters, size)
+    out = levels(pixels, offsets, sizes, parameters, size, FILL)
+    torch.testing.assert_close(out, expected, atol=1, rtol=0)
+    assert (out != expected).double().mean() < 1e-3
+
+
+def test_resized_crop_is_within_a_level_of_torchvision() -> None:
+    """Exact but where Pillow takes the columns first."""
+    view = PhotoView(size=SIZE, p_jitter=0.0, p_grey=0.0)
+    pixels, offsets, sizes = photographs(200)
+    parameters = view.draw(sizes, seeded(9))
+    out = levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    for i, (offset, size) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
+        box = parameters[i, :4].int().tolist()
+        p = tv.resized_crop(picture(pixels, offset, size), *box, [SIZE] * 2)
+        p = tv.hflip(p) if parameters[i, 8] else p
+        expected = torch.from_numpy(np.array(p)).permute(2, 0, 1).float()
+        torch.testing.assert_close(out[i], expected, atol=1, rtol=0)
+
+
+@pytest.mark.parametrize(("length", "outputs"), [(1, 7), (7, 7), (40, 7), (7, 40), (300, 1)])
+def test_taps_resize_a_line_as_pil(length: int, outputs: int) -> None:
+    line = np.random.default_rng(0).integers(0, 256, (1, length, 3), dtype=np.uint8)
+    at = [torch.tensor([v]) for v in (0, length, outputs, 0)]
+    number = resample.number_of_taps(at[1], at[2])
+    columns = resample.taps(at[0], at[1], at[2], at[3], outputs, number)
+    one = torch.tensor([1])
+    rows = resample.taps(at[0], one, one, at[3], 1, 2)
+    got = resample.resized(torch.from_numpy(line), rows, columns)
+    picture_line = transforms.ToPILImage()(line).resize((outputs, 1), BILINEAR)
+    assert np.array_equal(got.numpy(), np.asarray(picture_line))
+    assert columns.weight.sum(-1).sub(2**22).abs().max() <= number
+
+
+@pytest.mark.parametrize("short_side", [20, 30, 90])
+def test_evaluation_is_resize_and_centre_crop(short_side: int) -> None:
+    pixels, offsets, sizes = photographs(60)
+    size = 20
+    parameters = evaluation_parameters(sizes, size, short_side)
+    out = levels(pixels, offsets, sizes, parameters, size, FILL)
+    same = references(pixels, offsets, sizes, parameters, size)
+    torch.testing.assert_close(out, same, atol=0, rtol=0)
+    for i, (offset, shape) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
+        p = tv.center_crop(tv.resize(picture(pixels, offset, shape), [short_side]), [size])
+        expected = torch.from_numpy(np.array(p)).permute(2, 0, 1).float()
+        torch.testing.assert_close(out[i], expected, atol=1, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (64, 20), (20, 64)])
+@pytest.mark.parametrize(
+    ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
+)
+def test_crops_have_the_distribution_of_torchvision(
+    shape: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float]
+) -> None:
+    view = PhotoView(size=SIZE, scale=scale, ratio=ratio)
+    ours = view.draw(torch.tensor([shape]).expand(20_000, -1), seeded(9))[:, :4].numpy()
+    torch.manual_seed(10)
+    crop = transforms.RandomResizedCrop.get_params
+    image = torch.empty(3, *shape)
+    theirs = np.array([crop(image, list(scale), list(ratio)) for _ in range(3000)])
+
+    def faces(box: np.ndarray) -> list[np.ndarray]:
+        top, left, height, width = box.T
+        middle = (2 * top + height - shape[0]) * (2 * left + width - shape[1])
+        return [height * width, width / height, height, width, top, left, middle]
+
+    for a, b in zip(faces(ours), faces(theirs), strict=True):
+        assert float(stats.ks_2samp(a, b).pvalue) > LEAST_P  # type: ignore[attr-defined]
+
+
+def test_jitter_grey_blur_and_flip_have_their_probabilities() -> None:
+    n = 20_000
+    view = PhotoView(size=SIZE, jitter=(0.4, 0.3, 1.5, 0.1), p_blur=0.3, sigma=(0.5, 1.5))
+    drawn = view.draw(torch.tensor([[30, 30]]).expand(n, -1), seeded(11))
+    codes = drawn[:, [COLUMNS.index(f"code{k}") for k in range(8)]]
+    jittered = codes[:, 0] != 0
+    for used, p in (
+        *((column(drawn, "flip"), 0.5), (jittered.numpy(), 0.8)),
+        *((codes[:, 4].numpy() != 0, 0.2), (codes[:, 5].numpy() != 0, 0.3)),
+    ):
+        assert stats.binomtest(int(used.sum()), n, p).pvalue > LEAST_P
+    assert set(codes[:, 4].tolist()) == {0.0, OPERATIONS.index("grey")}
+    assert not codes[:, 6:].any()
+    orders = Counter(tuple(map(int, row)) for row in codes[jittered, :4].tolist())
+    assert len(orders) == 24 and all(sorted(order) == [1, 2, 3, 4] for order in orders)
+    assert stats.chisquare(list(orders.values())).pvalue > LEAST_P
+    values = drawn[:, [COLUMNS.index(f"value{k}") for k in range(6)]]
+    for code, (low, high) in {1: (0.6, 1.4), 2: (0.7, 1.3), 3: (0.0, 2.5), 4: (-0.1, 0.1)}.items():
+        found = values[:, :4][codes[:, :4] == code].numpy()
+        assert stats.kstest(found, "uniform", (low, high - low)).pvalue > LEAST_P
+    assert stats.kstest(values[:, 5].numpy(), "uniform", (0.5, 1.0)).pvalue > LEAST_P
+
+
+def test_jitter_without_hue_has_all_orders_of_three() -> None:
+    drawn = classification_view(SIZE).draw(torch.tensor([[30, 30]]).expand(6000, -1), seeded(1))
+    codes = drawn[:, [COLUMNS.index(f"code{k}") for k in range(4)]].int().tolist()
+    orders = Counter(tuple(code for code in row if code) for row in codes)
+    assert len(orders) == 6 and all(sorted(order) == [1, 2, 3] for order in orders)
+    assert stats.chisquare(list(orders.values())).pvalue > LEAST_P
+
+
+def test_random_augmentation_has_the_distribution_of_timm() -> None:
+    """Operations with their interpolation, and their values, as timm calls them."""
+    from timm.data import auto_augment as timm
+
+    names = {
+        **{"auto_contrast": "autocontrast", "color": "saturation"},
+        **{"translate_x_rel": "translate_x", "translate_y_rel": "translate_y"},
+    }
+    called: list[tuple[str, float, bool]] = []
+
+    def record(name: str) -> Callable[..., Any]:
+        def call(image: Any, value: float = 0.0, **options: Any) -> Any:
+            called.append((name, value, random.random() < 0.5))
+            return image
+
+        return call
+
+    augment: Any = timm.rand_augment_transform("rand-m10-n2-mstd0.5", {"img_mean": (1, 2, 3)})
+    for op in augment.ops:
+        name = op.aug_fn.__name__
+        op.aug_fn = record(names.get(name, name))
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    for _ in range(8000):
+        augment(None)
+    n = 20_000
+    drawn = classification_view(SIZE).draw(torch.tensor([[30, 30]]).expand(n, -1), seeded(2))
+    ours: dict[str, list[float]] = {name: [] for name in RANDOM}
+    cubic: Counter[tuple[str, bool]] = Counter()
+    for k in (6, 7):
+        rows = zip(
+            *(column(drawn, f"{part}{k}") for part in ("code", "value", "cubic")), strict=True
+        )
+        for code, value, kind in rows:
+            if code:
+                ours[OPERATIONS[int(code)]].append(float(value))
+                cubic[OPERATIONS[int(code)], bool(kind)] += 1
+    total = sum(map(len, ours.values()))
+    assert stats.binomtest(total, 2 * n, 0.5).pvalue > LEAST_P
+    assert stats.chisquare([cubic[a, b] for a in RANDOM for b in (True, False)]).pvalue > LEAST_P
+    theirs = Counter(name for name, _, _ in called)
+    assert set(theirs) == set(RANDOM)
+    for name, values in ours.items():
+        expected = [value for other, value, _ in called if other == name]
+        scale = SIZE if name.startswith("translate") else 1
+        result: Any = stats.ks_2samp(np.array(values) / scale, expected)
+        assert result.pvalue > LEAST_P, name
+
+
+def test_draws_follow_the_generator_and_the_sizes() -> None:
+    view = classification_view(SIZE)
+    _, _, sizes = photographs(50)
+    first = view.draw(sizes, seeded(1))
+    assert first.shape == (50, len(COLUMNS)) and first.dtype == torch.float64
+    assert torch.equal(first, view.draw(sizes, seeded(1)))
+    assert not torch.equal(first, view.draw(sizes, seeded(2)))
+    assert (first[:, :2] + first[:, 2:4] <= sizes).all() and (first[:, :2] >= 0).all()
+    assert most_taps(first) == 4 and most_taps(first[:0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 2}, "expected size to be an integer >= 3, got 2"),
+        ({"scale": (0.5, 0.1)}, r"expected scale to ascend in \(0, 1\]"),
+        ({"sigma": (0.0, 1.0)}, r"expected sigma to ascend in \(0, inf\)"),
+        ({"jitter": (0.1, 0.1, 0.1, 0.6)}, r"expected hue in \[0, 0.5\] and finite, got 0.6"),
+        ({"p_blur": 1.5}, r"expected p_blur in \[0, 1\]"),
+        ({"layers": 3}, "expected layers <= 2, got 3"),
+        ({"magnitude": 11.0}, r"expected magnitude in \[0, 10\]"),
+    ],
+)
+def test_bad_settings(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PhotoView(**changes)
