@@ -10,17 +10,17 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from images.pictures import Picture, seeded, tv
 from resultant.images.photo_views import COLUMNS, OPERATIONS, STEPS, blur_radius
 
 BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
+Picture = Image.Image
 FILL = (120.0, 111.0, 102.0)
 
 
 def photographs(n: int, low: int = 20, high: int = 70) -> tuple[Tensor, Tensor, Tensor]:
     """Return flat pixels, offsets [n] and sizes [n, 2] of smooth images with noise, and three of
     one level or two."""
-    g = seeded(3)
+    g = torch.Generator().manual_seed(3)
     sizes = torch.randint(low, high, (n, 2), generator=g)
     parts = []
     for i, (h, w) in enumerate(sizes.tolist()):
@@ -48,7 +48,10 @@ def resized(p: Picture, size: tuple[int, int]) -> Picture:
 
 def reference(p: Picture, row: list[float], size: int) -> Picture:
     """Compute the view of a picture from a row of parameters."""
+    # Not at the top: kernels are interpreted in a process without torchvision.
     from timm.data import auto_augment as timm
+
+    from images.pictures import tv
 
     of = dict(zip(COLUMNS, row, strict=True))
     top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))

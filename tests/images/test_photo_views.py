@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from resultant.images.photo_views import (
     COLUMNS,
     OPERATIONS,
     RANDOM,
+    STEPS,
+    WARPS,
     PhotoView,
     classification_view,
     contrastive_view,
@@ -39,12 +42,35 @@ def column(parameters: torch.Tensor, name: str) -> np.ndarray:
 @pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("view", [contrastive_view(SIZE), classification_view(SIZE)])
 def test_views_equal_pil(view: PhotoView) -> None:
-    pixels, offsets, sizes = photographs(400)
+    """All views on x86. Elsewhere Pillow fuses products and sums, and a warp may truncate a pixel
+    to the level below, of which a second operation makes more."""
+    pixels, offsets, sizes = photographs(300)
     parameters = view.draw(sizes, seeded(7))
     expected = references(pixels, offsets, sizes, parameters, SIZE)
     out = levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert out.dtype == torch.float32
-    torch.testing.assert_close(out, expected, atol=0, rtol=0)
+    codes = parameters[:, [COLUMNS.index(f"code{k}") for k in range(STEPS)]]
+    exact = (codes < OPERATIONS.index("rotate")).all(1)
+    if platform.machine() in ("x86_64", "AMD64"):
+        exact[:] = True
+    assert exact.sum() > 150
+    torch.testing.assert_close(out[exact], expected[exact], atol=0, rtol=0)
+    assert (out != expected).double().mean() < 1e-4
+
+
+@pytest.mark.parametrize("name", WARPS)
+@pytest.mark.parametrize("cubic", [0.0, 1.0])
+def test_warp_is_within_a_level(name: str, cubic: float) -> None:
+    pixels, offsets, sizes = photographs(40)
+    parameters = PhotoView(size=SIZE, p_jitter=0.0, p_grey=0.0).draw(sizes, seeded(3))
+    most = {"rotate": 180.0, "shear_x": 0.5, "shear_y": 0.5}.get(name, 20.0)
+    value = most * (2 * torch.rand(40, generator=seeded(4), dtype=torch.float64) - 1)
+    parameters[:, 9:12] = torch.stack(
+        (0 * value + OPERATIONS.index(name), value, 0 * value + cubic), 1
+    )
+    expected = references(pixels, offsets, sizes, parameters, SIZE)
+    out = levels(pixels, offsets, sizes, parameters, SIZE, FILL)
+    torch.testing.assert_close(out, expected, atol=1, rtol=0)
 
 
 @pytest.mark.parametrize("size", [24, 50])
@@ -101,9 +127,14 @@ def test_evaluation_is_resize_and_centre_crop(short_side: int) -> None:
         torch.testing.assert_close(out[i], expected, atol=1, rtol=0)
 
 
-@pytest.mark.parametrize("shape", [(30, 40), (64, 20), (20, 64)])
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scale", "ratio"), [((0.08, 1.0), (3 / 4, 4 / 3)), ((0.7, 1.0), (0.4, 0.9))]
+    ("shape", "scale", "ratio"),
+    [
+        ((30, 40), (0.08, 1.0), (3 / 4, 4 / 3)),
+        ((64, 20), (0.08, 1.0), (3 / 4, 4 / 3)),
+        ((20, 64), (0.7, 1.0), (0.4, 0.9)),
+    ],
 )
 def test_crops_have_the_distribution_of_torchvision(
     shape: tuple[int, int], scale: tuple[float, float], ratio: tuple[float, float]
@@ -113,7 +144,7 @@ def test_crops_have_the_distribution_of_torchvision(
     torch.manual_seed(10)
     crop = transforms.RandomResizedCrop.get_params
     image = torch.empty(3, *shape)
-    theirs = np.array([crop(image, list(scale), list(ratio)) for _ in range(3000)])
+    theirs = np.array([crop(image, list(scale), list(ratio)) for _ in range(2000)])
 
     def faces(box: np.ndarray) -> list[np.ndarray]:
         top, left, height, width = box.T
@@ -160,8 +191,10 @@ def test_random_augmentation_has_the_distribution_of_timm() -> None:
     from timm.data import auto_augment as timm
 
     names = {
-        **{"auto_contrast": "autocontrast", "color": "saturation"},
-        **{"translate_x_rel": "translate_x", "translate_y_rel": "translate_y"},
+        "auto_contrast": "autocontrast",
+        "color": "saturation",
+        "translate_x_rel": "translate_x",
+        "translate_y_rel": "translate_y",
     }
     called: list[tuple[str, float, bool]] = []
 
@@ -212,7 +245,7 @@ def test_draws_follow_the_generator_and_the_sizes() -> None:
     assert torch.equal(first, view.draw(sizes, seeded(1)))
     assert not torch.equal(first, view.draw(sizes, seeded(2)))
     assert (first[:, :2] + first[:, 2:4] <= sizes).all() and (first[:, :2] >= 0).all()
-    assert most_taps(first) == 4 and most_taps(first[:0]) == 2
+    assert most_taps(first) == 5 and most_taps(first[:0]) == 2
 
 
 @pytest.mark.parametrize(

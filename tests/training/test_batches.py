@@ -191,6 +191,7 @@ def test_loaded() -> None:
     for epoch in (4, 1):
         loaded.load(loaded.draw(epoch))
         for step in range(2):
+            loaded.advance()
             views, labels = loaded.batch()
             index = torch.arange(4) + 4 * step
             pixels = 50 * epoch + torch.cat([index, index + 10, index + 20])

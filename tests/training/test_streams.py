@@ -92,11 +92,8 @@ class RecordedStack:
         self.name, self.events, self.batches = name, events, self
         self.device, self.config, self.stream = torch.device("cuda"), config(), None
 
-    def draw(self, epoch: int) -> str:
-        return f"epoch {epoch}"
-
-    def load(self, drawn: str) -> None:
-        self.events.append(f"{self.name} loads {drawn}")
+    def rehearse(self, epoch: int) -> None:
+        self.events.append(f"{self.name} rehearses epoch {epoch}")
 
     def capture(self) -> None:
         self.events.append(f"{self.name} captures")
@@ -129,7 +126,7 @@ def test_order_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("synchronize"))
     stacks: Any = [RecordedStack(name, events) for name in "ab"]
     streams.capture(stacks, 3)
-    captured = [f"{n} {work}" for n in "ab" for work in ("loads epoch 3", "captures")]
+    captured = [f"{n} {work}" for n in "ab" for work in ("rehearses epoch 3", "captures")]
     assert events == [*captured, "synchronize"]
     events.clear()
     with streams.side_by_side(stacks):

@@ -197,7 +197,8 @@ def shear(x: Tensor, amount: Tensor, fill: float, *, across: bool) -> Tensor:
     low = (at - 0.5).floor()
     d = (at - 0.5 - low)[:, None]
     first = low.long()
-    cubic = _cubic(*(_take(x, (first + k).clamp(0, W - 1), 3) for k in (-1, 0, 1, 2)), d)
+    a, b, c, e = (_take(x, (first + k).clamp(0, W - 1), 3) for k in (-1, 0, 1, 2))
+    cubic = _cubic(a, b, c, e, d)
     return torch.where(inside[:, None], cubic.clamp_(0, 255).floor_(), fill).to(x.dtype)
 
 
@@ -242,12 +243,12 @@ def warp(x: Tensor, matrix: Tensor, cubic: Tensor, fill: Tensor) -> Tensor:
         return _take(flat, source.flatten(1), 2).view_as(x)
 
     def row(i: int) -> tuple[Tensor, Tensor]:
-        p = [pixel(i, j) for j in (-1, 0, 1, 2)]
-        return p[1] + (p[2] - p[1]) * dx, _cubic(*p, dx)
+        a, b, c, e = (pixel(i, j) for j in (-1, 0, 1, 2))
+        return b + (c - b) * dx, _cubic(a, b, c, e, dx)
 
-    lines = [row(i) for i in (-1, 0, 1, 2)]
-    linear = lines[1][0] + (lines[2][0] - lines[1][0]) * dy
-    smooth = _cubic(*(line[1] for line in lines), dy)
+    first, second, third, fourth = (row(i) for i in (-1, 0, 1, 2))
+    linear = second[0] + (third[0] - second[0]) * dy
+    smooth = _cubic(first[1], second[1], third[1], fourth[1], dy)
     moved = torch.where(per_image(cubic) != 0, smooth, linear).clamp_(0, 255).floor_()
     return torch.where(inside[:, None], moved.to(x.dtype), fill.to(x)[:, None, None])
 

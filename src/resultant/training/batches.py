@@ -42,6 +42,14 @@ class Batches(Protocol):
         """Begin an epoch with its draws."""
         ...
 
+    def rehearse(self, epoch: int) -> None:
+        """Provide batches for the steps that warm up; an epoch is loaded after them."""
+        ...
+
+    def advance(self) -> None:
+        """Prepare the next batch, outside the CUDA graph of the step."""
+        ...
+
     def batch(self) -> tuple[Tensor, Tensor]:
         """Return the views [V * N, ...] of the next batch, view by view, and labels [runs, N]."""
         ...
@@ -115,7 +123,7 @@ class CifarBatches:
         orders, parameters, ahead = [], [], []
         number = self.steps * self.batch_size
         for seed in self.seeds:
-            generator = torch.Generator().manual_seed(_mixed(seed, epoch))
+            generator = torch.Generator().manual_seed(mixed(seed, epoch))
             order = torch.randperm(len(self.images), generator=generator)
             orders.append(order[:number].view(self.steps, -1))
             drawn = self.view.draw(self.live * number, generator)
@@ -141,6 +149,12 @@ class CifarBatches:
                 at = torch.arange(top, top + len(views), device=views.device)
                 index = at // whole.shape[1], at % whole.shape[1]
                 whole[index] = views.round().to(torch.uint8)
+
+    def rehearse(self, epoch: int) -> None:
+        self.load(self.draw(epoch))
+
+    def advance(self) -> None:
+        """Do nothing: a counter on the device selects the next batch."""
 
     def batch(self) -> tuple[Tensor, Tensor]:
         order = self.order.index_select(0, self.step)[0]
@@ -172,6 +186,7 @@ class LoadedBatches:
     ) -> None:
         self.loader, self.channels, self.device, self.steps = loader, channels, device, len(loader)
         self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
+        self.buffers: tuple[Tensor, Tensor] | None = None
 
     def digest(self) -> str:
         return cast(ViewDataset, self.loader.dataset).images.digest()
@@ -183,10 +198,21 @@ class LoadedBatches:
         self.loader.set_epoch(int(drawn[0]))
         self.iterator = iter(self.loader)
 
-    def batch(self) -> tuple[Tensor, Tensor]:
+    def rehearse(self, epoch: int) -> None:
+        self.load(self.draw(epoch))
+        self.advance()
+
+    def advance(self) -> None:
         views, labels, _ = next(self.iterator)
-        labels = labels.to(self.device, non_blocking=True)[None]
-        return normalized(views, self.channels, self.device), labels
+        views, labels = normalized(views, self.channels, self.device), labels.to(self.device)[None]
+        if self.buffers is None:
+            self.buffers = views, labels
+        for buffer, a in zip(self.buffers, (views, labels), strict=True):
+            buffer.copy_(a)
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        assert self.buffers is not None
+        return self.buffers
 
 
 def normalized(views: Tensor, channels: tuple[Channels, Channels], device: torch.device) -> Tensor:
@@ -198,6 +224,6 @@ def normalized(views: Tensor, channels: tuple[Channels, Channels], device: torch
     return normalize(x, *channels).contiguous(memory_format=torch.channels_last)
 
 
-def _mixed(seed: int, epoch: int) -> int:
+def mixed(seed: int, epoch: int) -> int:
     """Return a seed for an epoch of a run; torch mixes its bits well."""
     return seed * 1_000_003 + epoch

@@ -55,7 +55,11 @@ class Stack:
         classes = len(counts) if joint else None
         self.network = build(config, runs, classes, initial_weights=True).to(device)
         self.model: nn.Module = self.network
-        if config.architecture != "resnet32" and distributed.distributed():
+        self.small = config.architecture == "resnet32"
+        if not self.small and config.fuse and device.type == "cuda":
+            # In place: the names of the weights stay. Evaluation calls `forward`, uncompiled.
+            self.network.compile()
+        if not self.small and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
         self.proco = StackedProCoLoss(
@@ -126,7 +130,7 @@ class Stack:
     def autocast(self) -> AbstractContextManager:
         """Return the autocast of the network; the stacked one gets its inputs in its precision."""
         wide = self.config.precision == "float32" or self.device.type != "cuda"
-        if wide or self.config.architecture == "resnet32":
+        if wide or self.small:
             return nullcontext()
         return torch.autocast("cuda", getattr(torch, self.config.precision))
 
@@ -139,13 +143,14 @@ class Stack:
 
     def replay(self) -> None:
         """Take a step on the current stream, through the CUDA graph if it is captured."""
+        self.batches.advance()
         if self.graph is None:
             self.step()
         else:
             self.graph.replay()
 
     def capture(self) -> None:
-        """Record the step as a CUDA graph, to be replayed on ``stream``.
+        """Warm up, and record the step as a CUDA graph, to be replayed on ``stream``.
 
         The state of the runs is restored; the batches must be loaded again.
         """
@@ -163,14 +168,16 @@ class Stack:
                 for _ in range(min(3, self.batches.steps)):
                     self.step()
             torch.cuda.current_stream().wait_stream(self.stream)
-            graph = torch.cuda.CUDAGraph()
-            self.optimizer.zero_grad()
-            with torch.cuda.graph(graph, stream=self.stream):
-                self.step()
+            # Processes exchange gradients and statistics, and a plain network may synchronize.
+            if self.small or (self.config.fuse and not distributed.distributed()):
+                graph = torch.cuda.CUDAGraph()
+                self.optimizer.zero_grad()
+                with torch.cuda.graph(graph, stream=self.stream):
+                    self.step()
+                self.graph = graph
         self.load(before)
         for a, value in transient:
             a.copy_(value)
-        self.graph = graph
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state by name: weights, running moments, momenta, both banks."""

@@ -11,12 +11,14 @@ from resultant.training.stack import Stack
 
 
 def capture(stacks: Sequence[Stack], epoch: int) -> None:
-    """Record the step of every stack as a CUDA graph; only the stacked ResNet-32 on a GPU can."""
-    config = stacks[0].config
-    if stacks[0].device.type != "cuda" or config.architecture != "resnet32":
+    """Record the step of every stack on a GPU as a CUDA graph.
+
+    Image networks under several processes, or without ``fuse``, only warm up.
+    """
+    if stacks[0].device.type != "cuda":
         return
     for stack in stacks:
-        stack.batches.load(stack.batches.draw(epoch))
+        stack.batches.rehearse(epoch)
         stack.capture()
     torch.cuda.synchronize()
 

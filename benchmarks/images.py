@@ -1,0 +1,231 @@
+"""Training on image files: the loop compared with the same step on one resident batch; writes
+benchmarks/images.json.
+
+python -m benchmarks.images --tiny FOLDER     (FOLDER holds train.parquet of Tiny-ImageNet-LT)
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks import parser
+from resultant._core.files import write_text
+from resultant.images.files import FileImages, file_facts
+from resultant.images.parquet import read_parquet
+from resultant.images.photo_views import classification_view, contrastive_view
+from resultant.images.source import ImageSource
+from resultant.images.store import ImageStore, cores, open_store
+from resultant.training import streams
+from resultant.training.config import Run, preset
+from resultant.training.photo_batches import PhotoBatches
+from resultant.training.stack import Stack
+
+CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+# Number, width and height of the synthetic photographs, and their classes.
+PHOTOGRAPHS, WIDTH, HEIGHT, CLASSES = 8192, 500, 375, 1000
+DEVICE = torch.device("cuda")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and its images."""
+
+    name: str
+    size: int
+    batch: int
+    max_pool: bool = True
+    views: int = 3
+
+
+CASES = (
+    Case("photographs", 224, 256),
+    Case("tiny", 64, 512),
+    Case("tiny, no max pool", 64, 512, max_pool=False),
+)
+
+
+def photograph(seed: int) -> bytes:
+    """Return a JPEG of clouds at several scales, of 60 to 100 kB."""
+    from PIL import Image
+
+    rng = np.random.default_rng(seed)
+    total = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+    for side, weight in ((4, 90), (12, 45), (40, 24), (120, 14), (400, 8)):
+        coarse = rng.normal(0, 1, (side, side, 3)).astype(np.float32)
+        coarse += rng.normal(0, 1, (side, side, 1)).astype(np.float32)
+        for c in range(3):
+            plane = Image.fromarray(coarse[..., c]).resize(
+                (WIDTH, HEIGHT), Image.Resampling.BICUBIC
+            )
+            total[..., c] += weight * np.asarray(plane) / 2
+    levels = np.clip(total + rng.integers(70, 180, 3), 0, 255).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(levels).save(file, "JPEG", quality=94)
+    return file.getvalue()
+
+
+def write_photograph(path: str) -> int:
+    data = photograph(int(Path(path).stem))
+    Path(path).write_bytes(data)
+    return len(data)
+
+
+def write_photographs(folder: Path, number: int) -> FileImages:
+    folder.mkdir(parents=True)
+    paths = [str(folder / f"{i}.jpg") for i in range(number)]
+    with ProcessPoolExecutor(cores()) as pool:
+        sizes = list(pool.map(write_photograph, paths, chunksize=16))
+    print(f"{number} JPEG files of {np.mean(sizes) / 1e3:.0f} kB", flush=True)
+    labels = np.arange(number) % CLASSES
+    return FileImages(paths, labels, tuple(map(str, range(CLASSES))), file_facts(paths))
+
+
+def tiny_images(folder: Path) -> ImageSource:
+    raw = read_parquet([folder / "train.parquet"])
+    labels = np.unique(raw.labels, return_inverse=True)[1]
+    return raw.build(labels, tuple(map(str, range(labels.max() + 1))))
+
+
+def build(case: Case, source: ImageSource, store: ImageStore, seed: int = 0) -> Stack:
+    labels = torch.from_numpy(np.asarray(source.labels))
+    config = preset("imagenet-lt", size=case.size, batch_size=case.batch)
+    weak = [classification_view(case.size)] * (case.views - 2)
+    batches = PhotoBatches(
+        *(store, labels, [contrastive_view(case.size)] * 2 + weak, seed, case.batch, CHANNELS),
+        *(torch.bfloat16, DEVICE),
+        note=print,
+    )
+    stack = Stack(config, (Run(seed=seed),), batches, torch.bincount(labels), DEVICE)
+    if not case.max_pool:
+        stack.network.encoder.maxpool = nn.Identity()  # type: ignore[union-attr]
+    return stack
+
+
+def epoch_of(stacks: list[Stack], epoch: int, steps: int | None = None) -> float:
+    """Train an epoch, or its first steps; return the seconds."""
+    began = time.perf_counter()
+    for stack in stacks:
+        stack.start_epoch(epoch)
+        stack.batches.load(stack.batches.draw(epoch))
+    with streams.side_by_side(stacks):
+        for _ in range(steps or stacks[0].batches.steps):
+            streams.step(stacks)
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def resident(stack: Stack, steps: int) -> float:
+    """Return the seconds of a step on the batch that lies in the buffers."""
+
+    def run() -> None:
+        with torch.cuda.stream(stack.stream):
+            for _ in range(steps):
+                stack.step() if stack.graph is None else stack.graph.replay()
+
+    run()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / steps
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
+    """Measure a case: decoding alone, the resident step, the first epoch, and later epochs."""
+    short_side = case.size * 256 // 224
+    views = case.batch * case.views
+    decoding = seconds(lambda: open_store(source, folder / "alone", short_side).fill())
+    shutil.rmtree(folder / "alone")
+    opening = time.perf_counter()
+    store = open_store(source, folder / "store", short_side, note=print)
+    opening = time.perf_counter() - opening
+    torch.cuda.reset_peak_memory_stats()
+    stack = build(case, source, store)
+    began = time.perf_counter()
+    streams.capture([stack], 0)
+    capture = time.perf_counter() - began
+    network = torch.cuda.max_memory_allocated() - stack.batches.rendering.bytes  # type: ignore
+    steps = stack.batches.steps
+    still = resident(stack, min(steps, 30))
+    first = opening + epoch_of([stack], 0)
+    later = [epoch_of([stack], epoch) / steps for epoch in (1, 2)]
+    still = min(still, resident(stack, min(steps, 30)))
+    step = sum(later) / len(later)
+    beside = torch.cuda.max_memory_allocated() - network - store.bytes
+    allowed = max(decoding, steps * still)
+    result = {
+        "case": case.name,
+        "size": case.size,
+        "views": case.views,
+        "batch": case.batch,
+        "images": len(source),
+        "store_gb": round(store.bytes / 1e9, 3),
+        "resident_views_per_second": round(views / still),
+        "views_per_second": round(views / step),
+        "ratio": round(still / step, 3),
+        "decoding_images_per_second": round(len(source) / decoding),
+        "first_epoch_seconds": round(first, 2),
+        "first_epoch_ratio": round(allowed / first, 3),
+        "network_gb": round(network / 1e9, 2),
+        "beside_gb": round(beside / 1e9, 2),
+        "capture_seconds": round(capture, 1),
+    }
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def main() -> None:
+    arguments: argparse.ArgumentParser = parser("images", __doc__)
+    arguments.add_argument("--tiny", type=Path, help="folder of Tiny-ImageNet-LT")
+    arguments.add_argument("--images", type=int, default=PHOTOGRAPHS)
+    options = arguments.parse_args()
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    rows = []
+    with temporary_folder() as folder:
+        for case in CASES:
+            if case.name != "photographs" and options.tiny is None:
+                continue
+            source = (
+                write_photographs(folder / "files", options.images)
+                if case.name == "photographs"
+                else tiny_images(options.tiny)
+            )
+            rows.append(measure(case, source, folder / case.name.replace(" ", "-")))
+            torch.cuda.empty_cache()
+    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+    write_text(options.out, json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
