@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -410,3 +412,37 @@ def test_check_ignores_batches_that_are_not_finite(monkeypatch: pytest.MonkeyPat
     z[5, 2] = math.nan
     assert loss(z, y).isnan()
     loss.check()
+
+
+def test_lengths_that_are_noticed_later() -> None:
+    """As on a GPU: a step notes the lengths, and the next step or `check` raises, once."""
+    loss = ProCoLoss(C, P)
+    z, y = batch()
+    message = r"unit vectors z in all steps so far, got a length that is 1 away from one \(zero"
+    for late in (loss.require_lengths, loss.check):
+        loss.note_lengths(z)
+        loss.require_lengths()
+        loss.note_lengths(z.where(torch.arange(N).unsqueeze(-1) > 3, 0.0))
+        loss.note_lengths(z * math.nan)  # shows in the loss
+        with pytest.raises(validation.DivergedError, match=message):
+            late()
+        loss.check()
+    other = copy.deepcopy(loss)
+    assert other.lengths.host is None and pickle.loads(pickle.dumps(loss)).lengths.host is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cuda_graph", [False, True])
+def test_zero_rows_on_a_device(cuda_graph: bool) -> None:
+    loss = ProCoLoss(C, P, cuda_graph=cuda_graph).cuda()
+    z, y = (a.cuda().float() if a.is_floating_point() else a.cuda() for a in batch(2))
+    loss(z.requires_grad_(), y)
+    zeros = z.detach().clone()
+    zeros[1, 3] = 0
+    torch.cuda.set_sync_debug_mode("error")
+    loss(zeros.requires_grad_(), y)
+    torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    with pytest.raises(validation.DivergedError, match="a length that is 1 away from one"):
+        loss(z, y)
+    loss(z, y)

@@ -245,3 +245,12 @@ def test_compile_on_device() -> None:
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
         grads = [torch.autograd.grad(a.sum(), z)[0] for a in (expected, got)]
         torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-5)
+
+
+def test_lengths_name_their_run() -> None:
+    loss = stacked(("native", "angular"))
+    z, _ = batch(2, 2)
+    z[0, 1, 3] = 0
+    loss.note_lengths(z)
+    with pytest.raises(ValueError, match="1 away from one of run 1"):
+        loss.check()

@@ -247,7 +247,7 @@ class Banks(WideModule):
         """Raise unless `add` takes ``z`` and the labels ``y``."""
         self.require(z)
         if not z.shape[-2]:
-            raise ValueError("expected a batch of one sample or more, got an empty batch")
+            raise ValueError("expected a batch of one sample or more, got an empty batch: skip it")
         require_view_labels(y, z.shape[-2], self.num_classes, self.lead, self.old.device)
 
     def require(self, z: Tensor) -> None:

@@ -21,7 +21,6 @@ from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.losses._cuda_graph import Replay, replays
 from resultant.losses._fused_step import fused_loss, fuses
-from resultant.losses._prior import require_counted
 from resultant.losses._streamed import streamed_loss, streams
 from resultant.losses._views import compute_dtype
 from resultant.losses.bank import ProCoBank, WideModule
@@ -127,7 +126,8 @@ class ProCoLoss(ContrastiveLoss):
         if self.replay is None or not replays(z, y):
             return self.step(z, y)
         bank = self.bank
-        state = (bank.old, bank.new, self.least_target)
+        self.require_lengths()
+        state = (bank.old, bank.new, self.least_target, self.off_length)
         settings = (self.training, self.temperature, self.family, bank.estimator, bank.leave_out)
         # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
         return self.replay(
@@ -136,8 +136,7 @@ class ProCoLoss(ContrastiveLoss):
 
     def step(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the loss of a batch, which enters the statistics in training mode."""
-        self.bank.require_batch(z, y)
-        require_counted(y, self.log_prior)
+        self.require(z, y)
         if self.bank.shard_classes or streams(self.bank, z):
             return streamed_loss(self, compute_dtype(z), y)
         return fused_loss(self, compute_dtype(z), y) if fuses(self, z) else self.stored(z, y)

@@ -147,6 +147,7 @@ class Stack:
         if self.graph is None:
             self.step()
         else:
+            self.proco.require_lengths()
             self.graph.replay()
 
     def capture(self) -> None:
