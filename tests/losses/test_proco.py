@@ -417,7 +417,7 @@ def test_check_ignores_batches_that_are_not_finite(monkeypatch: pytest.MonkeyPat
 def test_lengths_that_are_noticed_later() -> None:
     """As on a GPU: a step notes the lengths, and the next step or `check` raises, once."""
     loss = ProCoLoss(C, P)
-    z, y = batch()
+    z, _y = batch()
     message = r"unit vectors z in all steps so far, got a length that is 1 away from one \(zero"
     for late in (loss.require_lengths, loss.check):
         loss.note_lengths(z)

@@ -24,7 +24,7 @@ from resultant.classes.statistics import ZERO_LENGTH
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program.
-ROWS, BLOCK, WARPS = 4, 128, 4
+ROWS, BLOCK, WARPS = 2, 512, 8
 # Vectors of at most unit length are split into halves of float16 after this factor.
 UNIT_SCALE = 2.0**15
 # Entries of a row of sums that a program holds at most, and entries per warp.
@@ -125,12 +125,12 @@ def _softmax_rows(
     else:
         tl.store(top + row, largest, mask=here)
         tl.store(total + row, sums, mask=here)
-        share = tl.exp(before - base)
+        kept = tl.exp(before - base)
         for start in range(0, width, BLOCK):
             entry = start + first
             inner = here[:, None] & (entry < width)[None, :]
             place = gradient + row[:, None] * width + entry[None, :]
-            tl.store(place, tl.load(place, mask=inner, other=0.0) * share[:, None], mask=inner)
+            tl.store(place, tl.load(place, mask=inner, other=0.0) * kept[:, None], mask=inner)
     if SPLIT:
         factor = tl.load(weight_scale)
 
