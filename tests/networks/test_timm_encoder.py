@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from resultant.networks.timm_encoder import ImageNetwork
+from resultant.networks.timm_encoder import (
+    ImageNetwork,
+    feature_width,
+    model_settings,
+    timm_encoder,
+)
 
 P, C = 16, 7
 
@@ -83,3 +90,49 @@ def test_start_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     other, name = ImageNetwork("test_resnet", P, seed=8), "projector.0.weight"
     assert other.classifier is None
     assert not torch.equal(other.get_parameter(name), network.get_parameter(name))
+
+
+@pytest.mark.parametrize("name", ["test_vit", "mobilenetv3_small_050", "test_convnext"])
+def test_width_of_any_encoder(name: str) -> None:
+    network = ImageNetwork(name, P).eval()
+    size = model_settings(name).size
+    with torch.no_grad():
+        outputs = network(torch.zeros(1, 3, size, size))
+    assert outputs.encoder.shape[-1] == feature_width(network.encoder)
+    assert outputs.projection.shape == (1, 1, P)
+
+
+def test_transformers_take_another_size() -> None:
+    assert model_settings("test_vit").size == 160
+    encoder = timm_encoder("test_vit", size=64)
+    with torch.no_grad():
+        assert encoder(torch.zeros(1, 3, 64, 64)).shape == (1, feature_width(encoder))
+
+
+def test_pretrained_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, whatever the hub raises."""
+    import timm
+
+    def create_model(*_: object, **options: object) -> None:
+        assert options["pretrained"]
+        raise OSError("cannot reach\nthe hub")
+
+    monkeypatch.setattr(timm, "create_model", create_model)
+    rule = (
+        "weights of resnet50, fetched by timm, got: cannot reach the hub; without a network, give"
+    )
+    with pytest.raises(ValueError, match=rule):
+        timm_encoder("resnet50", pretrained=True)
+
+
+def test_timm_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, *arguments: object) -> object:
+        if name == "timm":
+            raise RuntimeError("operator torchvision::nms\ndoes not exist")
+        return real(name, *arguments)
+
+    real = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    rule = r"expected timm and torchvision that fit torch .*, got: operator torchvision::nms does"
+    with pytest.raises(ValueError, match=rule):
+        model_settings("resnet50")

@@ -154,7 +154,7 @@ def test_networks_with_their_images(
         return replace(data, dataset=dataset)
 
     monkeypatch.setattr("resultant.training.extract.load_cifar", load)
-    networks = open_networks({1: paths[1], 0: paths[0]}, "lists")
+    networks = open_networks({1: paths[1], 0: paths[0]}, lambda _: "lists")
     assert folders == ["lists"] and networks[0].images is networks[1].images
     assert (networks[1].dataset, networks[1].num_classes) == ("cifar10", 4)
     store = networks[1].write(tmp_path / "a.safetensors")
@@ -164,7 +164,7 @@ def test_networks_with_their_images(
     assert all(torch.equal(store[name], other[name]) for name in store)
     monkeypatch.setattr("resultant.training.extract.load_cifar", lambda *_: tiny_cifar(3))
     with pytest.raises(ValueError, match="expected images of 4 classes, as the network has, got 3"):
-        open_networks({0: paths[0]}, "lists")
+        open_networks({0: paths[0]}, lambda _: "lists")
 
 
 @pytest.mark.slow

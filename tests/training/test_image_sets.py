@@ -152,6 +152,7 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
     network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
     network.eval()
+    assert data.test is not None
     dataset = ViewDataset(data.test, [evaluation_view(size)])
     right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
     for i in range(len(dataset)):

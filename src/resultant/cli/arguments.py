@@ -27,7 +27,6 @@ def shown_default(metavar: str, text: str) -> object:
 
 
 Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
-ListFolder = Annotated[Optional[Path], shown_default("PATH", "the folder of --data")]
 Features = Annotated[Optional[str], shown_default("NAME", "all")]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]

@@ -5,23 +5,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from resultant.cli.arguments import (
-    Data,
     Device,
     Estimator,
     Features,
     Labels,
-    ListFolder,
-    data_root,
     find_device,
     require_temperature,
 )
+from resultant.cli.image_options import ImageOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,12 +56,8 @@ class Compare:
     """Shared temperature tau of the scores."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
-    data: Data = None
-    """Folder of the datasets, for networks."""
-    lists: ListFolder = None
-    """Folder of image lists such as ImageNet_LT_train.txt."""
-    images: ListFolder = None
-    """Folder that the paths in the lists are relative to."""
+    image_set: ImageOptions = field(default_factory=ImageOptions)
+    """The images, for networks."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
     figures: bool = False
@@ -190,10 +184,7 @@ def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:
         return {}
     from resultant.training.extract import open_networks
 
-    data = options.data
-    if data is None and (options.lists is None or options.images is None):
-        data = data_root(None)
-    return open_networks(files, data, lists=options.lists, images=options.images)
+    return open_networks(files, options.image_set.root, **options.image_set.arguments())
 
 
 def _match(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-from resultant.cli.arguments import DATA_VARIABLE, data_root, shown_default
+from resultant.cli.arguments import Data, data_root, shown_default
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from resultant.images.source import ImageSplits
     from resultant.training.config import TrainConfig
 
-DataPath = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
 OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
 # Names of broken images that are printed.
 SHOWN = 5
@@ -27,7 +26,7 @@ SHOWN = 5
 class ImageOptions:
     """The images: a folder, Parquet files, or lists."""
 
-    data: DataPath = None
+    data: Data = None
     """A folder of train/CLASS/*, val/CLASS/*, test/CLASS/*, or of CLASS/*, or Parquet files."""
     lists: OptionalPath = None
     """Folder of the published lists, such as ImageNet_LT_train.txt."""

@@ -28,7 +28,13 @@ from resultant.images.labelling import RawSplit, encode, read_class_names
 from resultant.images.lists import read_list
 from resultant.images.longtail import long_tail_indices
 from resultant.images.parquet import read_parquet
-from resultant.images.source import ImageSource, ImageSplits, select, without_broken
+from resultant.images.source import (
+    ImageSource,
+    ImageSplits,
+    SelectedImages,
+    select,
+    without_broken,
+)
 
 Location = str | os.PathLike[str]
 
@@ -108,7 +114,7 @@ def open_images(
     return without_broken(splits, workers) if skip_broken else splits
 
 
-def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
+def long_tail(source: ImageSource, factor: float, seed: int = 0) -> SelectedImages:
     """Select a long-tailed subset of a source; see `long_tail_indices`.
 
     Args:
@@ -117,12 +123,13 @@ def long_tail(source: ImageSource, factor: float, seed: int = 0) -> ImageSource:
         seed: Seed of the subset.
 
     Returns:
-        The subset, in the order of the classes.
+        The subset, in the order of the classes; ``rows`` are its indices in the source.
 
     Raises:
         ValueError: If the factor leaves a class without images.
     """
-    return select(source, long_tail_indices(source.labels, len(source.class_names), factor, seed))
+    rows = long_tail_indices(source.labels, len(source.class_names), factor, seed).numpy()
+    return SelectedImages(source, rows, source.labels[rows])
 
 
 def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, RawSplit]:

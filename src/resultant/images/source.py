@@ -109,12 +109,14 @@ class ImageSplits:
         train: Training images, at least one per class.
         val: Validation images, or None.
         test: Test images, or None.
+        balanced: Images that ``train`` is a long-tailed subset of, or None.
         skipped: Names of images and classes that were left out.
     """
 
     train: ImageSource
     val: ImageSource | None = None
     test: ImageSource | None = None
+    balanced: ImageSource | None = None
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -65,13 +65,13 @@ class NetworkFeatures:
 
 
 def open_networks(
-    files: Mapping[int, Location], data: Location | None, **options: Any
+    files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
 ) -> dict[int, NetworkFeatures]:
     """Load networks together with the images of their datasets.
 
     Args:
         files: Files of networks by any number.
-        data: Folder of the datasets, or of the images.
+        root: Function that returns the folder of a dataset, given its name.
         **options: Further options of `load_data`.
 
     Returns:
@@ -82,7 +82,9 @@ def open_networks(
     """
     loaded = {i: load_network(file) for i, file in files.items()}
     datasets = {_dataset_key(network.config): network.config for network in loaded.values()}
-    images = {key: load_data(config, data, **options) for key, config in datasets.items()}
+    images = {
+        key: load_data(config, root(config.dataset), **options) for key, config in datasets.items()
+    }
     networks = {i: NetworkFeatures(a, images[_dataset_key(a.config)]) for i, a in loaded.items()}
     for network in networks.values():
         require_images(network.loaded, network.images)

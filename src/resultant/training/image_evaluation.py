@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant.classes.groups import group_masks
-from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.source import ImageSource, ImageSplits, SelectedImages
 from resultant.training.config import WORKERS, ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
 from resultant.training.image_sets import accuracies, recipe_view
@@ -35,6 +35,12 @@ class SplitFeatures(NamedTuple):
     labels: Tensor
     predictions: Tensor | None
 
+    def rows(self, index: Tensor) -> SplitFeatures:
+        """Return the features and labels of some images."""
+        index = index.to(self.labels.device)
+        spaces = {name: x[index] for name, x in self.spaces.items()}
+        return SplitFeatures(spaces, self.labels[index], None)
+
 
 def evaluate_images(
     trained: Trained,
@@ -52,7 +58,8 @@ def evaluate_images(
 
     Returns:
         The record of the run: configuration, versions, time, the network's own ``classifier``,
-        ``probes``, ``frozen`` decisions, and ``chosen`` with the frozen rule that the validation
+        ``probes`` on the training images and on the images that they are a subset of, ``frozen``
+        decisions, and ``chosen`` with the frozen rule that the validation
         images choose. Accuracies are fractions of the judging images; those of groups are means
         over their classes.
 
@@ -64,7 +71,14 @@ def evaluate_images(
     if data.judge is None:
         raise ValueError("expected held-out images to evaluate on, got training images alone")
     (stack,) = trained.stacks
-    train = _features(stack, data.train, workers)
+    if data.balanced is not None and isinstance(data.train, SelectedImages):
+        # The subset is computed once, with the others.
+        balanced = _features(stack, data.balanced, workers)
+        train = balanced.rows(torch.from_numpy(data.train.rows))
+        pools = {"long_tail": train, "balanced": balanced}
+    else:
+        train = _features(stack, data.train, workers)
+        pools = {"long_tail": train}
     judge = _features(stack, data.judge, workers)
     chooser = None if data.chooser is None else _features(stack, data.chooser, workers)
     (record,) = base_records(trained, len(data.train))
@@ -72,7 +86,9 @@ def evaluate_images(
     counts = data.counts
     if judge.predictions is not None:
         record["classifier"] = _accuracies(judge.predictions, judge.labels, counts)
-    record["probes"] = {"long_tail": _probe(train, judge, chooser, counts, probes)}
+    record["probes"] = {
+        pool: _probe(features, judge, chooser, counts, probes) for pool, features in pools.items()
+    }
     record["frozen"], record["chosen"] = {}, {}
     for space in SPACES:
         decided = _frozen(train, judge, space, len(counts))

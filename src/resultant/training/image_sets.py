@@ -81,7 +81,8 @@ def open_dataset(config: TrainConfig, data: Location | None = None, **options: A
         splits = open_images(data, **options)
     if config.long_tail is None:
         return splits
-    return replace(splits, train=long_tail(splits.train, config.long_tail, config.subset_seed))
+    subset = long_tail(splits.train, config.long_tail, config.subset_seed)
+    return replace(splits, train=subset, balanced=splits.train)
 
 
 def recipe_view(size: int) -> EvaluationView:

@@ -1,0 +1,351 @@
+"""Image datasets of every form: splits, classes, and one-line errors for bad ones."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from images.photos import array, photo, photo_bytes, write_folder, write_parquet
+from resultant.images.decode import ImageError
+from resultant.images.opening import long_tail, open_images
+from resultant.images.source import ImageSource, ImageSplits, select
+
+
+def counts(source: ImageSource | None) -> list[int]:
+    assert source is not None
+    return np.bincount(source.labels, minlength=len(source.class_names)).tolist()
+
+
+def test_folders_of_splits(tmp_path: Path) -> None:
+    for split, sizes in (("train", (4, 3)), ("Validation", (1, 2)), ("test", (2, 0))):
+        write_folder(tmp_path / split, dict(zip(("cat", "dog"), sizes, strict=True)))
+    (tmp_path / "train" / "dog" / "deep").mkdir()
+    (tmp_path / "train" / "dog" / "deep" / "x.JPEG").write_bytes(photo_bytes(9, "JPEG"))
+    for name in ("notes.txt", ".hidden.png"):
+        (tmp_path / "train" / "cat" / name).write_bytes(b"no image")
+    splits = open_images(tmp_path)
+    assert splits.class_names == ("cat", "dog") and splits.counts.tolist() == [4, 4]
+    assert counts(splits.val) == [1, 2] and counts(splits.test) == [2, 0]
+    assert np.array_equal(array(splits.train.read(2)), array(photo(2)))
+    assert splits.train.name(0) == str(tmp_path / "train" / "cat" / "0.png")
+
+
+def test_stratified_share_of_one_folder(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"a": 10, "b": 5, "c": 2, "d": 1})
+    splits = open_images(tmp_path, held_out=0.2)
+    # One image at least, but a class keeps an image to learn from.
+    assert splits.counts.tolist() == [8, 4, 1, 1] and counts(splits.test) == [2, 1, 1, 0]
+    assert splits.val is None and splits.test is not None
+    names = [{s.name(i) for i in range(len(s))} for s in (splits.train, splits.test)]
+    assert not names[0] & names[1] and len(names[0] | names[1]) == 18
+    again, other = open_images(tmp_path), open_images(tmp_path, split_seed=1)
+    assert again.train.digest() == splits.train.digest() != other.train.digest()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("labels", [[0, 1, 2, 1, 0, 1, 1], ["a", "b", "c", "b", "a", "b", "b"]])
+def test_parquet(labels: list[Any], plain: bool, tmp_path: Path) -> None:
+    for split in ("train-00000-of-00002", "train-00001-of-00002", "test"):
+        write_parquet(tmp_path / "data" / f"{split}.parquet", labels, plain=plain)
+    splits = open_images(tmp_path)
+    assert splits.class_names == tuple(map(str, sorted(set(labels))))
+    assert splits.counts.tolist() == [4, 8, 2] and counts(splits.test) == [2, 4, 1]
+    # In any order, and in another process.
+    train: ImageSource = pickle.loads(pickle.dumps(splits.train))
+    for i in (13, 0, 6, 7, 12):
+        assert train.bytes_at(i) == photo_bytes(i % 7)
+        assert np.array_equal(array(train.read(i)), array(photo(i % 7)))
+    second = tmp_path / "data" / "train-00001-of-00002.parquet"
+    assert train.name(8) == f"{second} row 1"
+
+
+def test_one_parquet_file_or_a_pattern(tmp_path: Path) -> None:
+    labels = [0, 1] * 5
+    for name in ("part-0", "part-1"):
+        write_parquet(tmp_path / f"{name}.parquet", labels, names=["crow", "crane"])
+    one = open_images(tmp_path / "part-0.parquet")
+    assert one.counts.tolist() == [4, 4] and one.class_names == ("crow", "crane")
+    both = open_images(tmp_path / "part-*.parquet")
+    assert both.counts.tolist() == [8, 8] and counts(both.test) == [2, 2]
+
+
+def test_class_names_of_a_file(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", [0, 1, 1, 0])
+    write_parquet(tmp_path / "test.parquet", [1])
+    assert open_images(tmp_path).class_names == ("0", "1")
+    (tmp_path / "classes.tsv").write_text("label\twnid\tname\n1\tn1\ttench, Tinca\n0\tn0\tcarp\n")
+    assert open_images(tmp_path).class_names == ("carp", "tench, Tinca")
+    (tmp_path / "own.txt").write_text("x\n\ny\n")
+    assert open_images(tmp_path, class_names=tmp_path / "own.txt").class_names == ("x", "y")
+
+
+def test_lists_with_a_folder_of_images(tmp_path: Path) -> None:
+    write_folder(tmp_path / "photos", {"a": 3, "b": 2})
+    names = [f"{c}/{i}.png" for c, n in (("a", 3), ("b", 2)) for i in range(n)]
+    for split, lines in (("train", names), ("test", names[:1])):
+        text = "\n".join(f"{name},class {name[0]}" for name in lines)
+        (tmp_path / f"{split}.csv").write_text(text)
+    lists = {f"{split}_list": tmp_path / f"{split}.csv" for split in ("train", "test")}
+    splits = open_images(images=tmp_path / "photos", **lists)
+    assert splits.class_names == ("class a", "class b") and splits.counts.tolist() == [3, 2]
+    assert counts(splits.test) == [1, 0]
+
+
+def test_numbers_with_gaps_keep_their_names(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", [7, 3, 7, 90])
+    write_parquet(tmp_path / "test.parquet", [90, 3])
+    splits = open_images(tmp_path)
+    assert splits.class_names == ("3", "7", "90") and splits.train.labels.tolist() == [1, 0, 1, 2]
+    assert splits.test is not None and splits.test.labels.tolist() == [2, 0]
+
+
+def test_long_tail_is_that_of_the_labels(tmp_path: Path) -> None:
+    write_folder(tmp_path / "train", dict.fromkeys("abc", 9))
+    write_folder(tmp_path / "test", dict.fromkeys("abc", 1))
+    train = open_images(tmp_path).train
+    subset = long_tail(train, 9.0, seed=3)
+    assert counts(subset) == [9, 3, 1]
+    assert subset.name(11) == train.name(int(subset.rows[11]))
+    assert subset.digest() != long_tail(train, 9.0, seed=4).digest()
+
+
+def test_select_composes(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"a": 5, "b": 5})
+    source = open_images(tmp_path, held_out=0.5).train
+    twice = select(select(source, [3, 1, 2]), np.array([2, 0]))
+    assert [twice.name(i) for i in (0, 1)] == [source.name(i) for i in (2, 3)]
+    assert twice.bytes_at(1) == source.bytes_at(3)
+
+
+def test_digest_follows_the_files_and_not_their_folder(tmp_path: Path) -> None:
+    write_folder(tmp_path / "one", {"a": 2, "b": 2})
+    first = open_images(tmp_path / "one").train.digest()
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert open_images(tmp_path / "two").train.digest() == first
+    changed = tmp_path / "two" / "a" / "0.png"
+    changed.write_bytes(photo_bytes(77, "BMP"))
+    assert open_images(tmp_path / "two", split_seed=0).train.digest() != first
+
+
+def broken_folder(tmp_path: Path) -> None:
+    write_folder(tmp_path / "train", {"a": 4, "b": 3})
+    write_folder(tmp_path / "test", {"a": 2, "b": 1})
+    (tmp_path / "train" / "a" / "1.png").write_bytes(photo_bytes(1)[:60])
+    (tmp_path / "train" / "b" / "2.png").write_bytes(b"")
+    (tmp_path / "test" / "a" / "0.png").write_bytes(b"text")
+
+
+def test_broken_images_are_named(tmp_path: Path) -> None:
+    broken_folder(tmp_path)
+    splits = open_images(tmp_path)
+    path = tmp_path / "train" / "a" / "1.png"
+    with pytest.raises(ImageError, match=f"^expected {path} to be a whole image, got: "):
+        splits.train.read(1)
+    path.unlink()
+    with pytest.raises(ImageError, match=f"^expected the image {path}, got no such file$"):
+        splits.train.read(1)
+
+
+def test_broken_images_are_skipped_and_counted(tmp_path: Path) -> None:
+    broken_folder(tmp_path)
+    (tmp_path / "train" / "empty").mkdir()
+    write_folder(tmp_path / "test", {"only here": 1})
+    splits = open_images(tmp_path, skip_broken=True, workers=2)
+    assert splits.class_names == ("a", "b") and splits.counts.tolist() == [3, 2]
+    assert counts(splits.test) == [1, 1] and len(splits.skipped) == 5
+    text = "\n".join(splits.skipped)
+    for part in ("class empty", "only here", "a/1.png", "b/2.png", "test/a/0.png"):
+        assert part in text
+    for source in (splits.train, splits.test):
+        assert source is not None and all(source.read(i).mode == "RGB" for i in range(len(source)))
+
+
+def test_a_class_of_broken_images_is_an_error(tmp_path: Path) -> None:
+    write_folder(tmp_path / "train", {"a": 2, "b": 1})
+    write_folder(tmp_path / "test", {"a": 1})
+    (tmp_path / "train" / "b" / "0.png").write_bytes(b"x")
+    with pytest.raises(ValueError, match="expected training images of every class, got none of b"):
+        open_images(tmp_path, skip_broken=True)
+
+
+def test_null_and_damaged_rows_of_parquet(tmp_path: Path) -> None:
+    images = [photo_bytes(0), None, b"text", photo_bytes(3)]
+    path = write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1], images=images, group=2)
+    write_parquet(tmp_path / "test.parquet", [0, 1])
+    source = open_images(tmp_path).train
+    with pytest.raises(ImageError, match=rf"^expected an image at {path} row 1, got null$"):
+        source.read(1)
+    with pytest.raises(ImageError, match=rf"^expected {path} row 2 to be a whole image, got no"):
+        source.read(2)
+    splits = open_images(tmp_path, skip_broken=True)
+    assert splits.counts.tolist() == [1, 1] and len(splits.skipped) == 2
+
+
+def test_damaged_pages_behind_an_intact_footer(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1], group=2, plain=True)
+    write_parquet(tmp_path / "test.parquet", [0, 1])
+    column = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 40] = bytes(40)
+    path.write_bytes(content)
+    source = open_images(tmp_path).train
+    assert source.read(1).mode == "RGB"
+    rule = rf"^expected a whole row group at {path} row 2, got: [^\n]+$"
+    with pytest.raises(ImageError, match=rule):
+        source.read(3)
+
+
+Make = Callable[[Path], object]
+
+
+def only_in_test(root: Path) -> None:
+    write_folder(root / "train", {"a": 2, "b": 2})
+    write_folder(root / "test", {"a": 1, "z": 1})
+
+
+def empty_class(root: Path) -> None:
+    write_folder(root / "train", {"a": 2, "b": 2, "c": 0})
+    write_folder(root / "test", {"a": 1, "c": 1})
+
+
+def empty_class_everywhere(root: Path) -> None:
+    write_folder(root / "train", {"a": 2, "c": 0})
+    write_folder(root / "test", {"a": 1})
+
+
+def one_name_twice(root: Path) -> None:
+    # The accent as a character, and as a mark behind the letter.
+    write_folder(root, {"caf\u00e9": 2, "cafe\u0301": 2})
+
+
+def one_name_of_two_numbers(root: Path) -> None:
+    write_parquet(root / "train.parquet", [0, 1, 2, 0], names=["crane", "crow", "crane"])
+
+
+def wrong_image_column(root: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"image": [1.5], "label": [0]}), root / "train.parquet")
+
+
+def wrong_label_column(root: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"image": [photo_bytes(0)], "label": [0.5]})
+    pq.write_table(table, root / "train.parquet")
+
+
+def missing_column(root: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"img": [b""], "label": [0]}), root / "train.parquet")
+
+
+def null_label(root: Path) -> None:
+    write_parquet(root / "train.parquet", [0, None])
+
+
+def not_parquet(root: Path) -> None:
+    (root / "train.parquet").write_bytes(b"PAR1 but no more")
+
+
+def mixed_labels(root: Path) -> None:
+    write_parquet(root / "train.parquet", [0, 1])
+    write_parquet(root / "test.parquet", ["a", "b"])
+
+
+def label_beyond_the_names(root: Path) -> None:
+    write_parquet(root / "train.parquet", [0, 1, 5], names=["a", "b"])
+
+
+def only_test(root: Path) -> None:
+    for split in ("val", "test"):
+        write_parquet(root / f"{split}.parquet", [0, 1])
+
+
+def loose_images(root: Path) -> None:
+    (root / "a.png").write_bytes(photo_bytes(0))
+
+
+def no_images(root: Path) -> None:
+    write_folder(root, {"a": 0, "b": 0})
+
+
+def some_files_without_split(root: Path) -> None:
+    write_parquet(root / "train.parquet", [0, 1])
+    write_parquet(root / "more.parquet", [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (only_in_test, r"expected the classes of train in test, got z of .*test/z/0\.png"),
+        (empty_class, r"images of every class, got c of .*test/c/0\.png in test alone"),
+        (empty_class_everywhere, "expected training images of every class, got none of c"),
+        (one_name_twice, "expected different class names, got 'caf.*' for classes 0 and 1"),
+        (one_name_of_two_numbers, "different class names, got 'crane' for classes 0 and 2"),
+        (wrong_image_column, r"'image' of .*train\.parquet to be binary or a struct .* got double"),
+        (wrong_label_column, r"'label' of .*train\.parquet to be integers or strings, got double"),
+        (missing_column, r"expected a column 'image' in .*train\.parquet, got img, label"),
+        (null_label, r"expected a label in 'label' at .*train\.parquet row 1, got null"),
+        (not_parquet, r"expected .*train\.parquet to be Parquet, got: "),
+        (mixed_labels, "labels of one kind in all splits, got names in test, numbers in train"),
+        (label_beyond_the_names, r"labels in \[0, 2\), .* got 5 of .*train\.parquet row 2"),
+        (only_test, "expected a training split beside test and val, got none"),
+        (loose_images, r"expected a folder of images per class in .*, got a\.png"),
+        (no_images, "expected images in the class folders of .*, got none"),
+        (some_files_without_split, r"in the name of every Parquet file, or of none, got .*more\."),
+    ],
+)
+def test_refused(make: Make, message: str, tmp_path: Path) -> None:
+    make(tmp_path)
+    with pytest.raises(ValueError, match=message) as caught:
+        open_images(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_refused_arguments(tmp_path: Path) -> None:
+    def refused(message: str, *arguments: Any, **options: Any) -> None:
+        with pytest.raises(ValueError, match=message):
+            open_images(*arguments, **options)
+
+    refused("a folder of images or a list of training images, got neither")
+    refused("got nothing at .*nowhere", tmp_path / "nowhere")
+    refused(r"held_out in \(0, 1\), got 1.0", tmp_path, held_out=1.0)
+    write_folder(tmp_path / "train", {"a": 1, "b": 1})
+    refused("a class of two images or more to hold one out, got none", tmp_path)
+    a = open_images(write_folder(tmp_path / "x", {"a": 2, "b": 2}))
+    b = open_images(write_folder(tmp_path / "y", {"a": 2, "c": 2}))
+    with pytest.raises(ValueError, match="expected the classes of train in test, got other names"):
+        ImageSplits(a.train, test=b.train)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected class names in .*, got none"),
+        ("a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
+        ("label\tname\n0\tx\n0\ty\n", r"a new label >= 0 and a name at .*:3, got '0' and 'y'"),
+        ("label\tname\n0\tx\n2\ty\n", "expected labels 0 to 1 in .*, got others"),
+        ("label\tname\n0\t\n", "a new label >= 0 and a name at .*:2"),
+        (None, r"expected class names in .*names\.tsv, got: "),
+    ],
+)
+def test_refused_class_names(text: str | None, message: str, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", [0, 1, 0, 1])
+    path = tmp_path / "names.tsv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_images(tmp_path, class_names=path)
