@@ -212,7 +212,9 @@ def test_names_to_compare() -> None:
 def other_classes(folder: Path, trained: Path) -> Path:
     tensors, about = tensor_files.load(trained / f"{NATIVE}.safetensors")
     tensors = {name: a for name, a in tensors.items() if not name.startswith("classifier.")}
-    tensor_files.save(folder / "other.safetensors", tensors, about | {"num_classes": 7})
+    tensor_files.save(
+        folder / "other.safetensors", tensors, about | {"num_classes": 7, "class_names": []}
+    )
     return folder / "other.safetensors"
 
 
