@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,6 @@ from resultant._core.files import (
     replacing,
     replacing_folder,
     require_writable_folder,
-    temporary_name,
     write_text,
 )
 
@@ -29,7 +29,6 @@ with replacing(path) as temporary:
 """,
     "folder": """
 with replacing_folder(path) as temporary:
-    temporary_name(path, "old").mkdir()
     (temporary / "a.txt").write_text("half")
     wait()
 """,
@@ -37,7 +36,7 @@ with replacing_folder(path) as temporary:
 BEFORE = """
 import sys, time
 from pathlib import Path
-from resultant._core.files import replacing, replacing_folder, temporary_name
+from resultant._core.files import replacing, replacing_folder
 
 def wait():
     print("half", flush=True)
@@ -78,14 +77,13 @@ def test_leftovers_of_the_dead_are_removed_and_of_the_living_kept(
     try:
         for child in (killed, elsewhere):
             end(child)
-        left = len(list(tmp_path.iterdir()))
-        assert left == (3 if kind == "file" else 6)
+        assert len(list(tmp_path.iterdir())) == 3
         write(kind, path, "whole")
         names = [p.name for p in tmp_path.iterdir() if p.name != "a"]
-        assert not [name for name in names if f"-{killed.pid}." in name]
+        assert not [name for name in names if f"-{killed.pid}-" in name]
         # A living process still writes the same file, and the other file was not written again.
         for child in (alive, elsewhere):
-            assert [name for name in names if f"-{child.pid}." in name]
+            assert [name for name in names if f"-{child.pid}-" in name]
     finally:
         end(alive)
     write(kind, path, "again")
@@ -109,12 +107,12 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_others_files_are_kept(tmp_path: Path) -> None:
-    """Files of other machines, whose processes cannot be seen, and files of other names."""
+    """Folders of other machines, whose processes cannot be seen, and folders of other names."""
     gone = 2**40
     start = f".a.{platform.node()}-"
-    names = [f".a.elsewhere-{gone}.tmp", f"{start}{gone}.txt", f"{start}x.tmp", f"a.{gone}.tmp"]
-    for name in [*names, f"{start}{gone}.tmp"]:
-        (tmp_path / name).touch()
+    names = [f".a.elsewhere-{gone}-x.tmp", f"{start}{gone}-x.txt", f"{start}x.tmp", f"a.{gone}.tmp"]
+    for name in [*names, f"{start}{gone}-x.tmp"]:
+        (tmp_path / name).mkdir()
     remove_leftovers(tmp_path / "a")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     remove_leftovers(tmp_path / "nowhere" / "a")
@@ -124,17 +122,51 @@ def test_what_cannot_be_removed_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"
-    name = temporary_name(path).name.replace(f"{os.getpid()}", f"{2**40}")
-    leftover = path.with_name(name)
-    leftover.touch()
+    leftover = tmp_path / f".a.{platform.node()}-{2**40}-x.tmp"
+    leftover.mkdir()
+    rmtree = shutil.rmtree
 
-    def refuse(self: Path, missing_ok: bool = False) -> None:
-        if self == leftover:
-            raise PermissionError(1, "not yours", str(self))
+    def refuse(folder: Path) -> None:
+        if folder == leftover:
+            raise PermissionError(1, "not yours", str(folder))
+        rmtree(folder)
 
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
     write("file", path, "whole")
     assert path.read_text() == "whole" and leftover.exists()
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    """Files whose names another user can guess lead elsewhere."""
+    victim, path = tmp_path / "victim", tmp_path / "a"
+    victim.write_text("precious")
+    for name in (".a.tmp", f".a.{platform.node()}-{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to(victim)
+    write("file", path, "new")
+    assert victim.read_text() == "precious" and path.read_text() == "new"
+    with replacing(path) as temporary:
+        assert temporary.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_synced_before_and_after_the_rename(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content, then the rename, then the folder that holds the name."""
+    events: list[str] = []
+    path, fsync = tmp_path / "a", os.fsync
+
+    def traced(number: int) -> None:
+        events.append("sync " + Path(os.readlink(f"/proc/self/fd/{number}")).name)
+        fsync(number)
+
+    for name in ("replace", "rename"):
+        call = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda a, b, f=call: (events.append("rename"), f(a, b)))
+    monkeypatch.setattr(os, "fsync", traced)
+    write(kind, path, "new")
+    content = ["sync a"] if kind == "file" else ["sync a.txt", "sync a"]
+    assert events == [*content, "rename", f"sync {tmp_path.name}"]
 
 
 def test_rights_of_a_new_file(tmp_path: Path) -> None:
@@ -221,19 +253,23 @@ def test_an_old_folder_outlives_a_failed_rename(
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(type(error)):
         replaced()
-    (kept,) = tmp_path.iterdir()
-    assert (kept / "x").read_text() == "old" and (kept == out) == (last == 2)
+    (kept,) = (file for file in tmp_path.rglob("x") if file.read_text() == "old")
+    assert (kept.parent == out) == (last == 2)
     replaced()
+    assert os.listdir(tmp_path) == ["out"]
     assert (out / "x").read_text() == "new"
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_names_of_a_killed_process_of_the_same_number(there: bool, tmp_path: Path) -> None:
-    """As in a restarted container; a process killed between two renames left the only copy."""
+@pytest.mark.parametrize("process", [os.getpid(), 2**40])
+def test_the_only_copy_of_a_killed_process_is_put_back(
+    there: bool, process: int, tmp_path: Path
+) -> None:
+    """The process was killed between two renames; in a restarted container it had our number."""
     out = tmp_path / "out"
-    left = [temporary_name(out), temporary_name(out, "old"), *([out] if there else [])]
-    for folder in left:
-        folder.mkdir()
+    left = tmp_path / f".out.{platform.node()}-{process}-x.tmp"
+    for folder in (left / "out", left / "replaced", *([out] if there else [])):
+        folder.mkdir(parents=True)
         (folder / "x").write_text(folder.name)
 
     def interrupted() -> None:
@@ -243,15 +279,8 @@ def test_names_of_a_killed_process_of_the_same_number(there: bool, tmp_path: Pat
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert (out / "x").read_text() == (out.name if there else left[1].name)
-    for folder in left[:2]:
-        folder.mkdir()
-        (folder / "x").write_text("left")
-    with replacing_folder(out) as folder:
-        (folder / "x").write_text("new")
-    assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert (out / "x").read_text() == "new"
+    assert os.listdir(tmp_path) == ["out"]
+    assert (out / "x").read_text() == ("out" if there else "replaced")
 
 
 def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:

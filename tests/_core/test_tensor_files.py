@@ -66,3 +66,20 @@ def test_refused(path: Path) -> None:
     save_file({"a": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="metadata 'resultant', got none"):
         tensor_files.load(path)
+
+
+def test_a_flipped_bit_is_noticed(path: Path) -> None:
+    """In the values of a tensor, and in the JSON object."""
+    tensors = {
+        "a": torch.arange(6.0),
+        "b": torch.ones(2, dtype=torch.bfloat16),
+        "none": torch.ones(0),
+    }
+    tensor_files.save(path, tensors, ABOUT)
+    whole = path.read_bytes()
+    for place in (len(whole) - 3, len(whole) - 20, whole.index(b"epoch") + 1):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"expected (the checksum of its content|a whole)"):
+            tensor_files.load(path)
+    path.write_bytes(whole)
+    assert tensor_files.load(path)[1] == ABOUT

@@ -114,6 +114,23 @@ def test_a_broken_checkpoint(share: float, one_epoch_again: Job) -> None:
 
 
 @pytest.mark.slow
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(whole: Path, tmp_path: Path) -> None:
+    """A flipped bit is noticed, and the job ends as an undisturbed one."""
+    shutil.copytree(whole, tmp_path / "job")
+    path = tmp_path / "job" / CHECKPOINT
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    resumed: list[Progress] = []
+    with pytest.warns(UserWarning, match="damaged; training continues from the checkpoint before"):
+        train_cifar(joint_job(tmp_path / "job"), DATA, on_progress=resumed.append)
+    assert resumed[0].resumed == "continues after epoch 2/4"
+    assert metrics(tmp_path / "job") == metrics(whole)
+    left, right = (tensor_files.load(out / CHECKPOINT)[0] for out in (whole, tmp_path / "job"))
+    assert all(a.equal(right[name]) for name, a in left.items())
+
+
+@pytest.mark.slow
 def test_other_runs_are_named(tmp_path: Path) -> None:
     """Another order, other runs of the same names, and runs that this version does not have."""
     runs = Run("angular", 0.12345678), Run("angular", 0.5)

@@ -19,6 +19,7 @@ from resultant._core.files import LOCK, lock_folder
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.images.augment import normalize
+from resultant.training.checkpoints import PREVIOUS
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
@@ -77,7 +78,7 @@ for moment, left in (("step", 6), ("line", 2), ("save", 1)):
 def same_files(a: Path, b: Path) -> None:
     names = sorted(path.name for path in a.iterdir())
     assert names == [
-        *("angular-beta0.5-seed0.safetensors", CHECKPOINT),
+        *(PREVIOUS, "angular-beta0.5-seed0.safetensors", CHECKPOINT),
         *("metrics.jsonl", "native-seed1.safetensors"),
     ]
     assert (a / "metrics.jsonl").read_text() == (b / "metrics.jsonl").read_text()
@@ -107,7 +108,7 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
     # Written, but not renamed.
     assert tensor_files.load(out / CHECKPOINT)[1]["epoch"] == 2
     (temporary,) = out.glob(".checkpoint*")
-    temporary.unlink()
+    shutil.rmtree(temporary)
     # The state of the global generator makes no difference.
     torch.manual_seed(9)
     train_cifar(joint_job(out), DATA)

@@ -1,6 +1,8 @@
 """Files and folders that are complete or absent, checks before writing, and a lock of a folder.
 
-A file or folder is written under a temporary name and then renamed. This module does not import
+A file or folder is written inside a private folder next to its place, synced to the disk and then
+renamed. The private folder has a random name and belongs to this process alone, so that no planted
+link is followed, and temporary files of other libraries end with it. This module does not import
 torch, because commands check their output before anything else.
 """
 
@@ -11,70 +13,63 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-KINDS = ("tmp", "old")
 # Names the process that holds the lock of a folder.
 LOCK = ".in-use"
+# Suffix of private folders, and the name of a replaced folder inside.
+SUFFIX, OLD = ".tmp", "replaced"
+# Private folders of this process.
+_in_use: set[Path] = set()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name next to ``path``; the file takes the place of ``path`` at the end.
+    """Yield a temporary name for ``path``; the file takes the place of ``path`` at the end.
 
-    After an error ``path`` is unchanged. The file has the permissions of any new file: some
-    writers create one that only its owner may read.
+    After an error ``path`` is unchanged. When the context ends, the file survives a power failure.
+    The file has the permissions of any new file: some writers create one that only its owner may
+    read.
     """
     require_writable_file(path)
     remove_leftovers(path)
-    temporary = temporary_name(path)
     try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        yield temporary
-        temporary.chmod(mode)
-        os.replace(temporary, path)
+        with _private_folder(path) as folder:
+            temporary = folder / path.name
+            temporary.touch()
+            mode = temporary.stat().st_mode
+            yield temporary
+            temporary.chmod(mode)
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     except OSError as error:
         # The error of a full disk names no file.
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to ``out`` that takes the place of ``out`` at the end.
+    """Yield a temporary folder that takes the place of ``out`` at the end.
 
-    After an error ``out`` is unchanged.
+    After an error ``out`` is unchanged. When the context ends, the files survive a power failure.
     """
     # Of a link the target is replaced.
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = temporary_name(out), temporary_name(out, "old")
-    # In a container a process may have the number, and so the names, of one that was killed.
-    shutil.rmtree(temporary, ignore_errors=True)
-    if old.exists():
-        shutil.rmtree(old) if out.exists() else os.rename(old, out)
-    try:
+    remove_leftovers(out)
+    with _private_folder(out) as folder:
+        temporary, old = folder / out.name, folder / OLD
         temporary.mkdir()
         yield temporary
+        _sync_tree(temporary)
         if out.exists():
             os.rename(out, old)
         os.rename(temporary, out)
-        # Not before: a process killed between the two renames may have left the only copy.
-        remove_leftovers(out)
-    except BaseException:
-        if old.exists() and not out.exists():
-            os.rename(old, out)
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # Where the old folder could not be put back, it is the only copy.
-        if out.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        sync(out.parent)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -158,27 +153,59 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
         lock.release()
 
 
-def temporary_name(path: Path, kind: str = "tmp") -> Path:
-    """Return a hidden name next to ``path`` that is unique to this process and machine."""
-    return path.with_name(f"{_start(path)}{os.getpid()}.{kind}")
-
-
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of ``path`` left by killed processes of this machine."""
+    """Remove the private folders of ``path`` left by killed processes of this machine.
+
+    A process killed between two renames may have left the only copy of a folder, which is put back.
+    """
     if not path.parent.is_dir():
         return
     start = _start(path)
     for name in os.listdir(path.parent):
-        if name.startswith(start):
-            process, _, kind = name.removeprefix(start).partition(".")
-            if kind in KINDS and process.isdecimal() and not _alive(int(process)):
-                _remove(path.with_name(name))
+        if name.startswith(start) and name.endswith(SUFFIX):
+            process = name.removeprefix(start).partition("-")[0]
+            folder = path.with_name(name)
+            if process.isdecimal() and folder not in _in_use and not _alive(int(process)):
+                _remove(folder, path)
 
 
-def _remove(path: Path) -> None:
-    # A file that is gone or belongs to another user does not prevent writing.
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of files of a folder, is on the disk."""
+    # Some systems cannot open a folder, and some file systems cannot sync one.
+    with suppress(OSError) if path.is_dir() else nullcontext():
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _sync_tree(folder: Path) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            sync(Path(parent, name))
+        sync(Path(parent))
+
+
+@contextmanager
+def _private_folder(path: Path) -> Iterator[Path]:
+    """Yield a new hidden folder next to ``path``; remove it at the end, see `_remove`."""
+    folder = Path(tempfile.mkdtemp(SUFFIX, f"{_start(path)}{os.getpid()}-", path.parent))
+    _in_use.add(folder)
+    try:
+        yield folder
+    finally:
+        _in_use.discard(folder)
+        _remove(folder, path)
+
+
+def _remove(folder: Path, path: Path) -> None:
+    """Remove a private folder, or put the only copy in it back."""
+    # A folder that is gone or belongs to another user does not prevent writing.
     with suppress(OSError):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if (folder / OLD).exists() and not path.exists():
+            os.rename(folder / OLD, path)
+        shutil.rmtree(folder)
 
 
 def _start(path: Path) -> str:
@@ -186,6 +213,9 @@ def _start(path: Path) -> str:
 
 
 def _alive(process: int) -> bool:
+    # In a restarted container this process may have the number of one that was killed.
+    if process == os.getpid():
+        return False
     # On other systems signal 0 ends the process: a leftover file is the lesser harm.
     if os.name != "posix":
         return True

@@ -70,7 +70,12 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
         raise ValueError(f"expected features or a network, got records: {path}")
     if not path.is_dir():
         return ([path] if is_network(path) else []), []
-    files = sorted(file for file in path.rglob("*.safetensors") if file.name[0] != ".")
+    # Hidden folders are those of files that are being written.
+    files = sorted(
+        file
+        for file in path.rglob("*.safetensors")
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
     networks = [file for file in files if is_network(file)]
     # A finished job has a file for each network, and the checkpoint repeats them.
     finished = [file for file in networks if file.name != CHECKPOINT] or networks

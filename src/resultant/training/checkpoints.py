@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
+from resultant._core.files import replacing
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
 from resultant.networks.stacked_resnet import StackedResNet32
@@ -21,6 +24,8 @@ from resultant.training.job import Job
 from resultant.training.log import MetricsLog
 from resultant.training.stack import LOWER, Stack
 
+# The checkpoint before the last, used if the last is damaged.
+PREVIOUS = f".previous-{CHECKPOINT}"
 AFRESH = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
@@ -111,12 +116,17 @@ class JobCheckpoint:
                 raise DivergedError(f"{rule}, got others in {name} after epoch {done.epoch}")
         facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
         facts["class_names"] = list(self.job.class_names)
-        tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
+        path = self.job.out / CHECKPOINT
+        # A file system without links keeps one checkpoint.
+        with suppress(OSError), replacing(path.with_name(PREVIOUS)) as temporary:
+            temporary.unlink()
+            os.link(path, temporary)
+        tensor_files.save(path, tensors, facts)
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
     try:
-        tensors, facts = tensor_files.load(path)
+        tensors, facts = _newest_whole(path)
     except ValueError as error:
         raise ValueError(f"{error}; {AFRESH}") from None
     if isinstance(facts.get("config"), dict):
@@ -133,6 +143,18 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
         prefix = f"{i}."
         stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
     return Done(*(facts[name] for name in STORED))
+
+
+def _newest_whole(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a checkpoint, or the one before if it is damaged."""
+    previous = path.with_name(PREVIOUS)
+    try:
+        return tensor_files.load(path)
+    except ValueError as error:
+        if not previous.exists():
+            raise
+        warnings.warn(f"{error}; training continues from the checkpoint before it", stacklevel=2)
+    return tensor_files.load(previous)
 
 
 def _difference(part: str, own: Any, other: Any) -> str:
