@@ -25,8 +25,9 @@ def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[s
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     contiguous = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
-    text = json.dumps(about)
-    write_tensors(path, contiguous, {KEY: text, CHECKSUM: checksum(contiguous, text)})
+    # One entry of metadata: safetensors writes several in no fixed order.
+    text = json.dumps({**about, CHECKSUM: checksum(contiguous, json.dumps(about))})
+    write_tensors(path, contiguous, {KEY: text})
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
@@ -59,14 +60,12 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
         raise FileNotFoundError(f"expected a checkpoint, got no file at {path}")
     try:
         with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            text = metadata.get(KEY, "null")
-            about = json.loads(text)
+            about = json.loads((file.metadata() or {}).get(KEY, "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         raise ValueError(f"expected a whole safetensors file, got {path} ({error})") from None
     if not isinstance(about, dict):
         raise ValueError(f"expected a file with metadata {KEY!r}, got none in {path}")
-    if metadata.get(CHECKSUM, "") not in ("", checksum(tensors, text)):
+    if about.pop(CHECKSUM, None) not in (None, checksum(tensors, json.dumps(about))):
         raise ValueError(f"expected the checksum of its content in {path}, got another: damaged")
     return tensors, about
