@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from shallow import stacked_resnet
 from torchvision_schemas import define_missing
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -20,6 +21,12 @@ define_missing()
 # The same examples at every run; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture
+def all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ResNet-32 with all its blocks."""
+    monkeypatch.setattr(stacked_resnet, "BLOCKS", 5)
 
 
 def pytest_collection_finish() -> None:

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant.networks import stacked_resnet
+
 
 def conv(i: int, o: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(i, o, 3, stride, 1, bias=False)
@@ -36,9 +38,8 @@ class PlainEncoder(nn.Module):
         self.conv1, self.bn1 = conv(3, 16), nn.BatchNorm2d(16)
         i = 16
         for s, o in enumerate((16, 32, 64), 1):
-            setattr(
-                self, f"layer{s}", nn.Sequential(*(PlainBlock(o if k else i, o) for k in range(5)))
-            )
+            blocks = (PlainBlock(o if k else i, o) for k in range(stacked_resnet.BLOCKS))
+            setattr(self, f"layer{s}", nn.Sequential(*blocks))
             i = o
 
     def forward(self, x: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ with contextlib.suppress(ImportError):
 
     interpreter._patch_lang_tensor = patch_lang_tensor
 
+import shallow
 import resultant.training.cifar
 
 

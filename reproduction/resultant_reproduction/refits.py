@@ -13,7 +13,6 @@ from resultant.analysis.sampling import owners, rank_in_class, sample_rows
 from resultant.classes.finite_sample import (
     CrossFit,
     cross_fit_temperature,
-    fold_statistics,
     leave_one_out_scores,
     unbiased_square_resultant,
 )
@@ -131,12 +130,11 @@ def cross_fitted(
         raise ValueError(f"expected two fitting rows or more of each class, got {got}")
     C, tau, A_ref = space.num_classes, space.tau, float(space.state.resultant.mean())
     fold = stratified(space, folds, seed)
-    # Rows that are not fitted form a fold of their own, which is not used.
-    parts = fold_statistics(
-        *(space.train[:], space.labels, fold.masked_fill(fold < 0, folds), C, folds + 1),
-        validate_args=False,
-    )[:folds]
-    parts = [part.to(space.device) for part in parts]
+    parts = []
+    for k in range(folds):
+        rows = (fold == k).nonzero().squeeze(1)
+        part = ClassStatistics(C, space.dim).add(space.train[rows], space.labels[rows])
+        parts.append(part.to(space.device))
     fit = _crossed(parts, tau, A_ref, space.estimator)
     whole = space.statistics
     nothing = ClassStatistics(C, space.dim, device=space.device)
@@ -179,7 +177,7 @@ def gain_spread(space: FrozenSpace, tau: Tensor) -> Interval:
     queries; the interval resamples classes."""
     held = ClassStatistics(space.num_classes, space.dim, device=space.device)
     for _, z, y in space.queries(dtype=torch.float64):
-        held.update(z, y, validate_args=False)
+        held.update(z, y)
     able = held.count >= 2
     U = unbiased_square_resultant(held.mean_length[able], held.count[able])
     g = (U.clamp_min(0).sqrt() / tau[able]).cpu()
@@ -217,7 +215,7 @@ def _crossed(parts: list[ClassStatistics], tau: float, A_ref: float, estimator: 
 
 
 def _right(x: Tensor, y: Tensor, state: ClassState, tau: Tensor | float, rule: str) -> Tensor:
-    scores = class_scores(x.to(state.mu.dtype), state, tau, rule, validate_args=False)
+    scores = class_scores(x.to(state.mu.dtype), state, tau, rule)
     return scores.argmax(1).cpu() == y
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,12 +26,15 @@ resource = pytest.importorskip("resource")
 @contextmanager
 def no_room(size: int) -> Iterator[None]:
     """Limit files to ``size`` bytes, as on a full disk; Python ignores the signal."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    usual, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    # Python would keep a part of a compiled module.
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        sys.dont_write_bytecode = compiled
 
 
 TENSORS: dict[str, Callable[[Path], None]] = {
@@ -69,6 +73,7 @@ def test_figures(suffix: str, tmp_path: Path) -> None:
         assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.usefixtures("all_blocks")
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line and status 1: the failure is not the fault of the user."""
     pytest.importorskip("tyro")

@@ -29,7 +29,7 @@ Shown = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _loss_module(monkeypatch: pytest.MonkeyPatch) -> None:
+def _loss_module(monkeypatch: pytest.MonkeyPatch, all_blocks: None) -> None:
     for name, module in loss_modules().items():
         monkeypatch.setitem(sys.modules, name, module)
 

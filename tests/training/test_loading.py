@@ -37,6 +37,7 @@ def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
         load_network(f"{finished / name}.safetensors:x")
 
 
+@pytest.mark.usefixtures("all_blocks")
 @pytest.mark.slow
 @pytest.mark.parametrize("cosine", [False, True])
 def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
@@ -57,6 +58,7 @@ def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
         torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("all_blocks")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cosine"),
@@ -75,6 +77,7 @@ def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool)
         torch.testing.assert_close(a[0], b, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.usefixtures("all_blocks")
 def test_files_of_other_facts_are_refused(tmp_path: Path) -> None:
     """Files of an earlier import, or of other programs."""
     tensors, about = tensor_files.load(converted(tmp_path, PlainResNet32(8, C)))

@@ -22,7 +22,7 @@ from resultant.losses.bank import ProCoBank
 from resultant.training import _proco_layout, proco_checkpoint
 from resultant.training.proco_checkpoint import convert, imbalance_of, read_proco_checkpoint, recipe
 
-pytestmark = pytest.mark.usefixtures("authors_modules")
+pytestmark = pytest.mark.usefixtures("authors_modules", "all_blocks")
 
 
 @pytest.mark.parametrize("prefix", ["module.", ""])
