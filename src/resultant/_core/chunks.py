@@ -31,6 +31,8 @@ DEVICE_BYTES = 1 << 28
 DEVICE_ROWS = 1 << 17
 # Arrays of a file that are put into memory rather than mapped.
 HELD_BYTES = 1 << 28
+# Encoded images of a file that every process of a decoder keeps in memory.
+ENCODED_BYTES = 1 << 26
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32

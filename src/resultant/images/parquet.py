@@ -10,11 +10,13 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from resultant._core.chunks import ENCODED_BYTES
 from resultant._core.text import one_line
 from resultant.features.parquet import dataset_class_names
 from resultant.images.decode import ImageError, decode
@@ -23,7 +25,7 @@ from resultant.images.labelling import RawSplit
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Row groups of encoded images that are kept in memory.
+# Row groups that are kept in memory of files too large to be kept whole.
 GROUPS = 4
 
 
@@ -90,6 +92,11 @@ class ParquetImages:
                 content.update(file.read(length))
         return content.hexdigest()
 
+    @cached_property
+    def in_order(self) -> bool:
+        """True if the files are large and images should be read in their order."""
+        return sum(map(os.path.getsize, self.files)) > ENCODED_BYTES
+
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
 
@@ -110,7 +117,7 @@ class ParquetImages:
                 got = one_line(error)
                 raise ImageError(f"expected a whole row group at {row}, got: {got}") from None
             images = _encoded(images.column(self.column).combine_chunks())
-            for old in list(self._held)[: 1 - GROUPS]:
+            for old in list(self._held)[: 1 - GROUPS] if self.in_order else ():
                 # Another thread may have removed it.
                 self._held.pop(old, None)
             self._held[group] = images

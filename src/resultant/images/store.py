@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, Dataset
 from resultant._core import tensor_files, validation
 from resultant._core.text import counted
 from resultant.images.decode import FORMATS, ImageError
-from resultant.images.source import ImageSource
+from resultant.images.source import ImageSource, SelectedImages
 
 # Part of the name of a store; a new number makes new stores.
 FORMAT = 1
@@ -61,11 +61,15 @@ class ImageStore:
         self.source, self.folder, self.sizes, self.workers = source, folder, sizes, workers
         lengths = 3 * sizes.long().prod(1)
         self.offsets = torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
+        pixels = folder / PIXELS
+        if not pixels.exists() or pixels.stat().st_size < self.bytes:
+            # A record of pixels that are lost.
+            (folder / DONE).unlink(missing_ok=True)
         self.done = self._recorded()
         self._fresh, self._written = 0, time.monotonic()
         self._tasks: Iterator[Any] | None = None
-        _reserve(folder / PIXELS, self.bytes)
-        mapped = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r+", shape=(max(self.bytes, 1),))
+        _reserve(pixels, self.bytes)
+        mapped = np.memmap(pixels, dtype=np.uint8, mode="r+", shape=(max(self.bytes, 1),))
         self.pixels = torch.from_numpy(mapped)
 
     def __len__(self) -> int:
@@ -81,10 +85,15 @@ class ImageStore:
         return bool(self.done.all())
 
     def start(self, order: Tensor | None = None) -> None:
-        """Start to decode the missing images, first those of ``order``, by all workers."""
+        """Start to decode the missing images by all workers, first those of ``order``.
+
+        Sources that are read fast in one order are decoded in that order.
+        """
         if self._tasks is not None or self.complete:
             return
-        every = torch.arange(len(self))
+        every, reading = torch.arange(len(self)), _reading_order(self.source)
+        if reading is not None:
+            order = reading
         order = every if order is None else torch.cat((order, every))
         missing = order[~self.done[order]].numpy()
         _, first = np.unique(missing, return_index=True)
@@ -133,19 +142,9 @@ class ImageStore:
         if self._fresh:
             self._record()
 
-    def delete(self) -> None:
-        """Delete the store, and the folder of all stores if it is empty."""
-        self._tasks, self._fresh = None, 0
-        shutil.rmtree(self.folder)
-        with suppress(OSError):
-            self.folder.parent.rmdir()
-
     def _recorded(self) -> Tensor:
         """Return the images that are recorded as decoded."""
         none = torch.zeros(len(self.sizes), dtype=torch.bool)
-        pixels = self.folder / PIXELS
-        if not pixels.exists() or pixels.stat().st_size < self.bytes:
-            return none
         try:
             tensors, _ = tensor_files.load(self.folder / DONE)
         except (OSError, ValueError):
@@ -193,15 +192,18 @@ def open_store(
     about = f"{FORMAT} {short_side} {source.digest()}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     path.mkdir(parents=True, exist_ok=True)
-    try:
-        sizes = tensor_files.load(path / INDEX)[0]["sizes"]
-    except (OSError, ValueError, KeyError):
-        sizes = _read_sizes(source, short_side, workers)
-        _require_space(path, sizes, note)
-        tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
-    if len(sizes) != len(source):
-        raise ValueError(f"expected the sizes of {len(source)} images in {path}, got {len(sizes)}")
-    return ImageStore(source, path, sizes, workers)
+    # The processes of a job open the store at the same time.
+    with FileLock(path / LOCK):
+        try:
+            sizes = tensor_files.load(path / INDEX)[0]["sizes"]
+        except (OSError, ValueError, KeyError):
+            sizes = _read_sizes(source, short_side, workers)
+            _require_space(path, sizes, note)
+            tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
+        if len(sizes) != len(source):
+            rule = f"expected the sizes of {len(source)} images in {path / INDEX}"
+            raise ValueError(f"{rule}, got {len(sizes)}; delete the folder")
+        return ImageStore(source, path, sizes, workers)
 
 
 def _require_space(path: Path, sizes: Tensor, note: Callable[[str], object] | None) -> None:
@@ -214,6 +216,16 @@ def _require_space(path: Path, sizes: Tensor, note: Callable[[str], object] | No
         raise ValueError(f"{rule}, got {gigabytes(free)} free; {remedy}")
     if note is not None:
         note(f"{images} are decoded to {path}: {gigabytes(needed)}, {gigabytes(free)} free")
+
+
+def delete_stores(folder: str | os.PathLike[str]) -> None:
+    """Delete the stores in a folder, and the folder if nothing else is in it."""
+    folder = Path(folder)
+    for path in folder.glob("*"):
+        if (path / INDEX).is_file():
+            shutil.rmtree(path)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def gigabytes(number: int) -> str:
@@ -266,13 +278,26 @@ def _size(source: ImageSource, index: int) -> tuple[int, int]:
 
 
 def _read_sizes(source: ImageSource, short_side: int, workers: int) -> Tensor:
+    order = _reading_order(source)
+    order = torch.arange(len(source)) if order is None else order
     found: list[tuple[int, int]] = []
-    tasks = _tasks(_Sizes(source, short_side), np.arange(len(source)), SIZE_IMAGES, workers)
-    for sizes in tasks:
+    for sizes in _tasks(_Sizes(source, short_side), order.numpy(), SIZE_IMAGES, workers):
         if isinstance(sizes, ImageError):
             raise ImageError(str(sizes))
         found += sizes
-    return torch.tensor(found, dtype=torch.int32).view(-1, 2)
+    result = torch.empty(len(source), 2, dtype=torch.int32)
+    result[order] = torch.tensor(found, dtype=torch.int32).view(-1, 2)
+    return result
+
+
+def _reading_order(source: ImageSource) -> Tensor | None:
+    """Return the order [N] in which a source is read fast; None if every order is."""
+    rows = None
+    if isinstance(source, SelectedImages):
+        source, rows = source.source, source.rows
+    if not getattr(source, "in_order", False):
+        return None
+    return torch.arange(len(source)) if rows is None else torch.from_numpy(np.argsort(rows))
 
 
 class _Decoding(Dataset):

@@ -1,4 +1,4 @@
-"""Batches of a training step: from CIFAR on the device, or from a loader of image files.
+"""Batches of a training step, and those of CIFAR on the device.
 
 Everything random about an epoch follows from (seed, epoch) and is drawn on the CPU. A run can be
 resumed at any epoch, and runs of one seed see the same batches on every device.
@@ -9,17 +9,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from resultant.images.augment import ClassificationView, ContrastiveView, normalize
-from resultant.images.loader import Loader, ViewDataset
 from resultant.networks.norm import fused
 from resultant.networks.stacked_resnet import patches
-from resultant.training.config import Channels
 
 # Images that are augmented at a time when an epoch begins.
 CHUNK_IMAGES = 16384
@@ -176,52 +174,6 @@ class CifarBatches:
             views.insert(0, x.unflatten(0, (len(rows), -1)))
         x = normalize(torch.cat(views, 1).flatten(0, 1)).unflatten(0, (len(rows), -1))
         return patches(x, self.dtype)
-
-
-class LoadedBatches:
-    """Batches of image files, for one run; see `resultant.images.loader.loader`."""
-
-    def __init__(
-        self, loader: Loader, channels: tuple[Channels, Channels], device: torch.device
-    ) -> None:
-        self.loader, self.channels, self.device, self.steps = loader, channels, device, len(loader)
-        self.iterator: Iterator[tuple[Tensor, Tensor, Tensor]] = iter(())
-        self.buffers: tuple[Tensor, Tensor] | None = None
-
-    def digest(self) -> str:
-        return cast(ViewDataset, self.loader.dataset).images.digest()
-
-    def draw(self, epoch: int) -> list[Tensor]:
-        return [torch.tensor(epoch)]
-
-    def load(self, drawn: list[Tensor]) -> None:
-        self.loader.set_epoch(int(drawn[0]))
-        self.iterator = iter(self.loader)
-
-    def rehearse(self, epoch: int) -> None:
-        self.load(self.draw(epoch))
-        self.advance()
-
-    def advance(self) -> None:
-        views, labels, _ = next(self.iterator)
-        views, labels = normalized(views, self.channels, self.device), labels.to(self.device)[None]
-        if self.buffers is None:
-            self.buffers = views, labels
-        for buffer, a in zip(self.buffers, (views, labels), strict=True):
-            buffer.copy_(a)
-
-    def batch(self) -> tuple[Tensor, Tensor]:
-        assert self.buffers is not None
-        return self.buffers
-
-
-def normalized(views: Tensor, channels: tuple[Channels, Channels], device: torch.device) -> Tensor:
-    """Normalize a loader's views uint8 [N, V, 3, S, S] to float32 [V * N, 3, S, S], view by view.
-
-    The result is on the device, channels last.
-    """
-    x = views.to(device, non_blocking=True).transpose(0, 1).flatten(0, 1)
-    return normalize(x, *channels).contiguous(memory_format=torch.channels_last)
 
 
 def mixed(seed: int, epoch: int) -> int:

@@ -8,8 +8,9 @@ held-out images among themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,28 +21,19 @@ from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant.classes.groups import group_masks
 from resultant.images.evaluation_view import EvaluationView
-from resultant.images.loader import (
-    Loader,
-    ViewDataset,
-    classification_view,
-    contrastive_view,
-    evaluation_view,
-    loader,
-)
 from resultant.images.opening import Location, long_tail, open_images
+from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
-from resultant.images.source import ImageSource, ImageSplits, select
+from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.store import ImageStore, open_store
 from resultant.networks.timm_encoder import model_settings
-from resultant.training.batches import LoadedBatches
-from resultant.training.config import RECIPE_CHANNELS, WORKERS, TrainConfig
-from resultant.training.hooks import HeldOutTest, Test
-from resultant.training.inference import loaded_outputs
+from resultant.training.config import RECIPE_CHANNELS, TrainConfig
+from resultant.training.hooks import HeldOutTest
+from resultant.training.inference import evaluating
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
+from resultant.training.photo_batches import EvaluationViews, PhotoBatches, require_batches
 from resultant.training.stack import Stack
-
-# Batches that each worker prepares ahead; three views of 256 images of size 224 are 116 MB.
-PREFETCH = 2
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
@@ -94,25 +86,38 @@ def train_images(
     job: Job,
     data: ImageSplits,
     device: torch.device | str = "cpu",
-    workers: int = WORKERS,
+    workers: int | None = None,
     on_progress: Callable[[Progress], object] | None = None,
     on_step: Callable[[float], object] | None = None,
+    *,
+    store: Path | None = None,
+    residency: str = "auto",
+    note: Callable[[str], object] | None = None,
 ) -> Trained:
     """Train the one run of a job on images.
+
+    The images are decoded once, to a store on the disk that later jobs use too. The first epoch of
+    a single process trains while they are decoded; several processes decode before.
 
     Args:
         job: The run, its configuration, and the folder.
         data: Training and held-out images.
         device: Device of the network.
-        workers: Processes that read image files, for each training process.
+        workers: Processes that decode images; by default one per core.
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         on_step: Called with the finished share of an epoch after every step.
+        store: Folder of the decoded images; ``store`` in the folder of the job by default.
+        residency: Place of the decoded images in training: ``gpu``, ``pinned`` or ``disk``;
+            ``auto`` for the first that fits.
+        note: Called with sentences on the disk and the memory that are used.
 
     Returns:
         The trained network with the metrics of the last epoch.
 
     Raises:
-        ValueError: As `resultant.training.loop.train`, and if the job does not fit images.
+        ValueError: As `resultant.training.loop.train`, if the job does not fit images, and if an
+            image is broken.
+        OSError: If the disk is full. Images that are decoded stay so.
     """
     device = torch.device(device)
     job = replace(job.on(device), class_names=data.class_names)
@@ -120,81 +125,97 @@ def train_images(
     if len(job.runs) != 1 or job.gradient_epochs:
         rule = "expected one run and no gradient epochs for images"
         raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
-    batches = loader(
-        ViewDataset(data.train, _views(config), job.runs[0].seed),
-        batch_per_process(config),
-        train=True,
+    # Before images are read: errors of the settings.
+    require_batches(len(data.train), config.batch_size)
+    model_settings(config.architecture)
+    folder = job.out / "store" if store is None else store
+    open_images_of = partial(
+        open_store,
+        folder=folder,
+        short_side=recipe_view(config.size).short_side,
         workers=workers,
-        prefetch=PREFETCH,
+        note=note,
     )
-    loaded = LoadedBatches(batches, config.channels, device)
-    stack = Stack(config, job.runs, loaded, data.counts, device)
+    decoded = open_images_of(data.train)
+    if distributed.distributed():
+        decoded.fill()
+    views = [contrastive_view(config.size)] * 2
+    views += [classification_view(config.size)] * config.classification_view
+    batches = PhotoBatches(
+        decoded,
+        torch.from_numpy(np.asarray(data.train.labels, dtype=np.int64)),
+        views,
+        job.runs[0].seed,
+        config.batch_size,
+        config.channels,
+        getattr(torch, config.precision),
+        device,
+        residency,
+        note,
+    )
+    stack = Stack(config, job.runs, batches, data.counts, device)
     hooks = []
     if config.objective == "joint" and data.judge is not None:
-        test = held_out_accuracy(data, config, workers)
+        test = HeldOutAccuracy(data, config, device, open_images_of)
         hooks.append(HeldOutTest(test, job.test_every, config.epochs))
-    with device_of(stack.total):
-        return train(job, [stack], hooks, on_progress, on_step)
+    try:
+        with device_of(stack.total):
+            return train(job, [stack], hooks, on_progress, on_step)
+    finally:
+        batches.close()
 
 
-def batch_per_process(config: TrainConfig) -> int:
-    """Return the number of images per step and process."""
-    processes = distributed.world_size()
-    if config.batch_size % processes:
-        rule = f"expected batch_size to be a multiple of the {processes} processes"
-        raise ValueError(f"{rule}, got {config.batch_size}")
-    return config.batch_size // processes
+class HeldOutAccuracy:
+    """Test of the classifier on held-out images; every process computes its share.
 
+    The images are those that choose, if there are any: the others judge after the training. A call
+    returns the `accuracies` of logits without prior, in the groups of `group_masks`.
 
-def _views(config: TrainConfig) -> list[Callable]:
-    views = [contrastive_view(config.size), contrastive_view(config.size)]
-    weak = classification_view(config.channels[0], config.size)
-    return views + [weak] * config.classification_view
-
-
-def evaluation_loader(images: ImageSource, config: TrainConfig, workers: int) -> Loader:
-    """Load all images in their order, without augmentation, in this process."""
-    return loader(
-        ViewDataset(images, [evaluation_view(config.size)]),
-        batch_per_process(config),
-        train=False,
-        workers=workers,
-        prefetch=PREFETCH,
-        rank=0,
-        world_size=1,
-    )
-
-
-def held_out_accuracy(data: ImageSplits, config: TrainConfig, workers: int) -> Test:
-    """Return a test of the classifier on held-out images; every process reads its share.
-
-    The images are those that choose, if there are any: the others judge after the training. The
-    test returns the `accuracies` of logits without prior, in the groups of `group_masks`.
+    Args:
+        data: Training and held-out images.
+        config: Settings of the run.
+        device: Device of the network.
+        open_images_of: Function that opens the store of a source.
     """
-    held_out = data.chooser or data.judge
-    assert held_out is not None
-    share = np.arange(distributed.rank(), len(held_out), distributed.world_size())
-    images = evaluation_loader(select(held_out, share), config, workers)
-    groups = group_masks(data.counts)
 
-    def test(stack: Stack) -> list[dict[str, float]]:
+    def __init__(
+        self,
+        data: ImageSplits,
+        config: TrainConfig,
+        device: torch.device,
+        open_images_of: Callable[[ImageSource], ImageStore],
+    ) -> None:
+        source = data.chooser or data.judge
+        assert source is not None
+        self.source, self.config, self.device, self.open = source, config, device, open_images_of
+        self.classes, self.groups = data.num_classes, group_masks(data.counts)
+        self.rows = torch.arange(distributed.rank(), len(source), distributed.world_size())
+        self.labels = torch.from_numpy(np.asarray(source.labels, dtype=np.int64)).to(device)
+        self.views: EvaluationViews | None = None
+
+    @torch.no_grad()
+    def __call__(self, stack: Stack) -> list[dict[str, float]]:
+        if self.views is None:
+            view = recipe_view(self.config.size)
+            dtype = getattr(torch, self.config.precision)
+            self.views = EvaluationViews(
+                *(self.open(self.source), view.size, view.short_side, self.config.channels),
+                *(dtype, self.device),
+            )
         # DDP sends the running moments of the first process before every forward pass; since the
         # last one each process has added its share of a batch. Those of the first are saved.
         distributed.broadcast_from_rank0(*stack.network.buffers())
-        tally = torch.zeros(2, data.num_classes, dtype=torch.float64, device=stack.device)
-        batches = loaded_outputs(
-            stack.network, images, config.channels, stack.device, stack.autocast
-        )
-        # Closed on errors too, so that the network returns to training mode.
-        with closing(batches):
-            for result, labels in batches:
-                assert result.logits is not None
-                correct = (result.logits[0].argmax(-1) == labels).double()
+        tally = torch.zeros(2, self.classes, dtype=torch.float64, device=self.device)
+        with evaluating(stack.network):
+            for x, rows in self.views(self.rows):
+                with stack.autocast():
+                    logits = stack.network.forward(x).logits
+                assert logits is not None
+                labels = self.labels[rows.to(self.device)]
+                correct = (logits[0].argmax(-1) == labels).double()
                 tally.index_add_(1, labels, torch.stack([correct, torch.ones_like(correct)]))
         correct, number = distributed.total(tally).cpu()
-        return [accuracies(correct, number, groups)]
-
-    return test
+        return [accuracies(correct, number, self.groups)]
 
 
 def accuracies(correct: Tensor, number: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:

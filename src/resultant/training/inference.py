@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from resultant._core.device import full_precision
 from resultant.images.augment import normalize
 from resultant.images.evaluation_view import EvaluationView, evaluation_batches
-from resultant.images.loader import Loader
 from resultant.images.source import ImageSource
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32, patches
-from resultant.training.batches import normalized
 from resultant.training.config import Channels
 
 # Images per forward pass of a stacked network.
@@ -49,23 +47,6 @@ def outputs(network: StackedResNet32, images: Tensor, dtype: torch.dtype) -> Out
 
 
 @torch.no_grad()
-def loaded_outputs(
-    network: nn.Module,
-    images: Loader,
-    channels: tuple[Channels, Channels],
-    device: torch.device,
-    autocast: Callable[[], AbstractContextManager],
-) -> Generator[tuple[Outputs, Tensor]]:
-    """Yield the outputs of a network on each batch of one view, with the labels of the batch."""
-    with evaluating(network):
-        for views, labels, _ in images:
-            x = normalized(views, channels, device)
-            with autocast():
-                result = network(x)
-            yield result, labels.to(device, non_blocking=True)
-
-
-@torch.no_grad()
 def image_outputs(
     network: nn.Module,
     source: ImageSource,
@@ -93,4 +74,5 @@ def image_outputs(
     with evaluating(network), full_precision(device):
         for views in evaluation_batches(source, view, batch_size, workers):
             x = normalize(views.to(device, non_blocking=True), *channels)
-            yield network(x.contiguous(memory_format=torch.channels_last))
+            # Not the compiled network: an evaluation would compile it again.
+            yield network.forward(x.contiguous(memory_format=torch.channels_last))

@@ -21,8 +21,10 @@ from resultant.images.rendering import Rendering
 from resultant.images.residency import SLOTS, Placement, choose
 from resultant.images.store import ImageStore, gigabytes
 from resultant.training.batches import mixed
+from resultant.training.config import Channels
 
-Channels = tuple[float, float, float]
+# Images per forward pass of an evaluation.
+EVALUATED = 256
 
 
 class Prepared(NamedTuple):
@@ -75,11 +77,11 @@ class PhotoBatches:
     ) -> None:
         self.store, self.seed, self.batch_size, self.device = store, seed, batch_size, device
         self.all_labels, self.kinds, self.residency, self.note = labels, views, residency, note
-        self.share = share_of(batch_size)
+        require_batches(len(store), batch_size)
+        each, rank = batch_size // distributed.world_size(), distributed.rank()
+        self.share = slice(rank * each, (rank + 1) * each)
         self.steps = len(store) // batch_size
-        if not self.steps:
-            raise ValueError(f"expected at least a batch of {batch_size}, got {len(store)} images")
-        number, size = len(views) * (self.share.stop - self.share.start), views[0].size
+        number, size = len(views) * each, views[0].size
         self.rendering = Rendering(number, size, *channels, dtype, device)
         shape = (number, size, size, 3)
         self.views = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
@@ -139,6 +141,11 @@ class PhotoBatches:
     def batch(self) -> tuple[Tensor, Tensor]:
         return self.views, self.labels
 
+    def close(self) -> None:
+        """Stop preparing batches and decoding images."""
+        self.prepared = iter(())
+        self.store.close()
+
     def _prepare(self, order: Tensor, generator: torch.Generator) -> Iterator[Prepared]:
         cuda = self.device.type == "cuda"
         stream = torch.cuda.Stream(self.device) if cuda else None
@@ -174,32 +181,52 @@ class PhotoBatches:
         )
 
 
-def share_of(batch_size: int) -> slice:
-    """Return the images of a batch that this process computes."""
-    processes, rank = distributed.world_size(), distributed.rank()
+def require_batches(images: int, batch_size: int) -> None:
+    """Raise unless the images are a batch or more, and the processes can share a batch."""
+    processes = distributed.world_size()
     if batch_size % processes:
         rule = f"expected batch_size to be a multiple of the {processes} processes"
         raise ValueError(f"{rule}, got {batch_size}")
-    each = batch_size // processes
-    return slice(rank * each, (rank + 1) * each)
+    if images < batch_size:
+        raise ValueError(f"expected at least one batch of {batch_size}, got {images} images")
 
 
-def evaluation_views(
-    store: ImageStore,
-    rows: Tensor,
-    placement: Placement,
-    rendering: Rendering,
-    short_side: int,
-    number: int,
-    device: torch.device,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield views without augmentation and the indices of their images, ``number`` at a time."""
-    for chunk in rows.split(number):
-        pixels, offsets = placement.place(chunk, 0)
-        sizes = store.sizes[chunk]
-        parameters = evaluation_parameters(sizes, rendering.size, short_side)
-        offsets, sizes, moved = (a.to(device) for a in (offsets, sizes, parameters))
-        yield rendering(pixels, offsets, sizes, moved, most_taps(parameters)), chunk
+class EvaluationViews:
+    """Views of a store without augmentation: resized, and cropped at the centre.
+
+    Args:
+        store: The decoded images.
+        size: Height and width of the views.
+        short_side: Shorter side of the resized images.
+        channels: Mean and standard deviation per channel, in [0, 1].
+        dtype: Type of the views.
+        device: Device of the views.
+    """
+
+    def __init__(
+        self,
+        store: ImageStore,
+        size: int,
+        short_side: int,
+        channels: tuple[Channels, Channels],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.store, self.short_side, self.device = store, short_side, device
+        self.placement, _ = choose(store, device, EVALUATED)
+        self.rendering = Rendering(EVALUATED, size, *channels, dtype, device)
+
+    def __call__(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield views [n, 3, size, size] of the images ``rows``, and their part of ``rows``."""
+        self.store.start(rows)
+        for chunk in rows.split(EVALUATED):
+            pixels, offsets = self.placement.place(chunk, 0)
+            sizes = self.store.sizes[chunk]
+            parameters = evaluation_parameters(sizes, self.rendering.size, self.short_side)
+            taps = most_taps(parameters)
+            offsets, sizes, parameters = (a.to(self.device) for a in (offsets, sizes, parameters))
+            yield self.rendering(pixels, offsets, sizes, parameters, taps), chunk
+        self.store.close()
 
 
 def ahead(batches: Iterator[Prepared]) -> Iterator[Prepared]:

@@ -58,7 +58,7 @@ class Stack:
         self.small = config.architecture == "resnet32"
         if not self.small and config.fuse and device.type == "cuda":
             # In place: the names of the weights stay. Evaluation calls `forward`, uncompiled.
-            self.network.compile()
+            self.network.compile(dynamic=False)
         if not self.small and distributed.distributed():
             ids = [device.index] if device.type == "cuda" else None
             self.model = DistributedDataParallel(self.network, device_ids=ids)
