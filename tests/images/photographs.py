@@ -46,7 +46,7 @@ def resized(p: Picture, size: tuple[int, int]) -> Picture:
     return p.resize((size[0], p.height), BILINEAR).resize(size, BILINEAR)
 
 
-def reference(p: Picture, row: list[float], size: int) -> Picture:
+def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] = FILL) -> Picture:
     """Compute the view of a picture from a row of parameters."""
     # Not at the top: kernels are interpreted in a process without torchvision.
     from timm.data import auto_augment as timm
@@ -60,7 +60,7 @@ def reference(p: Picture, row: list[float], size: int) -> Picture:
     down, across = int(of["down"]), int(of["across"])
     p = p.crop((across, down, across + size, down + size))
     p = tv.hflip(p) if of["flip"] else p
-    warp: dict[str, Any] = {"fillcolor": tuple(map(int, FILL))}
+    warp: dict[str, Any] = {"fillcolor": tuple(map(int, fill))}
     named: dict[str, Callable[[Picture, float], Picture]] = {
         "brightness": tv.adjust_brightness,
         "contrast": tv.adjust_contrast,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from interpreter import run_interpreted
 from torch import Tensor
 
 from images.photographs import FILL, photographs
+from programs import run_interpreted
 from resultant.images.augment import normalize
 from resultant.images.photo_views import (
     CODE,

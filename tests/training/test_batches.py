@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from listed import scaled
 from resultant.images.augment import MEAN, STD, ClassificationView, ContrastiveView
-from resultant.training.batches import CifarBatches, LoadedBatches, normalized
+from resultant.training.batches import CifarBatches
 from resultant.training.cifar import train_cifar
-from resultant.training.config import Run, preset
+from resultant.training.config import Run
 from resultant.training.job import Job
 from tiny_cifar import tiny_cifar, tiny_config
 
@@ -162,50 +161,3 @@ def test_refused(images: Tensor) -> None:
         batches(images, [0, 1, 0])
     with pytest.raises(ValueError, match="at least a batch of 8, got 7 images"):
         batches(images[:7], [0])
-
-
-class OneLoader:
-    """A loader of views uint8 [N, V, 3, S, S] whose pixels are image, view and epoch."""
-
-    epoch = -1
-
-    def __len__(self) -> int:
-        return 2
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for step in range(2):
-            index = torch.arange(4) + 4 * step
-            pixels = 50 * self.epoch + 10 * torch.arange(3) + index[:, None]
-            views = pixels[:, :, None, None, None].expand(4, 3, 3, 2, 2).to(torch.uint8)
-            yield views, index % 3, index
-
-
-def test_loaded() -> None:
-    """View by view, with a run axis for the labels."""
-    about, loader = preset("inaturalist18"), OneLoader()
-    loaded = LoadedBatches(loader, about.channels, torch.device("cpu"))  # type: ignore[arg-type]
-    assert loaded.steps == 2
-    for epoch in (4, 1):
-        loaded.load(loaded.draw(epoch))
-        for step in range(2):
-            loaded.advance()
-            views, labels = loaded.batch()
-            index = torch.arange(4) + 4 * step
-            pixels = 50 * epoch + torch.cat([index, index + 10, index + 20])
-            expected = pixels.to(torch.uint8)[:, None, None, None].expand(12, 3, 2, 2)
-            torch.testing.assert_close(views, scaled(expected, about), rtol=0, atol=2e-6)
-            assert torch.equal(labels, (index % 3)[None])
-
-
-@pytest.mark.parametrize("name", ["imagenet-lt", "inaturalist18"])
-def test_normalized(name: str) -> None:
-    """Every grey level of every channel is normalized as by torchvision, channels last."""
-    about = preset(name)
-    levels = torch.arange(256, dtype=torch.uint8).view(2, 2, 1, 8, 8).expand(2, 2, 3, 8, 8)
-    result = normalized(levels, about.channels, torch.device("cpu"))
-    expected = scaled(levels, about).transpose(0, 1).flatten(0, 1)
-    assert result.is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(result, expected, rtol=0, atol=2e-6)

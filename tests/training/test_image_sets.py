@@ -7,14 +7,17 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from images.photographs import reference, resized
 from listed import (
     NUM_CLASSES,
     SIZES,
@@ -27,26 +30,22 @@ from listed import (
 )
 from resultant._core import distributed
 from resultant._core.tensor_files import load
-from resultant.images.loader import (
-    ViewDataset,
-    classification_view,
-    contrastive_view,
-    evaluation_view,
-    loader,
-)
+from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
 from resultant.images.source import ImageSplits
+from resultant.images.store import open_store
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
-    batch_per_process,
-    held_out_accuracy,
+    HeldOutAccuracy,
     open_dataset,
+    recipe_view,
     resolved,
     train_images,
 )
 from resultant.training.job import Job
+from resultant.training.photo_batches import require_batches
 from resultant.training.stack import Stack
 
 RUN = Run("angular", 0.5, 3)
@@ -84,14 +83,30 @@ class Expected:
     norms: list[float]
 
 
+def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
+    """Yield the views uint8 [3, N, 3, S, S] and the labels [N] of the batches of an epoch."""
+    kinds = [contrastive_view(settings.size)] * 2 + [classification_view(settings.size)]
+    fill = tuple(round(255 * m) for m in settings.channels[0])
+    generator = torch.Generator().manual_seed(RUN.seed * 1_000_003 + epoch)
+    order = torch.randperm(len(data.train), generator=generator)
+    # The images are 64 x 64 and decoded to 36 x 36.
+    sizes = torch.full((settings.batch_size, 2), 36)
+    for rows in order.split(settings.batch_size)[: len(order) // settings.batch_size]:
+        pictures = [resized(data.train.read(i), (36, 36)) for i in rows.tolist()]
+        views = []
+        for kind in kinds:
+            drawn = zip(pictures, kind.draw(sizes, generator).tolist(), strict=True)
+            made = [np.array(reference(p, row, settings.size, fill)) for p, row in drawn]
+            views.append(torch.from_numpy(np.stack(made)).permute(0, 3, 1, 2))
+        yield torch.stack(views), torch.from_numpy(data.train.labels[rows.numpy()])
+
+
 def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Expected:
     """Train by a plain loop in one process.
 
     The images of each rank pass the network on their own, because of batch norm; losses, statistics
     and gradients are those of all images together.
     """
-    weak = classification_view(settings.channels[0], settings.size)
-    views = [contrastive_view(settings.size)] * 2 + [weak]
     counts = torch.tensor(SIZES["train"])
     network = ImageNetwork(settings.architecture, settings.dim, NUM_CLASSES, RUN.seed)
     proco = ProCoLoss(
@@ -106,31 +121,18 @@ def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Expect
     for epoch in range(settings.epochs):
         optimizer.param_groups[0]["lr"] = settings.rate(epoch)
         proco.start_epoch()
-        shares = [
-            loader(
-                ViewDataset(data.train, views, RUN.seed),
-                settings.batch_size // processes,
-                train=True,
-                epoch=epoch,
-                workers=0,
-                rank=rank,
-                world_size=processes,
-            )
-            for rank in range(processes)
-        ]
         losses = []
-        for batches in zip(*shares, strict=True):
-            z, logits, y = [], [], []
+        for images, y in views_by_pil(settings, data, epoch):
+            z, logits = [], []
             # The moments of the first process are kept.
             moments = {name: a.clone() for name, a in network.named_buffers()}
-            for rank, (images, labels, _) in enumerate(batches):
-                flat = scaled(images, settings).transpose(0, 1).flatten(0, 1)
+            for rank, share in enumerate(images.chunk(processes, 1)):
+                flat = scaled(share, settings).flatten(0, 1)
                 out = functional_call(network, moments, flat) if rank else network(flat)
                 z.append(out.projection[0].unflatten(0, (3, -1)))
                 logits.append(out.logits[0].unflatten(0, (3, -1))[2])
-                y.append(labels)
-            loss = proco(torch.cat(z, 1)[:2], torch.cat(y))
-            loss = loss + classification(torch.cat(logits), torch.cat(y))
+            loss = proco(torch.cat(z, 1)[:2], y)
+            loss = loss + classification(torch.cat(logits), y)
             optimizer.zero_grad()
             loss.backward()
             assert settings.clip is not None
@@ -152,12 +154,10 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
     network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
     network.eval()
-    assert data.test is not None
-    dataset = ViewDataset(data.test, [evaluation_view(size)])
     right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
-    for i in range(len(dataset)):
-        views, label, _ = dataset[i]
-        logits = network(scaled(views, config())).logits
+    assert data.test is not None
+    for i, label in enumerate(data.test.labels.tolist()):
+        logits = network(scaled(recipe_view(size)(data.test.read(i))[None], config())).logits
         right[label] += int(logits[0].argmax()) == label
     sizes = torch.tensor(SIZES["test"])
     # Every class has fewer than 20 training images.
@@ -277,14 +277,19 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
 
 
+def held_out(data: ImageSplits, settings: TrainConfig, folder: Path) -> HeldOutAccuracy:
+    opened = partial(open_store, folder=folder, short_side=36, workers=0)
+    return HeldOutAccuracy(data, settings, torch.device("cpu"), opened)
+
+
 def test_moments_are_those_of_the_first_process(
-    data: ImageSplits, monkeypatch: pytest.MonkeyPatch
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moments of another process make no difference to the test."""
     settings, batches = config(), cast(Any, None)
     stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
     saved = {name: a.clone() for name, a in stack.network.state_dict().items()}
-    test = held_out_accuracy(data, settings, 0)
+    test = held_out(data, settings, tmp_path)
     (right,) = test(stack)
     generator = torch.Generator().manual_seed(0)
     for a in stack.network.buffers():
@@ -300,11 +305,11 @@ def test_moments_are_those_of_the_first_process(
 
 
 def test_an_error_while_testing_leaves_the_network_in_training(
-    data: ImageSplits, monkeypatch: pytest.MonkeyPatch
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, batches = config(), cast(Any, None)
     stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
-    test = held_out_accuracy(data, settings, 0)
+    test = held_out(data, settings, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError) as caught:
@@ -338,7 +343,7 @@ def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
     assert "accuracy" not in (tmp_path / "a" / "metrics.jsonl").read_text()
 
 
-def test_validation_images_choose(root: Path) -> None:
+def test_validation_images_choose(root: Path, tmp_path: Path) -> None:
     """With both splits the epochs are tested on val; test is left for the end."""
     both = open_dataset(preset("imagenet-lt"), root)
     assert both.held_out == "test" and both.judge is both.test and both.chooser is both.val
@@ -348,9 +353,8 @@ def test_validation_images_choose(root: Path) -> None:
     settings, batches = config(), cast(Any, None)
     stack = Stack(settings, (RUN,), batches, both.counts, torch.device("cpu"))
     alone = ImageSplits(both.train, test=both.val)
-    assert held_out_accuracy(both, settings, 0)(stack) == held_out_accuracy(alone, settings, 0)(
-        stack
-    )
+    results = [held_out(data, settings, tmp_path)(stack) for data in (both, alone)]
+    assert results[0] == results[1]
 
 
 def test_long_tailed_subset(root: Path) -> None:
@@ -390,7 +394,7 @@ def test_refused(
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(distributed, "world_size", lambda: 3)
     with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
-        batch_per_process(config())
+        require_batches(17, 8)
     with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):
         open_dataset(config(), tmp_path)
     with pytest.raises(ValueError, match=r"missing: .*nowhere"):
