@@ -170,19 +170,20 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     opening = time.perf_counter()
     store = open_store(source, folder / "store", short_side, note=print)
     opening = time.perf_counter() - opening
-    torch.cuda.reset_peak_memory_stats()
     stack = build(case, source, store)
     began = time.perf_counter()
     streams.capture([stack], 0)
     capture = time.perf_counter() - began
-    network = torch.cuda.max_memory_allocated() - stack.batches.rendering.bytes  # type: ignore
+    torch.cuda.empty_cache()
+    views_bytes = stack.batches.rendering.bytes  # type: ignore[attr-defined]
+    network = torch.cuda.memory_reserved() - views_bytes
     steps = stack.batches.steps
     still = resident(stack, min(steps, 30))
     first = opening + epoch_of([stack], 0)
     later = [epoch_of([stack], epoch) / steps for epoch in (1, 2)]
     still = min(still, resident(stack, min(steps, 30)))
     step = sum(later) / len(later)
-    beside = torch.cuda.max_memory_allocated() - network - store.bytes
+    beside = torch.cuda.memory_reserved() - network - store.bytes
     allowed = max(decoding, steps * still)
     result = {
         "case": case.name,
@@ -213,14 +214,12 @@ def main() -> None:
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     rows = []
     with temporary_folder() as folder:
+        photographs = write_photographs(folder / "files", options.images)
+        tiny = None if options.tiny is None else tiny_images(options.tiny)
         for case in CASES:
-            if case.name != "photographs" and options.tiny is None:
+            source = photographs if case.name == "photographs" else tiny
+            if source is None:
                 continue
-            source = (
-                write_photographs(folder / "files", options.images)
-                if case.name == "photographs"
-                else tiny_images(options.tiny)
-            )
             rows.append(measure(case, source, folder / case.name.replace(" ", "-")))
             torch.cuda.empty_cache()
     result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
