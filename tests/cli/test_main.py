@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -22,6 +23,7 @@ import pytest
 import tyro
 
 import resultant
+from resultant._core.termination import TerminatedError
 from resultant.cli import main as cli
 from resultant.training import config
 
@@ -248,6 +250,7 @@ class TestErrors:
             (ModuleNotFoundError("no", name="timm.x"), 2, "expected timm: pip install resultant[v"),
             (ModuleNotFoundError("no", name="ray"), 2, "expected ray: pip install resultant[ray]"),
             (KeyboardInterrupt(), 130, "interrupted\n"),
+            (TerminatedError("saved after epoch 3/9"), 143, "terminated: saved after epoch 3/9\n"),
         ],
     )
     def test_are_one_line(
@@ -262,6 +265,14 @@ class TestErrors:
         assert cli.main(["test"]) == status
         shown = capfd.readouterr().err
         assert shown.startswith(f"resultant: {message}") and shown.count("\n") == 1
+
+    def test_sigterm(self, command: Any, capfd: pytest.CaptureFixture[str]) -> None:
+        """A command ends at once, with one line, and the handler is gone afterwards."""
+        before = signal.getsignal(signal.SIGTERM)
+        command.function = Mock(side_effect=lambda _: os.kill(os.getpid(), signal.SIGTERM))
+        assert cli.main(["test"]) == 143
+        assert capfd.readouterr().err == "resultant: terminated\n"
+        assert signal.getsignal(signal.SIGTERM) is before
 
     def test_broken_pipe_without_poll(
         self, command: Any, monkeypatch: pytest.MonkeyPatch, capsys: Shown

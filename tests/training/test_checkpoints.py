@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
+from resultant._core.termination import TerminatedError, terminable
 from resultant.training import hooks
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
@@ -128,6 +132,26 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(whole: Path, tmp_path:
     assert metrics(tmp_path / "job") == metrics(whole)
     left, right = (tensor_files.load(out / CHECKPOINT)[0] for out in (whole, tmp_path / "job"))
     assert all(a.equal(right[name]) for name, a in left.items())
+
+
+@pytest.mark.slow
+def test_sigterm_saves_the_epoch(whole: Path, tmp_path: Path) -> None:
+    """The epoch is finished and saved; a second signal does not wait; the job ends as another."""
+
+    def terminate(progress: Progress, times: int = 1) -> None:
+        for _ in range(times if progress.epoch == 1 and not progress.before else 0):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    job = replace(joint_job(tmp_path), checkpoint_every=100)
+    with terminable():
+        with pytest.raises(TerminatedError, match=r"^$"):
+            train_cifar(job, DATA, on_progress=partial(terminate, times=2))
+        assert not (tmp_path / CHECKPOINT).exists()
+    with terminable(), pytest.raises(TerminatedError, match="saved after epoch 2/4"):
+        train_cifar(job, DATA, on_progress=terminate)
+    assert tensor_files.load(tmp_path / CHECKPOINT)[1]["epoch"] == 2
+    train_cifar(job, DATA)
+    assert metrics(tmp_path) == metrics(whole)
 
 
 @pytest.mark.slow

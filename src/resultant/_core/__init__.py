@@ -2,5 +2,6 @@
 
 `validation` and `arrays` check arguments; `chunks` holds the byte budgets; `files`, `tensor_files`
 and `network_files` read and write files; `device`, `distributed` and `versions` describe the
-machine; `autograd` and `compensated` serve the special functions; `text` formats messages.
+machine; `termination` answers SIGTERM; `autograd` and `compensated` serve the special functions;
+`text` formats messages.
 """

@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 
-OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 # Seconds for which a process waits before it reports an error: torchrun ends all processes with the
 # first one that fails, so an error of all processes appears once.

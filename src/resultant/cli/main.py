@@ -15,9 +15,19 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from resultant._core.termination import TerminatedError, terminable
 from resultant._version import __version__
 from resultant.cli import _console
-from resultant.cli._console import FAILED, INTERRUPTED, OK, WRONG_USE, complain, one_line, say
+from resultant.cli._console import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    TERMINATED,
+    WRONG_USE,
+    complain,
+    one_line,
+    say,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -78,14 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 done, 1 a check or the machine failed (a full disk, for example),
-        2 bad input, 130 interrupted.
+        2 bad input, 130 interrupted, 143 terminated.
 
     Example:
         >>> main(["dance"])  # prints one line on standard error
         2
     """
     try:
-        status = run(sys.argv[1:] if argv is None else argv)
+        with terminable():
+            status = run(sys.argv[1:] if argv is None else argv)
         if sys.stdout is not None:
             # Here, where an error of the output can still be reported.
             sys.stdout.flush()
@@ -107,6 +118,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted", at_once=True)
         return INTERRUPTED
+    except TerminatedError as end:
+        complain(": ".join(("terminated", *map(str, end.args))), at_once=True)
+        return TERMINATED
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -248,5 +262,6 @@ resultant --version             version
 resultant {COMPLETION}print-completion SHELL
                                 completion for bash, zsh or fish
 
-exit status: 0 done, 1 failed, 2 bad input, 130 interrupted
+exit status: 0 done, 1 failed, 2 bad input, 130 interrupted,
+             143 terminated
 """

@@ -79,13 +79,16 @@ class JobCheckpoint:
             self.concurrent_jobs = max(self.concurrent_jobs, self.job.concurrent_jobs)
         return Done(int(epoch), self.saved_at, self.concurrent_jobs)
 
-    def save_if_due(self, epoch: int, seconds: float, log: MetricsLog) -> bool:
+    def save_if_due(
+        self, epoch: int, seconds: float, log: MetricsLog, required: bool = False
+    ) -> bool:
         """Write the metrics and the checkpoint after an epoch, if the epoch is to be saved.
 
         Args:
             epoch: Epochs trained so far.
             seconds: Seconds of all these epochs.
             log: The metrics, written before the checkpoint.
+            required: Save in any case.
 
         Returns:
             True if this process has written the checkpoint.
@@ -95,7 +98,7 @@ class JobCheckpoint:
         """
         last = epoch == self.job.config.epochs
         late = seconds - self.saved_at > UNSAVED_SECONDS
-        due = last or late or epoch % self.job.checkpoint_every == 0
+        due = required or last or late or epoch % self.job.checkpoint_every == 0
         if not due or distributed.rank() > 0:
             return False
         log.flush()

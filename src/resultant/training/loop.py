@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from resultant._core import distributed
+from resultant._core import distributed, termination
 from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
 from resultant.training import streams
@@ -48,9 +48,10 @@ def train(
         DivergedError: If a run has diverged; the last checkpoint is kept.
         ValueError: If the checkpoint is of another job, if its metrics lack requested values, or if
             another job is using the folder.
+        TerminatedError: If SIGTERM arrived; the epoch is finished and saved first.
     """
     config = job.config
-    with lock_folder(job.out, distributed.rank()):
+    with lock_folder(job.out, distributed.rank()), termination.deferred():
         checkpoint = JobCheckpoint(job, stacks)
         first, earlier, concurrent_jobs = checkpoint.resume()
         log = MetricsLog(config, job.out, first, job.tensorboard)
@@ -82,8 +83,11 @@ def train(
             log.add(epoch, rows)
 
             seconds = earlier + report.seconds()
-            saved = checkpoint.save_if_due(epoch + 1, seconds, log)
+            ends = any(distributed.numbers(int(termination.requested())))
+            saved = checkpoint.save_if_due(epoch + 1, seconds, log, ends)
             report.after_epoch(epoch + 1, rows, saved)
+            if ends and epoch + 1 < config.epochs:
+                raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{config.epochs}")
         trained = Trained(job, stacks, log.last, seconds, earlier, concurrent_jobs)
         if distributed.rank() == 0:
             for run, stack, index in trained.networks():
