@@ -39,7 +39,15 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+# Fixtures that take seconds: a test that asks for one is slow.
+SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="needs a CUDA device")

@@ -22,6 +22,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "line", "code"), BLOCKS)
 def test_block_runs(page: Path, line: int, code: str) -> None:
     # Empty lines before the block, so that an error names the line of the page.

@@ -73,6 +73,7 @@ def test_the_rule_is_that_of_the_groups() -> None:
     assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_no_groups_of_a_report() -> None:
     a = equal()
     page = analysis_page({"features": a}, "z.npz", NAMES, [], {})

@@ -30,6 +30,7 @@ def arc_root(f, theta: float) -> tuple[int, float]:
     return 1, float(root)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_boundaries_against_brent(small: FrozenSpace) -> None:
     found = boundary_displacement(small, per_type=2)
     chosen = select_pairs(small.state, small.groups, 2, 0)

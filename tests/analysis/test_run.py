@@ -11,6 +11,7 @@ from frozen_data import TAU, features
 from resultant.analysis import QUESTIONS, Analysis, FrozenSpace, analyze_space
 
 
+@pytest.mark.slow
 def test_all_questions_have_json_answers(
     small: FrozenSpace, small_analysis: Analysis, small_steps: dict[str, float]
 ) -> None:

@@ -131,6 +131,7 @@ def test_inclusion_raises_own_scores_as_predicted() -> None:
     assert float((included - left_out).mean()) == pytest.approx(predicted, rel=0.05)
 
 
+@pytest.mark.slow
 def test_held_out_state_maximizes_the_likelihood_of_the_held_out_rows() -> None:
     z, y = sample(40, spread=0.6)
     fit, held = torch.arange(40) % 2 == 0, torch.arange(40) % 2 == 1

@@ -41,6 +41,7 @@ def _seed() -> None:
 # Statistics and states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_state_is_the_naive_fit(estimator: str) -> None:
     z, y = sample()
@@ -78,6 +79,7 @@ def test_weights_repeat_samples() -> None:
     assert torch.equal(weighted.count, torch.bincount(y, minlength=C))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(0, 2**31), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_split_and_order_merges_to_the_whole(

@@ -170,6 +170,7 @@ def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tensors.best_params_ == arrays.best_params_
 
 
+@pytest.mark.slow
 def test_weights_are_repetitions() -> None:
     X, y = sample()
     w = np.random.default_rng(3).integers(0, 3, len(y))
@@ -241,6 +242,7 @@ def test_interval_covers_the_difference_of_means() -> None:
     assert low < chosen["gain"] < high
 
 
+@pytest.mark.slow
 def test_finds_the_prior_of_a_mixture() -> None:
     """For a vMF mixture of unequal shares the gain of the prior exceeds its standard error."""
     torch.manual_seed(3)
@@ -272,6 +274,7 @@ def test_points_that_cannot_be_realized_come_last() -> None:
         VMFClassifierCV(realization="temperature", cv=splits).fit(X, y)
 
 
+@pytest.mark.slow
 def test_rows_without_a_training_class() -> None:
     """Such rows are errors in accuracy and left out of the likelihood."""
     X, y = sample()

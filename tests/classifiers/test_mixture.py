@@ -129,6 +129,7 @@ def naive_em(
     return np.array(weight) / len(x), np.array(mu), np.array(kappa), value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_steps_are_those_of_a_naive_em(hard: bool, tied: bool) -> None:
@@ -237,6 +238,7 @@ def test_one_batch_of_all_rows_is_one_step_of_em() -> None:
     np.testing.assert_allclose(online.directions_, whole.directions_, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_likelihood_never_decreases() -> None:
     X, _, _ = sample()
     values = [fitted(X, 4, max_iter=n, tol=0.0).lower_bound_ for n in (1, 2, 3, 5, 8)]
@@ -268,6 +270,7 @@ def test_stable_at_dimension_65536() -> None:
     )
 
 
+@pytest.mark.slow
 def test_same_numbers_in_chunks_in_float32_and_as_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     X, _, _ = sample()
     X = X.astype(np.float32)

@@ -161,6 +161,7 @@ def test_nothing_half_written_remains(
     assert [p.name for p in tmp_path.iterdir()] == ["z.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_calibration_rows(tmp_path: Path, capsys: Shown) -> None:
     path, out = tmp_path / "z.safetensors", tmp_path / "out"

@@ -51,6 +51,7 @@ def test_model_of_fitted_classes_against_their_draws(state: ClassState, a: int, 
             assert abs(wrong - error) < STANDARD_ERRORS * math.sqrt(error * (1 - error) / n)
 
 
+@pytest.mark.slow
 def test_model_of_exchanged_classes(state: ClassState) -> None:
     model, other = (BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
     assert (model.lambda_h, model.lambda_t) == (other.lambda_t, other.lambda_h)

@@ -93,6 +93,7 @@ def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
     close(short_arc_roots(rule, pairs).theta, torch.tensor(thetas, dtype=F64), 1e-13)
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 3.13), st.floats(0.05, 20.0), st.floats(0.05, 20.0))
 @settings(max_examples=60, deadline=None)
 def test_closed_form_of_linear_scores(theta: float, g_a: float, g_b: float) -> None:

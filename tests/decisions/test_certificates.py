@@ -72,6 +72,7 @@ def test_the_slack_is_needed_and_enough() -> None:
     assert wide.coverage > 0.9 and wide.slack < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [False, True])
 def test_margin_and_range_are_the_naive_ones(prior: bool) -> None:
     z, _, state = overlapping(7, n=20)
@@ -128,6 +129,7 @@ def test_coverage_of_overlapping_classes(C: int, least: float, dtype: torch.dtyp
     assert 0 < d.difference < d.bound / 2
 
 
+@pytest.mark.slow
 def test_offsets_of_prior_zero_leave_classes_out() -> None:
     z, _, state = overlapping(6, n=60)
     offset = torch.tensor([0.0, -math.inf, -1.0, -math.inf, 0.5, 0.0], dtype=F64)

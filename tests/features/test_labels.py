@@ -124,6 +124,7 @@ def test_invalid_labels_in_parquet_are_refused(tmp_path: Path) -> None:
             FeatureStore.open(tmp_path / "a.parquet")
 
 
+@pytest.mark.slow
 def test_long_strings_of_many_rows_are_not_repeated(tmp_path: Path) -> None:
     """A string of a megabyte in every row is read once."""
     pa = pytest.importorskip("pyarrow")

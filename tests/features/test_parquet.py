@@ -135,6 +135,7 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
         FeatureStore.open(tmp_path / "a.parquet")
 
 
+@pytest.mark.slow
 def test_broken_parquet_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     path, x = tmp_path / "a.parquet", np.ones((6, 2), np.float32)

@@ -167,6 +167,7 @@ def test_classification_view() -> None:
     torch.testing.assert_close(out, levels(expected), atol=0, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("level", [0, 1, 128, 255])
 def test_image_of_one_level_stays_within_levels(view: View, level: int) -> None:

@@ -106,6 +106,7 @@ ELEMENTARY: dict[str, tuple[Ours, Reference, Callable[[int], Tensor]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_operation_equals_torchvision(name: str) -> None:
     ours, reference, draw = ELEMENTARY[name]

@@ -289,6 +289,7 @@ def test_empty_batches_and_zero_rows_are_refused() -> None:
     assert torch.equal(loss.bank.old, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave_out", [False, True])
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_eval_leaves_the_statistics(realization: str, leave_out: bool) -> None:

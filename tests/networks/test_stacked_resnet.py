@@ -77,6 +77,7 @@ def _with_gradients(network: nn.Module) -> list[Tensor]:
     return [a for name, a in state.items() if not name.endswith("num_batches_tracked")]
 
 
+@pytest.mark.slow
 def test_runs_of_one_seed_share_their_images() -> None:
     stack = StackedResNet32([3, 3, 4, 4], P).double()
     images = torch.randn(2, 2, 3, 16, 16, dtype=torch.float64)

@@ -32,6 +32,7 @@ def test_every_question_has_its_figure(analysis: Analysis) -> None:
     assert "of 15 pairs" in figures["typical"].sentence
 
 
+@pytest.mark.slow
 def test_questions_without_answers_are_left_out(analysis: Analysis) -> None:
     bare = Analysis(analysis.space)
     assert drawings(bare, NAMES) == [] and tables(bare, NAMES) == []

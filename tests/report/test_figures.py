@@ -23,6 +23,7 @@ from resultant.report.summary import summary
 from small_features import NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("high", [0.0, 0.4])
 def test_log_axes_are_labelled(high: float) -> None:

@@ -38,6 +38,7 @@ def test_figures_have_the_colours_of_the_page(analysis: Analysis) -> None:
         assert reference in ids
 
 
+@pytest.mark.slow
 def test_wide_figures_are_enlarged_up_to_a_limit(analysis: Analysis, tmp_path: Path) -> None:
     section = Section("s", "S", "", drawings(analysis, NAMES)[:1])
     for wide in (False, True):

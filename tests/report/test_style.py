@@ -45,6 +45,7 @@ def test_shades_on_light_and_dark() -> None:
             assert min(contrast(shade, card) for card in cards()) > LEAST
 
 
+@pytest.mark.slow
 def test_figure_files_are_whole(tmp_path: Path) -> None:
     with style.style():
         figure, (ax,) = style.panels()

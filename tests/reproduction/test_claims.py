@@ -198,6 +198,7 @@ def test_decreases_by_imbalance() -> None:
     assert "p = 0." in found[key.format(50)].ours
 
 
+@pytest.mark.slow
 def test_numbers_that_are_printed_twice() -> None:
     """2.297 and 2.350, 7.165 and 7.15 of the same thing."""
     made = list(prior_claims(Evidence(Records())))
@@ -273,6 +274,7 @@ def test_claims_of_the_theory_are_those_of_the_checks(
     assert {(c.verdict, c.why) for c in found} == {(check.verdict, "small")}
 
 
+@pytest.mark.slow
 def test_claims_without_records() -> None:
     """Every claim once, and what the packaged network says alone."""
     made = claims(Evidence(Records()))

@@ -113,6 +113,7 @@ def test_ranks_by_all_pairs() -> None:
     assert best == {"encoder": 1.0} and text.endswith(", not told apart from 0 on encoder")
 
 
+@pytest.mark.slow
 def test_which_beta_in_training() -> None:
     """None where nothing is seen, and the one that is; a strength lacks until it has its seeds."""
     native = [probed(CONFIG, "native", seed, 0.34) for seed in range(3)]

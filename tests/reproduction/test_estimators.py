@@ -218,6 +218,7 @@ def test_another_kappa_by_its_decisions() -> None:
     assert found["Banerjee preserve of packaged projection"].p is not None
 
 
+@pytest.mark.slow
 def test_a_kappa_that_matters() -> None:
     """Labels that are those of native scores under one kappa only."""
 

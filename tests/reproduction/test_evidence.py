@@ -97,6 +97,7 @@ def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
     assert evidence.frozen("ImageNet-LT", space) == {0: summary}
 
 
+@pytest.mark.slow
 def test_the_packaged_network_is_none_of_the_records() -> None:
     """As REPRODUCTION.md says: no record has its frozen accuracies."""
     own = {s: Evidence(Records()).summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}

@@ -244,6 +244,7 @@ def test_legends_are_not_among_the_data(drawn: dict[str, Any]) -> None:
         assert ax.get_legend().get_window_extent().y1 <= min(below.y0, ax.bbox.y0)
 
 
+@pytest.mark.slow
 def test_labels_are_no_longer_than_their_axes(drawn: dict[str, Any]) -> None:
     for figure in drawn.values():
         for ax in figure.axes:

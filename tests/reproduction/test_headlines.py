@@ -73,6 +73,7 @@ def test_of_frozen_features(evidence: Evidence) -> None:
     assert frozen_table("cosine-gradients", Evidence(Records())).headline == ""
 
 
+@pytest.mark.slow
 def test_of_joint_training() -> None:
     """A setting of one seed is not in the mean, but its sign counts; the guide and the claim say
     the same."""

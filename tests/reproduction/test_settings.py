@@ -55,6 +55,7 @@ def test_words_and_numbers_are_compared() -> None:
     assert same("0 / 1", "0 / 1") and not same("0 / 1", "1 / 1")
 
 
+@pytest.mark.slow
 def test_rows_are_counted() -> None:
     (note,) = TRAINING.compute(USUAL).notes
     number = len(printed_rows("training-hyperparameters"))

@@ -34,6 +34,7 @@ def inputs(table: tables.Table, dtype: torch.dtype) -> list[Tensor]:
     return [torch.tensor(table[k], dtype=dtype) for k in ("rho", "kappa", "tau")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_score_and_slope_against_arb(dtype: torch.dtype) -> None:
     for p, table in tables.scores():

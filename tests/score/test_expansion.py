@@ -265,6 +265,7 @@ def test_large_arguments() -> None:
     assert float(ratio_approximation(31.0, torch.tensor(1e30))) == 1
 
 
+@pytest.mark.slow
 def test_compiles_whole() -> None:
     args = f64([0.3, -0.8], [4.0, 25.0], 0.01)
     compiled = torch.compile(lambda *a: joint_expansion(*a, 32), fullgraph=True, backend="eager")

@@ -101,6 +101,7 @@ ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "entry"), ENTRIES)
 def test_low_temperatures_are_rejected(name: str, entry: Callable[[float], Any]) -> None:
     for tau in (1e-6, 1e-12):
@@ -172,6 +173,7 @@ def test_the_loss_names_classes_below_the_limit(
         unlooked.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_no_recommendation_from_nan(realization: str) -> None:
     space = small_space(F32)

@@ -85,6 +85,7 @@ def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
         train_cifar(joint_job(tmp_path, estimator="mle"), DATA)
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
     job = joint_job(whole)
     rule = r"expected the checkpoint of this job, config \{'learning_rate': 0\.5, 'prior': 0\.0\}"

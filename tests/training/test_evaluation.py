@@ -183,6 +183,7 @@ def naive_frozen(
     return float((right & ~open_).mean()), float((right | open_).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", ["encoder", "projection"])
 def test_frozen_decisions(features: Features, records: list[dict], space: str) -> None:
     members = long_tail_indices(DATA.train_labels, 4, 3.0)

@@ -246,6 +246,7 @@ def test_other_classes_are_refused(listed_run: tuple[Stack, Path], tmp_path: Pat
         extract(loaded, images, tmp_path / "x.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["test_vit", "test_efficientnet"])
 def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
     """With the preprocessing of timm's own transform, and the weights of a file."""
@@ -271,6 +272,7 @@ def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
     assert "test/projection" not in store and store.metadata["class_names"] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_features_that_cannot_be_written(
     paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

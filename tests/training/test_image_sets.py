@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +25,7 @@ from listed import (
     scaled,
     write_images,
 )
+from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.images.photo_views import classification_view, contrastive_view
@@ -196,15 +194,9 @@ def test_one_process(data: ImageSplits, tmp_path: Path) -> None:
 
 
 # Two processes of a job, as torchrun starts and ends them: first interrupted after an epoch, then
-# not. Forked processes share the imports, which take longer than the training.
+# not.
 RANKS = """
 import os, signal, socket, sys
-
-from torchvision_schemas import define_missing
-
-define_missing()
-import timm
-import torch._dynamo
 
 from listed import four_classes
 from resultant.cli import main, progress, train
@@ -256,21 +248,17 @@ assert ranks(stopped=False) == [0, 0]
 def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     """Statistics, losses, weights and tests of two processes, interrupted and continued, are those
     of one process on all images."""
-    call = [sys.executable, "-c", RANKS, "train", "imagenet-lt", *options(**CHANGES)]
+    call = ["train", "imagenet-lt", *options(**CHANGES)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
     call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
     for split in ("train", "test"):
         call += [f"--{split}-list", str(root / f"ImageNet_LT_{split}.txt")]
     call += ["--precision", "float32", "--checkpoint-every", "1"]
-    tests = Path(__file__).parents[1]
-    path = os.pathsep.join([str(tests.parent / "src"), str(tests)])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "resultant: rank 0: interrupted" in done.stderr
+    output, errors = run_program(RANKS, *call)
+    assert "resultant: rank 0: interrupted" in errors
     # Only the first process prints.
-    assert done.stderr.count("continues after epoch 1/2") == 1
-    assert done.stderr.count("epoch 2/2") == 1 and done.stdout.count("records: ") == 1
+    assert errors.count("continues after epoch 1/2") == 1
+    assert errors.count("epoch 2/2") == 1 and output.count("records: ") == 1
     check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
     (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
     record = json.loads(line)

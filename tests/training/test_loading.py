@@ -18,6 +18,7 @@ from resultant.training.loading import load_network
 from tiny_cifar import tiny_cifar
 
 
+@pytest.mark.slow
 def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
     """A run is named after a colon, and equals the run's own file."""
     name = "native-seed1"

@@ -167,6 +167,7 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name.split("/")[0] for name, _, _ in expected} >= {"loss", "gain_mean", "kappa_max"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "line"),
     [

@@ -168,6 +168,7 @@ def test_progress(tmp_path: Path) -> None:
     assert seen[-1].loss == {name: row["loss"] for name, row in trained.metrics.items()}
 
 
+@pytest.mark.slow
 def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     seen: list[Progress] = []
@@ -216,6 +217,7 @@ def test_divergence_is_an_error(rate: float, tmp_path: Path) -> None:
         train_cifar(Job(config(epochs=4, learning_rate=rate), TWO, tmp_path), DATA)
 
 
+@pytest.mark.slow
 def test_divergence_in_the_last_step_is_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +248,7 @@ def test_target_without_temperature_comes_before_a_lost_loss(
         train_cifar(job, DATA)
 
 
+@pytest.mark.slow
 def test_images_of_another_dataset_are_refused(tmp_path: Path) -> None:
     job = Job(config(dataset="cifar100", epochs=1), TWO, tmp_path)
     with pytest.raises(ValueError, match="expected images of cifar100, got those of cifar10"):

@@ -155,6 +155,7 @@ def test_runs_do_not_touch_one_another() -> None:
                 near(tensors[name][index], a[0])
 
 
+@pytest.mark.slow
 def test_realizations_of_one_seed_start_equal_and_diverge() -> None:
     stack = stacked(tiny_config(), [Run("native"), Run("cosine")])
     for a in stack.network.parameters():

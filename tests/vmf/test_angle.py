@@ -45,6 +45,7 @@ class TestSampling:
         x = VonMisesFisher(loc, kappa).sample((min(10000, 6000000 // p),))
         assert stats.kstest(angles(x, loc), angle_cdf(p, kappa)).pvalue > P_VALUE
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", [2, 3, 7])
     @pytest.mark.parametrize("where", ["e1", "-e1", "e2", "anywhere"])
     def test_directions_across_are_uniform(self, p: int, where: str) -> None:

@@ -46,6 +46,7 @@ def exact_divergence(p: int, a: float, b: float) -> float:
 
 
 class TestMoments:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("p", "kappa"), [(2, 0.5), (3, 4.0), (10, 25.0), (128, 60.0)])
     def test_variances_against_quadrature(self, p: int, kappa: float) -> None:
         nodes, weights = np.polynomial.legendre.leggauss(400)
@@ -121,6 +122,7 @@ class TestMoments:
 
 
 class TestDivergence:
+    @pytest.mark.slow
     @pytest.mark.parametrize("p", [2, 3, 16, 1024])
     @pytest.mark.parametrize(
         ("a", "b"), [(0.5, 40.0), (40.0, 0.5), (40.0, 40.001), (1e5, 1e5 + 1), (0.0, 3.0)]

@@ -80,6 +80,7 @@ class TestConcentration:
         torch.testing.assert_close(concentration(7, R, "proco"), 7 * R / (1 - R**2))
         torch.testing.assert_close(concentration(7, R, "banerjee"), R * (7 - R**2) / (1 - R**2))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("estimator", ESTIMATORS)
     def test_is_infinite_at_one_and_differentiable_below(self, estimator: str) -> None:
         assert concentration(5, 1.0, estimator, n=4).item() == math.inf
@@ -139,6 +140,7 @@ class TestEstimatorsOfSample:
         error = squares.std() / math.sqrt(len(squares))
         assert abs(squares.mean() - mean_resultant(p, kappa) ** 2) < 4 * error
 
+    @pytest.mark.slow
     def test_corrected_where_the_mle_is_all_chance(self) -> None:
         """p = 10,000, kappa = 10, n = 2,000: the MLE says 223."""
         torch.manual_seed(0)

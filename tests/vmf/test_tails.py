@@ -204,6 +204,7 @@ def test_a_curved_bound(p: int, kappa: float, c: float) -> None:
     assert math.exp(log_plane_tail(bound, c, kappa, p)) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 40])
 def test_parallel_directions(p: int) -> None:
     """At c = 1 or -1 the two cosines agree up to the sign."""
