@@ -8,6 +8,7 @@ same on every device.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,6 +91,9 @@ class FrozenSpace:
         estimator: Estimator of kappa.
         dtype: Dtype of the scores; the classes are in float64.
         device: Device that scores queries.
+        val: Rows [V, p] that choose settings, or None.
+        val_labels: Their classes [V], or None.
+        fit_seconds: Seconds of the fit.
     """
 
     name: str
@@ -104,6 +108,9 @@ class FrozenSpace:
     estimator: str
     dtype: torch.dtype
     device: torch.device = CPU
+    val: Vectors | None = None
+    val_labels: Tensor | None = None
+    fit_seconds: float = 0.0
 
     @staticmethod
     def fit(
@@ -121,6 +128,8 @@ class FrozenSpace:
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        val: Vectors | None = None,
+        val_labels: Tensor | None = None,
         progress: Progress | None = None,
     ) -> FrozenSpace:
         """Fit the classes of training rows.
@@ -141,6 +150,8 @@ class FrozenSpace:
             seed: Seed of the division.
             dtype: Dtype of scores, torch.float32 or torch.float64.
             device: Device of the computation; the rows may be anywhere.
+            val: Rows [V, p] that choose settings; without them, training rows choose.
+            val_labels: Classes [V].
             progress: Called with the name of the step and the fraction that is done.
 
         Returns:
@@ -163,6 +174,9 @@ class FrozenSpace:
         if fitting_share is not None:
             fitting = split(labels, identities, fitting_share, seed)
         _require_trained(labels, test_labels, C)
+        if val is not None and val_labels is not None:
+            val_labels = _checked(train, labels, val, val_labels, C)[1]
+        started = time.perf_counter()
         statistics = ClassStatistics(C, train.shape[1], device=device)
         height = chunks.rows_per_chunk(8 * train.shape[1], chunks.ROW_BYTES, device)
         for top in range(0, len(test), height):
@@ -183,7 +197,7 @@ class FrozenSpace:
             statistics = statistics.to("cpu")
         return FrozenSpace(
             *(name, train, labels, test, test_labels, fitting, identities, statistics),
-            *(float(tau), estimator, dtype, device),
+            *(float(tau), estimator, dtype, device, val, val_labels, time.perf_counter() - started),
         )
 
     @cached_property

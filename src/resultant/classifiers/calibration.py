@@ -1,13 +1,18 @@
-"""Expected calibration error of predicted probabilities."""
+"""Calibration of probabilities: the error, and a fitted scale of the scores."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from resultant._core import validation
+
+# Limits of the scale, and the relative change at which it is found.
+SCALES = (1e-6, 1e6)
+ACCURACY = 1e-3
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
@@ -60,3 +65,64 @@ def _array(a: Any) -> np.ndarray:
         # NumPy has no bfloat16.
         return (a.detach().double() if a.is_floating_point() else a).cpu().numpy()
     return np.asarray(a)
+
+
+@torch.no_grad()
+def fit_scale(
+    scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, start: float | None = None
+) -> float:
+    r"""Fit the factor s of the scores with which softmax(s * scores) has the least cross-entropy.
+
+    The loss is convex in s, and Newton's method finds its minimum. A fraction 1/(M + 1) of each row
+    counts for all classes alike, so that the factor is finite if all rows are predicted correctly.
+
+    Args:
+        scores: Scores [M, C]; a class of score -inf takes no part.
+        labels: Classes [M] int64.
+        weights: Weights [M] >= 0, by default equal.
+        start: First guess, by default the inverse spread of the scores.
+
+    Returns:
+        The factor, between 1e-6 and 1e6.
+
+    Example:
+        >>> from resultant.classifiers.calibration import fit_scale
+        >>> scores = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> round(fit_scale(scores, torch.tensor([0, 0, 1, 1])), 3)
+        0.847
+    """
+    M = len(scores)
+    w = scores.new_full((M,), 1 / M) if weights is None else (weights / weights.sum()).to(scores)
+    present = scores > -torch.inf
+    # Differences to the largest score; exp never overflows, and 0 * -1e30 is no NaN.
+    d = (scores - scores.amax(1, keepdim=True)).masked_fill(~present, -1e30)
+    smooth = 1 / (M + 1)
+    own = d.gather(1, labels[:, None])[:, 0]
+    everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
+    target = float(w @ ((1 - smooth) * own + smooth * everyone))
+    if target >= 0:
+        return 1.0
+    s = start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
+    low, high = SCALES
+    for _ in range(60):
+        e = torch.exp(s * d)
+        total = e.sum(1)
+        e *= d
+        mean = e.sum(1) / total
+        e *= d
+        slope = float(w @ mean) - target
+        curvature = float(w @ (e.sum(1) / total - mean.square()))
+        low, high = (s, high) if slope < 0 else (low, s)
+        step = s - slope / curvature if curvature > 0 else 0.0
+        # Newton's step in s may leave the interval; the middle in log s never does.
+        new = step if low < step < high else (low * high) ** 0.5
+        if abs(new - s) <= ACCURACY * s:
+            return min(max(new, SCALES[0]), SCALES[1])
+        s = new
+    return s
+
+
+def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
+    """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
+    s = scale * scores
+    return (s.logsumexp(-1) - s.gather(-1, labels[:, None])[:, 0]).double()

@@ -9,7 +9,7 @@ temperature and each class temperature; every other point is arithmetic on these
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,9 @@ from resultant.classifiers.base import add_rows, row_chunks
 from resultant.score.exact import exact_score
 from resultant.vmf.estimators import mean_resultant_at
 
+# Matrices of exact scores that a part keeps.
+KEPT = 12
+
 
 @dataclass(frozen=True)
 class Part:
@@ -34,9 +37,12 @@ class Part:
     Attributes:
         rho: Cosines [n, C] of the rows left out.
         y: Class indices [n].
-        kappa: Concentrations [1, C] in float64, or [n, C] if each row is left out on its own.
+        kappa: Concentrations [K, C] in float64 of K states: one state, one per row, or those that
+            ``states`` names.
         weight: Weights of the classes, of the same shape.
         dim: Dimension p.
+        states: State [n] of each row, if there are several.
+        exact: Exact scores of the last points, by temperature and by beta of class temperatures.
     """
 
     rho: Tensor
@@ -44,10 +50,17 @@ class Part:
     kappa: Tensor
     weight: Tensor
     dim: int
+    states: Tensor | None = None
+    exact: dict[tuple[float, float | None], Tensor] = field(default_factory=dict, init=False)
+
+    def by_row(self, a: Tensor) -> Tensor:
+        """Return values [K, C] of the states as values that broadcast with the rows [n, C]."""
+        return a if self.states is None else a[self.states]
 
     @cached_property
     def present(self) -> Tensor:
-        return self.weight > 0
+        """Classes [n, C] or [1, C] that have remaining rows."""
+        return self.by_row(self.weight > 0)
 
     @cached_property
     def resultant(self) -> Tensor:
@@ -55,9 +68,9 @@ class Part:
 
     @cached_property
     def log_prior(self) -> Tensor:
-        """Log prior, zero for classes without remaining rows."""
+        """Log prior [n, C] or [1, C], zero for classes without remaining rows."""
         share = self.weight / self.weight.sum(-1, keepdim=True)
-        return torch.where(self.present, share, 1.0).log()
+        return self.by_row(torch.where(self.weight > 0, share, 1.0).log())
 
     def absent(self) -> Tensor:
         """Return the rows [n] whose class has no remaining rows."""
@@ -68,18 +81,20 @@ class Part:
 
         Classes without a temperature that realizes the target have NaN.
         """
-        present, dtype = self.present, self.rho.dtype
+        present, dtype = self.weight > 0, self.rho.dtype
         g, kappa, base = self.resultant / tau, self.kappa.to(dtype), self.rho.new_full((), tau)
         mean = torch.where(present, g, 0.0).sum(-1, keepdim=True) / present.sum(-1, keepdim=True)
-        exact: dict[float | None, Tensor] = {}
         for realization, beta in rules:
             gains = Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))
             star, *added = terms(realization, kappa, base, gains, self.dim)
-            key = beta if realization in TEMPERED else None
-            if star is not None and key not in exact:
-                exact[key] = exact_score(self.rho, kappa, star, self.dim)
-            scores = Terms(star, *(None if a is None else a.to(dtype) for a in added))
-            yield scores.of(None if star is None else exact[key], self.rho)
+            key = tau, beta if realization in TEMPERED else None
+            if star is not None and key not in self.exact:
+                if len(self.exact) >= KEPT:
+                    self.exact.pop(next(iter(self.exact)))
+                own = self.by_row(star) if star.dim() else star
+                self.exact[key] = exact_score(self.rho, self.by_row(kappa), own, self.dim)
+            scores = Terms(star, *(None if a is None else self.by_row(a).to(dtype) for a in added))
+            yield scores.of(None if star is None else self.exact[key], self.rho)
 
 
 def fold_parts(

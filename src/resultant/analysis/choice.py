@@ -1,0 +1,211 @@
+"""Settings of the rules of a space, chosen on rows that neither fit nor judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from resultant._core import chunks
+from resultant.analysis.sampling import owners, rank_in_class
+from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
+from resultant.classes.cosines import cosines
+from resultant.classes.rule import REALIZATIONS
+from resultant.classes.statistics import ClassStatistics
+
+if TYPE_CHECKING:
+    from resultant.classifiers.choice import Choice
+    from resultant.classifiers.left_out import Part
+
+FOLDS = 5
+
+# Rows that choose: so many that rows times classes reach the first number, but at least the second.
+CHOICE_CELLS = 1 << 18
+CHOICE_ROWS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class ChoosingRows:
+    """The rows that choose settings, and the classes that they are scored against.
+
+    Attributes:
+        split: "val", "calibration" (training rows that are not fitted) or "train" (folds).
+        index: Rows [M] of the split.
+        labels: Their classes [M].
+        fold: Their folds [M]; a row is scored against the classes of the other folds. All zero
+            unless the split is "train".
+        folds: Folds [N] of all training rows, or None.
+        weights: Weights [M] that sum to one.
+        total: Rows of the split.
+    """
+
+    split: str
+    index: Tensor
+    labels: Tensor
+    fold: Tensor
+    folds: Tensor | None
+    weights: Tensor
+    total: int
+
+    @property
+    def described(self) -> str:
+        """The rows in a few words."""
+        number = len(self.index)
+        part = f"{number:,}" if number == self.total else f"{number:,} of the {self.total:,}"
+        if self.split == "train":
+            return f"{FOLDS}-fold cross-validation on {part} training rows"
+        name = "rows of the split val" if self.split == "val" else "training rows kept apart"
+        return f"{part} {name}"
+
+
+def metric_of(space: FrozenSpace) -> str:
+    """Return "balanced" if held-out rows are distributed over classes evenly rather than as the
+    training rows are, else "accuracy".
+
+    Only counts of classes are compared, by their total variation.
+    """
+    test = torch.bincount(space.test_labels, minlength=space.num_classes).double()
+    train = space.counts.double()
+    asked = test > 0
+    test, train = test / test.sum(), train / train.sum()
+    even = asked / asked.sum()
+    nearer = (test - even).abs().sum() < (test - train).abs().sum()
+    return "balanced" if nearer and bool((even[asked] != train[asked]).any()) else "accuracy"
+
+
+def choosing_rows(
+    space: FrozenSpace, metric: str, *, cells: int = CHOICE_CELLS, seed: int = 0
+) -> ChoosingRows:
+    """Draw the rows that choose: those of val, else training rows that are not fitted, else
+    training rows in folds.
+
+    Each class keeps at least two of its rows; weights restore the share of each class, which is its
+    share of the split for the metric "accuracy" and equal for "balanced".
+    """
+    split, fold_of = "train", None
+    if space.val_labels is not None:
+        split, labels, pool = "val", space.val_labels, torch.arange(len(space.val_labels))
+    elif space.calibration is not None and len(space.calibration):
+        split, pool = "calibration", space.calibration
+        labels = space.labels[pool]
+    else:
+        labels, pool = space.labels, torch.arange(len(space.labels))
+        fold_of = _folds(space, seed)
+    number = max(CHOICE_ROWS, cells // space.num_classes)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    rank = torch.empty_like(order)
+    rank[order] = rank_in_class(labels[order])
+    counts = torch.bincount(labels, minlength=space.num_classes).double()
+    share = min(1.0, number / len(labels))
+    kept = (share * counts).ceil().clamp_min(2)
+    chosen = (rank < kept[labels]).nonzero().squeeze(1)
+    own = labels[chosen]
+    drawn = torch.bincount(own, minlength=space.num_classes).double()
+    mass = (counts > 0).double() if metric == "balanced" else counts
+    weights = (mass / drawn.clamp_min(1))[own]
+    index = pool[chosen]
+    fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
+    return ChoosingRows(split, index, own, fold, fold_of, weights / weights.sum(), len(labels))
+
+
+def _folds(space: FrozenSpace, seed: int) -> Tensor:
+    """Stratified folds [N] of the training rows; rows of one identity share a fold."""
+    generator = torch.Generator().manual_seed(seed)
+    if space.identities is None:
+        number, owner = torch.arange(len(space.labels)), space.labels
+    else:
+        number = owners(space.labels, space.identities)
+        owner = torch.empty(int(number.max()) + 1, dtype=torch.int64)
+        owner[number] = space.labels
+    order = torch.randperm(len(owner), generator=generator)
+    fold = torch.empty_like(owner)
+    # Small classes start in different folds, so that the folds have about one size.
+    fold[order] = (rank_in_class(owner[order]) + owner[order]) % FOLDS
+    return fold[number]
+
+
+def choosing_part(space: FrozenSpace, rows: ChoosingRows, progress: Progress | None = None) -> Part:
+    """Compute the cosines of the rows that choose with the classes of other rows."""
+    from resultant.classifiers.left_out import Part
+
+    source = space.val if rows.split == "val" else space.train
+    assert source is not None
+    remaining = [space.statistics]
+    if rows.folds is not None:
+        remaining = _without_folds(space, rows.folds, progress)
+    states = [statistics.state(space.estimator) for statistics in remaining]
+    rho = torch.empty(len(rows.index), space.num_classes, dtype=space.dtype, device=space.device)
+    height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
+    for fold, state in enumerate(states):
+        mu = state.mu.to(space.device, space.dtype)
+        for at in (rows.fold == fold).nonzero().squeeze(1).split(height):
+            index = rows.index[at]
+            rho[at.to(space.device)] = cosines(
+                unit(source[index], rows.split, index, space.device), mu
+            )
+    return Part(
+        rho,
+        rows.labels.to(space.device),
+        torch.stack([state.kappa for state in states]).to(space.device),
+        torch.stack([statistics.weight for statistics in remaining]).to(space.device),
+        space.dim,
+        rows.fold.to(space.device) if len(states) > 1 else None,
+    )
+
+
+def _without_folds(
+    space: FrozenSpace, folds: Tensor, progress: Progress | None
+) -> list[ClassStatistics]:
+    """Statistics of the training rows without each fold: the sums of all less those of the fold."""
+    # One pass: the pairs of class and fold are classes of their own.
+    C, K = space.num_classes, FOLDS
+    pairs = ClassStatistics(C * K, space.dim, device=space.device)
+    label = space.labels * K + folds
+    height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
+    stream = unit_chunks(space.train, label, height, torch.float64, space.device)
+    for at, x, y in stream:
+        pairs.add(x, y)
+        if progress is not None:
+            progress("folds", at.stop / len(label))
+    pairs = pairs.to("cpu")
+    remaining = []
+    for fold in range(K):
+        part = ClassStatistics(C, space.dim)
+        part.count, part.weight = pairs.count[fold::K], pairs.weight[fold::K]
+        part.total = pairs.total[fold::K]
+        remaining.append(space.statistics.without(part))
+    return remaining
+
+
+def choose_settings(
+    space: FrozenSpace,
+    rows: ChoosingRows,
+    *,
+    temperature: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Choice], Choice]:
+    """Choose temperature, beta and prior of each realization, and the realization.
+
+    Args:
+        space: The classes.
+        rows: The rows that choose.
+        temperature: A temperature that is given rather than chosen.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        The choices by realization, and the preferred one of them.
+    """
+    from resultant.classifiers.choice import Search, preferred
+
+    search = Search(choosing_part(space, rows, progress), rows.weights.to(space.device))
+    fixed = {} if temperature is None else {"temperature": temperature}
+    choices = {}
+    for number, name in enumerate(REALIZATIONS):
+        choice = search.best(name, fixed)
+        if choice is not None:
+            choices[name] = choice
+        if progress is not None:
+            progress("choice", (number + 1) / len(REALIZATIONS))
+    return choices, preferred(choices, search.weights)

@@ -1,0 +1,205 @@
+r"""Choice of temperature, beta and prior of each realization on rows that are not fitted.
+
+The loss of a point is the mean cross-entropy after the scale of the scores is fitted
+(`resultant.classifiers.calibration.fit_scale`): without a scale of its own, an edit of the gains
+and the mean gain would be confounded. The search goes along one axis at a time, from the best point
+so far, and extends an axis beyond its edge while the edge is best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.left_out import Part
+
+# Start values of each axis, the step beyond an edge, and the limits. Beta = 1 is native.
+AXES = {
+    "temperature": (0.2, 0.1, 0.05, 0.02, 0.01, 0.005),
+    "beta": (0.0, 0.5, 1.5),
+    "prior": (0.0, 0.5, 1.0),
+}
+LIMITS = {"temperature": (2e-4, 2.0), "beta": (-1.0, 3.0), "prior": (-2.0, 2.0)}
+STEP = 0.5
+
+# Realizations that ignore beta, with the beta that is written for them.
+FIXED_BETA = {"native": 1.0, "cosine": 0.0}
+
+# Among equal losses the first is taken: native changes nothing, angular changes least.
+PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
+
+# Least relative improvement of the loss that moves a point; smaller ones are noise.
+LEAST = 1e-3
+
+
+class Point(NamedTuple):
+    """Settings of a rule."""
+
+    realization: str
+    temperature: float
+    beta: float
+    prior: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The best point of a realization.
+
+    Attributes:
+        point: Settings.
+        scale: Factor of the scores that makes probabilities of them.
+        loss: Mean cross-entropy in nats with this scale.
+        losses: Cross-entropies [M] of the rows.
+        accuracy: Fraction of rows that are predicted correctly, weighted as the loss.
+    """
+
+    point: Point
+    scale: float
+    loss: float
+    losses: Tensor
+    accuracy: float
+
+
+class Search:
+    """Losses of points on rows that are not fitted.
+
+    Args:
+        part: Rows with the classes of other rows; rows of classes without other rows are left out.
+        weights: Weights [M] of the rows; they are scaled to sum to one.
+
+    Raises:
+        ValueError: No row has a class with other rows.
+    """
+
+    def __init__(self, part: Part, weights: Tensor) -> None:
+        present = ~part.absent()
+        if not weights[present].sum() > 0:
+            raise ValueError("expected a row of a class with other rows, got none")
+        states = part.states if part.states is None else part.states[present]
+        self.part = replace(part, rho=part.rho[present], y=part.y[present], states=states)
+        self.weights = weights[present] / weights[present].sum()
+        self._choices: dict[Point, Choice | None] = {}
+
+    def at(self, point: Point, start: float | None = None) -> Choice | None:
+        """Evaluate a point; None if a class has no temperature there."""
+        if point not in self._choices:
+            self._choices[point] = self._evaluate(point, start)
+        return self._choices[point]
+
+    def _evaluate(self, point: Point, start: float | None) -> Choice | None:
+        part, y = self.part, self.part.y
+        (s,) = part.realized(point.temperature, [(point.realization, point.beta)])
+        if point.prior:
+            s = s + (point.prior * part.log_prior).to(s.dtype)
+        s = s.masked_fill(~part.present, -torch.inf)
+        if s.isnan().any():
+            return None
+        scale = fit_scale(s, y, self.weights, start=start)
+        losses = log_losses(s, y, scale)
+        hit = (s.argmax(-1) == y).double()
+        return Choice(point, scale, float(losses @ self.weights), losses, float(hit @ self.weights))
+
+    def best(self, realization: str, fixed: Mapping[str, float] | None = None) -> Choice | None:
+        """Search the best point of a realization.
+
+        Args:
+            realization: The realization.
+            fixed: Values by name for the axes that are not searched.
+
+        Returns:
+            The best point; None if no point can be realized.
+        """
+        fixed = dict(fixed or {})
+        if realization in FIXED_BETA:
+            fixed["beta"] = FIXED_BETA[realization]
+        if realization == "cosine":
+            # The temperature is a part of the scale.
+            fixed.setdefault("temperature", AXES["temperature"][1])
+        axes = {name: (fixed[name],) if name in fixed else values for name, values in AXES.items()}
+        first = {name: values[len(values) > 3] for name, values in axes.items()}
+        best = self.at(Point(realization, **first))
+        free = [name for name in axes if name not in fixed]
+        moved = True
+        while moved:
+            moved = False
+            for name in free:
+                better = self._along(name, axes[name], realization, first, best)
+                if better is not None and (best is None or better.point != best.point):
+                    best, moved = better, True
+        return best
+
+    def _along(
+        self,
+        name: str,
+        values: Sequence[float],
+        realization: str,
+        first: Mapping[str, float],
+        best: Choice | None,
+    ) -> Choice | None:
+        """Return the best point along an axis through the best point so far."""
+        origin = Point(realization, **first) if best is None else best.point
+        values = sorted({*values, getattr(origin, name)})
+        for value in values:
+            best = self._better(origin, name, value, best)
+        while best is not None:
+            value = getattr(best.point, name)
+            outside = _beyond(name, value, value == values[0])
+            at_edge = value in (values[0], values[-1])
+            if not at_edge or outside is None:
+                break
+            values = sorted({*values, outside})
+            before, best = best, self._better(origin, name, outside, best)
+            if best is before:
+                break
+        return best
+
+    def _better(self, origin: Point, name: str, value: float, best: Choice | None) -> Choice | None:
+        start = None
+        if best is not None:
+            # The scale is about proportional to the temperature.
+            start = best.scale * (value / best.point.temperature if name == "temperature" else 1.0)
+        other = self.at(origin._replace(**{name: value}), start)
+        if other is None:
+            return best
+        return other if best is None or other.loss < best.loss * (1 - LEAST) else best
+
+
+def _beyond(name: str, value: float, low: bool) -> float | None:
+    """Return the next value of an axis outside its edge, None at the limit."""
+    least, most = LIMITS[name]
+    if name == "temperature":
+        outside = value / 2 if low else value * 2
+    else:
+        outside = value - STEP if low else value + STEP
+    return outside if least <= outside <= most else None
+
+
+def choose(
+    search: Search,
+    realizations: Sequence[str] = REALIZATIONS,
+    fixed: Mapping[str, float] | None = None,
+) -> dict[str, Choice]:
+    """Choose settings of each realization; realizations without a point are left out."""
+    found = {realization: search.best(realization, fixed) for realization in realizations}
+    return {name: choice for name, choice in found.items() if choice is not None}
+
+
+def preferred(choices: Mapping[str, Choice], weights: Tensor) -> Choice:
+    """Return the choice of the smallest loss; within one standard error of the paired difference,
+    the first in `PREFERENCE`."""
+    best = min(choices.values(), key=lambda choice: choice.loss)
+    for name in PREFERENCE:
+        if name in choices:
+            difference = choices[name].losses - best.losses
+            mean = float(difference @ weights)
+            error = math.sqrt(float((weights * (difference - mean)).square().sum()))
+            if mean <= error:
+                return choices[name]
+    return best
