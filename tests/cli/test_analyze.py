@@ -252,7 +252,7 @@ def test_notes_are_on_the_page_and_in_the_terminal(tmp_path: Path, capsys: Shown
     lines = capsys.readouterr().out.splitlines()
     notes = [line.partition("note")[2].strip() for line in lines if line.startswith("note ")]
     assert notes == [
-        "The split val is not used.",
+        "The split val chooses the settings.",
         '1 class has a single training row and is left out with its 0 test rows: "".',
     ]
     text = unescape((out / "index.html").read_text())

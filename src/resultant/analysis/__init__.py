@@ -6,6 +6,7 @@ on a cluster.
 """
 
 from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow
+from resultant.analysis.advising import advise
 from resultant.analysis.cosine import (
     CosineAgreement,
     GradientComparison,
@@ -84,6 +85,7 @@ __all__ = [
     "SpaceSummary",
     "SupportCurve",
     "TypicalMargins",
+    "advise",
     "analyze_space",
     "boundary_displacement",
     "compare_gradients",

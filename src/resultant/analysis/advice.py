@@ -7,6 +7,14 @@ from typing import Any
 
 from resultant.analysis.result import Result
 
+RULE_NAMES = {
+    "native": "Native",
+    "temperature": "Direct Temperature",
+    "preserve": "Intercept-Preserving",
+    "angular": "Pure Angular",
+    "cosine": "Cosine",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Difference(Result):
@@ -114,6 +122,7 @@ class Advice(Result):
         judged_rows: Number of held-out rows.
         warnings: Warnings about the data.
         snippet: Python that fits and saves the advised rule, and prints its accuracy.
+        reference_snippet: Python that fits the best reference, if that is better, or "".
         seconds: Seconds for the choice of settings, the references and all together.
     """
 
@@ -129,6 +138,7 @@ class Advice(Result):
     judged_rows: int
     warnings: tuple[Caution, ...]
     snippet: str
+    reference_snippet: str
     seconds: dict[str, float]
 
     def row(self, key: str) -> RuleRow:

@@ -9,7 +9,13 @@ from resultant.features.store import FeatureStore
 
 
 def load_space(
-    store: FeatureStore, feature: str, *, train: str = "train", test: str = "test", **options: Any
+    store: FeatureStore,
+    feature: str,
+    *,
+    train: str = "train",
+    test: str = "test",
+    val: str | None = None,
+    **options: Any,
 ) -> FrozenSpace:
     """Fit the space of one feature of a store.
 
@@ -20,6 +26,7 @@ def load_space(
         feature: The name of the feature, such as ``encoder`` or ``projection``.
         train: The split of the training rows.
         test: The split of the queries.
+        val: The split of the rows that choose settings, or None.
         **options: Keyword arguments of `FrozenSpace.fit`.
 
     Returns:
@@ -34,6 +41,8 @@ def load_space(
     identities = None
     if f"{train}/identities" in store:
         identities = store[f"{train}/identities"]
+    if val is not None:
+        options |= {"val": store.vectors(f"{val}/{feature}"), "val_labels": store[f"{val}/labels"]}
     return FrozenSpace.fit(
         store.vectors(f"{train}/{feature}"),
         store[f"{train}/labels"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,8 @@ NAMES = {
     "centroid": "Nearest centroid",
 }
 
-# Settings that are tried; C is extended tenfold beyond an edge that is best.
-COSTS = (1.0, 10.0, 100.0)
+# Settings that are tried; C is extended threefold beyond an edge that is best.
+COSTS = (1.0, 3.0, 10.0, 30.0)
 COST_LIMITS = (1e-3, 1e5)
 NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
@@ -60,7 +61,7 @@ class Budget:
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, 20_000, 2e8, 100),
+    "fast": Budget(1.2e6, 1e5, 8_000, 2e8, 100),
     "all": Budget(1e9, 2e6, 200_000, 4e9, 1000),
 }
 
@@ -282,54 +283,90 @@ def _knn(data: _Data) -> list[FinishedRule]:
 def _votes(near: Tensor, C: int) -> Tensor:
     """Logarithms of the shares [n, C] of votes of neighbours [n, k], with one vote for all classes.
 
-    Earlier neighbours weigh slightly more, which breaks ties in favour of the nearest.
+    Among equal votes the first class wins, as in scikit-learn.
     """
-    k = near.shape[1]
     votes = torch.zeros(len(near), C)
-    votes.scatter_add_(1, near, (1 - 1e-3 * torch.arange(k) / k).expand(near.shape).contiguous())
-    return ((votes + 1 / C) / (k + 1)).log()
+    votes.scatter_add_(1, near, torch.ones(()).expand(near.shape))
+    return ((votes + 1 / C) / (near.shape[1] + 1)).log()
 
 
 def _logistic(data: _Data) -> list[FinishedRule]:
     from sklearn.linear_model import LogisticRegression
 
-    budget, rules = data.budget, []
+    budget = data.budget
     x, y, query, own, weights = data.trial(budget.trial_cells / data.C)
     z = torch.from_numpy(query)
     full_x, full_y = data.sample(budget.cells / data.C)
+    center = _mean_of_centroids(full_x, full_y)
 
-    def fit(x: np.ndarray, y: np.ndarray, cost: float, weight: str | None) -> Any:
-        model = LogisticRegression(
-            C=cost, class_weight=weight, max_iter=budget.iterations, tol=1e-3
-        )
-        return model.fit(x, y)
-
-    def linear(model: Any, exponent: float | None = None) -> Any:
+    def scores(model: Any, exponent: float | None = None) -> Callable[[Tensor], Tensor]:
         weight, bias = _binary(model.coef_, model.intercept_)
         if exponent is not None:
             weight = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** exponent
-            bias = np.zeros_like(bias)
+            bias = -weight @ center
         return _linear(weight, bias, model.classes_, data.C)
 
-    for key, weight in (("logistic", None), ("logistic-balanced", "balanced")):
-        models: dict[float, Any] = {}
-
-        def trials(weight: str | None = weight, models: dict = models) -> Iterator:
-            for cost in COSTS:
-                models[cost] = fit(x, y, cost, weight)
-                yield cost, linear(models[cost])(z)
-
-        cost, scale = _chosen(trials(), own, weights)
+    rules = []
+    for key, balanced in (("logistic", None), ("logistic-balanced", "balanced")):
+        trial = LogisticRegression(
+            class_weight=balanced, max_iter=budget.iterations, tol=1e-3, warm_start=True
+        )
+        cost, scale, model = _cost(trial, x, y, scores, z, own, weights)
+        probe = None
+        if balanced is None:
+            # On the model of the last trial, which is that of the chosen C.
+            tried = ((e, scores(model, e)(z)) for e in EXPONENTS)
+            probe = _chosen(tried, own, weights)
+        final = LogisticRegression(C=cost, class_weight=balanced, max_iter=budget.iterations)
         started = time.perf_counter()
-        model = fit(full_x, full_y, cost, weight)
+        final.fit(full_x, full_y)
         seconds = time.perf_counter() - started
-        rules.append(_rule(data, key, {"C": cost}, scale, linear(model), seconds, len(full_x)))
-        if weight is None:
-            tried = ((e, linear(models[cost], e)(z)) for e in EXPONENTS)
-            exponent, scale = _chosen(tried, own, weights)
+        common = seconds, len(full_x)
+        rules.append(_rule(data, key, {"C": cost}, scale, scores(final), *common))
+        if probe is not None:
+            exponent, scale = probe
             settings = {"C": cost, "tau": exponent}
-            scores = linear(model, exponent)
             rules.append(
-                _rule(data, "tau-normalized", settings, scale, scores, seconds, len(full_x))
+                _rule(data, "tau-normalized", settings, scale, scores(final, exponent), *common)
             )
     return rules
+
+
+def _cost(
+    model: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    scores: Callable[[Any], Callable[[Tensor], Tensor]],
+    z: Tensor,
+    own: Tensor,
+    weights: Tensor,
+) -> tuple[float, float, Any]:
+    """Choose C along a path of warm starts that is extended while its edge is best; return C, the
+    scale of the scores and the model that was fitted with C."""
+    from resultant.classifiers.calibration import fit_scale, log_losses
+
+    tried: dict[float, tuple[float, float, Any]] = {}
+
+    def fit(cost: float) -> None:
+        model.set_params(C=cost).fit(x, y)
+        s = scores(model)(z)
+        scale = fit_scale(s, own, weights)
+        loss = float(log_losses(s, own, scale) @ weights)
+        tried[cost] = loss, scale, copy(model)
+
+    for cost in COSTS:
+        fit(cost)
+    while True:
+        best = min(tried, key=lambda cost: tried[cost][0])
+        low, high = min(tried), max(tried)
+        outside = best / 3 if best == low else best * 3
+        if best not in (low, high) or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
+            return best, *tried[best][1:]
+        fit(outside)
+
+
+def _mean_of_centroids(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    classes, index = np.unique(y, return_inverse=True)
+    total = np.zeros((len(classes), x.shape[1]))
+    np.add.at(total, index, x)
+    return (total / np.bincount(index)[:, None]).mean(0)

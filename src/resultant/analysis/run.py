@@ -83,6 +83,7 @@ def analyze_space(
     *,
     betas: tuple[float, ...] = BETAS,
     gammas: tuple[float, ...] = GAMMAS,
+    advice: Advice | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     decide: Callable[..., Decisions] = decide,
@@ -98,6 +99,7 @@ def analyze_space(
         questions: Names among `QUESTIONS`.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
+        advice: The advice for the space, whose rule joins the grid.
         seed: Seed of all draws.
         progress: Called with the name of a question and the fraction that is done.
         decide: The function that scores all queries, such as that of a cluster.
@@ -120,6 +122,10 @@ def analyze_space(
     unknown = [name for name in questions if name not in QUESTIONS]
     if unknown:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
+    if advice is not None:
+        settings = advice.row(advice.advised).settings
+        betas = tuple(sorted({*betas, settings["beta"]}))
+        gammas = tuple(sorted({*gammas, settings["prior"]}))
     # Computed once for all questions that need them.
     decisions, seconds = None, {}
     if "grid" in questions or "recommendation" in questions:
@@ -153,4 +159,4 @@ def analyze_space(
         seconds[name] = time.perf_counter() - started
         if progress is not None:
             progress(name, 1.0)
-    return Analysis(space.summary(), **answers, seconds=seconds, notes=notes)
+    return Analysis(space.summary(), advice, **answers, seconds=seconds, notes=notes)

@@ -15,8 +15,10 @@ in the sums. A query is scored by its cosines with the class directions alone.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -39,9 +41,13 @@ from resultant._core.device import require_device
 from resultant._core.validation import finite_number
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers.saving import load_classifier, save_classifier
 from resultant.score.limits import require_comparable
 
 Array = np.ndarray | Tensor
+
+# The temperature that is chosen by cross-validation.
+AUTO = "auto"
 
 
 class DirectionClassifier(ClassifierMixin, BaseEstimator):
@@ -56,6 +62,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
     """
 
     temperature: Any
+    scale: float = 1.0
     estimator: str = "mle"
     device: torch.device | str | None
     classes_: np.ndarray
@@ -67,6 +74,13 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
     def _realization(self, dtype: torch.dtype) -> Realization:
         """Return the scores of the classes that have weight, as functions of their cosines."""
         raise NotImplementedError
+
+    def _scale(self) -> float:
+        """Return the factor of the scores."""
+        scale = finite_number("scale", self.scale)
+        if scale <= 0:
+            raise ValueError(f"expected scale > 0, got {scale:g}")
+        return scale
 
     def _sample(
         self,
@@ -117,6 +131,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         self.state_ = statistics.state(self.estimator)
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
         self._realization(dtype)
+        self._scale()
         return self
 
     @property
@@ -147,10 +162,12 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         columns = present.nonzero().squeeze(-1)
         for part in row_chunks(rows, len(present)):
             scores[part, columns] = realization(directions(rows[part])[0].to(rows.dtype))
+        if (scale := self._scale()) != 1:
+            scores *= scale
         return scores.to(queries.device)
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores with the prior [N, C]; for two classes their difference [N]."""
+        """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
         scores = self._scores(X)
         return returned(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
 
@@ -159,7 +176,7 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         return returned(self._scores(X).log_softmax(-1), X)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the softmax of the scores with the prior [N, C]."""
+        """Return the softmax of the scores with prior and scale [N, C]."""
         return returned(self._scores(X).softmax(-1), X)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -188,11 +205,18 @@ class IncrementalClassifier(DirectionClassifier):
             This classifier.
         """
         rows, index, weights, classes = self._sample(X, y, sample_weight)
-        empty = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
-        return self._finish(add_rows(empty, rows, index, weights), classes, rows.dtype)
+        statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
+        add_rows(statistics, rows, index, weights)
+        self._choose(rows, index, weights, statistics)
+        return self._finish(statistics, classes, rows.dtype)
+
+    def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
+        """Choose parameters that are left to the data."""
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the rows of earlier calls; the first call names all ``classes``."""
+        if self.temperature == AUTO:
+            raise ValueError('expected a number as temperature in partial_fit, got "auto"')
         first = not hasattr(self, "statistics_")
         named = None
         if classes is not None:
@@ -209,6 +233,36 @@ class IncrementalClassifier(DirectionClassifier):
         else:
             before = self.statistics_.to(rows.device)
         return self._finish(add_rows(before, rows, index, weights), expected, rows.dtype)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier as a safetensors file, atomically.
+
+        Args:
+            path: File to write.
+
+        Raises:
+            ValueError: If labels or parameters are no strings or numbers.
+        """
+        check_is_fitted(self, "statistics_")
+        save_classifier(self, Path(path))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, device: torch.device | str | None = None
+    ) -> Self:
+        """Read a classifier that `save` wrote.
+
+        Args:
+            path: File to read.
+            device: Device of the sums, by default the CPU.
+
+        Returns:
+            The classifier, which continues as the one that was saved.
+
+        Raises:
+            ValueError: If the file is not that of such a classifier.
+        """
+        return load_classifier(cls, Path(path), device)
 
 
 def features(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -> Tensor:
@@ -283,6 +337,8 @@ def returned(a: Tensor, X: Any) -> Array:
 
 def require_temperatures(temperature: Any, dtype: torch.dtype) -> None:
     """Raise unless scores in ``dtype`` can be compared at one temperature, or at several."""
+    if isinstance(temperature, str) and temperature == AUTO:
+        return
     several = isinstance(temperature, list | tuple) or getattr(temperature, "ndim", 0) > 0
     for tau in temperature if several else (temperature,):
         number = tau if isinstance(tau, Tensor) else finite_number("temperature", tau)

@@ -29,6 +29,11 @@ from resultant.vmf.estimators import mean_resultant_at
 # Matrices of exact scores that a part keeps.
 KEPT = 12
 
+# Folds of a choice, and the rows that choose: rows times classes, but at least so many rows.
+FOLDS = 5
+CHOICE_CELLS = 1 << 18
+CHOICE_ROWS = 2048
+
 
 @dataclass(frozen=True)
 class Part:
@@ -146,6 +151,55 @@ def left_out_parts(
             statistics.weight.expand_as(rho).scatter(1, own, weight[:, None]),
             state.dim,
         )
+
+
+def sampled_folds(
+    X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics, estimator: str
+) -> tuple[Part, Tensor]:
+    """Score a sample of the rows against the classes without the fold of each row.
+
+    Args:
+        X: Rows [N, p] of any length.
+        y: Class indices [N].
+        w: Weights [N].
+        statistics: Sums of all rows.
+        estimator: Estimator of kappa.
+
+    Returns:
+        The sample in `FOLDS` stratified folds, and the weights [M] of its rows.
+    """
+    C = statistics.num_classes
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+    order = order[y[order].argsort(stable=True)]
+    counts = torch.bincount(y, minlength=C)
+    rank = torch.empty_like(y)
+    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
+    # Small classes start in different folds, so that the folds have about one size.
+    fold = (rank + y) % FOLDS
+    share = max(CHOICE_ROWS, CHOICE_CELLS // C) / len(y)
+    kept = (share * counts.double()).ceil().clamp_min(2)[y]
+    chosen = (rank < kept).nonzero().squeeze(-1)
+    rho = X.new_empty(len(chosen), C)
+    rest, states = [], []
+    for k in range(FOLDS):
+        part = ClassStatistics(C, statistics.dim, device=X.device)
+        for rows in (fold == k).nonzero().squeeze(-1).split(next(row_chunks(X, 1)).stop):
+            add_rows(part, X[rows], y[rows], w[rows])
+        rest.append(statistics.without(part))
+        states.append(rest[-1].state(estimator))
+        at = (fold[chosen] == k).nonzero().squeeze(-1)
+        mu = states[-1].mu.to(X.dtype)
+        rho[at] = cosines(directions(X[chosen[at]])[0], mu)
+    part = Part(
+        rho,
+        y[chosen],
+        torch.stack([state.kappa for state in states]),
+        torch.stack([remaining.weight for remaining in rest]),
+        statistics.dim,
+        fold[chosen],
+    )
+    drawn = torch.bincount(y[chosen], minlength=C)
+    return part, w[chosen] * (counts / drawn.clamp_min(1))[y[chosen]]
 
 
 def measure(

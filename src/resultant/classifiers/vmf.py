@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, require_realization
 from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.base import (
+    AUTO,
     Array,
     DirectionClassifier,
     IncrementalClassifier,
@@ -19,6 +22,8 @@ from resultant.classifiers.base import (
     returned,
     row_chunks,
 )
+from resultant.classifiers.choice import Search
+from resultant.classifiers.left_out import sampled_folds
 from resultant.score.limits import require_comparable
 from resultant.vmf.estimators import log_normalizer_at
 
@@ -72,13 +77,20 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
-            in float64.
+            in float64; or ``"auto"``: `fit` chooses ``temperature_`` and ``scale_`` by five-fold
+            cross-validation, on a sample of the rows where there are many.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
             see `concentration`.
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
+        scale: Factor of the scores that calibrates `predict_proba`; predictions do not depend on
+            it. ``temperature="auto"`` fits its own.
+
+    Attributes:
+        temperature_: Chosen temperature, for ``temperature="auto"``.
+        scale_: Fitted factor of the scores, for ``temperature="auto"``.
 
     Raises:
         ValueError: In `fit`, for parameters out of range and for rows, labels or weights of other
@@ -93,12 +105,13 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
 
     def __init__(
         self,
-        temperature: float = 0.1,
+        temperature: float | str = 0.1,
         realization: str = "angular",
         beta: float = 0.0,
         estimator: str = "mle",
         prior: float = 0.0,
         device: torch.device | str | None = None,
+        scale: float = 1.0,
     ) -> None:
         self.temperature = temperature
         self.realization = realization
@@ -106,10 +119,30 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         self.estimator = estimator
         self.prior = prior
         self.device = device
+        self.scale = scale
 
     def _chosen(self) -> dict[str, Any]:
         names = ("temperature", "realization", "beta", "prior")
-        return {name: getattr(self, name) for name in names}
+        chosen = {name: getattr(self, name) for name in names}
+        return chosen | {"temperature": self.temperature_} if self._auto else chosen
+
+    @property
+    def _auto(self) -> bool:
+        return isinstance(self.temperature, str) and self.temperature == AUTO
+
+    def _scale(self) -> float:
+        return self.scale_ if self._auto else super()._scale()
+
+    def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
+        if not self._auto:
+            return
+        part, weights = sampled_folds(X, y, w, statistics, self.estimator)
+        fixed = {"beta": finite_number("beta", self.beta)}
+        fixed["prior"] = finite_number("prior", self.prior)
+        choice = Search(part, weights).best(self.realization, fixed)
+        if choice is None:
+            raise ValueError("expected a rule that some temperature realizes, got none")
+        self.temperature_, self.scale_ = choice.point.temperature, choice.scale
 
 
 class CosinePrototypeClassifier(IncrementalClassifier):

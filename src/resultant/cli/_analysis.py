@@ -14,12 +14,16 @@ from rich.text import Text
 
 from resultant._core.text import printable
 from resultant._core.versions import versions
-from resultant.analysis import Analysis, FrozenSpace, analyze_space, load_space
+from resultant.analysis import Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
+from resultant.analysis.snippet import Source
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
 from resultant.report.page import Page
+
+# Temperature of the scores where none is chosen.
+TEMPERATURE = 0.1
 
 
 def require_space_for_copies(console: Console, *stores: Prepared) -> None:
@@ -37,15 +41,33 @@ def analyze_store(
     questions: Sequence[str],
     progress: Step,
     *,
-    temperature: float,
+    temperature: float | None,
     estimator: str,
     engine: str = "local",
     device: torch.device | str = "cpu",
     fit_fraction: float | None = None,
+    references: str | None = None,
+    opened: str | None = None,
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
-    """Fit a space to each of the features of a store, and analyze it."""
+    """Fit a space to each of the features of a store, and analyze it.
+
+    Args:
+        prepared: The store.
+        questions: Names of questions.
+        progress: Called with the name of a step and the fraction that is done.
+        temperature: Temperature of the scores; None to choose it.
+        estimator: Estimator of kappa.
+        engine: "local" or "ray".
+        device: Device of the computation.
+        fit_fraction: Fraction of the training rows that are fitted.
+        references: References of the advice, "none", "fast" or "all"; None for no advice.
+        opened: Code that opens the store, for the snippet of the advice.
+
+    Returns:
+        The space and the analysis by features.
+    """
     store, results = prepared.store, {}
-    fit = partial(load_space, device=device, fitting_share=fit_fraction)
+    fit = partial(load_space, device=device, fitting_share=fit_fraction, val=prepared.val)
     answer = analyze_space
     if engine == "ray":
         fit, answer = ray_engine.fit_space, ray_engine.analyze_on_cluster
@@ -56,10 +78,22 @@ def analyze_store(
             store.release()
             progress(f"{name}: {step}", fraction)
 
-        space = fit(
-            store, name, test=prepared.test, tau=temperature, estimator=estimator, progress=report
-        )
-        results[name] = space, answer(space, questions, progress=report)
+        tau = TEMPERATURE if temperature is None else temperature
+        space = fit(store, name, test=prepared.test, tau=tau, estimator=estimator, progress=report)
+        if references is not None and engine == "local":
+            source = None
+            if opened is not None:
+                source = Source(opened, name, prepared.test, estimator, fit_fraction)
+            advice, space = advise(
+                space,
+                references=references,
+                temperature=temperature,
+                source=source,
+                progress=report,
+            )
+            results[name] = space, analyze_space(space, questions, advice=advice, progress=report)
+        else:
+            results[name] = space, answer(space, questions, progress=report)
     return results
 
 

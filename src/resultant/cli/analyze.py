@@ -54,14 +54,18 @@ class Analyze:
     """Array or Parquet column of the features."""
     labels: Labels = None
     """Array or Parquet column of the labels; for features in a .npy file, another .npy file."""
-    temperature: float = 0.1
-    """Shared temperature tau of the scores."""
+    temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
+    """Temperature tau of the scores; without it, rows that do not judge choose it."""
+    references: Literal["none", "fast", "all"] = "fast"
+    """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
     """Fraction of the training rows to fit; losses and gradients are compared on the others."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
+    skip_unknown_classes: bool = False
+    """Leave out rows to choose or judge by whose class has no training row."""
     figures: bool = False
     """Also write each figure as PDF and PNG."""
     engine: Literal["local", "ray"] = "local"
@@ -76,6 +80,7 @@ def analyze(options: Analyze) -> None:
     from resultant._core.text import printable
     from resultant.analysis import QUESTIONS
     from resultant.analysis import ray as ray_engine
+    from resultant.analysis.snippet import store_code
     from resultant.cli._analysis import (
         analyze_store,
         print_summary,
@@ -93,7 +98,8 @@ def analyze(options: Analyze) -> None:
     page.require()
     page.require_report_folder(options.out)
     # Before the features are read, which may take long.
-    require_temperature(options.temperature)
+    if options.temperature is not None:
+        require_temperature(options.temperature)
     device, log = find_device(options.device), open_console(stderr=True)
     on_ray = options.engine == "ray"
     _require_engine(options, device.type)
@@ -105,7 +111,7 @@ def analyze(options: Analyze) -> None:
         else:
             refuse_network(source)
             store = FeatureStore.open(source, features=options.features, labels=options.labels)
-            prepared = prepare(store, options.drop_zero_rows)
+            prepared = prepare(store, options.drop_zero_rows, options.skip_unknown_classes)
             require_space_for_copies(log, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
         progress = stack.enter_context(StepProgress(log, steps))
@@ -120,6 +126,16 @@ def analyze(options: Analyze) -> None:
             engine=options.engine,
             device=device,
             fit_fraction=options.fit_fraction,
+            references=options.references,
+            opened=store_code(
+                options.path,
+                features=options.features,
+                labels=options.labels,
+                prepared={
+                    "drop_zeros": options.drop_zero_rows,
+                    "skip_unknown": options.skip_unknown_classes,
+                },
+            ),
         )
         report = analysis_page(
             {name: analysis for name, (_, analysis) in results.items()},

@@ -11,7 +11,13 @@ from torch import Tensor
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.schema import ZeroVectorsError
 from resultant.features.store import FeatureStore
-from resultant.features.subsets import held_out, without_gaps, without_rare, without_zeros
+from resultant.features.subsets import (
+    held_out,
+    without_gaps,
+    without_rare,
+    without_unknown,
+    without_zeros,
+)
 
 TEST_SHARE = 0.2
 SEED = 0
@@ -24,6 +30,7 @@ class Prepared:
     Attributes:
         store: The rows of the classes that can be fitted, with labels [0, C).
         test: The name of the split with the held-out rows.
+        val: The name of the split whose rows choose settings, or None.
         features: The names of the features that both splits have.
         names: The names of the classes [C].
         notes: Sentences about the rows and classes that were held out or left out.
@@ -36,14 +43,16 @@ class Prepared:
     names: tuple[str, ...]
     notes: tuple[str, ...]
     zeros: Mapping[str, Tensor]
+    val: str | None = None
 
     @property
     def arrays(self) -> list[str]:
-        """The names of the feature arrays of both splits."""
-        return [f"{split}/{name}" for split in ("train", self.test) for name in self.features]
+        """The names of the feature arrays of all splits."""
+        splits = ("train", self.test) if self.val is None else ("train", self.test, self.val)
+        return [f"{split}/{name}" for split in splits for name in self.features]
 
 
-def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
+def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
     """Prepare a store for analysis.
 
     A store of one split is divided 80 to 20 within each class. Classes without a training row are
@@ -53,6 +62,8 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
     Args:
         store: Features and labels of one split, or of train and test (or val).
         drop_zeros: Leave out the rows that have a zero vector.
+        skip_unknown: Leave out rows of other splits whose class has no training row; without it,
+            such a row is an error.
 
     Returns:
         The store with its test split, features, class names and notes.
@@ -85,15 +96,23 @@ def prepare(store: FeatureStore, drop_zeros: bool = False) -> Prepared:
         raise ValueError(f"expected a split train in {where}, got {' and '.join(store.splits)}")
     test = "test" if "test" in store.splits else "val"
     _require_classes(store, "train")
-    if "val" in store.splits and test == "test":
-        notes.append("The split val is not used.")
+    if skip_unknown:
+        store, skipped = without_unknown(store)
+        for split, number in skipped.items():
+            rows = counted(number, "row of a class", "rows of classes")
+            notes.append(f"{rows} without training rows left out of {split}.")
     features, missing = _common_features(store, test)
     notes += [f"{name} has no rows in {test} and is left out." for name in missing]
+    val = None
+    if "val" in store.splits and test == "test":
+        val = "val" if set(features) <= set(_common_features(store, "val")[0]) else None
+        use = "chooses the settings" if val else f"is not used: it lacks features of {test}"
+        notes.append(f"The split val {use}.")
     store, names, class_notes = _fittable_classes(store, test)
     notes += class_notes
     if store.left_out:
         notes.append(f"Not read: {listed(store.left_out)}.")
-    return Prepared(store, test, tuple(features), names, tuple(notes), zeros)
+    return Prepared(store, test, tuple(features), names, tuple(notes), zeros, val)
 
 
 def check_features(prepared: Prepared, progress: Callable[[str, float], object]) -> None:

@@ -93,6 +93,26 @@ def without_rare(store: FeatureStore, least: int) -> tuple[FeatureStore, Tensor]
     return store.with_arrays(arrays, store.num_classes), rare.nonzero()[:, 0]
 
 
+def without_unknown(store: FeatureStore) -> tuple[FeatureStore, dict[str, int]]:
+    """Leave out the rows of other splits whose class has no training row.
+
+    Returns:
+        The store, and the number of these rows by split.
+    """
+    known, arrays, skipped = store.label_counts() > 0, dict(store._arrays), {}
+    for part in store.splits:
+        kept = known[store[f"{part}/labels"]]
+        if kept.all():
+            continue
+        if not kept.any():
+            rule = f"expected rows in {part} of {store.where} of classes that train has"
+            raise ValueError(f"{rule}, got none")
+        skipped[part], index = int((~kept).sum()), kept.nonzero()[:, 0]
+        of_part = (n for n in arrays if split_part(n) == part)
+        arrays |= {n: IndexedRows(arrays[n], index) for n in of_part}
+    return store.with_arrays(arrays, store.num_classes), skipped
+
+
 def without_gaps(store: FeatureStore) -> tuple[FeatureStore, Tensor]:
     """Number the classes with training rows consecutively.
 
@@ -115,6 +135,7 @@ def without_gaps(store: FeatureStore) -> tuple[FeatureStore, Tensor]:
             c, names = int(labels[row]), store.metadata.get("class_names")
             named = isinstance(names, list) and names[c : c + 1]
             got = f"{c} ({str(named[0])!r})" if named else f"{c}"
-            raise ValueError(f"{rule}, got class {got} at row {row}")
+            remedy = "--skip-unknown-classes leaves such rows out"
+            raise ValueError(f"{rule}, got class {got} at row {row}; {remedy}")
         arrays[name] = number[labels]
     return store.with_arrays(arrays, len(classes)), classes

@@ -1,0 +1,119 @@
+"""The headline of the advice: what was found, what to do, what it is worth and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resultant._core.text import listed
+from resultant.analysis.advice import Difference, RuleRow
+
+BUYS = (
+    "one pass over the rows, statistics that merge across machines and grow with a stream, "
+    "certificates of decisions, and no solver to tune"
+)
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, with a space that does not break."""
+    return f"{100 * fraction:.2f}\u00a0%"
+
+
+def interval(d: Difference) -> str:
+    """Return a difference in points with its interval."""
+    return f"{100 * d.gain:+.2f} points [{100 * d.low:+.2f}, {100 * d.high:+.2f}]"
+
+
+def rule_text(row: RuleRow) -> str:
+    """Return the name of a vMF rule with the settings that it depends on."""
+    s, parts = row.settings, []
+    if row.key != "cosine":
+        parts.append(f"temperature {s['temperature']:g}")
+    if row.key not in ("native", "cosine"):
+        parts.append(f"beta {s['beta']:g}")
+    if s["prior"]:
+        parts.append(f"prior {s['prior']:g}")
+    return f"{row.name} ({', '.join(parts)})" if parts else row.name
+
+
+def headline(
+    table: Sequence[RuleRow],
+    advised: RuleRow,
+    best_vmf: RuleRow,
+    best_reference: RuleRow | None,
+    lead: Difference | None,
+    *,
+    metric: str,
+    margin: float,
+    judged: int,
+    chosen_on: str,
+) -> tuple[str, tuple[str, str, str]]:
+    """Return the verdict and the three sentences.
+
+    Args:
+        table: All rules on the same rows.
+        advised: The vMF rule that the choosing rows prefer.
+        best_vmf: The vMF rule with the largest metric on the held-out rows.
+        best_reference: The reference with the largest metric, or None.
+        lead: Difference of this reference and the best vMF rule.
+        metric: "accuracy" or "balanced".
+        margin: Differences below are ties.
+        judged: Number of held-out rows.
+        chosen_on: The rows that chose.
+    """
+
+    def value(row: RuleRow) -> str:
+        return percent(row.accuracy if metric == "accuracy" else row.balanced)
+
+    word = "accuracy" if metric == "accuracy" else "balanced accuracy"
+    rows = f"{judged:,} held-out rows"
+    use = f"Use {rule_text(advised)}, chosen by {chosen_on}"
+    if advised.difference is None and best_vmf.difference is not None:
+        d = best_vmf.difference
+        if not d.tied and best_vmf.key != advised.key:
+            use += f"; on the held-out rows {best_vmf.name} has {interval(d)} over this choice"
+    calibrated = (
+        f"its fitted scale {advised.settings['scale']:.3g} takes the log-loss of its probabilities "
+        f"from {advised.before.nll:.3f} to {advised.after.nll:.3f}"
+    )
+    if best_reference is None:
+        found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
+        return "alone", (found, f"{use}; {calibrated}.", f"vMF rules buy {BUYS}.")
+    assert lead is not None
+    against = f"{best_reference.name} {value(best_reference)}"
+    if lead.verdict == "better":
+        found = (
+            f"{best_reference.name} is better than every vMF rule: {value(best_reference)} {word} "
+            f"on {rows}, {interval(lead)} over {best_vmf.name} ({value(best_vmf)})."
+        )
+        do = (
+            f"For accuracy alone use {best_reference.name}; among vMF rules "
+            f"{use[0].lower()}{use[1:]}; {calibrated}."
+        )
+        cost = f"{advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s"
+        return "reference", (found, do, f"vMF still buys {BUYS} ({cost}).")
+    ahead = [r for r in table if r.kind == "reference" and r.difference is not None]
+    above = [r.name for r in ahead if r.difference and r.difference.verdict == "better"]
+    tied = [r.name for r in ahead if r.difference and r.difference.tied]
+    if above:
+        found = (
+            f"{against} {word} on {rows} is above {rule_text(advised)} ({value(advised)}) but not "
+            f"above {best_vmf.name} ({value(best_vmf)}; {interval(lead)})."
+        )
+        verdict = "tie"
+    elif tied:
+        found = (
+            f"A tie: {rule_text(advised)} has {value(advised)} {word} on {rows}, the best reference"
+            f" {against}; differences below {100 * margin:g} points, or within their intervals, "
+            f"are ties (with {listed(tied, 4)})."
+        )
+        verdict = "tie"
+    else:
+        d = best_reference.difference
+        assert d is not None
+        behind = Difference(-d.gain, -d.high, -d.low, "better")
+        found = (
+            f"{rule_text(advised)} is better than every reference: {value(advised)} {word} on "
+            f"{rows}, {interval(behind)} over {against}."
+        )
+        verdict = "vmf"
+    return verdict, (found, f"{use}; {calibrated}.", f"vMF rules also buy {BUYS}.")

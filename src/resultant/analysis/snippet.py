@@ -1,0 +1,140 @@
+"""Python that fits and saves an advised classifier and prints its accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resultant.analysis.advice import RuleRow
+
+
+@dataclass(frozen=True)
+class Source:
+    """Code that opens the features.
+
+    Attributes:
+        opened: Lines of `store_code` that define ``store``.
+        feature: Name of the features.
+        test: Name of the split that judges.
+        estimator: Estimator of kappa.
+        fit_fraction: Fraction of training rows that are fitted, or None.
+    """
+
+    opened: str
+    feature: str
+    test: str
+    estimator: str
+    fit_fraction: float | None = None
+
+
+def store_code(
+    path: str | None,
+    *,
+    features: str | None = None,
+    labels: str | None = None,
+    prepared: dict[str, bool] | None = None,
+) -> str:
+    """Return lines that open and prepare a store, as the command does.
+
+    Args:
+        path: Path of the features; None for those of the package.
+        features: Name of the array of features, if given.
+        labels: Name of the array of labels, if given.
+        prepared: Keyword arguments of `prepare`.
+    """
+    named = [f"{k}={v!r}" for k, v in (("features", features), ("labels", labels)) if v is not None]
+    options = "".join(f", {k}={v!r}" for k, v in (prepared or {}).items() if v)
+    if path is None:
+        return (
+            "from resultant.features import FeatureStore, packaged_file\n"
+            "from resultant.features.prepare import prepare\n\n"
+            "with packaged_file() as path:\n"
+            f"    store = prepare(FeatureStore.open({', '.join(['path', *named])}){options}).store"
+        )
+    return (
+        "from resultant.features import FeatureStore\n"
+        "from resultant.features.prepare import prepare\n\n"
+        f"store = prepare(FeatureStore.open({', '.join([repr(path), *named])}){options}).store"
+    )
+
+
+def vmf_snippet(row: RuleRow, source: Source) -> str:
+    """Return code that fits and saves the vMF classifier of a row of the table."""
+    s = row.settings
+    settings = {
+        "temperature": s["temperature"],
+        "realization": row.key,
+        "beta": s["beta"],
+        "prior": s["prior"],
+        "estimator": source.estimator,
+        "scale": float(f"{s['scale']:.4g}"),
+    }
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
+    return (
+        "from resultant import VMFClassifier\n"
+        f"{source.opened}\n{_arrays(source)}"
+        f"classifier = VMFClassifier(\n{arguments}).fit(X, y)\n"
+        'classifier.save("classifier.safetensors")  # VMFClassifier.load reads it\n'
+        f"{_printed(source, 'classifier.score', row)}"
+    )
+
+
+def _arrays(source: Source) -> str:
+    train = f"store[{f'train/{source.feature}'!r}], store['train/labels']"
+    lines = f"X, y = {train}\n"
+    if source.fit_fraction is not None:
+        lines = (
+            "from resultant.analysis.sampling import split\n"
+            f"{lines}"
+            "identities = store['train/identities'] if 'train/identities' in store else None\n"
+            f"fitted = split(y, identities, {source.fit_fraction!r}, 0)\n"
+            "X, y = X[fitted], y[fitted]\n"
+        )
+    test = f"store[{f'{source.test}/{source.feature}'!r}], store[{f'{source.test}/labels'!r}]"
+    return f"{lines}Xq, yq = {test}\n"
+
+
+def _printed(source: Source, score: str, row: RuleRow) -> str:
+    return f'print(f"{{{score}(Xq, yq):.2%}}")  # reported: {100 * row.accuracy:.2f}%\n'
+
+
+REFERENCES = {
+    "logistic": ("sklearn.linear_model", "LogisticRegression", "C={C!r}, max_iter={iterations}"),
+    "logistic-balanced": (
+        "sklearn.linear_model",
+        "LogisticRegression",
+        'C={C!r}, class_weight="balanced", max_iter={iterations}',
+    ),
+    "lda": (
+        "sklearn.discriminant_analysis",
+        "LinearDiscriminantAnalysis",
+        'solver="lsqr", shrinkage="auto"',
+    ),
+    "lda-equal": (
+        "sklearn.discriminant_analysis",
+        "LinearDiscriminantAnalysis",
+        'solver="lsqr", shrinkage="auto"',
+    ),
+    "knn": ("sklearn.neighbors", "KNeighborsClassifier", "n_neighbors={k}"),
+    "centroid": ("sklearn.neighbors", "NearestCentroid", ""),
+}
+
+
+def reference_snippet(row: RuleRow, source: Source, iterations: int) -> str:
+    """Return code that fits a reference of scikit-learn; "" for one that takes more than a call."""
+    if row.key not in REFERENCES:
+        return ""
+    module, name, arguments = REFERENCES[row.key]
+    arguments = arguments.format(**row.settings, iterations=iterations)
+    prior = ""
+    if row.key == "lda-equal":
+        prior = "model.intercept_ -= np.log(model.priors_)\n"
+    return (
+        ("import numpy as np\n" if prior else "")
+        + f"from {module} import {name}\n"
+        + "from sklearn.preprocessing import normalize\n"
+        + f"{source.opened}\n{_arrays(source)}"
+        + "X, Xq = (normalize(a.float().numpy()) for a in (X, Xq))\n"
+        + "y, yq = y.numpy(), yq.numpy()\n"
+        + f"model = {name}({arguments}).fit(X, y)\n{prior}"
+        + _printed(source, "model.score", row)
+    )

@@ -1,0 +1,72 @@
+"""Fitted classifiers as safetensors files: the sums of the classes, parameters and labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from sklearn.base import BaseEstimator
+
+from resultant._core.tensor_files import write_tensors
+from resultant.classes.statistics import ClassStatistics
+
+FORMAT = "resultant.classifier 1"
+
+# Attributes that a fit chooses.
+CHOSEN = ("temperature_", "scale_")
+
+Classifier = TypeVar("Classifier", bound=BaseEstimator)
+
+
+def save_classifier(classifier: Any, path: Path) -> None:
+    """Write a fitted classifier; see `IncrementalClassifier.save`."""
+    statistics = classifier.statistics_
+    parameters = {k: v for k, v in classifier.get_params(deep=False).items() if k != "device"}
+    chosen = {name: getattr(classifier, name) for name in CHOSEN if hasattr(classifier, name)}
+    labels = classifier.classes_
+    if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
+        raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
+    about = {
+        "class": type(classifier).__name__,
+        "parameters": parameters,
+        "chosen": chosen,
+        "labels": labels.tolist(),
+        "dtype": labels.dtype.str if labels.dtype.kind != "O" else "object",
+    }
+    try:
+        text = json.dumps(about, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected parameters of plain values, got: {error}") from None
+    tensors = {
+        name: getattr(statistics, name).cpu().contiguous() for name in ("count", "weight", "total")
+    }
+    write_tensors(path, tensors, {"format": FORMAT, "classifier": text})
+
+
+def load_classifier(
+    kind: type[Classifier], path: Path, device: torch.device | str | None
+) -> Classifier:
+    """Read a fitted classifier; see `IncrementalClassifier.load`."""
+    rule = f"expected {path} to be a file of {kind.__name__}.save"
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
+    about = json.loads(metadata.get("classifier", "{}"))
+    if metadata.get("format") != FORMAT or about.get("class") != kind.__name__:
+        got = f"format {metadata.get('format')!r} of {about.get('class')!r}"
+        raise ValueError(f"{rule}, got {got}")
+    statistics = ClassStatistics(*tensors["total"].shape, device=device)
+    for name, tensor in tensors.items():
+        setattr(statistics, name, tensor.to(statistics.device))
+    classifier: Any = kind(**about["parameters"], device=device)
+    for name, value in about["chosen"].items():
+        setattr(classifier, name, value)
+    classifier.n_features_in_ = statistics.dim
+    return classifier._finish(statistics, np.array(about["labels"], dtype=about["dtype"]))
