@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -28,3 +30,11 @@ def small_features(
             z = centres[y] + width * torch.randn(len(y), dim, generator=generator)
             arrays[f"{split}/{name}"] = z
     return arrays
+
+
+def untimed(value: Any) -> Any:
+    """Results without the seconds that they took, and without the names of files in snippets."""
+    if isinstance(value, dict):
+        timed = ("seconds", "fit_seconds", "predict_seconds", "snippet", "reference_snippet")
+        return {k: untimed(v) for k, v in value.items() if k not in timed}
+    return [untimed(v) for v in value] if isinstance(value, list) else value

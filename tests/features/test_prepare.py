@@ -80,5 +80,9 @@ def test_a_bad_row_is_named_as_in_the_file(row: int, split: str, tmp_path: Path)
 def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
     known = Y != 3
     found = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
-    with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1$"):
+    with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1; --skip-unknown-classes"):
         prepare(found)
+    kept = prepare(found, skip_unknown=True)
+    assert len(kept.store["test/labels"]) == int((T != 3).sum())
+    number = int((T == 3).sum())
+    assert any(n.startswith(f"{number} row") and "left out of test" in n for n in kept.notes)

@@ -1,0 +1,104 @@
+"""The advice: the headline is the truth, and the snippet gives the reported number."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from resultant.analysis import Advice, FrozenSpace, advise, load_space
+from resultant.analysis.headline import headline
+from resultant.analysis.result import UnansweredError
+from resultant.analysis.snippet import Source, store_code
+from resultant.features import FeatureStore, write_store
+from resultant.features.prepare import prepare
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Advice, Path]:
+    """The advice for scikit-learn's digits, split by class, and the file of the digits."""
+    data = load_digits()
+    x, q, y, t = map(
+        torch.as_tensor,
+        train_test_split(
+            data.data, data.target, test_size=0.2, stratify=data.target, random_state=0
+        ),
+    )
+    path = tmp_path_factory.mktemp("digits") / "digits.safetensors"
+    arrays = {"train/pixels": x, "train/labels": y, "test/pixels": q, "test/labels": t}
+    write_store(path, arrays)
+    store = prepare(FeatureStore.open(path)).store
+    source = Source(store_code(str(path)), "pixels", "test", "mle")
+    return advise(load_space(store, "pixels"), source=source)[0], path
+
+
+@pytest.mark.slow
+def test_a_better_reference_comes_first(digits: tuple[Advice, Path]) -> None:
+    """kNN and logistic regression are far better than vMF on pixels of digits."""
+    advice, _ = digits
+    assert advice.verdict == "reference" and advice.best == "knn"
+    assert advice.headline[0].startswith("kNN, cosine is better than every vMF rule: 98.")
+    assert "vMF still buys one pass" in advice.headline[2]
+    assert advice.row("logistic").accuracy > 0.95 > 0.92 > advice.row(advice.advised).accuracy
+    assert json.loads(json.dumps(advice.to_dict()))["verdict"] == "reference"
+
+
+@pytest.mark.slow
+def test_fitted_scale_calibrates(digits: tuple[Advice, Path]) -> None:
+    row = digits[0].row(digits[0].advised)
+    assert row.after.nll < 0.4 < row.before.nll and row.after.ece < row.before.ece
+
+
+@pytest.mark.slow
+def test_snippets_give_the_reported_numbers(
+    digits: tuple[Advice, Path], capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for snippet in (digits[0].snippet, digits[0].reference_snippet):
+        reported = re.search(r"# reported: (.*)", snippet)
+        assert reported is not None
+        exec(snippet, {})
+        assert capsys.readouterr().out.strip() == reported[1]
+    from resultant import VMFClassifier
+
+    advised = digits[0].row(digits[0].advised)
+    loaded = VMFClassifier.load("classifier.safetensors")
+    assert loaded.temperature == advised.settings["temperature"]
+
+
+def test_without_references(small: FrozenSpace) -> None:
+    advice, space = advise(small, references="none", temperature=0.05)
+    assert advice.verdict == "alone" and "no reference was run" in advice.headline[0]
+    assert {row.kind for row in advice.table} == {"vmf"}
+    assert space.tau == 0.05 and advice.snippet == ""
+    assert advice.judged_rows == len(small.test)
+
+
+def test_too_few_rows_are_said(small: FrozenSpace) -> None:
+    one = replace(small, test=small.test[:1], test_labels=small.test_labels[:1])
+    with pytest.raises(UnansweredError, match="two held-out rows"):
+        advise(one, references="none")
+
+
+def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
+    from resultant.analysis.advice import Difference
+
+    advice, _ = advise(small, references="none", temperature=0.1)
+    row = advice.row(advice.advised)
+    near = Difference(0.001, -0.002, 0.004, "equivalent")
+    far = Difference(-0.05, -0.06, -0.04, "worse")
+    options = {"metric": "accuracy", "margin": 0.005, "judged": 100, "chosen_on": "rows"}
+    for change, lead, verdict, words in (
+        (near, near, "tie", "A tie: "),
+        (far, far, "vmf", "is better than every reference"),
+        (replace(near, gain=0.05, verdict="better"),) * 2 + ("reference", "better than every vMF"),
+    ):
+        other = replace(row, key="knn", name="kNN", kind="reference", difference=change)
+        found, sentences = headline((row, other), row, row, other, lead, **options)
+        assert found == verdict and words in sentences[0] and len(sentences) == 3

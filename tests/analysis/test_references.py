@@ -1,0 +1,88 @@
+"""References of scikit-learn: equal to scikit-learn's own, chosen on rows that do not judge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+
+from resultant.analysis import FrozenSpace
+from resultant.analysis.choice import choosing_rows
+from resultant.analysis.judging import FinishedRule
+from resultant.analysis.references import BUDGETS, NAMES, Budget, reference_rules, stratified
+
+
+@pytest.fixture(scope="module")
+def fitted(small: FrozenSpace) -> dict[str, FinishedRule]:
+    rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
+    return {rule.key: rule for rule in rules}
+
+
+def data(space: FrozenSpace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x, q = (
+        space.units(split, torch.arange(n)).float().numpy()
+        for split, n in (("train", len(space.train)), ("test", len(space.test)))
+    )
+    return x, space.labels.numpy(), q
+
+
+def test_all_references_are_there(fitted: dict[str, FinishedRule], small: FrozenSpace) -> None:
+    assert list(fitted) == list(NAMES)
+    assert all(rule.rows == len(small.train) and not rule.note for rule in fitted.values())
+    assert reference_rules(small, choosing_rows(small, "balanced"), "none") == []
+    with pytest.raises(ValueError, match="expected references among"):
+        reference_rules(small, choosing_rows(small, "balanced"), "some")
+
+
+def test_scores_are_those_of_scikit_learn(
+    fitted: dict[str, FinishedRule], small: FrozenSpace
+) -> None:
+    x, y, q = data(small)
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
+    cost = fitted["logistic-balanced"].settings["C"]
+    own = {
+        "lda": lda,
+        "centroid": NearestCentroid().fit(x, y),
+        "knn": KNeighborsClassifier(fitted["knn"].settings["k"]).fit(x, y),
+        "logistic-balanced": LogisticRegression(
+            C=cost, class_weight="balanced", max_iter=BUDGETS["fast"].iterations
+        ).fit(x, y),
+    }
+    for key, model in own.items():
+        found = fitted[key].scores(torch.from_numpy(q)).argmax(1).numpy()
+        assert (found == model.predict(q)).mean() > 0.99, key
+    equal = q @ lda.coef_.T + lda.intercept_ - np.log(lda.priors_)
+    found = fitted["lda-equal"].scores(torch.from_numpy(q)).argmax(1).numpy()
+    assert (found == equal.argmax(1)).mean() > 0.99
+
+
+def test_two_classes(small: FrozenSpace) -> None:
+    """One row of weights of a binary model gives two scores."""
+    at, asked = small.labels < 2, small.test_labels < 2
+    space = FrozenSpace.fit(
+        small.train[at], small.labels[at], small.test[asked], small.test_labels[asked]
+    )
+    rules = {r.key: r for r in reference_rules(space, choosing_rows(space, "accuracy"), "fast")}
+    x, y, q = data(space)
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
+    s = rules["lda"].scores(torch.from_numpy(q))
+    np.testing.assert_allclose((s[:, 1] - s[:, 0]).numpy(), model.decision_function(q), rtol=1e-3)
+
+
+def test_samples_are_said(small: FrozenSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = Budget(cells=2400, trial_cells=2400, neighbours=200, covariance=1.0, iterations=20)
+    monkeypatch.setitem(BUDGETS, "fast", tiny)
+    rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
+    found = {rule.key: rule for rule in rules}
+    assert "lda" not in found and found["centroid"].note == ""
+    assert found["knn"].rows < len(small.train) and "stratified sample" in found["knn"].note
+
+
+def test_a_stratified_sample_keeps_small_classes() -> None:
+    y = torch.tensor([0] * 1000 + [1] * 100 + [2] * 3)
+    rows = stratified(y, 110)
+    assert torch.bincount(y[rows]).tolist() == [100, 10, 2]
+    assert stratified(y, 5000).tolist() == list(range(len(y)))
