@@ -8,13 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from sklearn.base import BaseEstimator
 
-from resultant._core.tensor_files import write_tensors
+from resultant._core.tensor_files import load, save
 from resultant.classes.statistics import ClassStatistics
 
 FORMAT = "resultant.classifier 1"
+
+# Sums of the statistics.
+SUMS = ("count", "weight", "total")
 
 # Attributes that a fit chooses.
 CHOSEN = ("temperature_", "scale_")
@@ -31,6 +33,7 @@ def save_classifier(classifier: Any, path: Path) -> None:
     if labels.dtype.kind not in "biufU" and not all(isinstance(a, str) for a in labels):
         raise ValueError(f"expected labels of strings or numbers, got {labels.dtype}")
     about = {
+        "format": FORMAT,
         "class": type(classifier).__name__,
         "parameters": parameters,
         "chosen": chosen,
@@ -38,13 +41,10 @@ def save_classifier(classifier: Any, path: Path) -> None:
         "dtype": labels.dtype.str if labels.dtype.kind != "O" else "object",
     }
     try:
-        text = json.dumps(about, allow_nan=False)
+        json.dumps(about, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected parameters of plain values, got: {error}") from None
-    tensors = {
-        name: getattr(statistics, name).cpu().contiguous() for name in ("count", "weight", "total")
-    }
-    write_tensors(path, tensors, {"format": FORMAT, "classifier": text})
+    save(path, {name: getattr(statistics, name) for name in SUMS}, about)
 
 
 def load_classifier(
@@ -53,18 +53,15 @@ def load_classifier(
     """Read a fitted classifier; see `IncrementalClassifier.load`."""
     rule = f"expected {path} to be a file of {kind.__name__}.save"
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+        tensors, about = load(path)
+    except ValueError as error:
         raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
-    about = json.loads(metadata.get("classifier", "{}"))
-    if metadata.get("format") != FORMAT or about.get("class") != kind.__name__:
-        got = f"format {metadata.get('format')!r} of {about.get('class')!r}"
+    if about.get("format") != FORMAT or about.get("class") != kind.__name__:
+        got = f"format {about.get('format')!r} of {about.get('class')!r}"
         raise ValueError(f"{rule}, got {got}")
     statistics = ClassStatistics(*tensors["total"].shape, device=device)
-    for name, tensor in tensors.items():
-        setattr(statistics, name, tensor.to(statistics.device))
+    for name in SUMS:
+        setattr(statistics, name, tensors[name].to(statistics.device))
     classifier: Any = kind(**about["parameters"], device=device)
     for name, value in about["chosen"].items():
         setattr(classifier, name, value)
