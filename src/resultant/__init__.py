@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 # Public names by folder.
 _NAMES = {
-    "special": ["bessel_ratio", "bessel_ratio_integral", "bessel_ratio_inverse", "log_bessel_i"],
+    "special": [
+        "bessel_ratio",
+        "bessel_ratio_integral",
+        "bessel_ratio_inverse",
+        "log_bessel_i",
+        "log_bessel_ie",
+    ],
     "vmf": [
         "HypersphericalUniform",
         "VonMisesFisher",

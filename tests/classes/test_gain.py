@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import gradcheck
 
 from class_samples import F64
 from classes.naive_scores import naive_scores, naive_target
@@ -110,3 +111,21 @@ def test_classes_without_resultant_are_named() -> None:
     close(class_scores(z, state, TAU)[:, 0], class_scores(z, state, TAU)[0, 0].expand(N))
     with pytest.raises(ValueError, match="target gains > 0"):
         target_temperature(classes(torch.zeros(3, dtype=F64)), TAU)
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.7, -0.5])
+def test_equal_gains_have_equal_targets(beta: float) -> None:
+    """A vectorised power rounds the last entries of a row in another way than the others."""
+    torch.manual_seed(0)
+    for gain in torch.rand(40, dtype=F64).tolist():
+        for count in (3, 50, 51):
+            g = torch.tensor([gain] * count + [1.0], dtype=F64)
+            assert len(target_gain(g, beta, "power")[:-1].unique()) == 1
+    g = (mean_resultant(3, torch.tensor(3.0, dtype=F64)) / 0.009531409359960809).expand(50)
+    assert len(target_gain(g, 0.25, "power").unique()) == 1
+
+
+def test_gradients_of_power_targets() -> None:
+    """Of equal gains too, which share the value of a power, not its gradient."""
+    g = torch.tensor([0.3, 0.8, 0.3, 0.5, 0.8], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda g: target_gain(g, 0.4, "power", validate_args=False), g)

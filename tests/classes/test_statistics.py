@@ -233,6 +233,10 @@ MU, KAPPA, COUNT = unit(C, P), torch.ones(C, dtype=F64), torch.ones(C, dtype=tor
         ((MU * 1.1, KAPPA, COUNT), r"expected \|mu\| - 1 within .* got 0.1 at index 0"),
         ((MU, -KAPPA, COUNT), "expected kappa >= 0 and finite, got -1 at index 0"),
         ((MU, KAPPA * math.nan, COUNT), "expected kappa >= 0 and finite, got nan at index 0"),
+        (
+            (MU, KAPPA * 1e20, COUNT),
+            r"expected kappa <= 1.15292e\+18, the largest of scores in float32, got 1e\+20",
+        ),
         ((MU, KAPPA, -COUNT), "expected count >= 0 and finite, got -1 at index 0"),
     ],
 )

@@ -45,6 +45,19 @@ def test_residuals_stay_within_their_bound(case: Case) -> None:
     assert (c.residual_range <= bound.range + rounding).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, F32, F64])
+def test_residuals_of_rounded_queries_stay_within_their_bound(dtype: torch.dtype) -> None:
+    """Vectors in bfloat16 may be longer than one by 1/256."""
+    torch.manual_seed(0)
+    mu = normalize(torch.randn(6, 16, dtype=F64), dim=1)
+    state = ClassState(mu, torch.logspace(0, 4, 6, dtype=F64), torch.ones(6))
+    z = torch.cat([mu, -mu, normalize(mu + 0.1 * torch.randn(6, 16, dtype=F64), dim=1)]).to(dtype)
+    lengths = z.double().norm(dim=1)
+    assert dtype == F64 or (lengths > 1 + 0.02 * torch.finfo(dtype).eps).any()
+    c = certificate(z, state, 0.1)
+    assert (c.residual_range <= residual_bound(state, 0.1).range + 1e-12).all()
+
+
 def test_residual_slopes() -> None:
     _, _, state = overlapping(5)
     rho = torch.linspace(-1, 1, 101, dtype=F64).unsqueeze(1).expand(-1, 5).clone().requires_grad_()

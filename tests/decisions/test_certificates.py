@@ -154,6 +154,20 @@ def test_scores_that_overflow_are_not_certified() -> None:
         assert not certificate(z.to(dtype), state, 0.1, offset=offset).certified.any()
 
 
+def test_scores_that_are_not_finite_are_not_certified() -> None:
+    """A concentration beyond the range of float32 makes scores of float32 queries NaN."""
+    state = ClassState(
+        torch.eye(3, dtype=F64),
+        torch.tensor([1.0, 1e20, 4.0], dtype=F64),
+        torch.ones(3),
+        validate_args=False,
+    )
+    z = torch.eye(3)
+    assert class_scores(z, state, 0.5, "angular").isnan().any()
+    assert not certificate(z, state, 0.5).certified.any()
+    assert certificate(z.double(), state, 0.5).certified.any()
+
+
 def test_nothing_is_certified_without_gain() -> None:
     state = ClassState(torch.eye(4, dtype=F64), torch.zeros(4, dtype=F64), torch.ones(4))
     c = certificate(torch.eye(4, dtype=F64), state, 0.1)

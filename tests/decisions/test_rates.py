@@ -16,7 +16,7 @@ from scipy import optimize
 from decisions.binary_models import CLOSE, DOUBLINGS, ORDERED, models
 from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.rates import projection_variance, rate_function
-from resultant.special.bessel import ratio
+from resultant.special.ratio import ratio
 from resultant.vmf.distribution import VonMisesFisher
 
 STANDARD_ERRORS = 5.0

@@ -45,6 +45,16 @@ def bessel(nu: float, x: float) -> tuple[float, float, float, float]:
     return (a if x or not nu else float("-inf")), b, c, d
 
 
+def log_ie(nu: float, x: float) -> float:
+    """log I_nu(x) - x, for x > 0."""
+
+    def compute() -> list[arb]:
+        n, v = arb(nu), arb(x)
+        return [_phi(n, v * v) + n * (v / 2).log() - (n + 1).lgamma() - v]
+
+    return _certified(compute)[0]
+
+
 def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, float, float]:
     """q and its derivatives in rho, kappa and tau."""
 
@@ -63,6 +73,32 @@ def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, f
 
     a, b, c, d = _certified(compute)
     return a, b, c, d
+
+
+def hessian(rho: float, kappa: float, tau: float, p: int) -> list[float]:
+    """The second derivatives of q: rho rho, rho kappa, rho tau, kappa kappa, kappa tau, tau tau."""
+
+    def compute() -> list[arb]:
+        n, c, k, t = arb(p) / 2 - 1, arb(rho), arb(kappa), 1 / arb(tau)
+        y0, y1 = k * k, (k - t) ** 2 + 2 * k * t * (1 + c)
+        if c == -1:
+            y1 = (k - t) ** 2
+
+        def slope(y: arb) -> arb:
+            """2 dr/dy."""
+            return _r(n, y) * (_r(n + 1, y) - _r(n, y))
+
+        r, d, along, towards = _r(n, y1), slope(y1), k + t * c, t + k * c
+        return [
+            (k * t) ** 2 * d,
+            t * (r + k * along * d),
+            -t * t * k * (r + t * towards * d),
+            r + along**2 * d - _r(n, y0) - y0 * slope(y0),
+            -t * t * (c * r + along * towards * d),
+            t**4 * (r + towards**2 * d) + 2 * t**3 * towards * r,
+        ]
+
+    return _certified(compute)
 
 
 def remainder(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float]:

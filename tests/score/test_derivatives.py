@@ -25,7 +25,7 @@ from resultant import (
     vmf_score_and_slope,
     vmf_score_slope,
 )
-from resultant.special.bessel import ratio
+from resultant.special.ratio import ratio
 
 GRID = [
     torch.tensor([-0.99, -0.4, 0.0, 0.3, 0.95], dtype=torch.float64),

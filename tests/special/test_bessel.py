@@ -19,7 +19,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
-from resultant.special.bessel import inner, ratio
+from resultant.special.ratio import inner, ratio
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 
+import flint
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from reference import arb
-from resultant.special.bessel import ratio
+from resultant.special.ratio import ratio
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher, unit_vector
 from resultant.vmf.estimators import mean_resultant
 from vmf.directions import (
@@ -184,15 +186,24 @@ class TestDistribution:
         long = 2 * axis(3)
         assert VonMisesFisher(long, 1.0, validate_args=False).log_prob(long).isfinite()
 
-    def test_validation_survives_torch_compile(self) -> None:
+    def test_switch_of_torch_is_obeyed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "torch._dynamo.eval_frame", None)
+        monkeypatch.setattr(Distribution, "_validate_args", False)
+        VonMisesFisher(2 * axis(3), 1.0)
+        VonMisesFisher.fit(2 * direction(3, 5))
+        with pytest.raises(ValueError, match="loc"):
+            VonMisesFisher(2 * axis(3), 1.0, validate_args=True)
+
+    def test_validation_survives_torch_compile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """torch.compile sets the default of torch.distributions to no validation."""
-        before = Distribution._validate_args
-        Distribution.set_default_validate_args(False)
-        try:
-            with pytest.raises(ValueError, match="loc"):
-                VonMisesFisher(2 * axis(3), 1.0)
-        finally:
-            Distribution.set_default_validate_args(before)
+        from torch._dynamo.eval_frame import TorchPatcher
+
+        monkeypatch.setattr(Distribution, "_validate_args", Distribution._validate_args)
+        TorchPatcher.patch.cache_clear()
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
+        assert not Distribution._validate_args
+        with pytest.raises(ValueError, match="loc"):
+            VonMisesFisher(2 * axis(3), 1.0)
 
 
 class TestUniform:
@@ -257,6 +268,27 @@ class TestFit:
         assert VonMisesFisher.fit(rounded).concentration.item() == pytest.approx(
             exactly, rel=1e-3, abs=0
         )
+
+    @pytest.mark.parametrize("kappa", [1.0, 1e4, 1e12, 1e14, 1e20])
+    def test_large_concentrations(self, kappa: float) -> None:
+        """Against the fit of the same vectors in Arb: R rounds to one, 1 - R does not."""
+        x = VonMisesFisher(direction(3), kappa).sample((50,))
+        flint.ctx.prec = 400
+        rows = [[ball(v) for v in row] for row in x.tolist()]
+        lengths = [sum((v * v for v in row), ball(0)).sqrt() for row in rows]
+        mean = [
+            sum((row[i] / length for row, length in zip(rows, lengths, strict=True)), ball(0)) / 50
+            for i in range(3)
+        ]
+        gap = 1 - sum((m * m for m in mean), ball(0)).sqrt()
+        # coth(x) - 1/x = 1 - gap, by Newton from 1/gap.
+        expected = ball((1 / gap).mid())
+        for _ in range(60):
+            rest = expected.coth() - 1 / expected - (1 - gap)
+            slope = 1 / expected**2 - 1 / expected.sinh() ** 2
+            expected = ball((expected - rest / slope).mid())
+        fitted = float(VonMisesFisher.fit(x).concentration)
+        assert abs(fitted / float(expected) - 1) <= 1e-12
 
     def test_weights_repeat_vectors(self) -> None:
         x = VonMisesFisher(direction(5), 2.0).sample((4,))

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from reference import arb
-from resultant.special.bessel import ratio
+from resultant.special.ratio import ratio
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
 from resultant.vmf.estimators import log_normalizer, mean_resultant
 from vmf.directions import (

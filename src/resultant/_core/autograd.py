@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _functorch  # type: ignore[attr-defined]
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
@@ -26,6 +29,11 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
     return aligned
 
 
+def is_transformed() -> bool:
+    """Return True inside a transform of torch.func, such as vmap and grad."""
+    return _functorch.peek_interpreter_stack() is not None
+
+
 def signed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Store the signature of a function: autograd asks for the signature at every call."""
     function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -38,10 +46,11 @@ def elementwise(
     """Make ``value(*args)`` differentiable, with ``partials[i](*args)`` its i-th derivative.
 
     Arguments are broadcasting tensors or plain values; ``None`` stands for an argument that
-    carries no gradient. Higher derivatives exist as far as the partials are differentiable.
+    carries no gradient. Higher derivatives exist as far as the partials are differentiable, in
+    reverse mode and, except under torch.compile, in forward mode.
     """
 
-    class Rule(torch.autograd.Function):
+    class Reverse(torch.autograd.Function):
         forward = staticmethod(signed(value))  # no wrapper: torch.compile counts its parameters
 
         @staticmethod
@@ -51,8 +60,7 @@ def elementwise(
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-            saved = iter(ctx.saved_tensors)
-            args = [a[0] if a else next(saved) for a in ctx.plain]
+            args = _arguments(ctx)
             return tuple(
                 (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
                 for a, partial, needed in zip(args, partials, ctx.needs_input_grad, strict=True)
@@ -60,7 +68,34 @@ def elementwise(
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-            return Rule.apply(*batched(in_dims, args)), 0  # type: ignore[return-value]
+            return apply(*batched(in_dims, args)), 0
 
-    Rule.__name__ = value.__name__
-    return Rule.apply
+    class Both(Reverse):
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            Reverse.setup_context(ctx, inputs, output)
+            ctx.save_for_forward(*(a for a in inputs if isinstance(a, Tensor)))
+            ctx.shape = output.shape
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:  # type: ignore[override]
+            args = _arguments(ctx)
+            changes = [
+                tangent * partial(*args)
+                for tangent, partial in zip(tangents, partials, strict=True)
+                if tangent is not None and partial
+            ]
+            return reduce(operator.add, changes).expand(ctx.shape)
+
+    def apply(*args: Any) -> Tensor:
+        # torch.compile accepts no forward mode.
+        rule = Reverse if torch.compiler.is_compiling() else Both
+        return rule.apply(*args)  # type: ignore[return-value]
+
+    Reverse.__name__ = Both.__name__ = value.__name__
+    return apply
+
+
+def _arguments(ctx: Any) -> list[Any]:
+    saved = iter(ctx.saved_tensors)
+    return [a[0] if a else next(saved) for a in ctx.plain]

@@ -155,9 +155,22 @@ def mean_and_targets(g: Tensor, beta: float | Tensor, family: str) -> tuple[Tens
         # Exact at both ends.
         return mean, torch.lerp(mean.expand_as(g), g, beta)
     # Powers of g/mean neither overflow nor vanish where powers of g would.
-    power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
+    power = _power(g / torch.where(mean > 0, mean, 1.0), beta)
     average = power.mean(-1, keepdim=True)
     return mean, mean * (power / torch.where(average > 0, average, 1.0))
+
+
+def _power(a: Tensor, beta: float | Tensor) -> Tensor:
+    """Compute ``a ** beta``, the same for equal entries of a row.
+
+    A power is rounded by its place in a vector register; each entry takes that of the first entry
+    equal to it.
+    """
+    power = a**beta
+    values, order = a.detach().sort(dim=-1, stable=True)
+    place = torch.searchsorted(values, a.detach().contiguous()).clamp_max(a.shape[-1] - 1)
+    shared = power.detach().gather(-1, order.gather(-1, place))
+    return torch.where(power == shared, power, power + (shared - power.detach()))
 
 
 def class_temperature(tau: Number, g: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:

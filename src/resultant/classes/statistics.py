@@ -20,6 +20,7 @@ from resultant._core import validation
 from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
 from resultant._core.chunks import feature_slices
 from resultant._core.tensor_files import write_tensors
+from resultant.score.limits import LARGEST_KAPPA
 from resultant.vmf.estimators import concentration_at, mean_resultant_at
 
 # The cap of the authors' code, in place of the infinite concentration of equal samples.
@@ -37,7 +38,7 @@ class ClassState:
 
     Args:
         mu: Unit directions [C, p], p >= 2.
-        kappa: Concentrations [C] >= 0, in the dtype of mu.
+        kappa: Concentrations [C] from 0 to 2^60 = 1.15e18, in the dtype of mu.
         count: Sample counts [C] >= 0.
         validate_args: Check values, also on a GPU.
 
@@ -74,6 +75,8 @@ class ClassState:
         if validate_args:
             unit_vector.require("mu", mu)
             validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
+            rule = f"<= {LARGEST_KAPPA:g}, the largest of scores in float32"
+            validation.require_in_range("kappa", kappa, 0.0, LARGEST_KAPPA, rule=rule)
             validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
 
     @property

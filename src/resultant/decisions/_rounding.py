@@ -10,6 +10,7 @@ from torch import Tensor
 
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.realization import Realization
+from resultant.score.limits import LIMITS
 
 # Roundings of a score and its arguments, without those of the product behind rho: the error of the
 # score is at most 45 (float64) or 17 (float32) times max(|q|, |rho q'|); rounded kappa and tau
@@ -30,4 +31,8 @@ def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
     eps = torch.finfo(COMPUTE_DTYPE[dtype]).eps
     roundings = realization.mu.shape[1] * steep + ROUNDINGS * (steep + size)
     error = eps * roundings + torch.finfo(dtype).eps * size
-    return torch.where(2 * size < torch.finfo(dtype).max, error, math.inf)
+    # No bound for a score that is not finite.
+    finite = (2 * size < torch.finfo(dtype).max) & (
+        realization.kappa <= LIMITS[COMPUTE_DTYPE[dtype]][0]
+    )
+    return torch.where(finite, error, math.inf)

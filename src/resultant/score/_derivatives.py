@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -10,75 +11,142 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import batched, elementwise, signed
-from resultant._core.compensated import two_product, two_reciprocal
+from resultant._core.compensated import two_product
 from resultant.score._backends import Tilt, evaluate
-from resultant.special.bessel import inner, ratio
 from resultant.special.debye import expansion
 from resultant.special.differences import (
-    inner_ratio,
     inner_ratio_difference,
     phi_second_difference,
     ratio_difference,
 )
+from resultant.special.ratio import inner, ratio, rise, rise_step
+from resultant.special.slopes import direct_if_far, inner_ratio
 
 
 def _score_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return evaluate(rho, kappa, tau, p, slope=False)[0]
 
 
-def _r1(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, n: int) -> Tensor:
-    return inner(p / 2 - 1, Tilt(kappa, tau).y1(rho), n)
+class _Tilted:
+    r"""Quantities of the tilted end that derivatives share; each differentiable."""
+
+    def __init__(self, rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> None:
+        rho = rho.clamp(-1, 1)
+        tilt = Tilt(kappa, tau)
+        self.nu, self.rho, self.kappa, self.t = p / 2 - 1, rho, kappa, tilt.t
+        self.y0, self.y1, self.h = tilt.y0, tilt.y1(rho), tilt.h(rho)
+        self.scale = kappa * tilt.t
+        self.sine = (1 - rho) * (1 + rho)  # squared
+        # kappa + t rho and t + kappa rho, which cancel near rho = -1.
+        product, lost = two_product(tilt.t, rho)
+        self.along = (kappa + product) + (lost + tilt.t_rest * rho)
+        product, lost = two_product(kappa, rho)
+        self.towards = (tilt.t + product) + (lost + tilt.t_rest)
+
+    def r(self, n: int = 0) -> Tensor:
+        r"""Compute :math:`R(\tilde\kappa)/\tilde\kappa`, or its n-th derivative D."""
+        return inner(self.nu, self.y1, n)
+
+    def rise(self) -> Tensor:
+        r"""Compute :math:`R'(\tilde\kappa)`."""
+        return rise(self.nu, self.y1)
+
+    def rise_step(self) -> Tensor:
+        r"""Compute :math:`R'(\tilde\kappa) - R'(\kappa)`."""
+        return rise_step(self.nu, self.y0, self.y1, self.h.detach())
+
+
+# Second derivatives of q in rho, kappa and t. With r and d = D r < 0 at the tilted end, each is a
+# sum of R' = r + y1 d > 0 and a multiple of d: written with r, they would cancel.
+
+
+def _rho_rho(a: _Tilted) -> Tensor:
+    return a.scale * (a.scale * a.r(1))
+
+
+def _rho_kappa(a: _Tilted) -> Tensor:
+    return a.t * (a.rise() - a.t * (a.towards * a.r(1)))
+
+
+def _rho_t(a: _Tilted) -> Tensor:
+    return a.kappa * (a.rise() - a.kappa * (a.along * a.r(1)))
+
+
+def _kappa_kappa(a: _Tilted) -> Tensor:
+    return a.rise_step() - a.t * (a.t * (a.sine * a.r(1)))
+
+
+def _kappa_t(a: _Tilted) -> Tensor:
+    return a.rho * a.rise() + a.scale * (a.sine * a.r(1))
+
+
+def _t_t(a: _Tilted) -> Tensor:
+    return a.rise() - a.kappa * (a.kappa * (a.sine * a.r(1)))
+
+
+def _partial(second: Callable[[_Tilted], Tensor], sign: float = 1.0) -> Callable[..., Tensor]:
+    """Make a function of (rho, kappa, tau, p); with a ``sign`` of -1, of t into one of tau."""
+
+    def partial(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+        value = second(_Tilted(rho, kappa, tau, p))
+        return value if sign > 0 else value / -(tau * tau)
+
+    return partial
 
 
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
-    Computed from the difference of the two ratios and from 1 minus the factor, so that no digits
-    are lost where both ratios are near one.
+    Two sums of two terms that may cancel: the difference of the two ratios, which is small where
+    both ratios are near one, and the difference of r, which is small where the tilt is. The sum of
+    the smaller terms is used.
     """
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
-    y1 = tilt.y1(rho)
+    y1, h = tilt.y1(rho), tilt.h(rho)
     x1 = y1.sqrt()
     along = kappa + tilt.t * rho
     across = tilt.square * ((1 - rho) * (1 + rho))
     tiny = torch.finfo(rho.dtype).tiny
     gap = torch.where(along >= 0, across / (x1 + along.abs()).clamp_min(tiny), x1 - along)
     e = expansion(p / 2 - 1, rho.dtype)
-    return ratio_difference(e, kappa, x1, tilt.h(rho)) - inner_ratio(e, y1) * gap
-
-
-def _hessian(
-    rho: Tensor, kappa: Tensor, tau: Tensor, p: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the second derivatives (rho rho), (rho kappa), (rho t), (kappa kappa), (kappa t)."""
-    t = 1 / tau
-    r, d = (_r1(rho, kappa, tau, p, n) for n in (0, 1))
-    along, towards, across = kappa + t * rho, t + kappa * rho, kappa * t * d
-    return (
-        kappa * t * across,
-        t * r + along * across,
-        kappa * r + towards * across,
-        r + along * along * d - ratio(p / 2 - 1, kappa, 1),
-        rho * r + along * towards * d,
+    r1 = inner_ratio(e, y1)
+    turn = r1 * gap
+    change = direct_if_far(
+        lambda e: ratio_difference(e, kappa, x1, h), e, torch.minimum(tilt.y0, y1)
     )
+    lead, rest = tilt.t * rho * r1, kappa * inner_ratio_difference(e, tilt.y0, y1, h)
+    small = lead.abs() + rest.abs() < change.abs() + turn
+    return torch.where(small, lead + rest, change - turn)
 
 
 _concentration_slope = elementwise(
     _concentration_value,
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[1],
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[3],
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[4] / -(tau * tau),
+    _partial(_rho_kappa),
+    _partial(_kappa_kappa),
+    _partial(_kappa_t, -1),
     None,
 )
 
 
-def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
-    t, t_rest = two_reciprocal(tau)
-    product, lost = two_product(kappa, rho)
-    towards = (t + product) + (lost + t_rest)
-    return -(t * t) * towards * _r1(rho, kappa, tau, p, 0)
+    a = _Tilted(rho, kappa, tau, p)
+    return -(a.t * a.t) * a.towards * a.r()
+
+
+def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    a = _Tilted(rho, kappa, tau, p)
+    return a.t * a.t * a.t * (a.t * _t_t(a) + 2 * a.towards * a.r())
+
+
+_temperature_slope = elementwise(
+    _temperature_value,
+    _partial(_rho_t, -1),
+    _partial(_kappa_t, -1),
+    _tau_tau,
+    None,
+)
 
 
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -88,17 +156,16 @@ def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 slope = elementwise(
-    _slope_value,
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[0],
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[1],
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[2] / -(tau * tau),
-    None,
+    _slope_value, _partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, -1), None
 )
 
 score = elementwise(_score_value, slope, _concentration_slope, _temperature_slope, None)
 
 
-class ScoreAndSlope(torch.autograd.Function):
+SECONDS = (_partial(_rho_rho), _partial(_rho_kappa), _partial(_rho_t, -1))
+
+
+class _Reverse(torch.autograd.Function):
     """Score and slope in one pass, so that the backward pass in rho is one product."""
 
     @staticmethod
@@ -116,19 +183,15 @@ class ScoreAndSlope(torch.autograd.Function):
     def backward(  # type: ignore[override]
         ctx: Any, grad_q: Tensor | None, grad_slope: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        rho, kappa, tau, slope = ctx.saved_tensors
-        args = (rho, kappa, tau, ctx.p)
+        *inputs, slope = ctx.saved_tensors
+        args = (*inputs, ctx.p)
         firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
-        seconds = ()
-        if grad_slope is not None:
-            curvature, in_kappa, in_t, _, _ = _hessian(*args)
-            seconds = (curvature, in_kappa, -in_t / (tau * tau))
         grads: list[Tensor | None] = [None] * 4
         for i in range(3):
             if ctx.needs_input_grad[i] and (grad_q is not None or grad_slope is not None):
                 terms = [] if grad_q is None else [grad_q * firsts[i](*args)]
                 if grad_slope is not None:
-                    terms.append(grad_slope * seconds[i])
+                    terms.append(grad_slope * SECONDS[i](*args))
                 grads[i] = reduce(operator.add, terms).sum_to_size(args[i].shape)
         return tuple(grads)
 
@@ -136,7 +199,35 @@ class ScoreAndSlope(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], *args: Any
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        return ScoreAndSlope.apply(*batched(in_dims, args)), (0, 0)  # type: ignore[return-value]
+        return score_and_slope(*batched(in_dims, args)), (0, 0)
+
+
+class _Both(_Reverse):
+    """The same with forward mode, which torch.compile does not accept."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _Reverse.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:3], output[1])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        *inputs, along = ctx.saved_tensors
+        args = (*inputs, ctx.p)
+        firsts = (slope, _concentration_slope, _temperature_slope)
+        changes = [
+            (tangent * firsts[i](*args), tangent * SECONDS[i](*args))
+            for i, tangent in enumerate(tangents[:3])
+            if tangent is not None
+        ]
+        q, slopes = (reduce(operator.add, terms) for terms in zip(*changes, strict=True))
+        return q.expand_as(along), slopes.expand_as(along)
+
+
+def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Compute the score and its slope of (rho, kappa, tau, p), differentiable in all tensors."""
+    rule = _Reverse if torch.compiler.is_compiling() else _Both
+    return rule.apply(*arguments)  # type: ignore[return-value]
 
 
 def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -147,12 +238,16 @@ def _excess_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return kappa * tilt.t * inner_ratio_difference(e, tilt.y0, tilt.y1(rho), tilt.h(rho))
 
 
+def _excess_kappa(a: _Tilted) -> Tensor:
+    return a.t * (a.rise_step() - a.t * (a.towards * a.r(1)))
+
+
 _excess = elementwise(
     _excess_value,
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[0],
-    lambda rho, kappa, tau, p: _hessian(rho, kappa, tau, p)[1] - ratio(p / 2 - 1, kappa, 1) / tau,
+    _partial(_rho_rho),
+    _partial(_excess_kappa),
     lambda rho, kappa, tau, p: (
-        (ratio(p / 2 - 1, kappa, 0) - _hessian(rho, kappa, tau, p)[2]) / (tau * tau)
+        _partial(_rho_t, -1)(rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
     ),
     None,
 )

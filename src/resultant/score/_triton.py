@@ -132,6 +132,15 @@ def _log1p(x, P: tl.constexpr, SMALL: tl.constexpr):
 
 
 @triton.jit
+def _log1p_minus(x, P: tl.constexpr, SMALL: tl.constexpr):
+    """log(1 + x) - x."""
+    if (x.dtype == tl.float32) and SMALL:
+        return x * x * _horner(P, x)
+    else:
+        return _log1p(x, P, SMALL) - x
+
+
+@triton.jit
 def _difference(
     rho,
     twice,
@@ -163,7 +172,8 @@ def _difference(
     ds += (sum1 * both) * tl.fma(-ds, sum0, h)  # the rounding of the quotient, in full
     # The other terms first, so that the largest is rounded into the result once.
     small = 0.5 * _log1p(ds * w0, P, SMALL) + ds * u1 * w0 * _divided_difference(LOG, u0, u1)
-    q = ds - (A * _log1p(ds * g0, P, SMALL) + small)
+    # ds - A log(1 + x) with x = ds g0, in two parts: a factor A would scale an underflow of x.
+    q = ds * (s0 * g0) - (A * _log1p_minus(ds * g0, P, SMALL) + small)
     r1 = q
     if RATIO or len(STEPS) > 0:
         g1 = sum0 * both

@@ -25,7 +25,7 @@ from resultant._core import validation
 from resultant._core.validation import Number
 from resultant.score._arguments import validated_arguments
 from resultant.score.ratio_expansion import ratio_coefficients
-from resultant.special.bessel import inner
+from resultant.special.ratio import inner
 
 # `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
 # s = t/nu in the leading order of q/nu have the radius of convergence S = sqrt(1 + lambda^2), for

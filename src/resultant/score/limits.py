@@ -15,6 +15,9 @@ from resultant._core.validation import Number, require_in_range
 # in float64: beyond these, squares and reciprocals overflow.
 LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
 
+# The largest kappa of a class, in every dtype: queries in float32 may be scored against any class.
+LARGEST_KAPPA = LIMITS[torch.float32][0]
+
 
 def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
     """The smallest and the largest tau at which scores in ``dtype`` can be compared.

@@ -9,35 +9,21 @@ integrals at x far above a small order avoid the recurrence, which would lose th
 
 All functions take tensors or numbers, broadcast, keep dtype and device (bfloat16 and float16 are
 computed in float32), and carry first and second derivatives in every argument except the order,
-which is at most 1e30, in float32 1e11. The public functions validate their arguments; `ratio`,
-`log_i`, `ratio_inverse`, `ratio_integral` and `inner` compute on tensors of one dtype without
-validation.
+which is at most 1e30, in float32 1e11. The functions here validate their arguments; those of
+`ratio` and `log_i` do not.
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.autograd import elementwise
-from resultant._core.compensated import two_product
-from resultant.special.debye import Number, economise, expansion, horner
-from resultant.special.differences import GROUP, inner_ratio, phi_step, ratio_slopes
-
-# The leading part of log I_nu(x) vanishes at x = ZERO nu, where s = COTH nu: COTH solves
-# c = coth(c) and ZERO = 1/sinh(COTH); ZERO_REST is the rounding error of ZERO in float64.
-COTH = 1.1996786402577337
-ZERO = 0.6627434193491816
-ZERO_REST = 8.155323790501267e-18
-
-# Halley steps from the start of Banerjee et al. (2005) to full precision; 2 suffice from p = 3 on.
-HALLEY_STEPS = 3
+from resultant._core.validation import Number
+from resultant.special.log_i import log_i, log_ie
+from resultant.special.ratio import gap_inverse, ratio, ratio_integral, ratio_inverse
 
 
 def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -67,6 +53,33 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     return log_i(nu, x).to(dtype)
 
 
+def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
+    r"""The logarithm of the scaled Bessel function, :math:`\log(e^{-x} I_\nu(x))`, never above 0.
+
+    Neither factor is formed. The error is at most 1e-14 (5e-6 in float32) relative to
+    max(1, :math:`|\log(e^{-x} I_\nu(x))|`).
+
+    Args:
+        nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``x``.
+        x: Argument >= 0, a number or a tensor.
+        validate_args: Check the values; by default on the CPU only.
+
+    Returns:
+        A tensor of the broadcast shape; :math:`-\infty` at x = 0 unless nu = 0.
+
+    Raises:
+        ValueError: If an argument is out of range or has another type.
+
+    Example:
+        >>> from resultant import log_bessel_ie
+        >>> round(float(log_bessel_ie(0.5, 1e9)), 6)  # log(1/(2 pi x))/2 at a large x
+        -11.280571
+    """
+    nu, x, dtype = _arguments(nu, x=x)
+    _validate(validate_args, nu, x=x)
+    return log_ie(nu, x).to(dtype)
+
+
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` in [0, 1) (prop:bregman-view).
 
@@ -93,30 +106,49 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
     return ratio(nu, x, 0).to(dtype)
 
 
-def bessel_ratio_inverse(nu: Number, r: Number, *, validate_args: bool | None = None) -> Tensor:
+def bessel_ratio_inverse(
+    nu: Number,
+    r: Number | None = None,
+    *,
+    complement: Number | None = None,
+    validate_args: bool | None = None,
+) -> Tensor:
     r"""The x with :math:`R_\nu(x) = r`.
 
-    With nu = p/2 - 1 this is the maximum-likelihood concentration of a mean resultant length.
+    With nu = p/2 - 1 this is the maximum-likelihood concentration of a mean resultant length. Near
+    one the digits of r are in 1 - r: pass the ``complement`` where it is known on its own.
 
     Args:
         nu: Order >= 0, a number or a tensor without gradient that broadcasts with ``r``.
         r: Ratio in [0, 1], a number or a tensor.
+        complement: Complement 1 - r in [0, 1] in place of ``r``, a number or a tensor.
         validate_args: Check the values; by default on the CPU only.
 
     Returns:
         A tensor of the broadcast shape; infinite at r = 1.
 
     Raises:
-        ValueError: If an argument is out of range or has another type.
+        ValueError: If an argument is out of range or has another type, or unless one of ``r`` and
+            ``complement`` is given.
 
     Example:
         >>> from resultant import bessel_ratio, bessel_ratio_inverse
         >>> round(float(bessel_ratio_inverse(0.5, bessel_ratio(0.5, 2.0))), 6)
         2.0
+        >>> round(float(bessel_ratio_inverse(0.5, complement=1e-20)) / 1e20, 6)  # 1/(1 - r)
+        1.0
     """
-    nu, r, dtype = _arguments(nu, r=r)
-    _validate(validate_args, nu, 1.0, r=r)
-    return ratio_inverse(nu, r).to(dtype)
+    if (r is None) == (complement is None):
+        got = "neither" if r is None else "both"
+        raise ValueError(f"expected one of r and complement, got {got}")
+    inverse, named = (
+        (ratio_inverse, {"r": r})
+        if complement is None
+        else (gap_inverse, {"complement": complement})
+    )
+    nu, value, dtype = _arguments(nu, **named)  # type: ignore[arg-type]
+    _validate(validate_args, nu, 1.0, **dict.fromkeys(named, value))
+    return inverse(nu, value).to(dtype)
 
 
 def bessel_ratio_integral(
@@ -169,148 +201,3 @@ def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named
     for name, x in named.items():
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
         validation.require_in_range(name, x, validation.BELOW_ZERO, high, rule=rule)
-
-
-def _bounded(x: Tensor, root: float) -> Tensor:
-    """Clamp ``x`` to where its ``root``-th power is finite; beyond, the ratio rounds to one."""
-    limit = torch.finfo(x.dtype).max ** (1 / root)
-    return x.clamp(-limit, limit)
-
-
-def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
-    x = _bounded(x, 2.2)
-    if derivative == 0:
-        return x * inner_ratio(expansion(nu, x.dtype), x * x)
-    slopes = ratio_slopes(nu, x)
-    return slopes.first if derivative == 1 else x * slopes.second
-
-
-def _ratio_partial(nu: Number, x: Tensor, derivative: int) -> Tensor:
-    _at_most_second(derivative + 1)
-    return ratio(nu, x, derivative + 1)
-
-
-# ratio(nu, x, n): the n-th derivative of R_nu, n <= 2.
-ratio = elementwise(_ratio_value, None, _ratio_partial, None)
-
-
-def _inner_value(nu: float, y: Tensor, derivative: int) -> Tensor:
-    return inner_ratio(expansion(nu, y.dtype), y, derivative)
-
-
-def _inner_partial(nu: float, y: Tensor, derivative: int) -> Tensor:
-    _at_most_second(derivative + 1)
-    return inner(nu, y, derivative + 1) / 2
-
-
-# inner(nu, y, n): the n-th power of 2 d/dy on R_nu(x)/x as a function of y = x^2, n <= 2.
-inner = elementwise(_inner_value, None, _inner_partial, None)
-
-
-def _at_most_second(derivative: int) -> None:
-    if derivative > 2:
-        raise ValueError(f"derivatives of R_nu go up to the second, got order {derivative}")
-
-
-def _log_value(nu: Number, x: Tensor) -> Tensor:
-    if not isinstance(nu, Tensor) and nu:
-        return _log_sum(nu, x)
-    # log I_0 begins as x^2/4, which is lost in a sum of larger terms.
-    small = (x.abs() <= 1) & (nu == 0)
-    u = torch.where(small, x * x, 0.0)
-    return torch.where(small, u * horner(log_i_zero(), u), _log_sum(nu, x))
-
-
-def log_i_zero() -> tuple[float, ...]:
-    """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
-    return _log_i_zero()
-
-
-@cache
-def _log_i_zero() -> tuple[float, ...]:
-    # I_0 is the sum of b_k x^2k, and its logarithm that of c_k x^2k: k b_k = sum_j j c_j b_{k-j}.
-    b = [Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)]
-    c = [Fraction(0)]
-    for k in range(1, len(b)):
-        c.append(b[k] - sum((j * c[j] * b[k - j] for j in range(1, k)), c[0]) / k)
-    return tuple(float(a) for a in economise(c[1:], 2.0**-60))
-
-
-# As in `debye`: a constant to torch.compile.
-log_i_zero._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
-def _log_sum(nu: Number, x: Tensor) -> Tensor:
-    e = expansion(nu, x.dtype)
-    a = e.order
-    # Measure from the zero x0 of the leading part, so that nothing cancels near it.
-    zero = torch.full((), ZERO, dtype=x.dtype, device=x.device)
-    rest = ZERO_REST + (ZERO - float(torch.tensor(ZERO, dtype=x.dtype)))
-    order = a if isinstance(a, Tensor) else torch.full_like(zero, a)
-    x0, lost = two_product(order, zero)
-    # Clamp x such that powers of x0/x and the square of x are finite.
-    most = torch.finfo(x.dtype).max
-    limit = (x0 * most ** (1 / (GROUP + 0.5))).clamp_max(most ** (1 / 2.2))
-    bounded = x.clamp(-limit, limit)
-    d = (bounded - x0) - (lost + order * rest)
-    s0, y = order * COTH, bounded * bounded
-    s = (y + a * a).sqrt()
-    ds = d * ((bounded + x0) / (s + s0))
-    total = ds - a * torch.log1p(ds / (a + s0)) - 0.5 * torch.log(2 * math.pi * s)
-    total = total + horner(e.coefficients, a / s)
-    near = d.abs() < 0.5 * x0
-    log_ratio = torch.where(near, torch.log1p(torch.where(near, d / x0, 0.0)), 0.0)
-    nu = nu if isinstance(nu, Tensor) else torch.full_like(zero, nu)
-    # Below one no difference of logarithms cancels, and the quotient may underflow.
-    apart = torch.xlogy(nu, torch.where(bounded < 1, bounded, bounded / x0))
-    apart = apart - torch.where(bounded < 1, torch.xlogy(nu, x0), 0.0)
-    total = total + torch.where(near, nu * log_ratio, apart)
-    w = 1 / s
-    r = 1 / (s + a) - (horner(e.weighted(1), a * w) + 0.5) * w * w
-    product = torch.ones_like(total)
-    for i, step in enumerate(e.steps(), 1):
-        r = 1 / (step + y * r)
-        product = product * (x0 * r)
-        if i % GROUP == 0:
-            total, product = total - product.log(), torch.ones_like(total)
-    return total - product.log() + (x - bounded)
-
-
-def _log_partial(nu: Number, x: Tensor) -> Tensor:
-    if isinstance(nu, Tensor):  # 0/x counts as zero also at x = 0
-        return ratio(nu, x, 0) + nu / torch.where(nu == 0, 1.0, x)
-    return ratio(nu, x, 0) + (nu / x if nu else 0.0)
-
-
-# log_i(nu, x): log I_nu(x).
-log_i = elementwise(_log_value, None, _log_partial)
-
-
-# ratio_integral(nu, lower, upper): the integral of R_nu.
-ratio_integral = elementwise(
-    phi_step,
-    None,
-    lambda nu, lower, upper: -ratio(nu, lower, 0),
-    lambda nu, lower, upper: ratio(nu, upper, 0),
-)
-
-
-def _inverse_value(nu: Number, r: Tensor) -> Tensor:
-    p = 2 * nu + 2
-    x = r * (p - r * r) / ((1 - r) * (1 + r))
-    for _ in range(HALLEY_STEPS):
-        x = _bounded(x, 2.2)
-        at = ratio_slopes(nu, x)
-        # Near one the digits are in 1 - r.
-        newton = torch.where(r < 0.5, x * at.r - r, (1 - r) - at.complement) / at.first
-        bend = 0.5 * newton * x * at.second / at.first
-        x = x - newton / (1 - bend.clamp(-0.5, 0.5))
-    return torch.where(r >= 1, math.inf, x)
-
-
-def _inverse_partial(nu: Number, r: Tensor) -> Any:
-    return 1 / ratio(nu, ratio_inverse(nu, r), 1)
-
-
-# ratio_inverse(nu, r): the x with R_nu(x) = r.
-ratio_inverse = elementwise(_inverse_value, None, _inverse_partial)

@@ -15,7 +15,7 @@ below the precision are dropped. An order too small for the expansion is shifted
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -100,22 +100,45 @@ class LogDebye:
         return [2 * (self.nu + j) for j in range(self.shift, 0, -1)]
 
 
-def expansion(nu: Number, dtype: torch.dtype) -> LogDebye:
-    """Return the expansion for order ``nu`` and every x, in the precision of ``dtype``."""
+def expansion(nu: float, dtype: torch.dtype, *, absolute: bool = False) -> LogDebye:
+    """Return the expansion for order ``nu`` and every x, in the precision of ``dtype``.
+
+    The error is relative to the Bessel ratio; if ``absolute``, also L itself has that precision.
+    """
+    shift = math.ceil(max(smallest_order(dtype) - nu, 0))
+    return _expansion(nu, shift, nu + shift, dtype, absolute)
+
+
+def far(e: LogDebye, dtype: torch.dtype) -> LogDebye:
+    """Return the expansion at ``e.nu`` itself, for s well above the smallest order."""
+    return _expansion(e.nu, 0, smallest_order(dtype), dtype)
+
+
+def by_order(
+    nu: Number,
+    dtype: torch.dtype,
+    compute: Callable[[LogDebye], tuple[Tensor, ...]],
+    *,
+    absolute: bool = False,
+) -> tuple[Tensor, ...]:
+    """Compute from the expansion at ``nu``; for a tensor of orders, small ones are shifted, and
+    large ones are not: a large order plus a shift would be rounded."""
+    if not isinstance(nu, Tensor):
+        return compute(expansion(nu, dtype, absolute=absolute))
     smallest = smallest_order(dtype)
-    shift = math.ceil(smallest if isinstance(nu, Tensor) else max(smallest - nu, 0))
-    return _expansion(nu, shift, nu + shift, dtype)
+    small, large, shift = nu.clamp_max(smallest), nu.clamp_min(smallest), math.ceil(smallest)
+    shifted = compute(_expansion(small, shift, small + shift, dtype))
+    direct = compute(_expansion(large, 0, large, dtype))
+    return tuple(torch.where(nu < smallest, a, b) for a, b in zip(shifted, direct, strict=True))
 
 
-def far(nu: Number, dtype: torch.dtype) -> LogDebye:
-    """Return the expansion at ``nu`` itself, for s well above the smallest order of `expansion`."""
-    return _expansion(nu, 0, smallest_order(dtype), dtype)
-
-
-def _expansion(nu: Number, shift: int, scale: Number, dtype: torch.dtype) -> LogDebye:
+def _expansion(
+    nu: Number, shift: int, scale: Number, dtype: torch.dtype, absolute: bool = False
+) -> LogDebye:
     eps = torch.finfo(dtype).eps
     order = nu + shift
     if not isinstance(order, Tensor) and not isinstance(scale, Tensor):
+        eps = eps / scale if absolute else eps
         return LogDebye(nu, shift, scale, coefficients_at(order, scale, eps))
     ratio = order / scale
     coefficients: list[Number] = [0.0]

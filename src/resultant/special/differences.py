@@ -12,7 +12,6 @@ These are plain tensor functions without autograd; `bessel` and `score` add deri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +20,7 @@ from resultant.special.debye import (
     LogDebye,
     Number,
     as_tensor,
+    by_order,
     divided_difference,
     expansion,
     far,
@@ -29,128 +29,22 @@ from resultant.special.debye import (
     second_divided_difference,
     smallest_order,
 )
+from resultant.special.slopes import FAR, Point, half_plus_at, inner_ratio, point, r_at
 
 # Products of this many factors of the recurrence neither overflow nor underflow in float32.
 GROUP = 4
 
-# Above this multiple of the smallest order, s is large enough for the expansion at nu itself.
-FAR = 1.5
 
-
-class _Point(NamedTuple):
-    """The variables of an expansion of order a at one argument."""
-
-    y: Tensor
-    s: Tensor  # sqrt(a^2 + y)
-    w: Tensor  # 1/s
-    g: Tensor  # 1/(a + s)
-    u: Tensor  # scale/s, which is a/s
-
-
-def _point(e: LogDebye, y: Tensor) -> _Point:
-    a = e.order
-    s = (y + a * a).sqrt()
-    w = 1 / s
-    return _Point(y, s, w, 1 / (s + a), e.scale * w)
-
-
-def _half_plus(e: LogDebye, p: _Point) -> Tensor:
-    """Compute ``1/2 + u L'(u)``, the numerator of the correction to r."""
-    return horner([0.5, *e.weighted(1)[1:]], p.u)
-
-
-def _r(half_plus: Tensor, p: _Point) -> Tensor:
-    return p.g - half_plus * p.w * p.w
-
-
-def _dr(e: LogDebye, p0: _Point, p1: _Point, h: Tensor, half_plus: Tensor) -> Tensor:
+def _dr(e: LogDebye, p0: Point, p1: Point, h: Tensor, half_plus: Tensor) -> Tensor:
     """Compute ``r(y1) - r(y0)`` at the order of the expansion; ``half_plus`` is that of p0."""
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     return p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
 
 
-def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: _Point, p1: _Point) -> Tensor:
+def _lag(e: LogDebye, x0: Tensor, x1: Tensor, p0: Point, p1: Point) -> Tensor:
     """Compute ``(dx - ds)/(dx + ds)`` for the steps from x0 to x1 and from s0 to s1."""
     return (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))
-
-
-def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
-    """Compute ``D^n r`` at ``y``, n = 0, 1 or 2."""
-    p = _point(e, y)
-    e1 = _half_plus(e, p)
-    r = _r(e1, p)
-    d1 = d2 = torch.zeros_like(r)
-    if derivative >= 1:
-        e2 = horner(e.weighted(2), p.u)
-        d1 = (2 * e1 + e2) * p.w**4 - p.w * p.g * p.g
-        if derivative == 2:
-            e3 = horner(e.weighted(3), p.u)
-            d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6
-    for step in e.steps():
-        below = 1 / (step + y * r)
-        if derivative >= 1:
-            rise = 2 * r + y * d1
-            d1_below = -below * below * rise
-            if derivative == 2:
-                d2 = -2 * below * d1_below * rise - below * below * (4 * d1 + y * d2)
-            d1 = d1_below
-        r = below
-    return (r, d1, d2)[derivative]
-
-
-class RatioSlopes(NamedTuple):
-    """The ratio R_nu at x and its derivatives, each with an error relative to its own size."""
-
-    r: Tensor  # R/x
-    complement: Tensor  # 1 - R
-    first: Tensor  # R'
-    second: Tensor  # R''/x
-
-
-def ratio_slopes(nu: Number, x: Tensor) -> RatioSlopes:
-    """Compute the ratio, its complement to one, and its derivatives at ``x``.
-
-    For x >> nu the recurrence would lose digits of all but the ratio, and is not needed.
-    """
-    e = expansion(nu, x.dtype)
-    if not e.shift:
-        return _ratio_slopes(e, x)
-    smallest = smallest_order(x.dtype)
-    is_far = x * x + nu * nu >= (FAR * smallest) ** 2
-    if isinstance(nu, Tensor):  # some of these orders may not be small
-        is_far = is_far & (nu < smallest)
-        nu = nu.clamp_max(smallest)
-    near, beyond = _ratio_slopes(e, x), _ratio_slopes(far(nu, x.dtype), x)
-    return RatioSlopes(*(torch.where(is_far, b, a) for a, b in zip(near, beyond, strict=True)))
-
-
-def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
-    """Compute `ratio_slopes` by one expansion.
-
-    Neither the Riccati equation nor ``r + y D r`` is used: both cancel for x >> nu.
-    """
-    a, y = e.order, x * x
-    p = _point(e, y)
-    square = p.w * p.w
-    share = y * square  # (x/s)^2
-    e1 = _half_plus(e, p)
-    e2, e3 = (horner(e.weighted(n), p.u) for n in (2, 3))
-    r = _r(e1, p)
-    complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square
-    d1 = (2 * e1 + e2) * square * square - p.w * p.g * p.g
-    first = a * p.w * p.g - e1 * square + share * (2 * e1 + e2) * square
-    inner = (2 * e1 + e2) * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
-    second = square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
-    for step in e.steps():
-        below = 1 / (step + y * r)
-        d1_below = -below * below * (2 * r + y * d1)
-        rest = step - y * first
-        second = 2 * below * d1_below * rest - below * below * (2 * first + y * second)
-        first = below * below * rest
-        complement = (step - x * complement) * below
-        r, d1 = below, d1_below
-    return RatioSlopes(r, complement, first, second)
 
 
 class Lower:
@@ -158,7 +52,8 @@ class Lower:
 
     def __init__(self, e: LogDebye, y0: Tensor) -> None:
         self.e = e
-        self.p0 = _point(e, y0)
+        self.p0 = point(e, y0)
+        self.share = self.p0.s * self.p0.g  # s0/(a + s0)
         self.quotient = quotient(e.coefficients, self.p0.u)
         self.half_plus = [as_tensor(c, y0) for c in (0.5, *e.weighted(1)[1:])]
 
@@ -166,26 +61,28 @@ class Lower:
         self, y1: Tensor, h: Tensor, *, with_ratio: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)`` if requested."""
-        p1 = _point(self.e, y1)
+        p1 = point(self.e, y1)
         ds = h / (self.p0.s + p1.s)
-        phi = ds - self.logs(ds, p1)
+        # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x.
+        x = ds * self.p0.g
+        rest = _add(self.corrections(ds, p1), x - torch.log1p(x), self.e.order)
+        phi = torch.addcmul(rest, ds, self.share)
         if not (with_ratio or self.e.shift):
             return phi, p1.g
-        r1 = _r(horner(self.half_plus, p1.u), p1)
+        r1 = r_at(horner(self.half_plus, p1.u), p1)
         return self.down(phi, p1, r1, h) if self.e.shift else (phi, r1)
 
-    def logs(self, ds: Tensor, p1: _Point) -> Tensor:
-        """Compute ``ds`` minus the difference of phi at the order of the expansion."""
-        # The smaller terms first, so that the largest is rounded into the result once.
-        small = torch.log1p(ds * self.p0.w) * 0.5
-        small = torch.addcmul(small, ds * p1.u * self.p0.w, horner(self.quotient, p1.u))
-        return _add(small, torch.log1p(ds * self.p0.g), self.e.order)
+    def corrections(self, ds: Tensor, p1: Point) -> Tensor:
+        """Compute the difference of ``L - log(s)/2``."""
+        # Summed first, so that the largest term is rounded into the result once.
+        root = torch.log1p(ds * self.p0.w) * -0.5
+        return torch.addcmul(root, ds * p1.u * self.p0.w, horner(self.quotient, p1.u), value=-1)
 
-    def down(self, phi: Tensor, p1: _Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    def down(self, phi: Tensor, p1: Point, r1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Continue from the order of the expansion down to nu."""
         e, p0 = self.e, self.p0
         half_plus = horner(self.half_plus, p0.u)
-        r0, dr = _r(half_plus, p0), _dr(e, p0, p1, h, half_plus)
+        r0, dr = r_at(half_plus, p0), _dr(e, p0, p1, h, half_plus)
         # phi at the order below is phi - log r. Accumulate the product of the r1/r0 twice: as its
         # distance from one, and directly for values far from one.
         excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
@@ -205,10 +102,10 @@ class Lower:
 
 def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``r(y1) - r(y0)`` for ``h = y1 - y0``."""
-    p0, p1 = _point(e, y0), _point(e, y1)
-    half_plus = _half_plus(e, p0)
+    p0, p1 = point(e, y0), point(e, y1)
+    half_plus = half_plus_at(e, p0)
     dr = _dr(e, p0, p1, h, half_plus)
-    r0 = _r(half_plus, p0)
+    r0 = r_at(half_plus, p0)
     r1 = r0 + dr
     for step in e.steps():
         df = h * r1 + y0 * dr
@@ -221,9 +118,9 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     """Compute ``R(x1) - R(x0)`` for ``h = x1^2 - x0^2``, exact also if both ratios are near one."""
     a = e.order
     tiny = torch.finfo(h.dtype).tiny
-    p0, p1 = _point(e, x0 * x0), _point(e, x1 * x1)
-    half_plus = _half_plus(e, p0)
-    r0, r1 = _r(half_plus, p0), _r(_half_plus(e, p1), p1)
+    p0, p1 = point(e, x0 * x0), point(e, x1 * x1)
+    half_plus = half_plus_at(e, p0)
+    r0, r1 = r_at(half_plus, p0), r_at(half_plus_at(e, p1), p1)
     dx = h / (x0 + x1).clamp_min(tiny)
     de = -p0.u * h / (p0.s + p1.s) * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
     dR = a * p0.g * p1.g * (dx + a * h / (x1 * p0.s + x0 * p1.s).clamp_min(tiny))
@@ -235,13 +132,43 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     return dR
 
 
-def _miss(p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
+def rise_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
+    """Compute ``R'(x1) - R'(x0)`` for ``h = y1 - y0``, for ends that are not far apart."""
+    a, p0, p1 = e.order, point(e, y0), point(e, y1)
+    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
+    ds = h / (p0.s + p1.s)
+    du = -p0.u * ds * p1.w
+    first, second = (
+        du * divided_difference(e.weighted(n), p0.u, p1.u) for n in (1, 2)
+    )  # of e1 and e2
+    square0, square1 = p0.w * p0.w, p1.w * p1.w
+    both = h * square0 * square1  # w0^2 - w1^2
+    # R' = a w g + (e1 + e2) w^2 - (2 e1 + e2) a^2 w^4, term by term.
+    dR = -a * ds * p0.w * p1.g * (p1.w + p0.g)
+    dR = dR + (first + second) * square1 - (e1 + e2) * both
+    fourth = (2 * first + second) * square1 * square1 - (2 * e1 + e2) * both * (square0 + square1)
+    dR = dR - a * a * fourth
+    if not e.shift:
+        return dR
+    r0, dr = r_at(e1, p0), _dr(e, p0, p1, h, e1)
+    rise0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
+    for step in e.steps():
+        r1, rest0 = r0 + dr, step - y0 * rise0
+        below0, below1 = 1 / (step + y0 * r0), 1 / (step + y1 * r1)
+        dr = -(h * r1 + y0 * dr) * below0 * below1
+        change = h * (rise0 + dR) + y0 * dR
+        dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
+        r0, rise0 = below0, below0 * below0 * rest0
+    return dR
+
+
+def _miss(p0: Point, p1: Point, ds: Tensor, square: Tensor) -> tuple[Tensor, Tensor]:
     """Compute ``u1 - u0``, and its excess over the tangent of u (see `_second_difference`)."""
     step = (ds * p0.w) ** 2 * (p0.s * p1.w) - 0.5 * square * p0.w * p0.w
     return -p0.u * ds * p1.w, p0.u * step
 
 
-def _second_difference(e: LogDebye, p0: _Point, p1: _Point, ds: Tensor, square: Tensor) -> Tensor:
+def _second_difference(e: LogDebye, p0: Point, p1: Point, ds: Tensor, square: Tensor) -> Tensor:
     """Compute ``phi(y1) - phi(y0)`` at the order of the expansion, minus its tangent at y0.
 
     The tangent in y is ``h r0/2``, with ``square = -ds^2``; the tangent in x is smaller by
@@ -257,15 +184,15 @@ def _second_difference(e: LogDebye, p0: _Point, p1: _Point, ds: Tensor, square: 
 def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     """Compute ``phi(y1) - phi(y0) - h r(y0) / 2`` for ``h = y1 - y0``, of second order in h."""
     a = e.order
-    p0, p1 = _point(e, y0), _point(e, y1)
+    p0, p1 = point(e, y0), point(e, y1)
     ds = h / (p0.s + p1.s)
     total = _second_difference(e, p0, p1, ds, -ds * ds)
     if not e.shift:
         return total
 
     du, miss = _miss(p0, p1, ds, -ds * ds)
-    e1, e2 = _half_plus(e, p0), horner(e.weighted(2), p0.u)
-    r0, r1 = _r(e1, p0), _r(_half_plus(e, p1), p1)
+    e1, e2 = half_plus_at(e, p0), horner(e.weighted(2), p0.u)
+    r0, r1 = r_at(e1, p0), r_at(half_plus_at(e, p1), p1)
     d0 = (2 * e1 + e2) * p0.w**4 - p0.w * p0.g * p0.g
     dr = _dr(e, p0, p1, h, e1)
     # The second difference of r = g - (1/2 + u L') u^2/a^2 in the same way.
@@ -286,41 +213,28 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     return total
 
 
-class _Legs(NamedTuple):
-    """The two legs of a path along x at a small order: near, by the recurrence, and beyond a
-    corner, where the recurrence would lose digits and is not needed."""
+def _corner(e: LogDebye, like: Tensor) -> Tensor:
+    """Return the end of the first of two legs of a path along x at a small order.
 
-    beyond: LogDebye  # the expansion of the second leg
-    corner: Number
-    all_near: Tensor | None  # for a tensor of orders: the orders that are not small
-
-    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Clamp ``x`` to each of the two legs."""
-        corner = as_tensor(self.corner, x)
-        near, beyond = torch.minimum(x, corner), torch.maximum(x, corner)
-        if self.all_near is None:
-            return near, beyond
-        return torch.where(self.all_near, x, near), torch.where(self.all_near, corner, beyond)
-
-
-def _legs(nu: Number, dtype: torch.dtype) -> _Legs:
-    smallest = smallest_order(dtype)
-    all_near = nu >= smallest if isinstance(nu, Tensor) else None
-    nu = nu.clamp_max(smallest) if isinstance(nu, Tensor) else nu
-    corner = ((FAR * smallest) ** 2 - nu * nu) ** 0.5
-    return _Legs(far(nu, dtype), corner, all_near)
+    Beyond the corner the recurrence would lose digits, and is not needed.
+    """
+    return as_tensor(((FAR * smallest_order(like.dtype)) ** 2 - e.nu * e.nu) ** 0.5, like)
 
 
 def _along(
     step: Callable[[LogDebye, Tensor, Tensor], Tensor], nu: Number, x0: Tensor, x1: Tensor
 ) -> Tensor:
     """Sum a difference from x0 to x1 over the legs of the path."""
-    e = expansion(nu, x1.dtype)
-    if not e.shift:
-        return step(e, x0, x1)
-    legs = _legs(nu, x1.dtype)
-    (near0, beyond0), (near1, beyond1) = legs.split(x0), legs.split(x1)
-    return step(e, near0, near1) + step(legs.beyond, beyond0, beyond1)
+
+    def total(e: LogDebye) -> tuple[Tensor]:
+        if not e.shift:
+            return (step(e, x0, x1),)
+        corner = _corner(e, x1)
+        near = step(e, torch.minimum(x0, corner), torch.minimum(x1, corner))
+        beyond = torch.maximum(x0, corner), torch.maximum(x1, corner)
+        return (near + step(far(e, x1.dtype), *beyond),)
+
+    return by_order(nu, x1.dtype, total)[0]
 
 
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
@@ -339,10 +253,13 @@ def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         dx = x1 - x0
         h = dx * (x1 + x0)
-        lower, p1 = Lower(e, x0 * x0), _point(e, x1 * x1)
+        lower, p1 = Lower(e, x0 * x0), point(e, x1 * x1)
         ds = h / (lower.p0.s + p1.s)
-        deficit = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) + lower.logs(ds, p1)
-        return -lower.down(-deficit, p1, _r(_half_plus(e, p1), p1), h)[0] if e.shift else deficit
+        deficit = _lag(e, x0, x1, lower.p0, p1) * (dx + ds) - lower.corrections(ds, p1)
+        deficit = _add(deficit, torch.log1p(ds * lower.p0.g), e.order)
+        return (
+            -lower.down(-deficit, p1, r_at(half_plus_at(e, p1), p1), h)[0] if e.shift else deficit
+        )
 
     return _along(step, nu, x0, x1)
 
@@ -361,20 +278,21 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     e = expansion(nu, x1.dtype)
     if not e.shift:
         return _bregman(e, x0, x1)
-    legs = _legs(nu, x1.dtype)
-    (near0, beyond0), (near1, beyond1) = legs.split(x0), legs.split(x1)
-    corner = as_tensor(legs.corner, x1)
+    corner, direct = _corner(e, x1), far(e, x1.dtype)
+    (near0, near1), (beyond0, beyond1) = (
+        [bound(x, corner) for x in (x0, x1)] for bound in (torch.minimum, torch.maximum)
+    )
     # The slope at x0 differs from that at the start of the other leg. Neither product is negative.
     turn = (beyond1 - beyond0) * _ratio_step(e, near0, corner)
-    turn = turn + (near1 - near0) * _ratio_step(legs.beyond, beyond0, corner)
-    return _bregman(e, near0, near1) + _bregman(legs.beyond, beyond0, beyond1) + turn
+    turn = turn + (near1 - near0) * _ratio_step(direct, beyond0, corner)
+    return _bregman(e, near0, near1) + _bregman(direct, beyond0, beyond1) + turn
 
 
 def _bregman(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
     y0, y1, dx = x0 * x0, x1 * x1, x1 - x0
     h = dx * (x1 + x0)
     if not e.shift:
-        p0, p1 = _point(e, y0), _point(e, y1)
+        p0, p1 = point(e, y0), point(e, y1)
         ds = h / (p0.s + p1.s)
         return _second_difference(e, p0, p1, ds, _lag(e, x0, x1, p0, p1) * (dx + ds) ** 2)
     r0 = inner_ratio(e, y0)

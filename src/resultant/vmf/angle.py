@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from resultant.special.differences import log1p_minus, ratio_slopes
+from resultant._core.autograd import is_transformed
+from resultant.special.differences import log1p_minus
+from resultant.special.slopes import ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
 # by exp(-DEPTH), with NODES Gauss-Legendre nodes.
@@ -23,24 +24,55 @@ DEPTH = 60.0
 NODES = 32
 
 
-class Angle(torch.autograd.Function):
+def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Tensor:
     r"""Sample the angle :math:`\theta` for each kappa (float64), with
-    :math:`\partial\theta/\partial\kappa` by implicit reparameterization."""
+    :math:`\partial\theta/\partial\kappa` by implicit reparameterization.
+
+    Under ``torch.func.vmap`` its argument ``randomness`` is obeyed.
+    """
+    if is_transformed():
+        # A draw that does nothing: a batch of draws makes a batch of angles, one draw makes one,
+        # and vmap raises where it forbids draws.
+        kappa = kappa + 0 * torch.rand((), dtype=kappa.dtype, device=kappa.device)
+    return _Angle.apply(kappa, p, generator)  # type: ignore[return-value]
+
+
+class _Angle(torch.autograd.Function):
+    @staticmethod
+    def forward(kappa: Tensor, p: int, generator: torch.Generator | None) -> Tensor:
+        return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
 
     @staticmethod
-    def forward(ctx: Any, kappa: Tensor, p: int) -> Tensor:  # type: ignore[override]
-        theta = sample_angle(p, kappa.reshape(-1)).reshape(kappa.shape)
-        ctx.p = p
-        ctx.save_for_backward(kappa, theta)
-        return theta
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kappa, ctx.p, _ = inputs
+        ctx.save_for_backward(kappa, output)
+        ctx.save_for_forward(kappa, output)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return grad * velocity(ctx.p, *ctx.saved_tensors), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        return grad * velocity(ctx.p, *ctx.saved_tensors), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:  # type: ignore[override]
+        return tangent * velocity(ctx.p, *ctx.saved_tensors)
+
+    @staticmethod
+    def vmap(  # type: ignore[override]
+        info: Any, in_dims: tuple[int | None, ...], kappa: Tensor, p: int, generator: Any
+    ) -> tuple[Tensor, int]:
+        kappa = kappa.movedim(in_dims[0] or 0, 0)
+        if info.randomness != "same":
+            return angle(kappa, p, generator), 0
+        # The same random numbers for every element: all that the rejection may consume.
+        seed = int(torch.randint(2**62, (), generator=generator))
+        angles = []
+        for row in kappa:
+            own = torch.Generator(kappa.device).manual_seed(seed)
+            angles.append(angle(row, p, own))
+        return torch.stack(angles), 0
 
 
-def sample_angle(p: int, kappa: Tensor) -> Tensor:
+def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None) -> Tensor:
     r"""Sample angles [n] for kappa [n], by the rejection of Ulrich (1984) and Wood (1994).
 
     With G a ratio of two Gamma((p-1)/2) variates, their proposal is
@@ -53,10 +85,11 @@ def sample_angle(p: int, kappa: Tensor) -> Tensor:
     while len(waiting):
         scale = b[waiting]
         shape = torch.full_like(scale, (p - 1) / 2)
-        G = torch._standard_gamma(shape) / torch._standard_gamma(shape)
+        G = torch._standard_gamma(shape, generator) / torch._standard_gamma(shape, generator)
         s = (1 - scale) * (1 - G) / (2 + 2 * scale * G)
         # Not ">=": a NaN concentration must give NaN, not an endless loop.
-        accepted = ~((p - 1) * log1p_minus(-s) < torch.rand_like(s).log())
+        uniform = torch.rand(s.shape, dtype=s.dtype, device=s.device, generator=generator)
+        accepted = ~((p - 1) * log1p_minus(-s) < uniform.log())
         square[waiting] = scale * G
         waiting = waiting[~accepted]
     return 2 * square.sqrt().atan()

@@ -9,6 +9,7 @@ angle has density proportional to :math:`e^{\kappa\cos\theta}\sin^{p-2}\theta`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 import torch
@@ -19,9 +20,9 @@ from resultant._core import validation
 from resultant._core.arrays import unit_vector
 from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
-from resultant.special.bessel import inner, ratio, ratio_inverse
-from resultant.special.differences import bregman, ratio_slopes, ratio_step, shortfall
-from resultant.vmf.angle import Angle
+from resultant.special.differences import bregman, ratio_step, shortfall
+from resultant.special.ratio import complement, gap_inverse, inner, ratio
+from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
 
 # R_nu(x1) - R_nu(x0).
@@ -41,17 +42,22 @@ _bregman = elementwise(
     lambda nu, x0, x1: _ratio_change(nu, x0, x1),  # torch.compile needs a function
 )
 
-# 1 - R_nu(x), and its integral from zero to x: x - [phi(x) - phi(0)].
-_complement = elementwise(
-    lambda nu, x: ratio_slopes(nu, x).complement,
-    None,
-    lambda nu, x: -ratio(nu, x, 1),
-)
+# The integral of 1 - R_nu from zero to x: x - [phi(x) - phi(0)].
 _shortfall = elementwise(
     lambda nu, x: shortfall(nu, x.new_zeros(()), x),
     None,
-    lambda nu, x: _complement(nu, x),
+    lambda nu, x: complement(nu, x),
 )
+
+
+def _by_default(validate_args: bool | None) -> bool | None:
+    """Obey the switch of torch.distributions, which torch.compile turns off on its own: that is not
+    taken for a wish of the user."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    if validate_args is None and not Distribution._validate_args:
+        turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize
+        return None if turned_off else False
+    return validate_args
 
 
 class VonMisesFisher(Distribution):
@@ -62,7 +68,8 @@ class VonMisesFisher(Distribution):
     Args:
         loc: Mean directions [..., p], unit vectors, p >= 2.
         concentration: Concentrations [...] >= 0; batch shapes broadcast.
-        validate_args: Check the values; by default on the CPU only.
+        validate_args: Check the values; by default on the CPU only, and not if
+            ``Distribution.set_default_validate_args(False)`` was called.
 
     Raises:
         ValueError: If an argument is out of range or has another shape.
@@ -98,8 +105,7 @@ class VonMisesFisher(Distribution):
             concentration = torch.as_tensor(concentration).unsqueeze(-1)
         (mu, kappa), dtype = validation.tensors(loc=loc, concentration=concentration)
         kappa = kappa.squeeze(-1) if shapes[1] else kappa
-        # Not the default of torch.distributions, which torch.compile turns off permanently.
-        validate = validation.should_validate(validate_args, mu, kappa)
+        validate = validation.should_validate(_by_default(validate_args), mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
             validation.require_in_range("concentration", kappa, 0.0, rule=">= 0 and finite")
@@ -145,25 +151,30 @@ class VonMisesFisher(Distribution):
                 f"expected weights [..., {x.shape[-2]}], one per vector, got {tuple(weights.shape)}"
             )
         total = weights.sum(-1)
-        # Rounded lengths would change 1 - R, and so a large concentration.
         x64 = x.double()
-        share = weights / total.unsqueeze(-1) / x64.square().sum(-1).sqrt()
-        mean = (share.unsqueeze(-2) @ x64).squeeze(-2)
+        length = x64.square().sum(-1).sqrt()
+        share = weights / total.unsqueeze(-1)
+        mean = ((share / length).unsqueeze(-2) @ x64).squeeze(-2)
         R = mean.square().sum(-1).sqrt()
-        if validation.should_validate(validate_args, x, weights):
+        first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
+        loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
+        # 1 - R is the mean of |x/|x| - loc|^2/2: from R it would lose the digits of a large
+        # concentration.
+        chord = (x64 - loc.unsqueeze(-2)).square().sum(-1) - (length - 1).square()
+        gap = (share * chord / (2 * length)).sum(-1)
+        if validation.should_validate(_by_default(validate_args), x, weights):
             unit_vector.require("x", x)
             validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
             validation.require_in_range(
                 "the total weight", total, 0.0, rule="> 0 and finite", open_low=True
             )
-            rounding = max(torch.finfo(x.dtype).eps ** 2 / 8, 64 * torch.finfo(R.dtype).eps)
+            rounding = max(torch.finfo(x.dtype).eps, 256 * torch.finfo(R.dtype).eps) ** 2 / 8
             rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
+            length_one = (gap < rounding).double()
             validation.require_in_range(
-                "the mean resultant length", R, 0.0, 1 - rounding, rule=rule
+                "the mean resultant length", length_one, 0.0, 0.5, rule=rule
             )
-        first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
-        loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
-        kappa = ratio_inverse(x.shape[-1] / 2 - 1, R.clamp_max(1))
+        kappa = gap_inverse(x.shape[-1] / 2 - 1, gap.clamp(0, 1))
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
     @property
@@ -200,6 +211,14 @@ class VonMisesFisher(Distribution):
         along, across = self.variance_along.unsqueeze(-1), self.variance_across.unsqueeze(-1)
         return along * square + across * (1 - square)
 
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance of X, [..., p, p]."""
+        along, across = (a[..., None, None] for a in (self.variance_along, self.variance_across))
+        axis = self.loc.unsqueeze(-1) * self.loc.unsqueeze(-2)
+        identity = torch.eye(self.event_shape[0], dtype=axis.dtype, device=axis.device)
+        return across * (identity - axis) + along * axis
+
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
         kappa = self.concentration.double()
@@ -223,25 +242,42 @@ class VonMisesFisher(Distribution):
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(
+        self, sample_shape: Any = (), *, generator: torch.Generator | None = None
+    ) -> Tensor:
         r"""Draw exact samples [..., p] of batches with unbiased pathwise gradients.
 
         :math:`X = \cos\theta\,\mu + \sin\theta\,Hv`, with v uniform on the sphere across e_1 and
-        H the Householder reflection of e_1 to :math:`\mp\mu`, which is regular everywhere.
+        H the Householder reflection of e_1 to :math:`\mp\mu`, which is regular everywhere. Under
+        ``torch.func.vmap`` its argument ``randomness`` is obeyed.
+
+        Args:
+            sample_shape: Shape of the samples.
+            generator: Source of random numbers on the device; by default the global one.
+
+        Returns:
+            Unit vectors in the dtype of loc.
         """
         shape = self._extended_shape(sample_shape)
         kappa = self.concentration.double().expand(shape[:-1])
-        theta: Tensor = Angle.apply(kappa, shape[-1])  # type: ignore[assignment]
+        theta = angle(kappa, shape[-1], generator)
         dtype = COMPUTE_DTYPE[self.loc.dtype]
         cos, sin = (a.to(dtype).unsqueeze(-1) for a in (theta.cos(), theta.sin()))
-        v = torch.randn(*shape[:-1], shape[-1] - 1, dtype=dtype, device=self.loc.device)
-        v[..., 0].masked_fill_(v[..., 0] == 0, 1e-10)  # about one in 2^24 float32 normals is 0
+        across = (*shape[:-1], shape[-1] - 1)
+        v = torch.randn(across, dtype=dtype, device=self.loc.device, generator=generator)
+        # About one in 2^24 float32 normals is 0.
+        v = torch.where((v == 0) & (torch.arange(across[-1], device=v.device) == 0), 1e-10, v)
         sin = sin * v.square().sum(-1, keepdim=True).rsqrt()
         head, tail = self.loc.to(dtype).split([1, shape[-1] - 1], dim=-1)
         sign = torch.where(head < 0, -1.0, 1.0)
         dot = sin * (tail * v).sum(-1, keepdim=True)
         rest = sin * v + (cos - dot / (1 + head.abs())) * tail
         return torch.cat([cos * head - sign * dot, rest], dim=-1).to(self.loc.dtype)
+
+    def sample(self, sample_shape: Any = (), *, generator: torch.Generator | None = None) -> Tensor:
+        """Draw samples as `rsample`, without gradients."""
+        with torch.no_grad():
+            return self.rsample(sample_shape, generator=generator)
 
 
 class HypersphericalUniform(VonMisesFisher):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE, Number
-from resultant.special.bessel import ratio, ratio_integral, ratio_inverse
+from resultant.special.ratio import ratio, ratio_integral, ratio_inverse
 
 # Estimators of the mean length alone, and those that need the number of vectors too.
 OF_LENGTH = ("mle", "proco", "banerjee")

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
-from resultant.special.bessel import ratio, ratio_integral
+from resultant.special.ratio import ratio, ratio_integral
 
 # A tail is integrated to where its density has fallen by exp(-DEPTH) from its peak, with NODES
 # Gauss-Legendre nodes on either side of the peak.

@@ -1,0 +1,87 @@
+"""Forward mode of the public functions: jvp against grad, and Hessians against autograd."""
+
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, func
+
+from resultant import (
+    ClassState,
+    VonMisesFisher,
+    ambient_gradient,
+    bessel_ratio,
+    bessel_ratio_integral,
+    bessel_ratio_inverse,
+    class_scores,
+    concentration,
+    decompose,
+    fixed_expansion,
+    joint_expansion,
+    log_bessel_i,
+    log_bessel_ie,
+    log_normalizer,
+    mean_resultant,
+    tangent_gradient,
+    target_gain,
+    vmf_score,
+    vmf_score_and_slope,
+    vmf_score_slope,
+)
+
+X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
+Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).view(2, 4), dim=1)
+STATE = ClassState(torch.eye(4, dtype=torch.float64), 10 * torch.rand(4).double(), torch.ones(4))
+
+
+def law(x: Tensor) -> VonMisesFisher:
+    return VonMisesFisher(Z[0], 5 * x)
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "log_bessel_i": lambda x: log_bessel_i(2.5, 9 * x),
+    "log_bessel_ie": lambda x: log_bessel_ie(2.5, 9 * x),
+    "bessel_ratio": lambda x: bessel_ratio(2.5, 9 * x),
+    "bessel_ratio_inverse": lambda x: bessel_ratio_inverse(2.5, x),
+    "complement": lambda x: bessel_ratio_inverse(2.5, complement=x),
+    "bessel_ratio_integral": lambda x: bessel_ratio_integral(2.5, x, 3 * x),
+    "log_normalizer": lambda x: log_normalizer(7, 9 * x),
+    "mean_resultant": lambda x: mean_resultant(7, 9 * x),
+    "concentration": lambda x: concentration(7, x),
+    "vmf_score": lambda x: vmf_score(x, 9 * x, x, 7),
+    "vmf_score_slope": lambda x: vmf_score_slope(x, 9 * x, x, 7),
+    "vmf_score_and_slope": lambda x: torch.stack(vmf_score_and_slope(x, 9 * x, x, 7)),
+    "decompose": lambda x: torch.stack(list(decompose(x, 9 * x, x, 7))),
+    "joint_expansion": lambda x: joint_expansion(x, 9 * x, x, 64),
+    "fixed_expansion": lambda x: fixed_expansion(x, 9 * x, x, 64),
+    "ambient_gradient": lambda x: ambient_gradient(Z[0], Z[1], 9 * x, x),
+    "tangent_gradient": lambda x: tangent_gradient(Z[0], Z[1], 9 * x, x),
+    "target_gain": lambda x: target_gain(x, 0.5, "power"),
+    "class_scores": lambda x: class_scores(Z + 0 * x.sum(), STATE, 0.5, "angular"),
+    "log_prob": lambda x: law(x).log_prob(Z[1]),
+    "entropy": lambda x: law(x).entropy(),
+    "mean": lambda x: law(x).mean,
+    "covariance_matrix": lambda x: law(x).covariance_matrix,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_forward_mode(name: str) -> None:
+    """jvp is grad along a direction; forward over reverse is reverse over reverse."""
+
+    def total(x: Tensor) -> Tensor:
+        return FUNCTIONS[name](x).sin().sum()
+
+    tangent = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    change = func.jvp(total, (X,), (tangent,))[1]
+    torch.testing.assert_close(change, func.grad(total)(X) @ tangent, rtol=1e-10, atol=1e-12)
+    if name == "covariance_matrix":  # its second derivative is the third of the ratio
+        return
+    hessian = func.hessian(total)(X)
+    torch.testing.assert_close(
+        hessian, torch.autograd.functional.hessian(total, X), rtol=1e-9, atol=1e-11
+    )

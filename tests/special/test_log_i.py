@@ -1,0 +1,95 @@
+"""log I and its scaled form: large orders near the zero of log I, and all arguments."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import special
+from torch.autograd import gradcheck
+
+from reference import arb
+from resultant import bessel_ratio, log_bessel_i, log_bessel_ie
+
+
+def log_debye(nu: float, x: float) -> float:
+    """log I by the Debye expansion (DLMF 10.41.3) in 60 digits, for orders above 1e5."""
+    with mpmath.workdps(60):
+        n, v = mpmath.mpf(nu), mpmath.mpf(x)
+        s = mpmath.sqrt(n * n + v * v)
+        u = n / s
+        terms = [
+            (3 * u - 5 * u**3) / 24,
+            (81 * u**2 - 462 * u**4 + 385 * u**6) / 1152,
+            (30375 * u**3 - 369603 * u**5 + 765765 * u**7 - 425425 * u**9) / 414720,
+        ]
+        series = 1 + sum(term / n**k for k, term in enumerate(terms, 1))
+        log = s + n * mpmath.log(v / (n + s)) - mpmath.log(2 * mpmath.pi * s) / 2
+        return float(log + mpmath.log(series))
+
+
+@pytest.mark.parametrize("nu", [2e5, 6.6e7, 1e12])
+def test_near_its_zero(nu: float) -> None:
+    """log I passes zero near x = 0.66 nu, where terms of the size of nu cancel."""
+    zero = 0.6627434193491816 * nu
+    for x in (zero, zero + 5.322954, zero * (1 + 1e-7), zero * (1 - 1e-6)):
+        truth = log_debye(nu, x)
+        for order in (nu, torch.tensor(nu, dtype=torch.float64)):
+            error = abs(float(log_bessel_i(order, x)) - truth)
+            assert error <= 1e-14 * max(1, abs(truth)), (nu, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_large_orders_of_a_tensor(dtype: torch.dtype) -> None:
+    """An order plus a small number may be rounded to another order."""
+    most = 36 if dtype == torch.float32 else 96
+    nu = torch.tensor([2.0**k for k in range(18, most, 3)], dtype=dtype)
+    x = (nu * 0.6627439).to(dtype)
+    bar = 5e-6 if dtype == torch.float32 else 1e-14
+    for n, v, log, r in zip(nu, x, log_bessel_i(nu, x), bessel_ratio(nu, x), strict=True):
+        truth = log_debye(float(n), float(v))
+        assert abs(float(log) - truth) <= bar * max(1, abs(truth)), float(n)
+        # R < x/(nu + sqrt(nu^2 + x^2)), an Amos bound that is sharp to 1/nu.
+        s = math.hypot(float(n), float(v))
+        assert abs(float(r) / (float(v) / (float(n) + s)) - 1) <= 3 / float(n) + bar
+
+
+def test_scaled_against_arb() -> None:
+    for nu in (0.0, 0.25, 0.5, 2.5, 11.5, 12.0, 29.5, 30.0, 63.0, 511.0):
+        # Both sides of the change of formula, at 1.5 times the smallest order.
+        x = np.array([1e-30, 1e-3, 0.99, 1.01, 3.5, 17.9, 18.1, 44.9, 45.1, 300.0, 4e4])
+        x = x.astype(np.float32).astype(np.float64)
+        truth = np.array([arb.log_ie(nu, v) for v in x])
+        for dtype, bar in ((torch.float32, 5e-6), (torch.float64, 1e-14)):
+            for order in (nu, torch.tensor([nu], dtype=dtype)):
+                value = log_bessel_ie(order, torch.tensor(x, dtype=dtype)).double().numpy()
+                assert (abs(value - truth) <= bar * np.maximum(1, abs(truth))).all(), nu
+
+
+def test_scaled_at_the_ends() -> None:
+    assert float(log_bessel_ie(0.0, 0.0)) == 0
+    assert float(log_bessel_ie(2.0, 0.0)) == -math.inf
+    for dtype in (torch.float32, torch.float64):
+        most = torch.tensor(torch.finfo(dtype).max, dtype=dtype)
+        expected = -0.5 * (math.log(2 * math.pi) + math.log(float(most)))
+        for nu in (0.0, 3.5, 1e5):
+            assert abs(float(log_bessel_ie(nu, most)) / expected - 1) <= torch.finfo(dtype).eps
+
+
+def test_scaled_against_scipy() -> None:
+    x = torch.logspace(-6, 6, 60, dtype=torch.float64)
+    for nu in (0.0, 0.5, 2.0, 7.25, 40.0):
+        expected = special.ive(nu, x.numpy())
+        assert np.allclose(log_bessel_ie(nu, x).exp().numpy(), expected, rtol=1e-12, atol=1e-300)
+
+
+def test_scaled_derivatives() -> None:
+    x = torch.tensor([0.3, 2.0, 44.0, 46.0, 900.0], dtype=torch.float64, requires_grad=True)
+    for nu in (0.0, 2.5, 63.0):
+        assert gradcheck(lambda v: log_bessel_ie(nu, v), x)  # noqa: B023
+    # nu/x - (1 - R) keeps its digits for a large x, where R rounds to one.
+    (slope,) = torch.autograd.grad(log_bessel_ie(0.5, x * 1e15).sum(), x)
+    torch.testing.assert_close(slope, -0.5 / x.detach(), rtol=1e-10, atol=0)

@@ -1,0 +1,113 @@
+"""Samples and moments under torch.func, from a generator, and as a covariance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, func
+
+from resultant import VonMisesFisher
+from resultant.vmf.angle import angle, velocity
+from vmf.directions import axis, direction, double
+
+
+def drawn(kappa: Tensor, loc: Tensor, seed: int = 0) -> Tensor:
+    """Draw with fixed random numbers, so that a sample is a function of its parameters."""
+    generator = torch.Generator().manual_seed(seed)
+    return VonMisesFisher(loc, kappa, validate_args=False).rsample((4,), generator=generator)
+
+
+def test_generator() -> None:
+    law = VonMisesFisher(direction(5), 3.0)
+    state = torch.get_rng_state()
+    first, second = (law.sample((7,), generator=torch.Generator().manual_seed(1)) for _ in range(2))
+    assert torch.equal(first, second) and torch.equal(torch.get_rng_state(), state)
+    assert not torch.equal(first, law.sample((7,), generator=torch.Generator().manual_seed(2)))
+    # The global generator gives the numbers of a generator of the same seed.
+    torch.manual_seed(1)
+    assert torch.equal(first, law.sample((7,)))
+
+
+@pytest.mark.parametrize("p", [2, 3, 16])
+def test_grad_of_samples(p: int) -> None:
+    """torch.func.grad and jvp against autograd."""
+    loc, kappa = direction(p), double(4.0)
+    weights = torch.randn(4, p, dtype=torch.float64)
+
+    def total(kappa: Tensor) -> Tensor:
+        return (drawn(kappa, loc) * weights).sum()
+
+    leaf = kappa.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(leaf), leaf)
+    torch.testing.assert_close(func.grad(total)(kappa), expected)
+    torch.testing.assert_close(func.jvp(total, (kappa,), (torch.ones_like(kappa),))[1], expected)
+
+
+@pytest.mark.parametrize("p", [2, 3, 16])
+def test_second_derivative_of_an_angle(p: int) -> None:
+    """Along the path on which an angle moves with kappa by its velocity."""
+    kappa = double(4.0)
+
+    def drawn_angle(kappa: Tensor) -> Tensor:
+        return angle(kappa, p, torch.Generator().manual_seed(0))
+
+    theta, speed = drawn_angle(kappa), func.grad(drawn_angle)(kappa)
+    step = 1e-5
+    ahead, behind = (velocity(p, kappa + h, theta + h * speed) for h in (step, -step))
+    change = func.jvp(func.grad(drawn_angle), (kappa,), (torch.ones_like(kappa),))[1]
+    torch.testing.assert_close(change, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-9)
+
+
+def test_vmap_of_samples() -> None:
+    loc, kappa = direction(3), double(0.5, 20.0, 3e4)
+
+    def draw(kappa: Tensor, loc: Tensor) -> Tensor:
+        return VonMisesFisher(loc, kappa, validate_args=False).sample((500,))
+
+    samples = func.vmap(draw, in_dims=(0, None), randomness="different")(kappa, loc)
+    assert samples.shape == (3, 500, 3)
+    means = (samples @ loc).mean(1)
+    law = VonMisesFisher(loc, kappa)
+    spread = 5 * (law.variance_along / 500).sqrt()
+    assert ((means - law.mean @ loc).abs() <= spread).all()
+    # Also where only the direction is batched, or nothing.
+    many = func.vmap(draw, in_dims=(None, 0), randomness="different")(kappa[0], loc.expand(2, 3))
+    assert not torch.equal(many[0] @ loc, many[1] @ loc)
+    with pytest.raises(RuntimeError, match="randomness"):
+        func.vmap(draw, in_dims=(0, None))(kappa, loc)
+
+
+def test_vmap_with_the_same_randomness() -> None:
+    loc = direction(4)
+
+    def draw(kappa: Tensor) -> Tensor:
+        return VonMisesFisher(loc, kappa, validate_args=False).sample((6,))
+
+    same = func.vmap(draw, randomness="same")(double(2.0, 2.0, 50.0))
+    assert torch.equal(same[0], same[1])
+    assert ((same[2] @ loc) > (same[0] @ loc)).all()
+
+
+def test_gradients_per_sample() -> None:
+    """vmap over grad, as in per-sample gradients of a variational model."""
+    loc, kappa = direction(3, 5), torch.linspace(1, 9, 5, dtype=torch.float64)
+
+    def loss(kappa: Tensor, loc: Tensor) -> Tensor:
+        return VonMisesFisher(loc, kappa, validate_args=False).rsample()[0]
+
+    torch.manual_seed(0)
+    grads = func.vmap(func.grad(loss), randomness="different")(kappa, loc)
+    assert grads.shape == (5,) and grads.isfinite().all() and (grads != 0).all()
+
+
+def test_covariance_matrix() -> None:
+    law = VonMisesFisher(direction(4, 2), double(3.0, 40.0))
+    covariance = law.covariance_matrix
+    torch.testing.assert_close(covariance.diagonal(dim1=-2, dim2=-1), law.variance)
+    x = law.sample((40000,)) - law.mean
+    torch.testing.assert_close(
+        torch.einsum("nbi,nbj->bij", x, x) / len(x), covariance, rtol=0, atol=4e-3
+    )
+    torch.testing.assert_close(
+        VonMisesFisher(axis(3), 0.0).covariance_matrix, torch.eye(3, dtype=torch.float64) / 3
+    )
