@@ -77,6 +77,8 @@ def fold(text: str) -> str:
     lines = text.splitlines()
     for i, line in enumerate(lines):
         if len(line) > width and (line[0].isalnum() or line[0] == '"'):
+            # The choices of the usage line are one long word.
+            line = line.replace(",", ", ") if i == 0 else line
             lines[i] = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 

@@ -121,12 +121,12 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         require_output_file(options.out, options.out.parent)
         weights = None if options.weights is None else str(options.weights)
         config = TrainConfig(dataset="images", architecture=options.model, **changes)
-        if not options.pretrained and weights is None:
-            log.print(f"{options.model} has random weights: give --pretrained or --weights")
         # The network first: a wrong name or file is found before the images are.
         network = extraction.timm_network(
             config, pretrained=options.pretrained, weights=weights, size=options.size or 0
         )
+        if not options.pretrained and weights is None:
+            log.print(f"{options.model} has random weights; --pretrained and --weights load others")
         data = open_splits(network.config, options.image_set, options.workers, log)
         return extraction.with_classes(network, data), data
     for name in ("pretrained", "weights", "size"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -84,11 +85,12 @@ def evaluation_batches(
         source: The images.
         view: The view.
         batch_size: Images per batch.
-        workers: Processes that decode; 0 for this process.
+        workers: Processes that decode, at most one per core; 0 for this process.
 
     Raises:
         ImageError: If an image is broken.
     """
+    workers = min(workers, os.cpu_count() or 1)
     batches = DataLoader(
         _Views(source, view),
         batch_size,
