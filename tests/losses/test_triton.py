@@ -22,6 +22,7 @@ CHECK = "from losses import test_triton; test_triton.check('cpu')"
 
 def check(device: str) -> None:
     check_mean(device)
+    check_enter(device)
     check_cross_entropy(device)
 
 
@@ -49,6 +50,40 @@ def check_mean(device: str) -> None:
     mean(sums.to(device), mu[1], R[1])
     assert mu[1, 0, 1].isnan().any() and R[1, 0, 1].isnan() and R[1].isfinite().sum() == 5
     mean(sums[:0].to(device), mu[1, :0], R[1, :0])
+
+
+def check_enter(device: str) -> None:
+    """Samples of two runs enter as in torch; a wrong length is written for its run."""
+    from resultant.losses._triton import MEAN_BLOCK, enter, mean
+
+    generator = torch.Generator().manual_seed(0)
+    for p, dtype in ((5, torch.float64), (MEAN_BLOCK + 3, torch.bfloat16)):
+        z = functional.normalize(torch.randn(6, p, generator=generator), dim=-1).to(dtype)
+        rows = torch.tensor([3, 0, 3, 2, -1, 4])  # the last two belong to others
+        old = torch.randn(4, p + 1, generator=generator, dtype=torch.float64)
+        new = torch.randn(4, p + 1, generator=generator, dtype=torch.float64)
+        ones = torch.ones(6, p + 1, dtype=torch.float64)
+        ones[:, :-1] = z
+        expected = [a.index_add(0, rows[:4], ones[:4]) for a in (old, new)]
+        got = [a.to(device) for a in (old, new)]
+        host = torch.zeros(2, pin_memory=device == "cuda")
+        enter(z.to(device), rows.to(device), *got, host, 0.05)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=1e-14, atol=1e-14)
+        assert (host == 0).all()
+        z[4] = 0
+        enter(z.to(device), rows.to(device), *got, host, 0.05)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        assert host.tolist() == [0, 1]
+    sums = torch.tensor([[3.0, 0, 0, 4], [0, 0, 5, 5], [0, 0, 0, 2], [math.nan, 0, 0, 1]])
+    sums, mu = sums.double().to(device), torch.empty(4, 3, device=device)
+    R, kappa = (torch.empty(4, dtype=torch.float64, device=device) for _ in range(2))
+    mean(sums, mu, R, kappa)
+    expected = bank.ProCoBank(4, 3).kappa(R.cpu())
+    torch.testing.assert_close(kappa.cpu(), expected, rtol=1e-15, atol=0, equal_nan=True)
 
 
 def fused(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
@@ -126,9 +161,10 @@ def test_without_triton(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "resultant.losses._triton", raising=False)
     monkeypatch.delattr(resultant.losses, "_triton", raising=False)
-    module._fused.cache_clear()
-    assert module._fused() is None
-    module._fused.cache_clear()
+    load = module._fused if module is _cross_entropy else module._kernels
+    load.cache_clear()
+    assert load() is None
+    load.cache_clear()
 
 
 @pytest.mark.gpu

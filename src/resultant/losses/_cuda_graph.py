@@ -104,7 +104,7 @@ class Replay:
             recorded.y.copy_(y)
             recorded.graph.replay()
             gradient = recorded.gradient.clone() if z.requires_grad else recorded.gradient
-        return with_gradient(z, recorded.loss, gradient)
+        return with_gradient(z, recorded.loss.clone(), gradient)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Replay:
         return Replay()

@@ -22,6 +22,8 @@ def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
         and z.requires_grad
         and torch.is_grad_enabled()
         and not torch.compiler.is_compiling()
+        # Inside a graph the host has no part, and more kernels in parallel are faster.
+        and not torch.cuda.is_current_stream_capturing()
         and not (loss.bank.leave_out and loss.training)
         and kernels() is not None
     )
@@ -33,12 +35,11 @@ def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
         snapshot = loss.snapshot(z, y)
         rho = by_view(z.detach(), ()) @ snapshot.mu.mT
-        kappa = loss.bank.kappa(snapshot.R)
+        kappa = loss.bank.concentrations(snapshot)
         gains = loss.gains(kappa)
         loss.note(z.dtype, gains)
-        kappa = kappa.to(z.dtype)
-        terms, offset = loss.terms(kappa, gains), loss.log_prior.to(z.dtype)
-        entropies = softmax.finish(rho, kappa, terms, offset, loss.bank.dim, y)
+        terms = loss.terms(kappa if gains is None else kappa.to(z.dtype), gains)
+        entropies = softmax.finish(rho, kappa, terms, loss.log_prior, loss.bank.dim, y)
         gradient = (rho @ snapshot.mu).view(z.shape)
         value = entropies.mean()
     return with_gradient(z, value, gradient, lambda z: loss.entropy(z, y, snapshot))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ def lengths(sums: Tensor) -> Tensor:
 
 def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
     """Write the result of `mean` into contiguous tensors; on a GPU in one pass."""
-    if sums.is_cuda and not torch.compiler.is_compiling() and (fused := _fused()) is not None:
-        fused(sums, mu, R)
+    if (kernels := bank_kernels(sums)) is not None:
+        kernels.mean(sums, mu, R)
         return
     total = sums[..., :-1]
     length = torch.linalg.vector_norm(total, dim=-1)
@@ -40,11 +40,15 @@ def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
     R.masked_fill_(cancelled, 0.0)
 
 
+def bank_kernels(a: Tensor) -> ModuleType | None:
+    """Return the fused kernels for a tensor: on a GPU, with Triton, outside of torch.compile."""
+    return _kernels() if a.is_cuda and not torch.compiler.is_compiling() else None
+
+
 @cache
-def _fused() -> Callable[[Tensor, Tensor, Tensor], None] | None:
-    """Return the fused kernel, or None without Triton."""
+def _kernels() -> ModuleType | None:
     try:
         from resultant.losses import _triton
     except ImportError:
         return None
-    return _triton.mean
+    return _triton

@@ -23,8 +23,8 @@ from resultant.classes.realization import Terms
 from resultant.classes.statistics import ZERO_LENGTH
 from resultant.score.kernel import constants, difference, tilt
 
-# Queries and classes of a tile, and warps per program.
-ROWS, BLOCK, WARPS = 2, 512, 8
+# Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
+FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (4, 512, 8), 1024
 # Vectors of at most unit length are split into halves of float16 after this factor.
 UNIT_SCALE = 2.0**15
 # Entries of a row of sums that a program holds at most, and entries per warp.
@@ -44,8 +44,9 @@ def _logits(
     x = tl.zeros_like(rho)
     s = tl.zeros_like(rho)
     if EXACT:
-        k = tl.load(kappa + view * kappa_view + column, mask=inside, other=1.0)
+        k = tl.load(kappa + view * kappa_view + column, mask=inside, other=1.0).to(rho.dtype)
         t = tl.load(tau + view * tau_view + column * tau_step, mask=inside, other=1.0)
+        t = t.to(rho.dtype)
         twice, least, square, y0, s0, w0, g0, scale, steady = tilt(k[None, :], t[None, :], A)
         if tl.min(steady.to(tl.int32)) == 1:
             q, r1 = difference(
@@ -65,13 +66,14 @@ def _logits(
         s += a[None, :]
     if SHIFT:
         x += tl.load(shift + view * shift_view + column, mask=inside, other=0.0)[None, :]
-    return x + tl.load(offset + column, mask=inside, other=float("-inf"))[None, :], s
+    added = tl.load(offset + column, mask=inside, other=float("-inf")).to(rho.dtype)
+    return x + added[None, :], s
 
 
 @triton.jit
 def _softmax_rows(
     rho, kappa, tau, slope, shift, offset, own, top, total, entropies, gradient, high, low,
-    weight_scale, queries, columns, width, rho_scale, weight,
+    weight_scale, queries, columns, width, rho_scale, number,
     kappa_view, tau_view, slope_view, shift_view, tau_step, slope_step,
     EXACT: tl.constexpr, SLOPE: tl.constexpr, SHIFT: tl.constexpr, OWN: tl.constexpr,
     FINISH: tl.constexpr, SPLIT: tl.constexpr,
@@ -122,6 +124,8 @@ def _softmax_rows(
         # An invalid label makes its row NaN.
         loss = tl.log(sums) + (largest - own_logit)
         tl.store(entropies + row, tl.where(matches == 1, loss, float("nan")), mask=here)
+        # In the dtype of rho: a number is passed in float32.
+        weight = 1 / tl.full([1, 1], number, rho.dtype.element_ty)
     else:
         tl.store(top + row, largest, mask=here)
         tl.store(total + row, sums, mask=here)
@@ -213,8 +217,8 @@ def finish(
     ``rho`` becomes the gradient in the cosines of the mean over views and queries.
     """
     entropies = rho.new_empty(rho.shape[:2])
-    weight = 1 / max(1, entropies.numel())
-    _softmax(rho, kappa, terms, offset, p, labels, entropies=entropies, weight=weight)
+    number = entropies.numel()
+    _softmax(rho, kappa, terms, offset, p, labels, entropies=entropies, number=number)
     return entropies
 
 
@@ -280,10 +284,11 @@ def _softmax(
     def step(a: Tensor | None) -> int:
         return 0 if a is None or a.dim() == 0 or a.shape[-1] == 1 else a.stride(-1)
 
-    sizes = {"width": 0, "rho_scale": 1.0, "weight": 1.0, **given}
+    rows, block, warps = MANY_TILE if views * queries >= MANY else FEW_TILE
+    sizes = {"width": 0, "rho_scale": 1.0, "number": 1, **given}
     unused = dict.fromkeys(("top", "total", "entropies", "gradient", "high", "low"), rho)
     with device_of(rho):
-        _softmax_rows[triton.cdiv(queries, ROWS), views](
+        _softmax_rows[triton.cdiv(queries, rows), views](
             rho,
             kappa,
             *(rho if a is None else a for a in (tau, slope, shift)),
@@ -305,7 +310,7 @@ def _softmax(
             FINISH="entropies" in given,
             SPLIT="high" in given,
             **constants(p, rho.dtype),
-            ROWS=ROWS,
-            BLOCK=BLOCK,
-            num_warps=WARPS,
+            ROWS=rows,
+            BLOCK=block,
+            num_warps=warps,
         )

@@ -62,8 +62,8 @@ class _Step:
         # The bank ``old`` in the rows of the batch, after each view.
         self.rows, self.inside = bank.rows(self.labels), bank.inside(self.labels)
         if loss.training:
-            samples, _ = bank.samples(views, self.labels)
-            seen = [bank.enter(each, self.rows)[self.rows] for each in samples]
+            samples, rows = bank.samples(views, self.labels)
+            seen = [bank.enter(each, rows)[self.rows] for each in samples]
             self.batch = torch.stack(seen)
         else:
             self.batch = bank.old[self.rows].expand(len(views), -1, -1)

@@ -1,4 +1,5 @@
-"""Triton kernels of the losses: means of banks, and cross-entropies with their gradient."""
+"""Triton kernels of the losses: sums and means of banks, and cross-entropies with their
+gradient."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
@@ -12,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.classes.statistics import ZERO_LENGTH
+from resultant.classes.statistics import MAX_KAPPA, ZERO_LENGTH
 
 # Entries of a row that one program holds at most, and entries per warp.
 MEAN_BLOCK, MEAN_WARP = 2048, 256
@@ -20,7 +21,10 @@ ENTROPY_BLOCK, ENTROPY_WARP = 4096, 512
 
 
 @triton.jit
-def _mean_rows(sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.constexpr):
+def _mean_rows(
+    sums, mu, R, kappa,
+    p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.constexpr, MOST: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     sums += row * (p + 1)
     mu += row * p
@@ -41,22 +45,89 @@ def _mean_rows(sums, mu, R, p: tl.constexpr, BLOCK: tl.constexpr, ZERO: tl.const
         column = start + first
         more = tl.load(sums + column, mask=column < p, other=0.0)
         tl.store(mu + column, more * scale, mask=column < p)
-    tl.store(R + row, tl.where(cancelled, 0.0, mean_length))
+    mean_length = tl.where(cancelled, 0.0, mean_length)
+    tl.store(R + row, mean_length)
+    if MOST > 0:
+        # As `Banks.kappa`; NaN stays NaN.
+        mean_length = tl.where(mean_length > 1, 1.0, mean_length)
+        k = p * mean_length / ((1 - mean_length) * (1 + mean_length))
+        tl.store(kappa + row, tl.where(k > MOST, MOST, k))
 
 
-def mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
+def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None) -> None:
     """Write directions ``mu`` [..., p] and lengths ``R`` [...] of the means of ``sums``.
 
     ``sums`` [..., p + 1] holds float64 sums and, last, counts. All tensors are contiguous; R is
-    float64 and mu has any floating dtype.
+    float64 and mu has any floating dtype. ``kappa`` [...] float64 gets the concentrations of the
+    estimator ``proco``.
     """
     if R.numel():
         block = min(MEAN_BLOCK, triton.next_power_of_2(mu.shape[-1]))
         warps = max(1, block // MEAN_WARP)
         with device_of(sums):
             _mean_rows[(R.numel(),)](
-                sums, mu, R, p=mu.shape[-1], BLOCK=block, ZERO=ZERO_LENGTH, num_warps=warps
+                sums,
+                mu,
+                R,
+                R if kappa is None else kappa,
+                p=mu.shape[-1],
+                BLOCK=block,
+                ZERO=ZERO_LENGTH,
+                MOST=0.0 if kappa is None else MAX_KAPPA,
+                num_warps=warps,
             )
+
+
+@triton.jit
+def _enter_rows(
+    z, rows, old, new, off, number, per_run, p: tl.constexpr, BLOCK: tl.constexpr,
+    TOLERANCE: tl.constexpr,
+):  # fmt: skip
+    sample = tl.program_id(0).to(tl.int64)
+    row = tl.load(rows + sample)
+    # One comparison: some interpreters do not accept an "and" of two masks as a mask.
+    held = tl.where(row < 0, number, row) < number
+    z += sample * p
+    place = tl.where(held, row, 0) * (p + 1)
+    first = tl.arange(0, BLOCK)
+    squares = tl.zeros([BLOCK], tl.float64)
+    for start in range(0, p, BLOCK):
+        column = start + first
+        x = tl.load(z + column, mask=column < p, other=0.0).to(tl.float64)
+        entered = tl.where(held, column, p) < p
+        tl.atomic_add(old + place + column, x, mask=entered, sem="relaxed")
+        tl.atomic_add(new + place + column, x, mask=entered, sem="relaxed")
+        squares += x * x
+    tl.atomic_add(old + place + p, 1.0, mask=held, sem="relaxed")
+    tl.atomic_add(new + place + p, 1.0, mask=held, sem="relaxed")
+    distance = tl.abs(tl.sqrt(tl.sum(squares)) - 1)
+    tl.store(off + sample // per_run, distance.to(tl.float32), mask=distance > TOLERANCE)
+
+
+def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, off: Tensor, tolerance: float) -> None:
+    """Add vectors z [M, p] and counts to ``rows`` [M] of the banks [C, p + 1]; other rows than
+    those of the banks add nothing.
+
+    ``off`` [runs] gets the distance of a length from one that exceeds the tolerance, if any of the
+    run does. It may be pinned memory of the host.
+    """
+    z = z.contiguous()
+    p = z.shape[1]
+    block = min(MEAN_BLOCK, triton.next_power_of_2(p))
+    with device_of(z):
+        _enter_rows[(len(z),)](
+            z,
+            rows,
+            old,
+            new,
+            off,
+            len(old),
+            max(1, len(z) // off.numel()),
+            p=p,
+            BLOCK=block,
+            TOLERANCE=tolerance,
+            num_warps=max(1, block // MEAN_WARP),
+        )
 
 
 @triton.jit

@@ -25,7 +25,7 @@ class _WithGradient(torch.autograd.Function):
         ctx.again = again
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(gradient, *(() if again is None else (z,)))
-        return loss.clone()
+        return loss.detach()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]

@@ -22,7 +22,8 @@ from resultant._core import distributed, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, capped_concentration
-from resultant.losses._means import mean, write_mean
+from resultant.losses._means import bank_kernels, mean, write_mean
+from resultant.losses._off_length import LENGTH_TOLERANCE, OffLength
 from resultant.losses._shards import rows_of, sharded, shares
 from resultant.losses._views import by_view, require_view_labels
 from resultant.vmf.estimators import OF_LENGTH
@@ -52,12 +53,14 @@ class Snapshot(NamedTuple):
         own_mu: With ``leave_out``, directions [V, *lead, N, p] of the class of each query without
             the query.
         own_R: With ``leave_out``, mean lengths [V, *lead, N] of these classes.
+        kappa: Concentrations [V, *lead, C], where they have been computed with the rest.
     """
 
     mu: Tensor
     R: Tensor
     own_mu: Tensor | None = None
     own_R: Tensor | None = None
+    kappa: Tensor | None = None
 
 
 class Banks(WideModule):
@@ -97,6 +100,7 @@ class Banks(WideModule):
         for name in ("old", "new"):
             self.register_buffer(name, torch.empty(shape, dtype=torch.float64))
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
+        self.off_length = OffLength(max(1, len(seeds)))
         self.reset()
 
     def extra_repr(self) -> str:
@@ -162,15 +166,20 @@ class Banks(WideModule):
         dtype = COMPUTE_DTYPE[z.dtype]
         mu = z.new_empty(len(views), *self.old.shape[:-1], self.dim, dtype=dtype)
         R = self.old.new_empty(mu.shape[:-1])
+        kernels = bank_kernels(self.old) if self.estimator == "proco" else None
+        kappa = None if kernels is None else torch.empty_like(R)
         own, queries, own_rows = None, views[..., here, :], self.rows(y)
         if self.leave_out:
             own = z.new_empty(queries.shape, dtype=dtype), R.new_empty(queries.shape[:-1])
         for v in range(len(views)):
             old = self.enter(samples[v], rows)
-            write_mean(self.old, mu[v], R[v])
+            if kernels is not None and kappa is not None:
+                kernels.mean(self.old, mu[v], R[v], kappa[v])
+            else:
+                write_mean(self.old, mu[v], R[v])
             if own is not None:
                 self.write_without(queries[v], old[own_rows], own[0][v], own[1][v])
-        return Snapshot(mu, R) if own is None else Snapshot(mu, R, *own)
+        return Snapshot(mu, R, *(own or (None, None)), kappa=kappa)
 
     def collect(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, slice]:
         """Return views [V, *lead, N, p] and labels of all ranks, and the place of these queries
@@ -184,8 +193,14 @@ class Banks(WideModule):
         return _over_ranks(views, y)
 
     def samples(self, views: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what views add to the banks [V, M, p + 1], and the rows [M] of the banks that they
-        are added to."""
+        """Return what views add to the banks, and the rows [M] of the banks that they are added to.
+
+        That is [V, M, p + 1] with counts, or the vectors [V, M, p] for a fused kernel; samples of
+        other processes are zero or have the row -1.
+        """
+        if bank_kernels(views) is not None:
+            inside, rows = self.inside(y), self.rows(y)
+            return views.flatten(1, -2), rows if inside is None else rows.where(inside, -1)
         samples = views.new_ones(*views.shape[:-1], self.dim + 1, dtype=torch.float64)
         samples[..., :-1] = views
         samples = samples.flatten(1, -2)
@@ -194,8 +209,11 @@ class Banks(WideModule):
         return samples, self.rows(y)
 
     def enter(self, samples: Tensor, rows: Tensor) -> Tensor:
-        """Add samples [M, p + 1] to rows [M] of both banks; return ``old`` as [rows, p + 1]."""
+        """Add `samples` of a view to rows [M] of both banks; return ``old`` as [rows, p + 1]."""
         new, old = (bank.view(-1, self.dim + 1) for bank in (self.new, self.old))
+        if (kernels := bank_kernels(samples)) is not None:
+            kernels.enter(samples, rows, old, new, self.off_length.host, LENGTH_TOLERANCE)
+            return old
         for bank in (new, old):
             bank.index_add_(0, rows, samples)
         return old
@@ -213,6 +231,10 @@ class Banks(WideModule):
         empty = rest[..., -1] < 0.5
         mu.masked_fill_(empty.unsqueeze(-1), 0.0)
         R.masked_fill_(empty, START_LENGTH)
+
+    def concentrations(self, snapshot: Snapshot) -> Tensor:
+        """Return the concentrations of a snapshot."""
+        return self.kappa(snapshot.R) if snapshot.kappa is None else snapshot.kappa
 
     def kappa(self, R: Tensor) -> Tensor:
         """Return the concentrations fitted to mean lengths, at most 1e5."""

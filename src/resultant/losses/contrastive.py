@@ -17,16 +17,12 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._cross_entropy import cross_entropy
 from resultant.losses._prior import log_prior_of, require_counted
 from resultant.losses._views import by_view, compute_dtype, labels_by_view
-from resultant.losses._watch import Mirror
 from resultant.losses.bank import Banks, Snapshot, WideModule
 from resultant.score.exact import exact_score, exact_score_and_slope
 from resultant.score.limits import require_comparable
 
 # A tilt by 1/VANISHING leaves every kappa as it is.
 VANISHING = 2.0**40
-
-# Distance of a length from one that is more than rounding in half precision.
-LENGTH_TOLERANCE = 0.05
 
 
 class ContrastiveLoss(WideModule):
@@ -40,7 +36,6 @@ class ContrastiveLoss(WideModule):
     beta: Tensor
     log_prior: Tensor
     least_target: Tensor
-    off_length: Tensor
     zero: Tensor
     vanishing: Tensor
 
@@ -65,13 +60,11 @@ class ContrastiveLoss(WideModule):
             "log_prior": log_prior,
             "beta": beta.view(*bank.lead, 1),
             "least_target": torch.full((*bank.lead, C), math.inf, dtype=torch.float64),
-            "off_length": torch.zeros(bank.lead),
             # On the device beforehand: a number would be filled in at every call.
             "zero": torch.tensor(0.0, dtype=torch.float64),
             "vanishing": torch.tensor(VANISHING, dtype=torch.float64),
         }.items():
             self.register_buffer(name, a, persistent=False)
-        self.lengths = Mirror()
 
     @property
     def temperature(self) -> float:
@@ -98,43 +91,12 @@ class ContrastiveLoss(WideModule):
     def require(self, z: Tensor, y: Tensor) -> None:
         """Raise unless the loss takes a batch.
 
-        Values are checked here on the CPU. On a GPU nothing waits: this step notes the lengths of
-        z, and a later step or `check` raises the error.
+        Values are checked here on the CPU. On a GPU nothing waits: a step in training mode notes
+        wrong lengths of z, and a later step or `check` raises the error.
         """
         self.bank.require_batch(z, y)
         require_counted(y, self.log_prior)
-        if z.is_cuda and not torch.compiler.is_compiling():
-            self.require_lengths()
-            self.note_lengths(z)
-
-    @torch.no_grad()
-    def note_lengths(self, z: Tensor) -> None:
-        """Note how far the lengths of z are from one; NaN shows in the loss."""
-        lengths = torch.linalg.vector_norm(
-            by_view(z.detach(), self.bank.lead), dim=-1, dtype=COMPUTE_DTYPE[z.dtype]
-        )
-        off = lengths.sub_(1).abs_().amax((0, -1)).float()
-        torch.fmax(self.off_length, off, out=self.off_length)
-        self.lengths.write(self.off_length)
-
-    def require_lengths(self) -> None:
-        """Raise if the lengths that an earlier step noted are known by now and not one."""
-        if self.lengths.host is not None and float(self.lengths.host.max()) > LENGTH_TOLERANCE:
-            self.check_lengths()
-
-    def check_lengths(self) -> None:
-        """Raise if a step since the last check had vectors of another length, zero among them."""
-        off = self.off_length.cpu().clone()
-        self.off_length.zero_()
-        if self.lengths.host is not None:
-            self.lengths.host.zero_()
-        if float(off.max()) > LENGTH_TOLERANCE:
-            run = f" of run {int(off.argmax())}" if self.bank.lead else ""
-            raise validation.DivergedError(
-                f"expected unit vectors z in all steps so far, got a length that is "
-                f"{float(off.max()):.3g} away from one{run} (zero vectors have no direction; "
-                "normalize after casting to float32)"
-            )
+        self.bank.off_length.require()
 
     def stored(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the loss of a batch that has been checked, from scores stored as a whole."""
@@ -170,10 +132,10 @@ class ContrastiveLoss(WideModule):
     def check(self) -> None:
         """Raise if a step or scores since the last call met a class without a temperature, or a
         step had z of another length than one. Waits for the device."""
-        self.check_lengths()
         least = self.least_target.clone()
         self.least_target.fill_(math.inf)
         self.require_temperatures(least)
+        self.bank.off_length.require()
 
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
         """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
@@ -185,7 +147,7 @@ class ContrastiveLoss(WideModule):
         The queries come first, so that the classes of all runs are the columns of one score.
         """
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
-        kappa = self.bank.kappa(snapshot.R)
+        kappa = self.bank.concentrations(snapshot)
         gains = self.gains(kappa)
         self.note(z.dtype, gains)
         scores = self._score(rho, kappa, gains)

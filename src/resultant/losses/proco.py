@@ -9,6 +9,7 @@ and logarithms are float32 or wider, also under autocast; nothing in a step wait
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -126,8 +127,8 @@ class ProCoLoss(ContrastiveLoss):
         if self.replay is None or not replays(z, y):
             return self.step(z, y)
         bank = self.bank
-        self.require_lengths()
-        state = (bank.old, bank.new, self.least_target, self.off_length)
+        bank.off_length.require()
+        state = (bank.old, bank.new, self.least_target)
         settings = (self.training, self.temperature, self.family, bank.estimator, bank.leave_out)
         # In the computing dtype: a gradient scaled for half precision is rounded after the scaling.
         return self.replay(
@@ -143,7 +144,7 @@ class ProCoLoss(ContrastiveLoss):
 
     @torch.no_grad()
     def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
-        tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
+        tau = _number(self.temperature, kappa.dtype, kappa.device)
         star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim, self.zero)
         return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
@@ -152,3 +153,17 @@ class ProCoLoss(ContrastiveLoss):
             # Graphs read the buffers at their old addresses.
             self.replay = Replay()
         return super()._apply(fn, recurse)
+
+
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a number as a tensor []: filled in once, but anew inside a graph, which owns it."""
+    if torch.compiler.is_compiling() or (
+        device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    ):
+        return torch.full((), value, dtype=dtype, device=device)
+    return _kept_number(value, dtype, device)
+
+
+@lru_cache(maxsize=64)
+def _kept_number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.full((), value, dtype=dtype, device=device)

@@ -147,7 +147,7 @@ class Stack:
         if self.graph is None:
             self.step()
         else:
-            self.proco.require_lengths()
+            self.proco.bank.off_length.require()
             self.graph.replay()
 
     def capture(self) -> None:
