@@ -65,7 +65,7 @@ def check_enter(device: str) -> None:
         ones = torch.ones(6, p + 1, dtype=torch.float64)
         ones[:, :-1] = z
         expected = [a.index_add(0, rows[:4], ones[:4]) for a in (old, new)]
-        got = [a.to(device) for a in (old, new)]
+        got = old.to(device), new.to(device)
         host = torch.zeros(2, pin_memory=device == "cuda")
         enter(z.to(device), rows.to(device), *got, host, 0.05)
         if device == "cuda":
