@@ -160,11 +160,16 @@ class DirectionClassifier(ClassifierMixin, BaseEstimator):
         realization, present = self._realization(rows.dtype), self._present
         scores = rows.new_full((len(rows), len(present)), -torch.inf)
         columns = present.nonzero().squeeze(-1)
-        for part in row_chunks(rows, len(present)):
-            scores[part, columns] = realization(directions(rows[part])[0].to(rows.dtype))
+        for part in row_chunks(rows, len(realization.mu)):
+            of_rows = realization(directions(rows[part])[0].to(rows.dtype))
+            scores[part, columns] = self._of_classes(of_rows)
         if (scale := self._scale()) != 1:
             scores *= scale
         return scores.to(queries.device)
+
+    def _of_classes(self, scores: Tensor) -> Tensor:
+        """Return the scores of the classes that have weight from those of `_realization`."""
+        return scores
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores with prior and scale [N, C]; for two classes their difference [N]."""
@@ -211,7 +216,7 @@ class IncrementalClassifier(DirectionClassifier):
         return self._finish(statistics, classes, rows.dtype)
 
     def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
-        """Choose parameters that are left to the data."""
+        """Choose parameters that are left to the data, and fit what sums do not hold."""
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the rows of earlier calls; the first call names all ``classes``."""

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from resultant._core.tensor_files import load, save
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.components import Components
 
 FORMAT = "resultant.classifier 1"
 
@@ -44,7 +45,9 @@ def save_classifier(classifier: Any, path: Path) -> None:
         json.dumps(about, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected parameters of plain values, got: {error}") from None
-    save(path, {name: getattr(statistics, name) for name in SUMS}, about)
+    components = getattr(classifier, "components_", None)
+    more = {} if components is None else components.tensors()
+    save(path, {name: getattr(statistics, name) for name in SUMS} | more, about)
 
 
 def load_classifier(
@@ -65,5 +68,7 @@ def load_classifier(
     classifier: Any = kind(**about["parameters"], device=device)
     for name, value in about["chosen"].items():
         setattr(classifier, name, value)
+    if "owner" in tensors:
+        classifier.components_ = Components.of(tensors, statistics.device)
     classifier.n_features_in_ = statistics.dim
     return classifier._finish(statistics, np.array(about["labels"], dtype=about["dtype"]))

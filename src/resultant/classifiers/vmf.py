@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
+from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from resultant._core.arrays import directions
@@ -12,7 +13,7 @@ from resultant._core.validation import finite_number
 from resultant.classes.cosines import cosines
 from resultant.classes.realization import Realization, require_realization
 from resultant.classes.rule import Rule
-from resultant.classes.statistics import ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.base import (
     AUTO,
     Array,
@@ -23,6 +24,7 @@ from resultant.classifiers.base import (
     row_chunks,
 )
 from resultant.classifiers.choice import Search
+from resultant.classifiers.components import Components, fit_components, require_components
 from resultant.classifiers.left_out import sampled_folds
 from resultant.score.limits import require_comparable
 from resultant.vmf.estimators import log_normalizer_at
@@ -39,10 +41,18 @@ class VMFScores(DirectionClassifier):
         chosen = self._chosen()
         prior = finite_number("prior", chosen["prior"])
         require_temperatures(chosen["temperature"], dtype)
-        offset = prior * self._log_prior() if prior else None
+        offset = self._offset(prior)
         settings = (chosen[name] for name in ("temperature", "realization", "beta"))
         rule = Rule(*settings, offset=offset)
         return require_realization(self._present_state(), rule, True, dtype)
+
+    def _offset(self, prior: float) -> Tensor | None:
+        """Return what is added to the scores of `_present_state`."""
+        return prior * self._log_prior() if prior else None
+
+    def _log_shares(self) -> Tensor:
+        """Return the log shares of `_present_state` in the sample."""
+        return self._log_prior()
 
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:
@@ -60,7 +70,7 @@ class VMFScores(DirectionClassifier):
         """
         queries, rows = self._query(X)
         state = self._present_state()
-        floor = self._log_prior() - log_normalizer_at(state.dim, state.kappa)
+        floor = self._log_shares() - log_normalizer_at(state.dim, state.kappa)
         density = rows.new_empty(len(rows))
         for part in row_chunks(rows, state.num_classes):
             rho = cosines(directions(rows[part])[0], state.mu)
@@ -68,12 +78,24 @@ class VMFScores(DirectionClassifier):
         return returned(density.to(queries.device), X)
 
 
+def _has_one_component(classifier: Any) -> bool:
+    if require_components(classifier.components) == 1:
+        return True
+    got = f"components={classifier.components!r}"
+    raise ValueError(f"expected components=1 in partial_fit, got {got}; use fit")
+
+
 class VMFClassifier(VMFScores, IncrementalClassifier):
-    r"""Classifier with one von Mises-Fisher distribution per class.
+    r"""Classifier with one von Mises-Fisher distribution per class, or a mixture of several.
 
     The score of class c is that of `class_scores`, plus :math:`\gamma\log\pi_c` with the share
-    :math:`\pi_c` of the class in the sample. Only ``estimator`` and ``device`` affect the fit: the
-    other parameters may be set after it.
+    :math:`\pi_c` of the class in the sample. Only ``estimator``, ``components`` and ``device``
+    affect the fit: the other parameters may be set after it.
+
+    A class of K components has the score :math:`\log\sum_k w_k e^{q_k(z)}` of its components'
+    scores. For ``native`` this is the exact score of the mixture; the other realizations edit the
+    gain of each component, relative to the mean over all components. ``state_`` and
+    ``statistics_`` remain those of one distribution per class, as gains and certificates need them.
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
@@ -87,10 +109,16 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
         scale: Factor of the scores that calibrates `predict_proba`; predictions do not depend on
             it. ``temperature="auto"`` fits its own.
+        components: Number of components per class, which share one concentration; or ``auto``, up
+            to 8 of the lowest BIC for each class. BIC needs one fit per number and gives one
+            component to a class of few rows. More than one needs `fit`: sums of a stream, as in
+            `partial_fit`, do not hold components.
 
     Attributes:
         temperature_: Chosen temperature, for ``temperature="auto"``.
         scale_: Fitted factor of the scores, for ``temperature="auto"``.
+        components_: With ``components`` other than 1, the fitted components: ``state``, ``owner``
+            (indices of the classes that have weight), ``log_weight`` and ``number`` per class.
 
     Raises:
         ValueError: In `fit`, for parameters out of range and for rows, labels or weights of other
@@ -103,6 +131,8 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         ['a']
     """
 
+    components_: Components | None = None
+
     def __init__(
         self,
         temperature: float | str = 0.1,
@@ -112,6 +142,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         prior: float = 0.0,
         device: torch.device | str | None = None,
         scale: float = 1.0,
+        components: int | str = 1,
     ) -> None:
         self.temperature = temperature
         self.realization = realization
@@ -120,6 +151,7 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         self.prior = prior
         self.device = device
         self.scale = scale
+        self.components = components
 
     def _chosen(self) -> dict[str, Any]:
         names = ("temperature", "realization", "beta", "prior")
@@ -134,8 +166,12 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         return self.scale_ if self._auto else super()._scale()
 
     def _choose(self, X: Tensor, y: Tensor, w: Tensor, statistics: ClassStatistics) -> None:
+        self._fit_components(X, y, w, statistics)
         if not self._auto:
             return
+        if self.components_ is not None:
+            rule = "expected a number for temperature with several components"
+            raise ValueError(f"{rule}, got 'auto', which is chosen for one component per class")
         part, weights = sampled_folds(X, y, w, statistics, self.estimator)
         fixed = {"beta": finite_number("beta", self.beta)}
         fixed["prior"] = finite_number("prior", self.prior)
@@ -143,6 +179,45 @@ class VMFClassifier(VMFScores, IncrementalClassifier):
         if choice is None:
             raise ValueError("expected a rule that some temperature realizes, got none")
         self.temperature_, self.scale_ = choice.point.temperature, choice.scale
+
+    @available_if(_has_one_component)
+    def partial_fit(  # type: ignore[override]
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Add rows to the rows of earlier calls; the first call names all ``classes``."""
+        self.components_ = None
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    def _fit_components(
+        self, rows: Tensor, index: Tensor, weights: Tensor, statistics: ClassStatistics
+    ) -> None:
+        number, self.components_ = require_components(self.components), None
+        if number != 1:
+            present = statistics.weight > 0
+            # Numbers of the classes among those that have weight.
+            own = (present.cumsum(0) - 1)[index]
+            self.components_ = fit_components(
+                *(rows, own, weights, int(present.sum()), number, self.estimator)
+            )
+
+    def _present_state(self) -> ClassState:
+        many = self.components_
+        return super()._present_state() if many is None else many.state
+
+    def _offset(self, prior: float) -> Tensor | None:
+        many = self.components_
+        if many is None:
+            return super()._offset(prior)
+        return many.log_weight + prior * self._log_prior()[many.owner]
+
+    def _log_shares(self) -> Tensor:
+        many = self.components_
+        shares = super()._log_shares()
+        return shares if many is None else shares[many.owner] + many.log_weight
+
+    def _of_classes(self, scores: Tensor) -> Tensor:
+        many = self.components_
+        return scores if many is None else many.of_classes(scores)
 
 
 class CosinePrototypeClassifier(IncrementalClassifier):

@@ -1,0 +1,139 @@
+"""Classes of several vMF components, against sums over components by loops."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from resultant._core import chunks
+from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers.vmf import VMFClassifier
+from resultant.score.exact import vmf_score
+from resultant.vmf.distribution import VonMisesFisher
+
+TAU = 0.2
+
+# The check truncates its rows to integers, which leaves a row of zeros.
+REFUSES_ZEROS = {"check_estimators_dtypes": "a row of zeros has no direction"}
+
+
+def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes with two opposite components each, whose means cancel, and one plain class."""
+    rng = np.random.default_rng(seed)
+    centres = np.vstack([np.eye(p)[0], -np.eye(p)[0], np.eye(p)[1], -np.eye(p)[1], np.eye(p)[2]])
+    part = np.arange(5 * n) % 5
+    return centres[part] + 0.2 * rng.normal(size=(5 * n, p)), np.array([0, 0, 1, 1, 2])[part]
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [VMFClassifier(components=2)],
+    expected_failed_checks=lambda _: {
+        **REFUSES_ZEROS,
+        "check_sample_weight_equivalence_on_dense_data": "the seeds are other rows",
+    },
+)
+def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("components", [2, "auto"])
+@pytest.mark.parametrize("realization", ["native", "angular", "cosine"])
+def test_components_separate_what_one_direction_cannot(components: Any, realization: str) -> None:
+    (X, y), (Q, t) = opposite(), opposite(seed=1)
+    one = VMFClassifier(TAU, realization).fit(X, y)
+    many = VMFClassifier(TAU, realization, components=components).fit(X, y)
+    assert one.score(Q, t) < 0.8 and many.score(Q, t) > 0.99
+    assert many.components_ is not None and one.components_ is None
+    assert many.components_.number.tolist() == ([2, 2, 2] if components == 2 else [2, 2, 1])
+
+
+def test_scores_are_sums_over_components() -> None:
+    X, y = opposite()
+    fitted = VMFClassifier(TAU, "native", prior=0.5, components=3).fit(X, y)
+    many = fitted.components_
+    assert many is not None and many.number.tolist() == [3, 3, 3]
+    z = X[:7] / np.linalg.norm(X[:7], axis=1, keepdims=True)
+    scores = np.zeros((7, 3))
+    for i in range(7):
+        for m, c in enumerate(many.owner.tolist()):
+            rho = float(z[i] @ many.state.mu[m].numpy())
+            q = float(vmf_score(rho, float(many.state.kappa[m]), TAU, X.shape[1]))
+            scores[i, c] += math.exp(q + float(many.log_weight[m]))
+    expected = np.log(scores) + 0.5 * np.log(fitted.class_prior_)
+    np.testing.assert_allclose(fitted.decision_function(X[:7]), expected, rtol=1e-9)
+
+
+def test_log_marginal_is_the_density_of_all_components() -> None:
+    X, y = opposite()
+    fitted = VMFClassifier(components="auto").fit(X, y)
+    many, z = fitted.components_, torch.nn.functional.normalize(torch.from_numpy(X[:9]), dim=1)
+    assert many is not None
+    density = torch.zeros(9, dtype=torch.float64)
+    for m, c in enumerate(many.owner.tolist()):
+        law = VonMisesFisher(many.state.mu[m], many.state.kappa[m])
+        density += law.log_prob(z).exp() * many.log_weight[m].exp() * fitted.class_prior_[c]
+    np.testing.assert_allclose(fitted.log_marginal(X[:9]), density.log(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
+def test_one_component_is_the_plain_classifier(realization: str) -> None:
+    """Fitted by EM with ``auto``, on classes of one component."""
+    torch.manual_seed(0)
+    mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64), dim=1)
+    X = torch.cat([VonMisesFisher(m, 12.0).sample((30,)) for m in mu])
+    y = np.repeat(np.arange(3), 30)
+    plain, auto = (VMFClassifier(TAU, realization, components=k).fit(X, y) for k in (1, "auto"))
+    assert auto.components_ is not None and auto.components_.number.tolist() == [1, 1, 1]
+    np.testing.assert_allclose(
+        np.asarray(auto.predict_proba(X)), np.asarray(plain.predict_proba(X)), rtol=1e-8
+    )
+
+
+def test_small_and_empty_classes() -> None:
+    X, y = opposite(10)
+    X, y = np.vstack([X, np.eye(6)[3:5]]), np.append(y, [3, 4])
+    weight = np.ones(len(y))
+    weight[y == 4] = 0.0
+    fitted = VMFClassifier(TAU, components=3).fit(X, y, sample_weight=weight)
+    assert fitted.components_ is not None
+    assert fitted.components_.number.tolist() == [3, 3, 3, 1]
+    proba = np.asarray(fitted.predict_proba(X))
+    assert np.isfinite(proba).all() and (proba[:, 4] == 0).all()
+    assert fitted.predict(X[-2:-1]).tolist() == [3]
+
+
+def test_blocks_of_classes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = opposite()
+    whole = VMFClassifier(components=2).fit(X, y)
+    monkeypatch.setattr(chunks, "SCORE_BYTES", 1)
+    blocks = VMFClassifier(components=2).fit(X, y)
+    np.testing.assert_allclose(
+        np.asarray(blocks.predict_proba(X)), np.asarray(whole.predict_proba(X)), rtol=1e-9
+    )
+
+
+def test_components_are_checked() -> None:
+    X, y = opposite()
+    for bad in (0, "many", 1.5):
+        with pytest.raises(ValueError, match=r'expected components .* >= 1 or "auto", got'):
+            VMFClassifier(components=bad).fit(X, y)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="partial_fit") as error:
+        VMFClassifier(components=2).partial_fit(X, y, classes=[0, 1, 2])
+    assert "expected components=1 in partial_fit, got components=2" in str(error.value.__cause__)
+    with pytest.raises(ValueError, match="a number for temperature with several components"):
+        VMFClassifier("auto", components=2).fit(X, y)
+
+
+def test_components_are_saved(tmp_path: Path) -> None:
+    X, y = opposite()
+    fitted = VMFClassifier(TAU, "native", components="auto").fit(X, y)
+    fitted.save(tmp_path / "classifier.safetensors")
+    loaded = VMFClassifier.load(tmp_path / "classifier.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
