@@ -38,11 +38,26 @@ class ProCoLoss(ContrastiveLoss):
 
     Call `start_epoch` before every epoch. In ``eval`` mode the statistics do not change. Under
     ``torch.utils.checkpoint`` each step enters the statistics twice: keep the loss outside of it.
-    Values of z and y are checked on the CPU only, and not under ``torch.compile``.
+
+    On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
+    GPU nothing waits: vectors of another length than one, zero among them, are an error in the next
+    step that begins after the device has met them, or in `check`; a label out of range makes the
+    loss NaN.
 
     A class temperature exists for a positive gain and a positive target gain, and in the range of
     `class_scores`. A class whose samples cancel has the gain zero. On the CPU a class without its
     temperature is an error; on a GPU its scores become NaN, and `check` raises the error later.
+
+    Under torch.distributed every process gives its own queries, however many, and gets their mean
+    loss. The statistics are those of the samples of all processes, which are exchanged in every
+    step. With ``shard_classes`` each process holds a share of the classes: of the banks, and of the
+    scores of all queries. Losses and gradients are those of unsharded classes up to rounding.
+    ``state_dict`` then holds the banks as DTensors: torch.distributed.checkpoint saves and loads
+    them for any number of processes, and ``load_state_dict`` also takes the banks of an unsharded
+    loss.
+
+    Scores that would take more than 256 MiB on a GPU, or 64 MiB on a CPU, are never stored: the
+    classes are scored in chunks, and a gradient has no gradient then.
 
     Args:
         num_classes: Number of classes C.
@@ -64,10 +79,14 @@ class ProCoLoss(ContrastiveLoss):
             up to four shapes and settings, and replay it from then on: several times faster. No
             effect on other devices, inside a graph, torch.compile or inference mode, and on several
             ranks. The gradient of a replayed step has no gradient.
+        shard_classes: Share the classes among the processes of the default group, which must exist
+            already. `state`, `scores` and ``bank.classes`` are those of this process. Without a
+            group the one process holds all classes.
 
     Raises:
         ValueError: For settings out of range, for z or y of other shapes or dtypes and, on the CPU,
-            for z that is not of unit length, labels out of range or classes without a count.
+            for z that is not of unit length, labels out of range or classes without a count; for
+            fewer classes than processes to share them.
 
     Example:
         >>> import torch
@@ -76,6 +95,14 @@ class ProCoLoss(ContrastiveLoss):
         >>> z = torch.nn.functional.normalize(torch.ones(2, 4), dim=-1)
         >>> loss(z, torch.tensor([0, 1])).shape, loss.state().count.tolist()
         (torch.Size([]), [1, 1, 0])
+
+        One million classes on four GPUs, each with a quarter of the banks (under torchrun after
+        ``torch.distributed.init_process_group()``, with ``.cuda()``); here in one process:
+
+        >>> options = {"class_counts": [5, 3, 1], "shard_classes": True}
+        >>> shard = ProCoLoss(3, 4, realization="angular", **options)
+        >>> torch.allclose(shard(z, torch.tensor([0, 1])), loss.eval()(z, torch.tensor([0, 1])))
+        True
     """
 
     bank: ProCoBank
