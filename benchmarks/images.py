@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +166,11 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     """Measure a case: decoding alone, the resident step, the first epoch, and later epochs."""
     short_side = case.size * 256 // 224
     views = case.batch * case.views
-    decoding = seconds(lambda: open_store(source, folder / "alone", short_side).fill())
+    open_here = partial(open_store, source, short_side=short_side, device=DEVICE)
+    decoding = seconds(lambda: open_here(folder / "alone").fill())
     shutil.rmtree(folder / "alone")
     opening = time.perf_counter()
-    store = open_store(source, folder / "store", short_side, note=print)
+    store = open_here(folder / "store", note=print)
     opening = time.perf_counter() - opening
     stack = build(case, source, store)
     began = time.perf_counter()

@@ -12,11 +12,10 @@ with the others.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,16 @@ import numpy as np
 import torch
 from filelock import FileLock
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from resultant._core import tensor_files, validation
 from resultant._core.text import counted
-from resultant.images.decode import FORMATS, ImageError
-from resultant.images.source import ImageSource, SelectedImages
+from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
+from resultant.images.jpeg_decoding import LEAST_PIXELS, Decode, gpu_decoder, is_whole_jpeg
+from resultant.images.source import ImageSource
 
 # Part of the name of a store; a new number makes new stores.
 FORMAT = 1
 PIXELS, INDEX, DONE, LOCK = "pixels.bin", "index.safetensors", "done.safetensors", ".lock"
-# Images of one task of a worker, and tasks that each worker has ahead.
-TASK_IMAGES, TASKS_AHEAD = 16, 4
-# Images whose sizes are read by one task.
-SIZE_IMAGES = 256
 # Seconds between two records of the decoded images.
 RECORD_SECONDS = 20.0
 
@@ -57,8 +52,16 @@ class ImageStore:
         done: Decoded images [N], bool.
     """
 
-    def __init__(self, source: ImageSource, folder: Path, sizes: Tensor, workers: int) -> None:
+    def __init__(
+        self,
+        source: ImageSource,
+        folder: Path,
+        sizes: Tensor,
+        workers: int,
+        device: torch.device | None = None,
+    ) -> None:
         self.source, self.folder, self.sizes, self.workers = source, folder, sizes, workers
+        self.device = device
         lengths = 3 * sizes.long().prod(1)
         self.offsets = torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
         pixels = folder / PIXELS
@@ -91,15 +94,26 @@ class ImageStore:
         """
         if self._tasks is not None or self.complete:
             return
-        every, reading = torch.arange(len(self)), _reading_order(self.source)
+        every, reading = torch.arange(len(self)), reading_order(self.source)
         if reading is not None:
             order = reading
         order = every if order is None else torch.cat((order, every))
         missing = order[~self.done[order]].numpy()
         _, first = np.unique(missing, return_index=True)
         missing = missing[np.sort(first)]
-        decoding = _Decoding(self.source, self.folder / PIXELS, self.sizes, self.offsets)
-        self._tasks = _tasks(decoding, missing, TASK_IMAGES, self.workers)
+        decoding = Decoding(self.source, self.folder / PIXELS, self.sizes, self.offsets)
+        decode = self._gpu_decoder()
+        if decode is not None:
+            self._tasks = decoding.by_gpu(missing.tolist(), decode)
+        else:
+            self._tasks = tasks(decoding, missing, TASK_IMAGES, self.workers)
+
+    def _gpu_decoder(self) -> Decode | None:
+        """Return the decoder of the GPU if there is one and it pays."""
+        if self.device is None or self.bytes < 3 * LEAST_PIXELS * len(self):
+            return None
+        data = self.source.bytes_at(0)
+        return None if data is None or not is_whole_jpeg(data) else gpu_decoder(self.device)
 
     def wait(self, rows: Tensor) -> None:
         """Return when the images ``rows`` are decoded.
@@ -169,6 +183,7 @@ def open_store(
     short_side: int,
     *,
     workers: int | None = None,
+    device: torch.device | None = None,
     note: Callable[[str], object] | None = None,
 ) -> ImageStore:
     """Open the store of a source, or begin it.
@@ -178,6 +193,7 @@ def open_store(
         folder: Folder of stores; each source and size has its own folder in it.
         short_side: Shorter side of the images in pixels.
         workers: Processes that decode, 0 for none beside this one; by default one per core.
+        device: Device that decodes JPEG files if it can and the images are large.
         note: Called with a sentence on the size of a new store.
 
     Returns:
@@ -197,13 +213,13 @@ def open_store(
         try:
             sizes = tensor_files.load(path / INDEX)[0]["sizes"]
         except (OSError, ValueError, KeyError):
-            sizes = _read_sizes(source, short_side, workers)
+            sizes = read_sizes(source, short_side, workers)
             _require_space(path, sizes, note)
             tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
         if len(sizes) != len(source):
             rule = f"expected the sizes of {len(source)} images in {path / INDEX}"
             raise ValueError(f"{rule}, got {len(sizes)}; delete the folder")
-        return ImageStore(source, path, sizes, workers)
+        return ImageStore(source, path, sizes, workers, device)
 
 
 def _require_space(path: Path, sizes: Tensor, note: Callable[[str], object] | None) -> None:
@@ -236,122 +252,6 @@ def gigabytes(number: int) -> str:
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def stored_size(height: int, width: int, short_side: int) -> tuple[int, int]:
-    """Return height and width of an image in a store, by the rule of torchvision's Resize."""
-    short, long = sorted((height, width))
-    if short <= short_side:
-        return height, width
-    other = int(short_side * long / short)
-    return (short_side, other) if height <= width else (other, short_side)
-
-
-class _Sizes(Dataset):
-    """Sizes in the store, by lists of indices."""
-
-    def __init__(self, source: ImageSource, short_side: int) -> None:
-        self.source, self.short_side = source, short_side
-
-    def __getitems__(self, rows: Sequence[int]) -> list[tuple[int, int]] | ImageError:
-        try:
-            return [stored_size(*_size(self.source, i), self.short_side) for i in rows]
-        except ImageError as error:
-            return error
-
-
-def _size(source: ImageSource, index: int) -> tuple[int, int]:
-    """Return height and width of an image, without decoding it if that is possible."""
-    from PIL import Image
-
-    data = source.bytes_at(index)
-    try:
-        if data is not None:
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                width, height = image.size
-                if image.mode in ("RGB", "L"):
-                    return height, width
-    except Exception:
-        pass
-    width, height = source.read(index).size
-    return height, width
-
-
-def _read_sizes(source: ImageSource, short_side: int, workers: int) -> Tensor:
-    order = _reading_order(source)
-    order = torch.arange(len(source)) if order is None else order
-    found: list[tuple[int, int]] = []
-    for sizes in _tasks(_Sizes(source, short_side), order.numpy(), SIZE_IMAGES, workers):
-        if isinstance(sizes, ImageError):
-            raise ImageError(str(sizes))
-        found += sizes
-    result = torch.empty(len(source), 2, dtype=torch.int32)
-    result[order] = torch.tensor(found, dtype=torch.int32).view(-1, 2)
-    return result
-
-
-def _reading_order(source: ImageSource) -> Tensor | None:
-    """Return the order [N] in which a source is read fast; None if every order is."""
-    rows = None
-    if isinstance(source, SelectedImages):
-        source, rows = source.source, source.rows
-    if not getattr(source, "in_order", False):
-        return None
-    return torch.arange(len(source)) if rows is None else torch.from_numpy(np.argsort(rows))
-
-
-class _Decoding(Dataset):
-    """Tasks that decode images into the file; a task returns its images and its error."""
-
-    def __init__(self, source: ImageSource, path: Path, sizes: Tensor, offsets: Tensor) -> None:
-        self.source, self.path = source, path
-        self.sizes, self.offsets = sizes.tolist(), offsets.tolist()
-
-    def __getitems__(self, rows: Sequence[int]) -> tuple[list[int], Exception | None]:
-        finished: list[int] = []
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY)
-            try:
-                for i in rows:
-                    self._decode(i, descriptor)
-                    finished.append(i)
-            finally:
-                os.close(descriptor)
-        except ImageError as error:
-            return finished, ImageError(str(error))
-        except OSError as error:
-            return finished, OSError(error.errno, os.strerror(error.errno or 0), str(self.path))
-        return finished, None
-
-    def _decode(self, index: int, descriptor: int) -> None:
-        from PIL import Image
-
-        image, (height, width) = self.source.read(index), self.sizes[index]
-        if image.size != (width, height):
-            image = image.resize((width, height), Image.Resampling.BILINEAR)
-        data = np.ascontiguousarray(image).data.cast("B")
-        at = self.offsets[index]
-        while data:
-            written = os.pwrite(descriptor, data, at)
-            data, at = data[written:], at + written
-
-
-def _tasks(dataset: Dataset, rows: np.ndarray, number: int, workers: int) -> Iterator[Any]:
-    """Yield the results of a dataset for ``number`` rows at a time, in order, from workers."""
-    batches = [rows[top : top + number].tolist() for top in range(0, len(rows), number)]
-    workers = min(workers, len(batches))
-    loader = DataLoader(
-        dataset,
-        batch_sampler=batches,  # type: ignore[arg-type]
-        num_workers=workers,
-        collate_fn=_unchanged,
-        prefetch_factor=TASKS_AHEAD if workers else None,
-    )
-    return iter(loader)
-
-
-def _unchanged(result: Any) -> Any:
-    return result
 
 
 def _reserve(path: Path, number: int) -> None:

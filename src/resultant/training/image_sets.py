@@ -134,6 +134,7 @@ def train_images(
         folder=folder,
         short_side=recipe_view(config.size).short_side,
         workers=workers,
+        device=device,
         note=note,
     )
     decoded = open_images_of(data.train)

@@ -148,7 +148,8 @@ class PhotoBatches:
 
     def _prepare(self, order: Tensor, generator: torch.Generator) -> Iterator[Prepared]:
         cuda = self.device.type == "cuda"
-        stream = torch.cuda.Stream(self.device) if cuda else None
+        # Small copies and kernels go before the large kernels of the step.
+        stream = torch.cuda.Stream(self.device, priority=-1) if cuda else None
         for step, rows in enumerate(order):
             slot, sizes = step % SLOTS, self.store.sizes[rows]
             drawn = [view.draw(sizes, generator)[self.share] for view in self.kinds]
