@@ -177,7 +177,7 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     streams.capture([stack], 0)
     capture = time.perf_counter() - began
     torch.cuda.empty_cache()
-    views_bytes = stack.batches.rendering.bytes  # type: ignore[attr-defined]
+    views_bytes = stack.batches.bytes  # type: ignore[attr-defined]
     network = torch.cuda.memory_reserved() - views_bytes
     steps = stack.batches.steps
     still = resident(stack, min(steps, 30))

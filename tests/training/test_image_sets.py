@@ -87,14 +87,16 @@ def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
     fill = tuple(round(255 * m) for m in settings.channels[0])
     generator = torch.Generator().manual_seed(RUN.seed * 1_000_003 + epoch)
     order = torch.randperm(len(data.train), generator=generator)
-    # The images are 64 x 64 and decoded to 36 x 36.
-    sizes = torch.full((settings.batch_size, 2), 36)
-    for rows in order.split(settings.batch_size)[: len(order) // settings.batch_size]:
+    batches = order.split(settings.batch_size)[: len(order) // settings.batch_size]
+    # The images are 64 x 64 and decoded to 36 x 36; the views of all batches are drawn at once.
+    sizes = torch.full((len(batches) * settings.batch_size, 2), 36)
+    drawn = [kind.draw(sizes, generator).split(settings.batch_size) for kind in kinds]
+    for k, rows in enumerate(batches):
         pictures = [resized(data.train.read(i), (36, 36)) for i in rows.tolist()]
         views = []
-        for kind in kinds:
-            drawn = zip(pictures, kind.draw(sizes, generator).tolist(), strict=True)
-            made = [np.array(reference(p, row, settings.size, fill)) for p, row in drawn]
+        for parameters in drawn:
+            pairs = zip(pictures, parameters[k].tolist(), strict=True)
+            made = [np.array(reference(p, row, settings.size, fill)) for p, row in pairs]
             views.append(torch.from_numpy(np.stack(made)).permute(0, 3, 1, 2))
         yield torch.stack(views), torch.from_numpy(data.train.labels[rows.numpy()])
 
@@ -191,6 +193,26 @@ def test_one_process(data: ImageSplits, tmp_path: Path) -> None:
     # Every gradient is clipped.
     assert min(want.norms) > CHANGES["clip"]
     check(tmp_path, RUN.name, want, data)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("residency", "fuse"), [("gpu", False), ("pinned", False), ("disk", False), ("auto", True)]
+)
+def test_gpu(
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residency: str, fuse: bool
+) -> None:
+    """Decoded images anywhere, the plain step and the compiled graph: the losses of the CPU."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    settings = config(fuse=fuse)
+    job = Job(settings, (RUN,), tmp_path)
+    notes: list[str] = []
+    train_images(job, data, "cuda", 2, residency=residency, note=notes.append)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    want = expected(settings, data, 1)
+    assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-3)
+    place = {"pinned": "in pinned memory", "disk": "on the disk"}.get(residency, "on the GPU")
+    assert len(notes) == 3 and place in notes[1]
 
 
 # Two processes of a job, as torchrun starts and ends them: first interrupted after an epoch, then

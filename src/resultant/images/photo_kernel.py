@@ -11,6 +11,8 @@ pixels writes to the second half of the scratch, and the halves change places.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -38,7 +40,7 @@ SOLARIZE_ADD, ROTATE = tl.constexpr(CODE["solarize_add"]), tl.constexpr(CODE["ro
 SHIFT, HALF = tl.constexpr(BITS), tl.constexpr(1 << (BITS - 1))
 # Numbers of a step: code, value, cubic, and the six entries of the affine map.
 NUMBERS = 9
-BLOCK, WARPS = 1024, 8
+BLOCK, WARPS = 1024, 16
 
 
 @triton.jit
@@ -303,7 +305,7 @@ def _smear(
 
 @triton.jit
 def _render(
-    pixels, offsets, widths, rows, columns, weights, counts, taps, steps, fill, scratch, tables,
+    pixels, offsets, sizes, rows, columns, weights, counts, taps, steps, fill, scratch, tables,
     scales, shifts, out, SIZE: tl.constexpr, STEPS: tl.constexpr, NUMBERS: tl.constexpr,
     RADIUS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -313,9 +315,9 @@ def _render(
     view = scratch + i * (6 * PIXELS)
     table = tables + i * 256
     _crop(
-        pixels + tl.load(offsets + i), tl.load(widths + i), rows + i * SIZE, columns + i * SIZE,
-        weights + i * (2 * SIZE) * taps, tl.load(counts + 2 * i), tl.load(counts + 2 * i + 1), taps,
-        view, SIZE, BLOCK,
+        pixels + tl.load(offsets + i), tl.load(sizes + 2 * i + 1), rows + i * SIZE,
+        columns + i * SIZE, weights + i * (2 * SIZE) * taps, tl.load(counts + 2 * i),
+        tl.load(counts + 2 * i + 1), taps, view, SIZE, BLOCK,
     )  # fmt: skip
     tl.debug_barrier()
     here = 0
@@ -351,8 +353,44 @@ def _render(
         tl.store(out + index, level * scale + shift, mask=inside)
 
 
+class Plan(NamedTuple):
+    """Parameters of views as the kernel reads them, on the device.
+
+    Attributes:
+        rows: First source row of each row of a view, [n, size].
+        columns: First source column of each column, [n, size].
+        weights: Weights of the taps of rows and columns, [n, 2, size, taps].
+        counts: Taps of rows and of columns, [n, 2].
+        steps: Steps with their affine maps, [n, 8, 9].
+    """
+
+    rows: Tensor
+    columns: Tensor
+    weights: Tensor
+    counts: Tensor
+    steps: Tensor
+
+
+def plan(parameters: Tensor, size: int, taps: int) -> Plan:
+    """Compute a plan of views on the device of their parameters [n, 33].
+
+    ``taps`` is `photo_views.most_taps` of the parameters, or more.
+    """
+    steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
+    maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
+    rows, columns = axis_taps(parameters, size, taps)
+    ratio = parameters[:, 2:4] / parameters[:, 4:6]
+    return Plan(
+        rows.first,
+        columns.first.contiguous(),
+        torch.stack((rows.weight, columns.weight), 1),
+        (2 * ratio.clamp_min(1.0)).ceil().int(),
+        torch.cat((steps, maps.flatten(2)), 2),
+    )
+
+
 class Renderer:
-    """Views of chosen images as input of a network, in buffers that stay.
+    """Views of chosen images as input of a network.
 
     Args:
         number: Most views of a call.
@@ -360,7 +398,6 @@ class Renderer:
         mean: Mean per channel, in [0, 1].
         std: Standard deviation per channel.
         fill: Colour of pixels from outside an image, in levels.
-        dtype: Type of the views.
         device: Device of the pixels.
     """
 
@@ -371,7 +408,6 @@ class Renderer:
         mean: Colour,
         std: Colour,
         fill: Colour,
-        dtype: torch.dtype,
         device: torch.device,
     ) -> None:
         self.size = size
@@ -380,44 +416,31 @@ class Renderer:
         self.scales = torch.tensor([1 / (255 * s) for s in std], device=device)
         self.shifts = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
         self.fill = torch.tensor(fill, dtype=torch.float32, device=device)
-        self.views = torch.empty(number, size, size, 3, dtype=dtype, device=device)
 
     @property
     def bytes(self) -> int:
         """Bytes of the buffers."""
-        buffers = (self.scratch, self.tables, self.views)
-        return sum(a.numel() * a.element_size() for a in buffers)
+        return sum(a.numel() * a.element_size() for a in (self.scratch, self.tables))
 
     def __call__(
-        self, pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, taps: int
-    ) -> Tensor:
-        """Compute views; the next call overwrites them.
+        self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: Plan, out: Tensor
+    ) -> None:
+        """Write views.
 
         Args:
             pixels: Decoded images, flat uint8.
             offsets: First byte [n] of each image, int64.
             sizes: Heights and widths [n, 2] of the images, int32.
-            parameters: Parameters [n, 33] of the views, float64.
-            taps: `most_taps` of the parameters, or more.
-
-        Returns:
-            Normalized views [n, 3, size, size], channels last. All tensors are on the device.
+            plan: Plan of n views.
+            out: Normalized views [n, 3, size, size], channels last, to be written. All tensors are
+                on the device.
         """
-        n, size = len(parameters), self.size
-        steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
-        maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
-        steps = torch.cat((steps, maps.flatten(2)), 2)
-        rows, columns = axis_taps(parameters, size, taps)
-        weights = torch.stack((rows.weight, columns.weight), 1)
-        ratio = parameters[:, 2:4] / parameters[:, 4:6]
-        counts = (2 * ratio.clamp_min(1.0)).ceil().int()
         with device_of(pixels):
-            _render[(n,)](
-                pixels, offsets, sizes[:, 1].contiguous(), rows.first, columns.first.contiguous(),
-                weights, counts, taps, steps, self.fill, self.scratch, self.tables, self.scales,
-                self.shifts, self.views, size, STEPS, NUMBERS, blur_radius(size), BLOCK,
-                num_warps=WARPS,
+            _render[(len(offsets),)](
+                pixels, offsets, sizes, plan.rows, plan.columns, plan.weights, plan.counts,
+                plan.weights.shape[-1], plan.steps, self.fill, self.scratch, self.tables,
+                self.scales, self.shifts, out, self.size, STEPS, NUMBERS, blur_radius(self.size),
+                BLOCK, num_warps=WARPS,
                 # A fused operation is rounded once, and sometimes truncated to a level below.
                 enable_fp_fusion=False,
             )  # fmt: skip
-        return self.views[:n].permute(0, 3, 1, 2)

@@ -8,61 +8,69 @@ import torch
 from torch import Tensor
 
 from resultant.images.augment import normalize
-from resultant.images.photo_views import Colour, levels
+from resultant.images.photo_views import Colour, levels, most_taps
 
 
 class Rendering:
-    """Normalized views [n, 3, size, size], channels last, of decoded images.
+    """Normalized views of decoded images, [n, 3, size, size] channels last.
 
-    On a CUDA device with Triton the views are one kernel and lie in a buffer that the next call
-    overwrites.
+    On a CUDA device with Triton the views are one kernel.
 
     Args:
         number: Most views of a call.
         size: Height and width of the views.
         mean: Mean per channel, in [0, 1]; also the colour of pixels from outside an image.
         std: Standard deviation per channel.
-        dtype: Type of the views.
         device: Device of the views.
     """
 
     def __init__(
-        self,
-        number: int,
-        size: int,
-        mean: Colour,
-        std: Colour,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, number: int, size: int, mean: Colour, std: Colour, device: torch.device
     ) -> None:
-        self.size, self.mean, self.std, self.dtype = size, mean, std, dtype
+        self.size, self.mean, self.std, self.device = size, mean, std, device
         red, green, blue = (float(min(255, round(255 * m))) for m in mean)
         self.fill = (red, green, blue)
         self.kernel = None
         if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
             from resultant.images.photo_kernel import Renderer
 
-            self.kernel = Renderer(number, size, mean, std, self.fill, dtype, device)
+            self.kernel = Renderer(number, size, mean, std, self.fill, device)
 
     @property
     def bytes(self) -> int:
         """Bytes of the buffers on the device."""
         return 0 if self.kernel is None else self.kernel.bytes
 
+    def plan(self, parameters: Tensor) -> tuple[Tensor, ...]:
+        """Prepare parameters [n, 33] of views, on the CPU, for calls; each tensor is [n, ...]."""
+        if self.kernel is None:
+            return (parameters,)
+        from resultant.images.photo_kernel import plan
+
+        on_device = parameters.pin_memory().to(self.device, non_blocking=True)
+        return plan(on_device, self.size, most_taps(parameters))
+
     def __call__(
-        self, pixels: Tensor, offsets: Tensor, sizes: Tensor, parameters: Tensor, taps: int
-    ) -> Tensor:
-        """Compute views.
+        self,
+        pixels: Tensor,
+        offsets: Tensor,
+        sizes: Tensor,
+        plan: tuple[Tensor, ...],
+        out: Tensor,
+    ) -> None:
+        """Write views to ``out`` [n, 3, size, size], channels last.
 
         Args:
             pixels: Decoded images, flat uint8.
             offsets: First byte [n] of each image, int64.
             sizes: Heights and widths [n, 2], int32.
-            parameters: Parameters [n, 33], float64.
-            taps: `photo_views.most_taps` of the parameters, or more.
+            plan: Tensors of `plan` for these views.
+            out: Buffer of the views.
         """
         if self.kernel is not None:
-            return self.kernel(pixels, offsets, sizes, parameters, taps)
-        x = levels(pixels, offsets, sizes, parameters.cpu(), self.size, self.fill)
-        x = normalize(x, self.mean, self.std).to(self.dtype)
-        return x.contiguous(memory_format=torch.channels_last)
+            from resultant.images.photo_kernel import Plan
+
+            self.kernel(pixels, offsets, sizes, Plan(*plan), out)
+            return
+        x = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
+        out.copy_(normalize(x, self.mean, self.std))

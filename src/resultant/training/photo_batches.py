@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant.images.photo_views import PhotoView, evaluation_parameters, most_taps
+from resultant.images.photo_views import PhotoView, evaluation_parameters
 from resultant.images.rendering import Rendering
 from resultant.images.residency import SLOTS, Placement, choose
 from resultant.images.store import ImageStore, gigabytes
@@ -25,17 +25,15 @@ from resultant.training.config import Channels
 
 # Images per forward pass of an evaluation.
 EVALUATED = 256
+# Steps whose views are drawn at a time.
+DRAWN_STEPS = 8
 
 
 class Prepared(NamedTuple):
-    """A batch before its views are made; tensors are on the device."""
+    """A batch on the device: views, labels, their slot, and an event when they are there."""
 
     slot: int
-    pixels: Tensor
-    offsets: Tensor
-    sizes: Tensor
-    parameters: Tensor
-    taps: int
+    views: Tensor
     labels: Tensor
     ready: torch.cuda.Event | None
 
@@ -78,39 +76,44 @@ class PhotoBatches:
         self.store, self.seed, self.batch_size, self.device = store, seed, batch_size, device
         self.all_labels, self.kinds, self.residency, self.note = labels, views, residency, note
         require_batches(len(store), batch_size)
-        each, rank = batch_size // distributed.world_size(), distributed.rank()
-        self.share = slice(rank * each, (rank + 1) * each)
+        self.images, rank = batch_size // distributed.world_size(), distributed.rank()
+        self.share = slice(rank * self.images, (rank + 1) * self.images)
         self.steps = len(store) // batch_size
-        number, size = len(views) * each, views[0].size
-        self.rendering = Rendering(number, size, *channels, dtype, device)
-        shape = (number, size, size, 3)
-        self.views = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
-        if self.rendering.kernel is not None:
-            self.views = self.rendering.kernel.views.permute(0, 3, 1, 2)
-        self.labels = torch.zeros(1, number // len(views), dtype=torch.int64, device=device)
+        number, size = len(views) * self.images, views[0].size
+        self.rendering = Rendering(number, size, *channels, device)
+        # The buffer that the step reads, and on a GPU one for every batch that is made ahead.
+        shape = (1 + SLOTS * (device.type == "cuda"), number, size, size, 3)
+        self.buffers = torch.empty(shape, dtype=dtype, device=device).permute(0, 1, 4, 2, 3)
+        self.labels = torch.zeros(1, self.images, dtype=torch.int64, device=device)
         self.placement: Placement | None = None
         self.prepared: Iterator[Prepared] = iter(())
-        self.rendered: list[torch.cuda.Event | None] = [None] * SLOTS
+        self.taken: list[torch.cuda.Event | None] = [None] * SLOTS
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on the device beside the decoded images."""
+        return self.rendering.bytes + self.buffers.numel() * self.buffers.element_size()
 
     def digest(self) -> str:
         """Return the digest of the source: images and labels in their order."""
         return self.store.source.digest()
 
     def draw(self, epoch: int) -> list[Tensor]:
-        """Draw the order [steps, batch] of an epoch; the views are drawn batch by batch."""
+        """Draw the order [steps, batch] of an epoch; the views are drawn from the state then."""
         generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
         order = torch.randperm(len(self.store), generator=generator)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
-        return [order, torch.tensor(epoch), generator.get_state()]
+        return [order, generator.get_state()]
 
     def load(self, drawn: list[Tensor]) -> None:
         if self.placement is None:
-            number = self.share.stop - self.share.start
-            self.placement, text = choose(self.store, self.device, number, self.residency)
+            self.placement, text = choose(self.store, self.device, self.images, self.residency)
             if self.note is not None:
-                more = f", {gigabytes(self.rendering.bytes)} of views"
-                self.note(text + more * (self.device.type == "cuda"))
-        order, _, state = drawn
+                views = f", {gigabytes(self.bytes)} of views"
+                self.note(text + views * (self.device.type == "cuda"))
+        # An epoch that was not finished ends before the next one uses its buffers.
+        self.prepared = iter(())
+        order, state = drawn
         self.store.start(order.flatten())
         batches = self._prepare(order, torch.Generator().set_state(state))
         # The device reads ahead; on the CPU a thread would only take a core from the network.
@@ -118,28 +121,24 @@ class PhotoBatches:
 
     def rehearse(self, epoch: int) -> None:
         """Fill the buffers with noise, for steps that warm up before the images are there."""
-        self.views.normal_()
+        self.buffers[0].normal_()
         self.labels.zero_()
 
     def advance(self) -> None:
         """Fill the buffers with the next batch."""
         batch = next(self.prepared)
-        if batch.ready is not None:
-            batch.ready.wait()
-        pixels, offsets, sizes, parameters, taps = batch[1:6]
-        views = self.rendering(pixels, offsets, sizes, parameters, taps)
-        if self.rendering.kernel is None:
-            self.views.copy_(views)
-        self.labels.copy_(batch.labels[None], non_blocking=True)
-        if batch.ready is not None:
-            for a in batch[2:5]:
-                a.record_stream(torch.cuda.current_stream())
-            batch.labels.record_stream(torch.cuda.current_stream())
-            self.rendered[batch.slot] = torch.cuda.Event()
-            self.rendered[batch.slot].record()  # type: ignore[union-attr]
+        if batch.ready is None:
+            self.labels.copy_(batch.labels)
+            return
+        batch.ready.wait()
+        self.buffers[0].copy_(batch.views)
+        self.labels.copy_(batch.labels)
+        batch.labels.record_stream(torch.cuda.current_stream())
+        self.taken[batch.slot] = event = torch.cuda.Event()
+        event.record()
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        return self.views, self.labels
+        return self.buffers[0], self.labels
 
     def close(self) -> None:
         """Stop preparing batches and decoding images."""
@@ -147,39 +146,43 @@ class PhotoBatches:
         self.store.close()
 
     def _prepare(self, order: Tensor, generator: torch.Generator) -> Iterator[Prepared]:
-        cuda = self.device.type == "cuda"
+        """Make the batches of an epoch, on a stream of its own on a GPU."""
+        cuda, number = self.device.type == "cuda", len(self.kinds)
         # Small copies and kernels go before the large kernels of the step.
         stream = torch.cuda.Stream(self.device, priority=-1) if cuda else None
-        for step, rows in enumerate(order):
-            slot, sizes = step % SLOTS, self.store.sizes[rows]
-            drawn = [view.draw(sizes, generator)[self.share] for view in self.kinds]
-            rows, sizes, parameters = rows[self.share], sizes[self.share], torch.cat(drawn)
-            event = self.rendered[slot]
-            if event is not None:
-                # Else the host would prepare batches far ahead of the device.
-                event.synchronize()
-            assert self.placement is not None
+        step = 0
+        for some in order.split(DRAWN_STEPS):
+            # Every process draws the views of all, and takes its share.
+            sizes = self.store.sizes[some]
+            drawn = [view.draw(sizes.flatten(0, 1), generator) for view in self.kinds]
+            shares = [a.unflatten(0, some.shape)[:, self.share] for a in drawn]
+            rows, sizes = some[:, self.share], sizes[:, self.share]
             with torch.cuda.stream(stream):
-                pixels, offsets = self.placement.place(rows, slot)
-                number = len(self.kinds)
-                batch = Prepared(
-                    slot,
-                    pixels,
-                    self._moved(offsets.repeat(number)),
-                    self._moved(sizes.repeat(number, 1)),
-                    self._moved(parameters),
-                    most_taps(parameters),
-                    self._moved(self.all_labels[rows]),
-                    torch.cuda.Event() if cuda else None,
-                )
-                if batch.ready is not None:
-                    batch.ready.record()
-            yield batch
+                plan = self.rendering.plan(torch.cat(shares, 1).flatten(0, 1))
+                sizes, labels = self._moved(sizes.repeat(1, number, 1), self.all_labels[rows])
+            for k in range(len(some)):
+                slot, event = step % SLOTS, self.taken[step % SLOTS]
+                if event is not None:
+                    # The host is at most `SLOTS` batches ahead of the device.
+                    event.synchronize()
+                views = self.buffers[1 + slot if cuda else 0]
+                assert self.placement is not None
+                with torch.cuda.stream(stream):
+                    pixels, offsets = self.placement.place(rows[k], slot)
+                    (offsets,) = self._moved(offsets.repeat(number))
+                    part = slice(k * len(views), (k + 1) * len(views))
+                    own = tuple(a[part] for a in plan)
+                    self.rendering(pixels, offsets, sizes[k], own, views)
+                    ready = torch.cuda.Event() if cuda else None
+                    if ready is not None:
+                        ready.record()
+                yield Prepared(slot, views, labels[k], ready)
+                step += 1
 
-    def _moved(self, a: Tensor) -> Tensor:
-        return (
-            a.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else a
-        )
+    def _moved(self, *tensors: Tensor) -> list[Tensor]:
+        if self.device.type != "cuda":
+            return list(tensors)
+        return [a.pin_memory().to(self.device, non_blocking=True) for a in tensors]
 
 
 def require_batches(images: int, batch_size: int) -> None:
@@ -215,18 +218,25 @@ class EvaluationViews:
     ) -> None:
         self.store, self.short_side, self.device = store, short_side, device
         self.placement, _ = choose(store, device, EVALUATED)
-        self.rendering = Rendering(EVALUATED, size, *channels, dtype, device)
+        self.rendering = Rendering(EVALUATED, size, *channels, device)
+        shape = (EVALUATED, size, size, 3)
+        self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
 
     def __call__(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield views [n, 3, size, size] of the images ``rows``, and their part of ``rows``."""
+        """Yield views [n, 3, size, size] of the images ``rows``, and their part of ``rows``.
+
+        The next views overwrite them.
+        """
         self.store.start(rows)
         for chunk in rows.split(EVALUATED):
             pixels, offsets = self.placement.place(chunk, 0)
-            sizes = self.store.sizes[chunk]
-            parameters = evaluation_parameters(sizes, self.rendering.size, self.short_side)
-            taps = most_taps(parameters)
-            offsets, sizes, parameters = (a.to(self.device) for a in (offsets, sizes, parameters))
-            yield self.rendering(pixels, offsets, sizes, parameters, taps), chunk
+            sizes, views = self.store.sizes[chunk], self.buffer[: len(chunk)]
+            plan = self.rendering.plan(
+                evaluation_parameters(sizes, self.rendering.size, self.short_side)
+            )
+            offsets, sizes = offsets.to(self.device), sizes.to(self.device)
+            self.rendering(pixels, offsets, sizes, plan, views)
+            yield views, chunk
         self.store.close()
 
 
