@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
 from loss_batches import COUNTS, TAU, C, P, batch
 from loss_batches import seeded as seeded
 from processes import run_processes
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
+from resultant.losses import _means, bank
 from resultant.losses.bank import START_LENGTH, ProCoBank
 from resultant.losses.proco import ProCoLoss
 
@@ -104,6 +107,35 @@ def test_state_dict_in_the_middle_of_an_epoch() -> None:
     torch.save(first, stream)
     first.bank.reset()
     assert all(map(torch.equal, first.bank.buffers(), ProCoLoss(C, P).bank.buffers()))
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("estimator", ["proco", "mle"])
+def test_fused_kernels(estimator: str, leave_out: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in takes the place of the kernels, which take vectors without counts."""
+    plain, fused = (ProCoBank(C, P, estimator=estimator, leave_out=leave_out) for _ in range(2))
+    z, y = batch(2)
+    expected = plain.update(z, y)
+
+    def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, *_: object) -> None:
+        samples = torch.cat([z.double(), torch.ones(len(z), 1)], -1)
+        for a in (old, new):
+            a.index_add_(0, rows, samples)
+
+    def mean(sums: Tensor, mu: Tensor, R: Tensor, kappa: Tensor | None = None) -> None:
+        _means.write_mean(sums, mu, R)
+        if kappa is not None:
+            kappa.copy_(plain.kappa(R))
+
+    kernels = SimpleNamespace(enter=enter, mean=mean)
+    monkeypatch.setattr(bank, "bank_kernels", lambda a: kernels)
+    got = fused.update(z, y)
+    for a, b in zip(plain.buffers(), fused.buffers(), strict=True):
+        torch.testing.assert_close(a, b)
+    for a, b in zip(got[:4], expected[:4], strict=True):
+        torch.testing.assert_close(a, b)
+    assert (got.kappa is None) == (estimator == "mle")
+    torch.testing.assert_close(fused.concentrations(got), plain.concentrations(expected))
 
 
 TWO = """
