@@ -37,13 +37,13 @@ def probed(
 def seeds(
     config: TrainConfig, steps: Sequence[float], level: float = 0.5, beta: float = 0.0
 ) -> list[dict[str, Any]]:
-    """Pairs of native and Pure Angular, which are so many points apart, a seed each."""
-    found = []
+    """Pairs of native and Pure Angular runs, one seed per step, that differ by the step."""
+    result = []
     for seed, step in enumerate(steps):
         own = level + 0.01 * seed
-        found.append(probed(config, "native", seed, own))
-        found.append(probed(config, "angular", seed, own + step / 100, beta))
-    return found
+        result.append(probed(config, "native", seed, own))
+        result.append(probed(config, "angular", seed, own + step / 100, beta))
+    return result
 
 
 def numbered(differences: Sequence[float]) -> dict[int, float]:

@@ -87,12 +87,12 @@ class PlainNetwork(nn.Module):
     def named(self) -> dict[str, Tensor]:
         """The tensors under the names of this package, batch counters aside."""
         names = {"head": "projector", "fc": "classifier", "encoder": "encoder"}
-        found = {}
+        result = {}
         for name, a in self.state_dict().items():
             first, _, rest = name.partition(".")
             if not rest.endswith("num_batches_tracked"):
-                found[f"{names[first]}.{rest}"] = a
-        return found
+                result[f"{names[first]}.{rest}"] = a
+        return result
 
 
 class PlainResNet32(PlainNetwork):

@@ -1,4 +1,4 @@
-"""Lets torchvision be imported beside a torch build that its compiled operators do not fit.
+"""Lets torchvision be imported with a torch build that its compiled operators do not fit.
 
 Its import only looks the operators' schemas up; nothing here calls the operators.
 """
@@ -20,10 +20,10 @@ _library: torch.library.Library | None = None
 
 def define_missing() -> None:
     global _library
-    found = importlib.util.find_spec("torchvision")
-    if _library is not None or found is None or found.origin is None:
+    result = importlib.util.find_spec("torchvision")
+    if _library is not None or result is None or result.origin is None:
         return
-    for compiled in Path(found.origin).parent.glob("_C*.so"):
+    for compiled in Path(result.origin).parent.glob("_C*.so"):
         try:
             torch.ops.load_library(str(compiled))
         except OSError:

@@ -14,8 +14,8 @@ def record(
     config: TrainConfig, realization: str, beta: float, seed: int, **more: Any
 ) -> dict[str, Any]:
     """A training as it is written and read, with what ``more`` it has."""
-    made = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
-    return json.loads(json.dumps(made | more))
+    records = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
+    return json.loads(json.dumps(records | more))
 
 
 def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:

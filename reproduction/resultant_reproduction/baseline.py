@@ -290,7 +290,7 @@ ARTEFACTS = (
     Artefact(
         "baseline",
         "beyond:baseline",
-        "Native ProCo beside the paper's, and what could set them apart",
+        "Native ProCo and the paper's, and what could explain the difference",
         baseline,
         ("main", "joint", "controls", "power", "beyond", "members", "trials"),
     ),

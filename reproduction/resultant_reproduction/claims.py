@@ -62,8 +62,8 @@ def theory_claims(evidence: Evidence) -> Iterator[Claim]:
     """Numbers of the theory, by the checks of ``theory``."""
     for name in THEORY:
         check = evidence.check(name)
-        found = Evaluation(check.ours, check.holds, str(check.details.get("rule", "")))
-        yield conclude(Statement(check.label, check.claim, check.paper, []), found, "")
+        evaluation = Evaluation(check.ours, check.holds, str(check.details.get("rule", "")))
+        yield conclude(Statement(check.label, check.claim, check.paper, []), evaluation, "")
 
 
 # Conditions of the claims about pairs of classes, projection features.
@@ -109,24 +109,24 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
         _, name, measure = claim.split("-")
         path, scale, digits = MEASURED[measure]
         tolerance = POINT if scale == 100 else SIZE
-        found = value(statement(claim), [one(name, path, scale)], tolerance, digits)
-        yield conclude(statement(claim), found, _missing((PAIRS[name],)))
+        evaluation = value(statement(claim), [one(name, path, scale)], tolerance, digits)
+        yield conclude(statement(claim), evaluation, _missing((PAIRS[name],)))
     for name, condition in PAIRS.items():
         right = one(name, "boundaries.joint_leading.same_direction")
         moved, born, gone = (
             one(name, f"boundaries.tally.{kind}") for kind in ("displaced", "created", "vanished")
         )
         wrong = one(name, "margins.certified_wrong")
-        found = certified = None
+        evaluation = certified = None
         if name == "cifar10" and moved is not None and right is not None:
-            found = Evaluation(
+            evaluation = Evaluation(
                 f"{moved.text(1)} of 45; {100 * right.mean:.1f} %; {network_counts([moved.n])}",
                 *(moved.mean == 45 and right.mean == 1, "every pair and every direction"),
                 networks=moved.n,
             )
         elif right and born and gone and wrong:
             number = statement(f"pairs-{name}").numbers[0]
-            found = Evaluation(
+            evaluation = Evaluation(
                 f"{100 * right.mean:.1f} %; {with_draw(born, number, 1)} of 60; "
                 f"{network_counts([born.n])}",
                 right.mean == 1 and gone.mean == 0 and same_size(born.mean, number),
@@ -138,7 +138,7 @@ def boundary_claims(evidence: Evidence) -> Iterator[Claim]:
                 *(wrong.mean == 0, "none on any network"),
                 networks=wrong.n,
             )
-        yield conclude(statement(f"pairs-{name}"), found, _missing((condition,)))
+        yield conclude(statement(f"pairs-{name}"), evaluation, _missing((condition,)))
         if name != "cifar10":
             yield conclude(statement(f"certified-{name}"), certified, _missing((condition,)))
 
@@ -156,12 +156,12 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
     if100 = ("CIFAR-10 / 50", "CIFAR-10 / 100")
     for name, conditions in (("agreement", tuple(CONDITIONS)), ("agreement-cifar10", if100)):
         settings, of = read("cosine.agreement", conditions), len(conditions) * len(SPACES)
-        found = in_range(statement(name), settings, 2, scale=100, most=100, of=of)
-        yield conclude(statement(name), found, "main")
+        evaluation = in_range(statement(name), settings, 2, scale=100, most=100, of=of)
+        yield conclude(statement(name), evaluation, "main")
     name = "angular-less-cosine"
     gaps = by_condition(evidence, read_change("accuracy.angular", "accuracy.cosine"))
-    found = in_range(statement(name), list(gaps.values()), 3, sign="+", of=EVERY)
-    yield conclude(statement(name), found, "main")
+    evaluation = in_range(statement(name), list(gaps.values()), 3, sign="+", of=EVERY)
+    yield conclude(statement(name), evaluation, "main")
     yield _certified(read("cosine.certified_disagreements"))
     yield _low_margin(evidence)
     yield _gradient_error("gradient-error-cifar100", read, CIFAR100, 2)
@@ -171,8 +171,8 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
         ("gradient-cosine-large", LARGE),
     ):
         settings = read("gradients.median_cosine", conditions)
-        found = above(settings, statement(name).numbers[0], 6, len(conditions) * len(SPACES))
-        yield conclude(statement(name), found, _missing(conditions))
+        evaluation = above(settings, statement(name).numbers[0], 6, len(conditions) * len(SPACES))
+        yield conclude(statement(name), evaluation, _missing(conditions))
     yield _gradient_error("gradient-error-large", read, LARGE, 3)
     yield _realizations_alike(evidence)
     for imbalance in (50, 100):
@@ -180,20 +180,20 @@ def frozen_claims(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _certified(settings: Sequence[Sequence[float]]) -> Claim:
-    found = None
+    evaluation = None
     if settings:
-        found = Evaluation(
+        evaluation = Evaluation(
             span_of_networks(settings, 0),
             *(max(map(max, settings)) == 0, "none on any network", len(settings), EVERY),
             networks=min(map(len, settings)),
         )
-    return conclude(statement("certified-disagreements"), found, "main")
+    return conclude(statement("certified-disagreements"), evaluation, "main")
 
 
 def _gradient_error(name: str, read: Any, conditions: Sequence[str], digits: int) -> Claim:
     settings = read("gradients.gradient_error", conditions)
-    found = in_range(statement(name), settings, digits, of=len(conditions) * len(SPACES))
-    return conclude(statement(name), found, _missing(conditions))
+    evaluation = in_range(statement(name), settings, digits, of=len(conditions) * len(SPACES))
+    return conclude(statement(name), evaluation, _missing(conditions))
 
 
 def _low_margin(evidence: Evidence) -> Claim:
@@ -203,16 +203,16 @@ def _low_margin(evidence: Evidence) -> Claim:
         for name in ("low_margin", "disagreements")
     )
     shares = [100 * sum(v) / sum(every[at]) for at, v in low.items() if sum(every[at])]
-    found = None
+    evaluation = None
     if shares:
         of = "shares of the counts of all networks"
-        found = Evaluation(
+        evaluation = Evaluation(
             f"{span(shares, 1)}; {network_counts(map(len, low.values()))}",
             *widened(shares, claim.numbers[0], claim.numbers[1], 100, of),
             *(len(shares), EVERY),
             networks=min(map(len, low.values())),
         )
-    return conclude(claim, found, "main")
+    return conclude(claim, evaluation, "main")
 
 
 def leading_gradients(evidence: Evidence) -> Claim:
@@ -222,14 +222,14 @@ def leading_gradients(evidence: Evidence) -> Claim:
         n: by_condition(evidence, read_path(f"gradients.{key}")) for n, key in leading.items()
     }
     settings = [values for own in errors.values() for values in own.values()]
-    found = None
+    evaluation = None
     if settings:
         texts = [
             f"{space} {name} {span(means, 2)}"
             for space, (name, own) in product(SPACES, errors.items())
             if (means := [fmean(values) for (_, at), values in own.items() if at == space])
         ]
-        found = Evaluation(
+        evaluation = Evaluation(
             f"{', '.join(texts)}; {network_counts(map(len, settings))}",
             max(map(fmean, settings)) <= GRADIENTS_CLOSE,
             f"means over networks at most {GRADIENTS_CLOSE:.2f}{TWICE_PRINTED}; the paper does not "
@@ -237,7 +237,7 @@ def leading_gradients(evidence: Evidence) -> Claim:
             *(len({at for own in errors.values() for at in own}), EVERY),
             networks=min(map(len, settings)),
         )
-    return conclude(statement("frozen-gradients"), found, "main")
+    return conclude(statement("frozen-gradients"), evaluation, "main")
 
 
 def _realizations_alike(evidence: Evidence) -> Claim:
@@ -260,8 +260,8 @@ def _realizations_alike(evidence: Evidence) -> Claim:
             if Policy(rule) in prediction
         ]
     extra = f"; the same decision for {span(shares, 2)} % of the packaged queries"
-    found = in_range(claim, settings, 2, sign="+", extra=extra, tested=len(gaps[0]), of=EVERY)
-    return conclude(claim, found, "main")
+    evaluation = in_range(claim, settings, 2, sign="+", extra=extra, tested=len(gaps[0]), of=EVERY)
+    return conclude(claim, evaluation, "main")
 
 
 def _decrease(evidence: Evidence, imbalance: int) -> Claim:
@@ -278,5 +278,5 @@ def _decrease(evidence: Evidence, imbalance: int) -> Claim:
         ours = f"{texts}; {network_counts(v.n for v in values)}; mean of both "
         ours += pooled_text(changes)
     rule = f"{SIGNS}; one setting, the mean of both readouts"
-    found = signs(changes, ours, len(SPACES), rule=rule)
-    return conclude(statement(f"decrease-if{imbalance}"), found, "main")
+    evaluation = signs(changes, ours, len(SPACES), rule=rule)
+    return conclude(statement(f"decrease-if{imbalance}"), evaluation, "main")

@@ -112,8 +112,8 @@ def sweep(evidence: Evidence) -> Outcome:
     note = (
         "Frozen: points over native with 95 % intervals, of the packaged network over queries and "
         "of the records over networks, their number in brackets; a dash where fewer than two were "
-        "asked for that beta. Trained: mean ± standard deviation, seeds in brackets. Told apart is "
-        "what Holm's correction at 5 % leaves, of the best over all pairs."
+        "asked for that beta. Trained: mean ± standard deviation, seeds in brackets. Distinguished "
+        "is what Holm's correction at 5 % leaves, of the best over all pairs."
     )
     trained = added(evidence, config, [b for b in BETAS if b != 1], "beta {beta:g} ")
     headline = f"{_best(evidence)} Trained at these strengths, less native: {seen_text(trained)}."
@@ -238,7 +238,7 @@ def ranked(
 
 def _close(names: Iterable[str]) -> str:
     others = by_dataset(dict.fromkeys(names, ""), " and ")
-    return f", not told apart from {others}" if others else ", told apart from all"
+    return f", not distinguished from {others}" if others else ", distinguished from all"
 
 
 TITLES = dict(zip(BOTH, ("ProCo", "Pure Angular"), strict=True))

@@ -287,13 +287,13 @@ def intercept_claim(records: Records) -> Claim:
     ours += f", {max(along):.3g} at {len(along)} {states} before" if along else ""
     if moved := ends["temperature"]:
         ours += f"; direct temperature {min(moved):.3g} to {max(moved):.3g} in {len(moved)}"
-    found = Evaluation(
+    evaluation = Evaluation(
         *(ours, max([*kept, *along]) <= 1e-9),
         "at most 1e-9 in every CIFAR-10 run, at its end and along trajectories, which the plan "
         "controls keeps; true by construction, so that it is a check of the code",
         *(1 + bool(along), 2),
     )
-    return conclude(claim, found, "main")
+    return conclude(claim, evaluation, "main")
 
 
 def gradient_claim(evidence: Evidence) -> Claim:

@@ -83,17 +83,17 @@ def _frozen(evidence: Evidence, title: str, store: str, space: str) -> Iterator[
         yield Cell(row, name, None, Value(change.mean), text=change.text())
 
 
-def _left_out_note(found: LeftOut, title: str) -> str:
+def _left_out_note(result: LeftOut, title: str) -> str:
     shares = "; ".join(
-        f"{rule} {found.included[rule]:.2f} % right with it, {found.left_out[rule]:.2f} % without, "
-        f"{found.change[rule].text()} points"
+        f"{rule} {result.included[rule]:.2f} % right with it, "
+        f"{result.left_out[rule]:.2f} % without, {result.change[rule].text()} points"
         for rule in BOTH
     )
     return (
-        f"{title}, query left out: over {found.rows:,} training rows the score of the own class is "
-        f"{found.increment.text(3)} (sd over rows) higher for having the row in it; {shares}; "
-        f"Pure Angular adds {found.added_included.text()} to native with it and "
-        f"{found.added_left_out.text()} without, {found.added_change.text()} by that."
+        f"{title}, query left out: over {result.rows:,} training rows the score of the own class "
+        f"is {result.increment.text(3)} (sd over rows) higher for having the row in it; {shares}; "
+        f"Pure Angular adds {result.added_included.text()} to native with it and "
+        f"{result.added_left_out.text()} without, {result.added_change.text()} by that."
     )
 
 

@@ -102,7 +102,7 @@ class Evaluation:
     guessed: str = ""
 
 
-def conclude(claim: Statement, found: Evaluation | None, missing: str) -> Claim:
+def conclude(claim: Statement, evaluation: Evaluation | None, missing: str) -> Claim:
     """Combine statement and evaluation into a verdict.
 
     Args:
@@ -111,23 +111,23 @@ def conclude(claim: Statement, found: Evaluation | None, missing: str) -> Claim:
         missing: Name of the plan that makes the records, or a sentence about missing data.
     """
     about = claim.label, claim.text, claim.paper
-    if found is None:
+    if evaluation is None:
         if " " in missing:
             return Claim(*about, "", UNTESTED, missing)
         return Claim(*about, "", NOT_RUN, f"resultant reproduce run {missing}")
-    verdict, rule, ours = FAILS, found.rule, found.ours
-    if found.holds is None:
+    verdict, rule, ours = FAILS, evaluation.rule, evaluation.ours
+    if evaluation.holds is None:
         verdict = OPEN
-    elif found.holds:
-        verdict = HOLDS if found.tested >= found.of else SO_FAR
-    if found.tested < found.of:
-        ours += f" ({found.tested} of {found.of})"
-    if found.networks is not None and found.networks < 2 and verdict in LOWERED:
+    elif evaluation.holds:
+        verdict = HOLDS if evaluation.tested >= evaluation.of else SO_FAR
+    if evaluation.tested < evaluation.of:
+        ours += f" ({evaluation.tested} of {evaluation.of})"
+    if evaluation.networks is not None and evaluation.networks < 2 and verdict in LOWERED:
         verdict, rule = LOWERED[verdict], f"{rule}; {SINGLE}"
-    size = found.guessed == "size"
-    if found.guessed:
+    size = evaluation.guessed == "size"
+    if evaluation.guessed:
         verdict = (LOWERED if size else {HOLDS: SO_FAR}).get(verdict, verdict)
-    if found.guessed in ("order", "size"):
+    if evaluation.guessed in ("order", "size"):
         rule += f"; {GUESSED}" + (", and a size that differs leaves it open" if size else "")
     return Claim(*about, ours, verdict, rule)
 
@@ -294,6 +294,6 @@ def toward_text(changes: Sequence[Change]) -> str:
     return f"mean {of} toward the printed signs: {pooled_text(kept)}"
 
 
-def guess(found: Evaluation | None, of: str) -> Evaluation | None:
+def guess(evaluation: Evaluation | None, of: str) -> Evaluation | None:
     """Mark an evaluation of networks whose recipe is a guess."""
-    return None if found is None else replace(found, guessed=of)
+    return None if evaluation is None else replace(evaluation, guessed=of)

@@ -69,14 +69,14 @@ def _outcome(
 ) -> Outcome:
     """Draw a figure ``of`` the available datasets, describe each with ``say``, and count the
     datasets of the paper as parts."""
-    found = {
+    evaluation = {
         title: evidence.analysis(STORES[title], "projection")
         for title in of
         if evidence.has(STORES[title], "projection")
     }
-    parts = {title: title in found for title in counted}
-    read = [f"{title}: {say(a)}." for title, a in found.items()] if say else []
-    return Outcome(drawings={name: lambda: draw(found)}, parts=parts, notes=[*notes, *read])
+    parts = {title: title in evaluation for title in counted}
+    read = [f"{title}: {say(a)}." for title, a in evaluation.items()] if say else []
+    return Outcome(drawings={name: lambda: draw(evaluation)}, parts=parts, notes=[*notes, *read])
 
 
 # fig:gain-discovery says "training-selected" of its pair, fig:main-boundaries "fixed".
@@ -207,7 +207,7 @@ def finite_sample(evidence: Evidence) -> Outcome:
         "rerun, for the packaged store has one feature of each image, so that both are the same; "
         "resultant.analysis.self_inclusion does it where identities repeat (`history`)."
     )
-    drawn = "support", lambda found: draw_support(*found.values()), note, history
+    drawn = "support", lambda evaluation: draw_support(*evaluation.values()), note, history
     return _outcome(evidence, *drawn, say=_say_support, of=OURS, counted=OURS)
 
 
@@ -239,12 +239,12 @@ def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
     a = evidence.analysis(PACKAGED, "projection")
     assert a.support is not None and a.self_inclusion is not None
     few, many = (float(a.support.error[a.support.sizes.index(n)]) for n in (5, 100))
-    found = Evaluation(
+    evaluation = Evaluation(
         f"{few:.4f} to {many:.4f}, n = 1", many < few / 2, "to less than half", networks=1
     )
-    yield conclude(statement("support"), found, "")
+    yield conclude(statement("support"), evaluation, "")
     shifts = a.self_inclusion.exact
-    found = Evaluation(
+    evaluation = Evaluation(
         f"{_included(a)} classes of {int(a.self_inclusion.count.min())} to "
         f"{int(a.self_inclusion.count.max())} images, shifts of {span(shifts.tolist(), 4)}; n = 1",
         float((_ratios(a) - 1).abs().max()) <= 0.1,
@@ -252,7 +252,7 @@ def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
         "the query; the mean of the linear score is an identity",
         networks=1,
     )
-    yield conclude(statement("self-inclusion"), found, "")
+    yield conclude(statement("self-inclusion"), evaluation, "")
 
 
 ARTEFACTS = (

@@ -26,15 +26,16 @@ OURS, PUBLIC, PLAIN = "CIFAR-100-LT", "ProCo's public recipe", "contrastive-only
 Changes = dict[tuple[float, float], Value]
 
 NOTE = (
-    "The realization of this figure is unsaid; ours is direct temperature. "
+    "The realization of this figure is not stated; ours is direct temperature. "
     "sec:prior-dependent-frozen does not name the networks. Its numbers of ImageNet-LT are those "
     "that tab:cross-backbone has of ResNet-50, the authors' checkpoint on the validation images, "
     "which is what is read here; that of iNaturalist 2018 is taken to be of the authors' network "
     "too, of which sec:inat-realization-protocol has 65.422 - 63.072 = +2.350. Of CIFAR-100-LT "
-    "neither recipe nor imbalance is said: the others being of the authors' networks, the printed "
-    "numbers are set beside ProCo's public recipe at IF 100, of which lines and bars are mean and "
-    "standard deviation over seeds. The packaged network, dashed, is contrastive-only as those of "
-    "tab:frozen-vmf-realizations, which has 40.89 - 39.80 = +1.09 at beta = 0 without a prior."
+    "neither recipe nor imbalance is stated: the others being of the authors' networks, the "
+    "printed numbers are compared with ProCo's public recipe at IF 100, of which lines and bars "
+    "are mean and standard deviation over seeds. The packaged network, dashed, is "
+    "contrastive-only as those of tab:frozen-vmf-realizations, which has 40.89 - 39.80 = +1.09 "
+    "at beta = 0 without a prior."
 )
 
 
@@ -83,19 +84,21 @@ def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:
 def _changes(summaries: Sequence[Mapping[str, Any]]) -> Changes:
     """Read the changes over the networks of frozen summaries; some may have no grid."""
     grids = [summary["grid"] for summary in summaries if "grid" in summary]
-    found = {}
+    result = {}
     for beta, gamma in product(BETAS, GAMMAS):
         after, before = f"temperature {beta:g} {gamma:g}", f"native 1 {gamma:g}"
         values = [100 * (g[after] - g[before]) for g in grids if after in g and before in g]
-        found[beta, gamma] = Value.of(values)
-    return {at: value for at, value in found.items() if value is not None}
+        result[beta, gamma] = Value.of(values)
+    return {at: value for at, value in result.items() if value is not None}
 
 
 def _resnet50(evidence: Evidence) -> Changes:
     """Read the changes of tab:cross-backbone."""
     known = {(c.row, c.column): c.ours for c in cross_backbone(evidence).cells}
-    found = {(b, g): known[f"β = {b:g}, γ = {g:g}", "ResNet-50"] for b, g in product(BETAS, GAMMAS)}
-    return {at: value for at, value in found.items() if value is not None}
+    result = {
+        (b, g): known[f"β = {b:g}, γ = {g:g}", "ResNet-50"] for b, g in product(BETAS, GAMMAS)
+    }
+    return {at: value for at, value in result.items() if value is not None}
 
 
 def _over_beta(changes: Changes, gamma: float) -> dict[float, Value]:

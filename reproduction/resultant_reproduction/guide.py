@@ -144,8 +144,8 @@ def by_setting(evidence: Evidence) -> dict[str, Interval]:
 
 def _choices(evidence: Evidence) -> str:
     """Rules that half of the queries choose and the others judge."""
-    found = {place: evidence.analysis(*at) for place, at in evidence.store_places.items()}
-    chosen = {place: a.recommendation for place, a in found.items() if a.recommendation}
+    result = {place: evidence.analysis(*at) for place, at in evidence.store_places.items()}
+    chosen = {place: a.recommendation for place, a in result.items() if a.recommendation}
     gains = {
         place: Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries, p=r.p_value)
         for place, r in chosen.items()

@@ -62,8 +62,8 @@ def historical_claims(evidence: Evidence) -> Iterator[Claim]:
         ("power-gradient-error", "gradient_error"),
     ):
         claim, ways = statement(name), measures(key)
-        found = [_last(evidence, way, number, claim.numbers) for way, number in ways.items()]
-        result = conclude(claim, _by_measure(found, len(POLICIES)), "power")
+        evaluation = [_last(evidence, way, number, claim.numbers) for way, number in ways.items()]
+        result = conclude(claim, _by_measure(evaluation, len(POLICIES)), "power")
         if result.verdict != NOT_RUN and key == "gain_sd":
             why = f"{result.why}; of sizes alone, the order is asked by increased less reduced"
             result = replace(result, why=why)
@@ -81,7 +81,7 @@ def historical_claims(evidence: Evidence) -> Iterator[Claim]:
 def _beside(claim: Claim, others: Sequence[Measured]) -> Claim:
     """Append numbers that are not judged."""
     texts = "; ".join(f"{m.measure} {m.text}; {_counts(m)}" for m in others if m.values)
-    ours = f"{claim.ours}; beside it: {texts}" if texts else claim.ours
+    ours = f"{claim.ours}; also: {texts}" if texts else claim.ours
     return replace(claim, ours=ours, why=f"{claim.why}; {TAKEN}")
 
 
@@ -131,14 +131,14 @@ def _increment_claim(evidence: Evidence) -> Claim:
             "the mean over queries is judged, and no record of this setting has it: resultant "
             "reproduce run power"
         )
-        found = Evaluation(f"{mean}: no record", None, rule)
-        return _beside(conclude(claim, found, "power"), beside)
+        evaluation = Evaluation(f"{mean}: no record", None, rule)
+        return _beside(conclude(claim, evaluation, "power"), beside)
     means = [v.mean for v in judged.values]
     low, high = claim.numbers
     holds, rule = widened(means, low, high)
     measured = judged._replace(holds=holds, rule=rule)
-    found = _by_measure([measured], len(POLICIES) * len(STRENGTHS))
-    result = conclude(claim, found, "power")
+    evaluation = _by_measure([measured], len(POLICIES) * len(STRENGTHS))
+    result = conclude(claim, evaluation, "power")
     if max(means) < low:
         why = f"{result.why}; smaller errors, with which the leading gain explains more, not less"
         result = replace(result, why=why)
@@ -171,13 +171,13 @@ def _native_order(evidence: Evidence) -> Evaluation | None:
     return guess(signs([change], ours, 1, rule=rule), "order")
 
 
-def _by_measure(found: Sequence[Measured], of: int) -> Evaluation | None:
+def _by_measure(evaluation: Sequence[Measured], of: int) -> Evaluation | None:
     """Evaluate ``of`` sizes by each measure; the measure with the best verdict counts."""
-    if not any(m.values for m in found):
+    if not any(m.values for m in evaluation):
         return None
     claim = statement("power-gradient-error")
     results = []
-    for m in found:
+    for m in evaluation:
         name = f"{m.measure}: " if m.measure else ""
         own = Evaluation(f"{name}no record", None, "")
         if m.values:
@@ -185,19 +185,19 @@ def _by_measure(found: Sequence[Measured], of: int) -> Evaluation | None:
             own = Evaluation(text, m.holds, m.rule, len(m.values), of, networks=networks)
         results.append((own, conclude(claim, own, "")))
     best, _ = min(results, key=lambda pair: VERDICTS.index(pair[1].verdict))
-    rule = best.rule or next(m.rule for m in found if m.values)
-    if len(found) > 1:
-        names = " or ".join(m.measure for m in found)
+    rule = best.rule or next(m.rule for m in evaluation if m.values)
+    if len(evaluation) > 1:
+        names = " or ".join(m.measure for m in evaluation)
         rule += f"; by either measure, for the paper does not say which is its own ({names})"
     ours = "; ".join(result.ours for _, result in results)
     return replace(best, ours=ours, rule=rule, tested=1, of=1, guessed="size")
 
 
-def _counts(found: Measured) -> str:
+def _counts(evaluation: Measured) -> str:
     """Format the numbers of networks, and the planned number if it is larger. Plans do not ask for
     the second measure."""
-    text, few = network_counts(v.n for v in found.values), min(v.n for v in found.values)
-    all_planned = few >= planned("ProCo") or found.measure.startswith(SECOND)
+    text, few = network_counts(v.n for v in evaluation.values), min(v.n for v in evaluation.values)
+    all_planned = few >= planned("ProCo") or evaluation.measure.startswith(SECOND)
     return text if all_planned else f"{text} of {planned('ProCo')}"
 
 
@@ -229,10 +229,10 @@ def _orders(evidence: Evidence) -> Evaluation | None:
         "one difference of two policies is seen with both signs by Holm's correction; the same "
         "order of the means in all settings is against it"
     )
-    found = Measured("", list(known.values()), text)
+    evaluation = Measured("", list(known.values()), text)
     networks = min(v.n for v in known.values())
     holds = True if both else False if same else None
-    ours = f"{text}; {_counts(found)}"
+    ours = f"{text}; {_counts(evaluation)}"
     size = len(values)
     return Evaluation(ours, holds, rule, size, size, networks=networks, guessed="order")
 

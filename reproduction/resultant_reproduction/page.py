@@ -245,7 +245,7 @@ def write_page(
         page.Section("external", "With data that may not be shipped", _external()),
     ]
     whole = page.Page(
-        title="The paper beside our numbers",
+        title="The paper and our numbers",
         facts=[
             ("claims", f"{verdict_counts(evaluated)}."),
             ("tables, figures", f"{stands}."),

@@ -145,12 +145,12 @@ def _inaturalist(evidence: Evidence) -> Iterator[Claim]:
     ]
     near = all(abs(a - b) <= 0.5 for a, b in zip(ours, offsets.numbers, strict=True))
     text = ", ".join(f"{v:.3f}" for v in ours)
-    found = Evaluation(text, near, f"each within half a point{once}", networks=1)
-    yield conclude(offsets, found, NO_IMAGES)
+    evaluation = Evaluation(text, near, f"each within half a point{once}", networks=1)
+    yield conclude(offsets, evaluation, NO_IMAGES)
     summaries = [evidence.summary("inaturalist18", space, "proco") for space in SPACES]
     gains = [100 * (s["accuracy"]["angular"] - s["accuracy"]["native"]) for s in summaries]
     costs = [s["nll"]["angular"] - s["nll"]["native"] for s in summaries]
     text = f"{gains[0]:+z.3f} / {gains[1]:+z.3f}; {costs[0]:+z.4f} / {costs[1]:+z.4f}"
     rises = min(gains) > 0 and min(costs) > 0
-    found = Evaluation(text, rises, f"accuracy and NLL both rise{both}", networks=1)
-    yield conclude(nll, found, NO_IMAGES)
+    evaluation = Evaluation(text, rises, f"accuracy and NLL both rise{both}", networks=1)
+    yield conclude(nll, evaluation, NO_IMAGES)

@@ -112,7 +112,7 @@ def _trials_headline(cells: Sequence[Cell], changes: Sequence[Change]) -> str:
             apart = f"none is (least {p_equation(least)})"
             if seen:
                 apart = f"these are: {', '.join(seen)}"
-            text += f" Told apart from what is kept by Holm's correction: {apart}."
+            text += f" Distinguished from what is kept by Holm's correction: {apart}."
     return text if parts else ""
 
 

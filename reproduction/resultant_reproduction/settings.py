@@ -41,13 +41,13 @@ IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
 # Condition of the networks of a column, and a store of one of them.
 COLUMNS = {"CIFAR": ("CIFAR-100 / 100", PACKAGED), "ImageNet-LT": ("ImageNet-LT", IMAGENET)}
 
-KINDS = "of what kind they are; what is strong and what is weak is not said"
+KINDS = "of what kind they are; what is strong and what is weak is not stated"
 # Reasons for settings that are not compared, by row.
 TRAINING_LEFT = {
     "Contrastive views": KINDS,
     "Forward views": KINDS,
     "Main intervention strength": "that of ImageNet-LT, which no plan trains",
-    "Schedule (said below the table)": "that of ImageNet-LT, which is not named",
+    "Schedule (stated below the table)": "that of ImageNet-LT, which is not named",
 }
 
 FROZEN_LEFT = {
@@ -168,8 +168,8 @@ READ: dict[str, Callable[[TrainConfig], Ours]] = {
     "Classification weight (pure / joint)": lambda c: (
         f"{_classification(c, 'contrastive'):g} / {_classification(c, 'joint'):g}"
     ),
-    "Schedule (said below the table)": lambda c: c.schedule if c.dataset in CIFAR else None,
-    "Imbalance factors (said below the table)": lambda c: ", ".join(map(str, IMBALANCES)),
+    "Schedule (stated below the table)": lambda c: c.schedule if c.dataset in CIFAR else None,
+    "Imbalance factors (stated below the table)": lambda c: ", ".join(map(str, IMBALANCES)),
 }
 
 

@@ -77,7 +77,7 @@ def spread_notes(
         f"points for {sqrt(paper):.2f} (one-sided F test, {freedom:g} and {other:g} degrees of "
         f"freedom, Encoder and Projection of a network counted once, {p}). "
         "In ours a seed changes the initial network, the order of images and the views; what it "
-        "changes in the paper is not said."
+        "changes in the paper is not stated."
     )
     again = repeated(evidence)
     if again:
@@ -262,7 +262,7 @@ def _pairing_notes(evidence: Evidence, pairs: Mapping[str, Pairing]) -> Iterator
             for table, own in pairs.items()
         )
         yield (
-            "Pairing by seeds, the variance of paired differences beside the sum of both "
+            "Pairing by seeds, the variance of paired differences compared with the sum of both "
             f"variances: {shares}. Pairing {_helps(pairs)}. Paired tests stay valid; "
             "but where training again moves a probe as much as another seed does, a seed hardly "
             "makes a pair of two runs, and records that were set aside are draws as good as those "

@@ -281,7 +281,7 @@ def cross_backbone(evidence: Evidence) -> Outcome:
         paper = parse_cell(texts[i])
         cells.append(Cell(f"β = {beta}, γ = {gamma}", column, paper, ours, external=True))
     return Outcome(
-        cells, notes=["The realization of this grid is unsaid; ours is direct temperature."]
+        cells, notes=["The realization of this grid is not stated; ours is direct temperature."]
     )
 
 

@@ -57,7 +57,7 @@ STRONGER = (
     "commands of tab:angular-training below"
 )
 RESNEXT = (
-    "asks for images of ImageNet-LT; what the released classifier reaches is said by resultant "
+    "asks for images of ImageNet-LT; what the released classifier reaches is printed by resultant "
     "import-proco resnext50.pth.tar resnext50.safetensors, then resultant extract "
     "resnext50.safetensors --out test.safetensors --data LISTS --images IMAGES; here that of a "
     "network trained by the same recipe is read: resultant train imagenet-lt --architecture "
@@ -76,8 +76,8 @@ def training_claims(evidence: Evidence) -> Iterator[Claim]:
         claim = statement(f"size-{name.lower().replace('-', '')}")
         yield conclude(claim, _improvement(own, trained), "main")
     for name, column in zip(("temperature", "preserve"), REALIZATIONS[1:-1], strict=True):
-        found = _less_consistent(column, evidence, trained)
-        yield conclude(statement(f"unlike-{name}"), found, "main")
+        evaluation = _less_consistent(column, evidence, trained)
+        yield conclude(statement(f"unlike-{name}"), evaluation, "main")
     yield from _imagenet(evidence)
     yield from uniform_claims(evidence)
     yield conclude(statement("joint-mixed"), _mixed(of_cifar(joint_fc(evidence))), "joint")
@@ -164,17 +164,18 @@ def _less_consistent(column: str, evidence: Evidence, trained: Outcome) -> Evalu
     }
     every = columns_less(best, column, evidence, trained)
     more = [c for c in every if c.differences]
-    found, apart = over_settings(by_network(more)), _less_printed(more, trained)
+    evaluation, apart = over_settings(by_network(more)), _less_printed(more, trained)
     half = _less_printed(more, trained, 1 / FACTOR)
-    if found is None or apart is None or half is None or not all(counts.values()):
+    if evaluation is None or apart is None or half is None or not all(counts.values()):
         return None
     other, own = (positive(changes) for changes in counts.values())
     ours = ", ".join(f"{name} {positive(c)} of {len(c)}" for name, c in counts.items())
-    ours += f"; {best} less {column} {found.text_with_p()}, n = {found.n}; {_less(apart)}, less "
+    ours += f"; {best} less {column} {evaluation.text_with_p()}, n = {evaluation.n}; "
+    ours += f"{_less(apart)}, less "
     ours += f"half of it {half.text_with_p()}"
     return Evaluation(
         ours,
-        True if own > other and found.sign == 1 else False if half.sign == -1 else None,
+        True if own > other and evaluation.sign == 1 else False if half.sign == -1 else None,
         f"{best} positive in more, and larger with p < 0.05 (mean over settings). Against it: less "
         f"than half of the printed difference with p < 0.05{SHARED}",
         *(len(more), len(every)),

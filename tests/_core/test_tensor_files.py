@@ -30,10 +30,10 @@ def test_round_trip(path: Path) -> None:
         "trained": torch.randn(2, requires_grad=True),
     }
     tensor_files.save(path, tensors, ABOUT)
-    found, about = tensor_files.load(path)
-    assert about == ABOUT and found.keys() == tensors.keys()
+    result, about = tensor_files.load(path)
+    assert about == ABOUT and result.keys() == tensors.keys()
     for name, a in tensors.items():
-        assert torch.equal(found[name], a) and found[name].dtype == a.dtype
+        assert torch.equal(result[name], a) and result[name].dtype == a.dtype
     assert os.listdir(path.parent) == [path.name]
 
 

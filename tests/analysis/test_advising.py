@@ -100,5 +100,5 @@ def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
         (replace(near, gain=0.05, verdict="better"),) * 2 + ("reference", "better than every vMF"),
     ):
         other = replace(row, key="knn", name="kNN", kind="reference", difference=change)
-        found, sentences = headline((row, other), row, row, other, lead, **options)
-        assert found == verdict and words in sentences[0] and len(sentences) == 3
+        result, sentences = headline((row, other), row, row, other, lead, **options)
+        assert result == verdict and words in sentences[0] and len(sentences) == 3

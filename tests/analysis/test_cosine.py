@@ -12,29 +12,29 @@ from resultant.classes.realization import class_scores
 
 
 def test_agreement_against_definition(small: FrozenSpace) -> None:
-    found = cosine_agreement(small)
+    result = cosine_agreement(small)
     cosine, angular = (scores(small, name, 0, 0, small.test[:]) for name in ("cosine", "angular"))
     differ = cosine.argmax(1) != angular.argmax(1)
-    assert found.disagreements == differ.sum() > 0
-    assert found.agreement == pytest.approx(1 - differ.mean())
+    assert result.disagreements == differ.sum() > 0
+    assert result.agreement == pytest.approx(1 - differ.mean())
     y = small.test_labels.numpy()
-    assert found.cosine_accuracy == pytest.approx((cosine.argmax(1) == y).mean())
-    assert found.angular_accuracy == pytest.approx((angular.argmax(1) == y).mean())
+    assert result.cosine_accuracy == pytest.approx((cosine.argmax(1) == y).mean())
+    assert result.angular_accuracy == pytest.approx((angular.argmax(1) == y).mean())
     top = np.sort(cosine, axis=1)
     margin, D = top[:, -1] - top[:, -2], np.ptp(angular - cosine, axis=1)
-    assert found.certified == (margin > D).sum()
-    assert found.certified_disagreements == 0
-    gbar = found.mean_gain
+    assert result.certified == (margin > D).sum()
+    assert result.certified_disagreements == 0
+    gbar = result.mean_gain
     edges = nearest(margin / gbar, 11)
-    np.testing.assert_allclose(found.decile_edges.numpy(), edges, rtol=1e-9)
+    np.testing.assert_allclose(result.decile_edges.numpy(), edges, rtol=1e-9)
     place = np.argsort(np.argsort(margin)) * 10 // len(margin)
-    assert found.decile_disagreements.tolist() == np.bincount(place[differ], minlength=10).tolist()
-    assert found.low_margin == found.decile_disagreements[0]
-    np.testing.assert_allclose(found.margin_quantiles.numpy(), nearest(margin, 101), rtol=1e-9)
-    np.testing.assert_allclose(found.residual_quantiles.numpy(), nearest(D, 101), rtol=1e-9)
+    assert result.decile_disagreements.tolist() == np.bincount(place[differ], minlength=10).tolist()
+    assert result.low_margin == result.decile_disagreements[0]
+    np.testing.assert_allclose(result.margin_quantiles.numpy(), nearest(margin, 101), rtol=1e-9)
+    np.testing.assert_allclose(result.residual_quantiles.numpy(), nearest(D, 101), rtol=1e-9)
     pieces = cosine_agreement(small, chunk=37).to_dict()
-    assert pieces["certified"] == found.certified
-    assert pieces["margin_quantiles"] == pytest.approx(found.margin_quantiles.tolist(), rel=1e-10)
+    assert pieces["certified"] == result.certified
+    assert pieces["margin_quantiles"] == pytest.approx(result.margin_quantiles.tolist(), rel=1e-10)
 
 
 def nearest(values: np.ndarray, number: int) -> np.ndarray:
@@ -45,10 +45,10 @@ def nearest(values: np.ndarray, number: int) -> np.ndarray:
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
-    found = compare_gradients(small, queries=60, gamma=gamma, seed=2)
-    assert found.source == "held-out" and len(found.rows.unique()) == found.queries == 60
-    x = torch.as_tensor(rows(small.test[found.rows]))
-    y, offset = small.test_labels[found.rows], small.offset(gamma)
+    result = compare_gradients(small, queries=60, gamma=gamma, seed=2)
+    assert result.source == "held-out" and len(result.rows.unique()) == result.queries == 60
+    x = torch.as_tensor(rows(small.test[result.rows]))
+    y, offset = small.test_labels[result.rows], small.offset(gamma)
 
     def loss_and_gradient(name: str) -> tuple[torch.Tensor, torch.Tensor]:
         z = x.clone().requires_grad_()
@@ -59,21 +59,21 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
 
     losses, gradients = zip(*map(loss_and_gradient, ("angular", "cosine")), strict=True)
     difference = (losses[0] - losses[1]).abs()
-    assert found.loss_mean == pytest.approx(float(difference.mean()), rel=1e-8)
-    assert found.loss_largest == pytest.approx(float(difference.max()), rel=1e-8)
+    assert result.loss_mean == pytest.approx(float(difference.mean()), rel=1e-8)
+    assert result.loss_largest == pytest.approx(float(difference.max()), rel=1e-8)
     error = 100 * (gradients[0] - gradients[1]).norm() / gradients[0].norm()
-    assert found.gradient_error == pytest.approx(float(error), rel=1e-8)
+    assert result.gradient_error == pytest.approx(float(error), rel=1e-8)
     cosines = torch.nn.functional.cosine_similarity(*gradients, dim=1, eps=1e-300)
-    torch.testing.assert_close(found.cosines, cosines, rtol=0, atol=1e-9)
-    assert found.median_cosine == pytest.approx(float(cosines.median()), abs=1e-9)
-    assert found.bounds_held and found.loss_mean < found.loss_bound_mean
+    torch.testing.assert_close(result.cosines, cosines, rtol=0, atol=1e-9)
+    assert result.median_cosine == pytest.approx(float(cosines.median()), abs=1e-9)
+    assert result.bounds_held and result.loss_mean < result.loss_bound_mean
     A, kappa, mu = (a.numpy() for a in (small.state.resultant, small.state.kappa, small.state.mu))
     lam = kappa / (P / 2 - 1)
     shift = 0.0 if offset is None else offset.numpy()
     native = loss_and_gradient("native")[1]
     for error, gain, intercept in (
-        (found.linear_error, A / TAU, score(0.0, kappa, TAU)),
-        (found.joint_error, lam / (1 + np.sqrt(1 + lam**2)) / TAU, 0.0),
+        (result.linear_error, A / TAU, score(0.0, kappa, TAU)),
+        (result.joint_error, lam / (1 + np.sqrt(1 + lam**2)) / TAU, 0.0),
     ):
         s = log_softmax((x.numpy() @ mu.T) * gain + intercept + shift)
         G = torch.as_tensor(((np.exp(s) - np.eye(C)[y.numpy()]) * gain) @ mu)
@@ -83,6 +83,6 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
 
 def test_gradients_use_calibration_rows() -> None:
     split = small_space(fitting_share=0.8)
-    found = compare_gradients(split, queries=20)
-    assert found.source == "calibration" and split.fitting is not None
-    assert not split.fitting[found.rows].any() and found.queries == 20
+    result = compare_gradients(split, queries=20)
+    assert result.source == "calibration" and split.fitting is not None
+    assert not split.fitting[result.rows].any() and result.queries == 20

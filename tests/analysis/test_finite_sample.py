@@ -20,10 +20,10 @@ def test_support_against_definition(most: int, monkeypatch: pytest.MonkeyPatch) 
     x, y = features(torch.tensor([60, 30, 45, 20]))
     space = FrozenSpace.fit(x, y, *features(torch.full((4,), 2), seed=1))
     sizes, draws = (4, 9, 15), 6
-    found = support_curve(space, sizes, draws=draws, seed=3)
-    assert found.classes.tolist() == [0, 1, 2], "the last has fewer than 30 rows"
+    actual = support_curve(space, sizes, draws=draws, seed=3)
+    assert actual.classes.tolist() == [0, 1, 2], "the last has fewer than 30 rows"
     cut = max(most, 30)
-    assert found.reference_rows.tolist() == [min(n, cut) - 15 for n in (60, 30, 45)]
+    assert actual.reference_rows.tolist() == [min(n, cut) - 15 for n in (60, 30, 45)]
     generator, unit = torch.Generator().manual_seed(3), rows(x)
     torch.randperm(3, generator=generator)  # which classes: all of them
     values = np.zeros((3, draws, len(sizes), 5))
@@ -40,12 +40,12 @@ def test_support_against_definition(most: int, monkeypatch: pytest.MonkeyPatch) 
                 expected = math.sqrt(A**2 + (1 - A**2) / n) - A
                 values[c, d, k] = abs(R - A), R - A, expected, abs(corrected - A), angle
     error, bias, expected, corrected, angle = values.mean((0, 1)).T
-    np.testing.assert_allclose(found.error, error, rtol=1e-9)
-    np.testing.assert_allclose(found.error_sd, values[..., 0].mean(1).std(0, ddof=1), rtol=1e-9)
-    np.testing.assert_allclose(found.bias, bias, rtol=1e-9)
-    np.testing.assert_allclose(found.predicted_bias, expected, rtol=1e-9)
-    np.testing.assert_allclose(found.corrected_error, corrected, rtol=1e-9)
-    np.testing.assert_allclose(found.direction_degrees, angle, rtol=1e-9)
+    np.testing.assert_allclose(actual.error, error, rtol=1e-9)
+    np.testing.assert_allclose(actual.error_sd, values[..., 0].mean(1).std(0, ddof=1), rtol=1e-9)
+    np.testing.assert_allclose(actual.bias, bias, rtol=1e-9)
+    np.testing.assert_allclose(actual.predicted_bias, expected, rtol=1e-9)
+    np.testing.assert_allclose(actual.corrected_error, corrected, rtol=1e-9)
+    np.testing.assert_allclose(actual.direction_degrees, angle, rtol=1e-9)
 
 
 def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -58,21 +58,21 @@ def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
 def test_support_bias_equals_the_prediction() -> None:
     counts = torch.full((12,), 400)
     space = FrozenSpace.fit(*features(counts), *features(torch.full((12,), 2), seed=1))
-    found = support_curve(space, (100, 5, 20), draws=40)
-    assert found.sizes == (5, 20, 100) and len(found.classes) == 12
-    assert found.reference_rows.tolist() == [300] * 12
-    torch.testing.assert_close(found.bias[0], found.predicted_bias[0], rtol=0.1, atol=0)
-    assert (found.error.diff() < 0).all() and (found.direction_degrees.diff() < 0).all()
-    assert found.error[0] > 2 * found.error[2]
-    assert (found.error_sd > 0).all()
+    result = support_curve(space, (100, 5, 20), draws=40)
+    assert result.sizes == (5, 20, 100) and len(result.classes) == 12
+    assert result.reference_rows.tolist() == [300] * 12
+    torch.testing.assert_close(result.bias[0], result.predicted_bias[0], rtol=0.1, atol=0)
+    assert (result.error.diff() < 0).all() and (result.direction_degrees.diff() < 0).all()
+    assert result.error[0] > 2 * result.error[2]
+    assert (result.error_sd > 0).all()
 
 
 def test_support_of_equal_rows_has_no_error() -> None:
     x = torch.eye(3).repeat_interleave(30, 0)
     y = torch.arange(3).repeat_interleave(30)
-    found = support_curve(FrozenSpace.fit(x, y, x, y), (5, 10, 20), draws=2)
-    assert found.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
-    for values in (found.error, found.bias, found.corrected_error, found.direction_degrees):
+    result = support_curve(FrozenSpace.fit(x, y, x, y), (5, 10, 20), draws=2)
+    assert result.sizes == (5, 10), "three classes of 30 rows allow for 15 at most"
+    for values in (result.error, result.bias, result.corrected_error, result.direction_degrees):
         torch.testing.assert_close(values, torch.zeros_like(values), atol=1e-6, rtol=0)
     with pytest.raises(ValueError, match="expected two classes of 4 rows or more"):
         support_curve(FrozenSpace.fit(x[::15], y[::15], x, y), (5, 2))
@@ -85,8 +85,8 @@ def test_self_inclusion_against_refits() -> None:
     identities[(y == 1).nonzero().squeeze(1)] = torch.arange(12) // 2
     test = features(torch.full((4,), 2), seed=1)
     space = FrozenSpace.fit(x, y, *test, identities=identities)
-    found = self_inclusion(space)
-    assert found.classes.tolist() == [0, 1, 2] and found.queries.tolist() == [20, 12, 6]
+    result = self_inclusion(space)
+    assert result.classes.tolist() == [0, 1, 2] and result.queries.tolist() == [20, 12, 6]
     unit = rows(x)
     for place, c in enumerate((0, 1, 2)):
         own = np.flatnonzero((y == c).numpy())
@@ -103,17 +103,17 @@ def test_self_inclusion_against_refits() -> None:
             others = own[identities[own].numpy() != int(identities[i])]
             other, k = fitted(unit[others])
             history.append(included - score(unit[i] @ other, k, TAU))
-        assert float(found.exact[place]) == pytest.approx(np.mean(exact), rel=1e-6)
-        assert float(found.exact_sd[place]) == pytest.approx(np.std(exact, ddof=1), rel=1e-6)
-        assert float(found.leading[place]) == pytest.approx(np.mean(leading), rel=1e-9)
-        assert float(found.leading_sd[place]) == pytest.approx(np.std(leading, ddof=1), rel=1e-9)
+        assert float(result.exact[place]) == pytest.approx(np.mean(exact), rel=1e-6)
+        assert float(result.exact_sd[place]) == pytest.approx(np.std(exact, ddof=1), rel=1e-6)
+        assert float(result.leading[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert float(result.leading_sd[place]) == pytest.approx(np.std(leading, ddof=1), rel=1e-9)
         # With the unbiased A the mean over a whole class is the prediction, exactly.
-        assert float(found.predicted[place]) == pytest.approx(np.mean(leading), rel=1e-9)
-        assert n == int(found.count[place]) and found.history is not None
-        assert float(found.history[place]) == pytest.approx(np.mean(history), rel=1e-6)
-    assert found.history is not None
-    torch.testing.assert_close(found.history[[0, 2]], found.exact[[0, 2]])
-    assert float(found.history[1]) != pytest.approx(float(found.exact[1]), rel=1e-3)
+        assert float(result.predicted[place]) == pytest.approx(np.mean(leading), rel=1e-9)
+        assert n == int(result.count[place]) and result.history is not None
+        assert float(result.history[place]) == pytest.approx(np.mean(history), rel=1e-6)
+    assert result.history is not None
+    torch.testing.assert_close(result.history[[0, 2]], result.exact[[0, 2]])
+    assert float(result.history[1]) != pytest.approx(float(result.exact[1]), rel=1e-3)
     assert self_inclusion(FrozenSpace.fit(x, y, *test)).history is None
     few = self_inclusion(space, most=9)
     assert few.queries.tolist() == [3, 3, 3]

@@ -25,28 +25,28 @@ def alike(counts: torch.Tensor, seed: int = 0) -> tuple[torch.Tensor, torch.Tens
 
 
 def test_gains_against_definition(small: FrozenSpace) -> None:
-    found = gain_distribution(small)
-    g = found.gain.numpy()
-    assert found.mean == pytest.approx(g.mean()) and found.spread == pytest.approx(
+    result = gain_distribution(small)
+    g = result.gain.numpy()
+    assert result.mean == pytest.approx(g.mean()) and result.spread == pytest.approx(
         g.std() / g.mean()
     )
-    assert found.ratio == pytest.approx(g.max() / g.min())
+    assert result.ratio == pytest.approx(g.max() / g.min())
     # Spearman's is Pearson's of the mean ranks.
     ranks = [[np.mean((a < v).sum() + (a <= v).sum()) for v in a] for a in (g, COUNTS.numpy())]
-    assert found.rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
-    assert found.groups["tail"] == pytest.approx(g[16:].mean())
+    assert result.rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
+    assert result.groups["tail"] == pytest.approx(g[16:].mean())
 
 
 def test_corrected_gains_of_equal_classes_have_no_trend() -> None:
     counts = torch.logspace(math.log10(500), math.log10(5), 100).round().long()
     x, y = alike(counts)
-    found = gain_distribution(FrozenSpace.fit(x, y, x[:9], y[:9]))
-    assert found.rank_correlation is not None and found.rank_correlation < -0.5
+    result = gain_distribution(FrozenSpace.fit(x, y, x[:9], y[:9]))
+    assert result.rank_correlation is not None and result.rank_correlation < -0.5
     # Spearman's of 100 unrelated values has the standard deviation 99^-1/2.
-    assert abs(found.corrected_rank_correlation or 1) < 3 / math.sqrt(99)
-    assert found.corrected_spread is not None and found.corrected_spread < 0.8 * found.spread
+    assert abs(result.corrected_rank_correlation or 1) < 3 / math.sqrt(99)
+    assert result.corrected_spread is not None and result.corrected_spread < 0.8 * result.spread
     true = float(mean_resultant(64, torch.tensor(550.0, dtype=F64))) / 0.1
-    plain, corrected = (g[counts < 20].mean() - true for g in (found.gain, found.corrected_gain))
+    plain, corrected = (g[counts < 20].mean() - true for g in (result.gain, result.corrected_gain))
     assert plain > 0.02 and abs(corrected) < 0.3 * plain
 
 
@@ -57,7 +57,7 @@ def test_corrected_gains_against_definition(estimator: str) -> None:
     (x, y), test = features(counts), features(torch.full((7,), 2), seed=1)
     # Two rows that point apart have a negative U.
     x[y == 3] = torch.stack([x[y == 3][0], -x[y == 3][0] + 0.1])
-    found = gain_distribution(FrozenSpace.fit(x, y, *test, estimator=estimator))
+    result = gain_distribution(FrozenSpace.fit(x, y, *test, estimator=estimator))
     A = np.full(7, np.nan)
     for c in counts.gt(1).nonzero()[:, 0].tolist():
         cosines = rows(x[y == c]) @ rows(x[y == c]).T
@@ -68,20 +68,20 @@ def test_corrected_gains_against_definition(estimator: str) -> None:
         A = mean_resultant(P, concentration(P, torch.as_tensor(A).nan_to_num(), "proco")).numpy()
         A[[4, 6]] = np.nan
     g = A / TAU
-    np.testing.assert_allclose(found.corrected_gain.numpy(), g, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result.corrected_gain.numpy(), g, rtol=1e-9, atol=1e-9)
     known = g[~np.isnan(g)]
-    assert found.uncorrected == (4, 6)
-    assert found.corrected_spread == pytest.approx(known.std() / known.mean())
+    assert result.uncorrected == (4, 6)
+    assert result.corrected_spread == pytest.approx(known.std() / known.mean())
     kept = counts.numpy()[~np.isnan(g)]
     ranks = [a.argsort().argsort().tolist() for a in (known, kept)]
-    assert found.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
+    assert result.corrected_rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
 
 
 def test_classes_of_one_row_have_no_corrected_gain() -> None:
     x, y = features(torch.ones(3, dtype=torch.int64))
-    found = gain_distribution(FrozenSpace.fit(x, y, x, y))
-    assert found.uncorrected == (0, 1, 2) and bool(found.corrected_gain.isnan().all())
-    assert found.corrected_spread is None and found.corrected_rank_correlation is None
+    result = gain_distribution(FrozenSpace.fit(x, y, x, y))
+    assert result.uncorrected == (0, 1, 2) and bool(result.corrected_gain.isnan().all())
+    assert result.corrected_spread is None and result.corrected_rank_correlation is None
 
 
 def test_correction_counts_fitted_rows_only() -> None:
@@ -91,6 +91,6 @@ def test_correction_counts_fitted_rows_only() -> None:
     x, y = space.train[space.fitting], space.labels[space.fitting]
     cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
     U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
-    found = gain_distribution(space)
-    assert float(found.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
-    assert found.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
+    result = gain_distribution(space)
+    assert float(result.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
+    assert result.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())

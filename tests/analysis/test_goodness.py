@@ -29,16 +29,16 @@ def test_distribution_of_the_cosine(p: int, kappa: float) -> None:
     rho = (peak + 4 * width * torch.linspace(-1, 1, 41, dtype=F64)).clamp(-1, 1)
     one, k = torch.ones((), dtype=F64), torch.tensor(kappa, dtype=F64)
     expected = log_projection_tail(rho, one, k, p, upper=False).exp()
-    found = _law(rho, torch.zeros(41, dtype=torch.int64), k.reshape(1), p)
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    actual = _law(rho, torch.zeros(41, dtype=torch.int64), k.reshape(1), p)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)
 
 
 @pytest.mark.slow
 def test_goodness_of_fit_against_definition(small: FrozenSpace) -> None:
-    found = goodness_of_fit(small)
+    actual = goodness_of_fit(small)
     x, y = torch.as_tensor(rows(small.test[:])), small.test_labels
-    assert found.classes.tolist() == list(range(C))
-    assert int(found.histogram.sum()) == len(small.test)
+    assert actual.classes.tolist() == list(range(C))
+    assert int(actual.histogram.sum()) == len(small.test)
     one = torch.ones((), dtype=F64)
     for c in (0, 11, C - 1):
         mu, kappa = small.state.mu[c], small.state.kappa[c]
@@ -46,9 +46,9 @@ def test_goodness_of_fit_against_definition(small: FrozenSpace) -> None:
         rho = mine @ mu
         law = log_projection_tail(rho, one, kappa, P, upper=False).exp()
         expected = kstest(law.numpy(), "uniform")
-        assert float(found.kolmogorov[c]) == pytest.approx(expected.statistic, abs=1e-4)
-        assert float(found.p_value[c]) == pytest.approx(expected.pvalue, abs=2e-3)
-        assert float(found.mean_cosine[c]) == pytest.approx(float(rho.mean()))
+        assert float(actual.kolmogorov[c]) == pytest.approx(expected.statistic, abs=1e-4)
+        assert float(actual.p_value[c]) == pytest.approx(expected.pvalue, abs=2e-3)
+        assert float(actual.mean_cosine[c]) == pytest.approx(float(rho.mean()))
         across = mine - rho[:, None] * mu
         across = across / across.norm(dim=1, keepdim=True)
         squares = [
@@ -57,12 +57,12 @@ def test_goodness_of_fit_against_definition(small: FrozenSpace) -> None:
             for j in range(len(mine))
             if i != j
         ]
-        assert float(found.anisotropy[c]) == pytest.approx((P - 1) * np.mean(squares))
-    assert found.rejected == pytest.approx(float((found.p_value < 0.05).double().mean()))
+        assert float(actual.anisotropy[c]) == pytest.approx((P - 1) * np.mean(squares))
+    assert actual.rejected == pytest.approx(float((actual.p_value < 0.05).double().mean()))
 
 
 def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """As many rows of each class as said, of vMFs about the same directions for every seed."""
+    """The given number of rows per class, from vMFs about the same directions for every seed."""
     shared = torch.Generator().manual_seed(99)
     mu = torch.randn(len(counts), p, generator=shared, dtype=F64)
     y = torch.arange(len(counts)).repeat_interleave(counts)
@@ -74,12 +74,12 @@ def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, T
 def test_vmf_classes_of_many_rows_are_not_rejected() -> None:
     rows, few = torch.full((30,), 2000), torch.full((30,), 60)
     space = FrozenSpace.fit(*vmf_rows(30.0, 10, rows, 3), *vmf_rows(30.0, 10, few, 4))
-    found = goodness_of_fit(space)
-    assert found.rejected < 0.2 and found.expected < 0.1
-    assert float(found.anisotropy.mean()) == pytest.approx(1, abs=0.05)
+    result = goodness_of_fit(space)
+    assert result.rejected < 0.2 and result.expected < 0.1
+    assert float(result.anisotropy.mean()) == pytest.approx(1, abs=0.05)
     # Within four standard deviations of flat.
-    assert (found.histogram - 90).abs().max() < 4 * math.sqrt(90)
-    assert (found.expected_histogram - 90).abs().max() < 4 * math.sqrt(90 * 30 / 1000)
+    assert (result.histogram - 90).abs().max() < 4 * math.sqrt(90)
+    assert (result.expected_histogram - 90).abs().max() < 4 * math.sqrt(90 * 30 / 1000)
 
 
 # Of rows from 5 to 300.
@@ -94,12 +94,12 @@ QUERIES = torch.full((150,), 60)
 def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: str) -> None:
     """The fit of few rows is rejected although all is vMF, and that is foreseen."""
     train, test = vmf_rows(kappa, 32, SIZES, 5), vmf_rows(kappa, 32, QUERIES, 6)
-    found = goodness_of_fit(FrozenSpace.fit(*train, *test, estimator=estimator))
-    spread = math.sqrt(found.expected * (1 - found.expected) * (1 / 150 + 1 / 1000))
-    assert abs(found.rejected - found.expected) < 3 * spread
-    assert found.rejected > 0.05 + 5 * math.sqrt(0.05 * 0.95 / 150)
+    actual = goodness_of_fit(FrozenSpace.fit(*train, *test, estimator=estimator))
+    spread = math.sqrt(actual.expected * (1 - actual.expected) * (1 / 150 + 1 / 1000))
+    assert abs(actual.rejected - actual.expected) < 3 * spread
+    assert actual.rejected > 0.05 + 5 * math.sqrt(0.05 * 0.95 / 150)
     # So is how far the histogram is from flat.
-    observed, expected = (h / 9000 * 20 for h in (found.histogram, found.expected_histogram))
+    observed, expected = (h / 9000 * 20 for h in (actual.histogram, actual.expected_histogram))
     assert (observed - 1).abs().max() > 1
     torch.testing.assert_close(observed[0].double(), expected[0], rtol=0.15, atol=0)
 
@@ -108,9 +108,9 @@ def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: 
 def test_other_classes_are_rejected_more_than_expected() -> None:
     """Classes of two narrow directions each."""
     train, test = (vmf_rows(500.0, 16, torch.full((80,), 100), seed) for seed in (7, 8))
-    found = goodness_of_fit(FrozenSpace.fit(train[0], train[1] // 2, test[0], test[1] // 2))
-    assert found.queries.tolist() == [200] * 40
-    assert found.rejected == 1 and found.expected < 0.4
+    result = goodness_of_fit(FrozenSpace.fit(train[0], train[1] // 2, test[0], test[1] // 2))
+    assert result.queries.tolist() == [200] * 40
+    assert result.rejected == 1 and result.expected < 0.4
 
 
 @pytest.mark.slow
@@ -120,12 +120,12 @@ def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: in
     number = 2000
     torch.manual_seed(11)
     own, counts = torch.arange(number), torch.full((number,), n)
-    found = _simulated_law(counts, torch.full((number,), kappa, dtype=F64), own, p, "mle")
+    actual = _simulated_law(counts, torch.full((number,), kappa, dtype=F64), own, p, "mle")
     vmf = VonMisesFisher(torch.eye(1, p, dtype=F64)[0], kappa)
     x, z = vmf.sample((n, number)), vmf.sample((number,))
     mu, R = fit_direction(x.sum(0), torch.tensor(float(n), dtype=F64).expand(number))
     expected = _law((z * mu).sum(1), own, capped_concentration(p, R, "mle"), p)
-    assert kstest(found.numpy(), expected.numpy()).pvalue > 1e-3
+    assert kstest(actual.numpy(), expected.numpy()).pvalue > 1e-3
 
 
 @pytest.mark.slow
@@ -143,8 +143,8 @@ def test_simulation_depends_on_the_seed_only(small: FrozenSpace) -> None:
 
 
 def test_classes_of_one_row_are_rejected() -> None:
-    """A direction of one row is told apart, vMF or not."""
+    """A class of one row is named, vMF or not."""
     few = torch.ones(5, dtype=torch.int64)
     train, test = vmf_rows(50.0, 8, few, 1), vmf_rows(50.0, 8, 40 * few, 2)
-    found = goodness_of_fit(FrozenSpace.fit(*train, *test))
-    assert found.rejected == 1 and found.expected > 0.9
+    result = goodness_of_fit(FrozenSpace.fit(*train, *test))
+    assert result.rejected == 1 and result.expected > 0.9

@@ -18,27 +18,27 @@ from resultant.analysis.decisions import grid_policies
 
 
 def test_intercepts_against_definition(small: FrozenSpace) -> None:
-    found = intercept_drift(small)
+    result = intercept_drift(small)
     kappa = small.state.kappa.numpy()
     A = np.array([ratio(P, k) for k in kappa])
     tau = A / (A / TAU).mean()
     h0, h1 = score(0.0, kappa, TAU), score(0.0, kappa, tau)
-    np.testing.assert_allclose(found.native.numpy(), h0, rtol=1e-9)
-    np.testing.assert_allclose(found.temperature.numpy(), h1, rtol=1e-9)
-    np.testing.assert_allclose(found.temperatures.numpy(), tau, rtol=1e-9)
-    assert found.largest["temperature"] == pytest.approx(np.abs(h1 - h0).max())
-    assert found.mean["temperature"] == pytest.approx(np.abs(h1 - h0).mean())
-    assert found.worst_class == np.abs(h1 - h0).argmax()
-    assert found.largest["preserve"] < 1e-12 and found.largest["angular"] == 0.0
+    np.testing.assert_allclose(result.native.numpy(), h0, rtol=1e-9)
+    np.testing.assert_allclose(result.temperature.numpy(), h1, rtol=1e-9)
+    np.testing.assert_allclose(result.temperatures.numpy(), tau, rtol=1e-9)
+    assert result.largest["temperature"] == pytest.approx(np.abs(h1 - h0).max())
+    assert result.mean["temperature"] == pytest.approx(np.abs(h1 - h0).mean())
+    assert result.worst_class == np.abs(h1 - h0).argmax()
+    assert result.largest["preserve"] < 1e-12 and result.largest["angular"] == 0.0
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None:
-    found = same_state(small, gamma=gamma, per_class=3)
+    result = same_state(small, gamma=gamma, per_class=3)
     y = small.test_labels.numpy()
     first = np.sort(np.concatenate([np.flatnonzero(y == c)[:3] for c in range(C)]))
-    assert found.queries == len(first) == 3 * C
-    for row in found.rows:
+    assert result.queries == len(first) == 3 * C
+    for row in result.rows:
         s = scores(small, row.realization, 0, gamma, small.test[first])
         guess = s.argmax(1)
         loss = np.log(np.exp(s).sum(1)) - s[np.arange(len(first)), y[first]]
@@ -47,7 +47,7 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
         counts = np.bincount(guess)
         assert (row.distinct, row.top_class) == ((counts > 0).sum(), counts.argmax())
         assert row.top_share == pytest.approx(counts.max() / len(first), rel=1e-6)
-    focus = found.focus
+    focus = result.focus
     assert focus is not None and focus.index == intercept_drift(small).worst_class
     step = 1e-5
     for name, tau in (("native", TAU), ("temperature", focus.target_temperature)):

@@ -28,17 +28,17 @@ def rule(space: FrozenSpace, realization: str, scale: float) -> FinishedRule:
 
 
 def test_measures_are_those_of_scikit_learn(small: FrozenSpace) -> None:
-    made = rule(small, "native", 2.5)
-    (judged,) = judge(small, [made])
+    built = rule(small, "native", 2.5)
+    (judged,) = judge(small, [built])
     row, y = judged.row, small.test_labels.numpy()
-    s = made.scores(small.units("test", torch.arange(len(y))))
+    s = built.scores(small.units("test", torch.arange(len(y))))
     classes = np.arange(small.num_classes)
     assert row.accuracy == pytest.approx(accuracy_score(y, s.argmax(1).numpy()))
     assert row.balanced == pytest.approx(balanced_accuracy_score(y, s.argmax(1).numpy()))
-    for scale, found in ((1.0, row.before), (2.5, row.after)):
+    for scale, result in ((1.0, row.before), (2.5, row.after)):
         p = (scale * s).softmax(1).numpy()
-        assert found.nll == pytest.approx(log_loss(y, p, labels=classes), rel=1e-6)
-        assert found.ece == pytest.approx(expected_calibration_error(p, y), abs=1e-9)
+        assert result.nll == pytest.approx(log_loss(y, p, labels=classes), rel=1e-6)
+        assert result.ece == pytest.approx(expected_calibration_error(p, y), abs=1e-9)
 
 
 def test_wilson_is_that_of_scipy() -> None:

@@ -34,20 +34,20 @@ def test_calibration_error_equals_that_of_probabilities() -> None:
 def test_paired_gain_against_definition() -> None:
     before = torch.tensor([True] * 60 + [False] * 40)
     after = torch.tensor([True] * 55 + [False] * 5 + [True] * 14 + [False] * 26)
-    found = paired_gain(before, after)
-    assert (found.better, found.worse) == (14, 5)
-    assert found.gain == pytest.approx(0.09)
+    result = paired_gain(before, after)
+    assert (result.better, result.worse) == (14, 5)
+    assert result.gain == pytest.approx(0.09)
     deviation = (after.double() - before.double()).std(correction=0) / 10
-    assert found.high - found.gain == pytest.approx(1.959964 * float(deviation), rel=1e-6)
+    assert result.high - result.gain == pytest.approx(1.959964 * float(deviation), rel=1e-6)
     tail = sum(math.comb(19, k) for k in range(6)) / 2**19
-    assert found.p_value == pytest.approx(2 * tail)
+    assert result.p_value == pytest.approx(2 * tail)
     assert paired_gain(before, before).p_value == 1.0
 
 
 def test_paired_intervals_are_cut_to_possible_differences() -> None:
     """Eighteen queries: sixteen better, none worse."""
     wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
-    found, turned = paired_gain(wrong, right), paired_gain(right, wrong)
-    assert (found.gain, found.high) == (pytest.approx(16 / 18), 1.0)
-    assert found.low == pytest.approx(16 / 18 - 1.959964 * math.sqrt(16 / 18 * 2 / 18 / 18))
-    assert (turned.gain, turned.low, turned.high) == (-found.gain, -1.0, -found.low)
+    result, turned = paired_gain(wrong, right), paired_gain(right, wrong)
+    assert (result.gain, result.high) == (pytest.approx(16 / 18), 1.0)
+    assert result.low == pytest.approx(16 / 18 - 1.959964 * math.sqrt(16 / 18 * 2 / 18 / 18))
+    assert (turned.gain, turned.low, turned.high) == (-result.gain, -1.0, -result.low)

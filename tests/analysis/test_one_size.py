@@ -68,8 +68,8 @@ def test_the_rule_is_that_of_the_groups() -> None:
     assert group_rule(10) == "head is the 3 largest of 10 classes, tail the 3 smallest"
     assert shot_groups(torch.arange(10) * 50).tolist() == [2] * 3 + [1] * 4 + [0] * 3
     for number in (9, 100):
-        said = "head classes have more than 100 training rows, tail classes fewer than 20"
-        assert group_rule(number) == said
+        text = "head classes have more than 100 training rows, tail classes fewer than 20"
+        assert group_rule(number) == text
     assert shot_groups(torch.tensor([101, 100, 20, 19])).tolist() == [0, 1, 1, 2]
 
 
@@ -80,9 +80,9 @@ def test_no_groups_of_a_report() -> None:
     assert dict(page.facts)["groups"] == NONE
     assert page.sections[0].text.endswith(f"; {NONE}.")
     assert not any(group in fact for _, fact in page.facts for group in GROUPS)
-    for made in [*tables(a, NAMES), table((a, a))]:
-        heads = [column.name for column in made.columns]
-        cells = {cell for row in made.rows for cell in row if isinstance(cell, str)}
+    for built in [*tables(a, NAMES), table((a, a))]:
+        heads = [column.name for column in built.columns]
+        cells = {cell for row in built.rows for cell in row if isinstance(cell, str)}
         assert not any(group in text for text in (*heads, *cells) for group in GROUPS)
     shown = {drawing.name: drawing for drawing in drawings(a, NAMES)}
     assert "groups" not in shown

@@ -32,10 +32,10 @@ def arc_root(f, theta: float) -> tuple[int, float]:
 
 @pytest.mark.slow
 def test_boundaries_against_brent(small: FrozenSpace) -> None:
-    found = boundary_displacement(small, per_type=2)
+    result = boundary_displacement(small, per_type=2)
     chosen = select_pairs(small.state, small.groups, 2, 0)
-    assert torch.equal(found.pairs, chosen.pairs) and len(found.pairs) == 24
-    assert found.kind == tuple(k for k in ("HH", "HM", "HT", "MM", "MT", "TT") for _ in range(4))
+    assert torch.equal(result.pairs, chosen.pairs) and len(result.pairs) == 24
+    assert result.kind == tuple(k for k in ("HH", "HM", "HT", "MM", "MT", "TT") for _ in range(4))
     kappa, mu = small.state.kappa.numpy(), small.state.mu.numpy()
     A = np.array([ratio(P, k) for k in kappa])
     g = A / TAU
@@ -52,27 +52,27 @@ def test_boundaries_against_brent(small: FrozenSpace) -> None:
         return arc_root(lambda u: g[a] * np.cos(u) - g[b] * np.cos(theta - u), theta)
 
     errors = []
-    for i, (a, b) in enumerate(found.pairs.tolist()):
+    for i, (a, b) in enumerate(result.pairs.tolist()):
         theta = math.acos(mu[a] @ mu[b])
-        assert float(found.cosine[i]) == pytest.approx(math.cos(theta))
-        assert float(found.theta_degrees[i]) == pytest.approx(math.degrees(theta))
+        assert float(result.cosine[i]) == pytest.approx(math.cos(theta))
+        assert float(result.theta_degrees[i]) == pytest.approx(math.degrees(theta))
         before, after = (exact_root(a, b, theta, t) for t in (np.full(C, TAU), A / g.mean()))
-        assert found.change[i] == names[before[0], after[0]]
-        for degrees, root in ((found.before_degrees, before[1]), (found.after_degrees, after[1])):
+        assert result.change[i] == names[before[0], after[0]]
+        for degrees, root in ((result.before_degrees, before[1]), (result.after_degrees, after[1])):
             assert float(degrees[i]) == pytest.approx(math.degrees(root), abs=1e-8, nan_ok=True)
         # After equalization the linear mean has its boundary in the middle.
         linear = linear_root(a, b, theta)
         if linear[0] == before[0] == after[0] == 1:
             shift = math.degrees(theta / 2 - linear[1])
-            assert float(found.predicted["linear_mean"].shift_degrees[i]) == pytest.approx(shift)
-            errors.append(abs(shift - float(found.shift_degrees[i])))
-    linear = found.predicted["linear_mean"]
+            assert float(result.predicted["linear_mean"].shift_degrees[i]) == pytest.approx(shift)
+            errors.append(abs(shift - float(result.shift_degrees[i])))
+    linear = result.predicted["linear_mean"]
     assert linear.comparable == len(errors) > 5
     assert linear.mean_absolute_degrees == pytest.approx(np.mean(errors))
-    assert sum(found.tally.values()) == 24 and found.tally["displaced"] >= len(errors)
-    finer = found.predicted["linear_intercept"].mean_absolute_degrees
+    assert sum(result.tally.values()) == 24 and result.tally["displaced"] >= len(errors)
+    finer = result.predicted["linear_intercept"].mean_absolute_degrees
     assert finer < linear.mean_absolute_degrees
-    assert set(found.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
+    assert set(result.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
 
 
 def test_few_classes_use_all_pairs() -> None:
@@ -83,48 +83,48 @@ def test_few_classes_use_all_pairs() -> None:
 
 
 def test_margin_directions_against_definition(small: FrozenSpace) -> None:
-    found = margin_directions(small, per_type=2)
+    result = margin_directions(small, per_type=2)
     before, after = (scores(small, name, 0, 0, small.test[:]) for name in ("native", "temperature"))
     y, rho = small.test_labels.numpy(), rows(small.test[:]) @ small.state.mu.numpy().T
     g = np.array([ratio(P, k) for k in small.state.kappa.tolist()]) / TAU
     same, covered, total = 0, 0, 0
-    for a, b in found.pairs.tolist():
+    for a, b in result.pairs.tolist():
         for i in np.flatnonzero((y == a) | (y == b)):
             exact = (after[i, a] - after[i, b]) - (before[i, a] - before[i, b])
             linear = (g.mean() - g[a]) * rho[i, a] - (g.mean() - g[b]) * rho[i, b]
             same += np.sign(exact) == np.sign(linear)
             covered += abs(linear) > abs(exact - linear)
             total += 1
-    assert found.incidences == total == 24 * 2 * PER_CLASS
-    assert found.agreement == pytest.approx(same / total)
-    assert found.coverage == pytest.approx(covered / total)
-    assert 0.5 < covered / total < 1 and found.certified_wrong == 0
-    assert sum(kind["incidences"] or 0 for kind in found.by_kind.values()) == total
-    assert len(found.linear) == len(found.exact) == total
+    assert result.incidences == total == 24 * 2 * PER_CLASS
+    assert result.agreement == pytest.approx(same / total)
+    assert result.coverage == pytest.approx(covered / total)
+    assert 0.5 < covered / total < 1 and result.certified_wrong == 0
+    assert sum(kind["incidences"] or 0 for kind in result.by_kind.values()) == total
+    assert len(result.linear) == len(result.exact) == total
     pieces = margin_directions(small, per_type=2, chunk=31)
-    assert (pieces.agreement, pieces.coverage) == (found.agreement, found.coverage)
+    assert (pieces.agreement, pieces.coverage) == (result.agreement, result.coverage)
 
 
 @pytest.mark.slow
 def test_typical_margins_against_definition(small: FrozenSpace) -> None:
-    found = typical_margins(small, per_type=2)
+    result = typical_margins(small, per_type=2)
     native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()
     state, nu = small.state, P / 2 - 1
-    for i, (a, b) in enumerate(found.pairs.tolist()):
+    for i, (a, b) in enumerate(result.pairs.tolist()):
         margin = native[:, a] - native[:, b]
         wrong = [(margin[y == a] < 0).mean(), (margin[y == b] >= 0).mean()]
-        assert found.observed[i].tolist() == pytest.approx(wrong)
+        assert result.observed[i].tolist() == pytest.approx(wrong)
         cosine = float(state.mu[a] @ state.mu[b])
         ka, kb = float(state.kappa[a]), float(state.kappa[b])
         model = BinaryModel(ka / nu, kb / nu, cosine, TAU)
-        assert found.typical[i].tolist() == pytest.approx(list(model.typical_margins))
-        assert found.gaussian[i].tolist() == pytest.approx(list(model.gaussian_errors(P)))
+        assert result.typical[i].tolist() == pytest.approx(list(model.typical_margins))
+        assert result.gaussian[i].tolist() == pytest.approx(list(model.gaussian_errors(P)))
         if i < 6:
-            assert found.model[i].tolist() == pytest.approx(list(model.errors(P)), rel=1e-8)
+            assert result.model[i].tolist() == pytest.approx(list(model.errors(P)), rel=1e-8)
         centre = score(1.0, ka, TAU) - score(cosine, kb, TAU)
-        assert float(found.centre[i, 0]) == pytest.approx(centre, rel=1e-9)
-    assert found.queries.unique().tolist() == [PER_CLASS]
-    assert found.model_correlation is not None and found.model_correlation > 0.3
-    assert found.typical_correlation is not None and found.typical_correlation < -0.3
+        assert float(result.centre[i, 0]) == pytest.approx(centre, rel=1e-9)
+    assert result.queries.unique().tolist() == [PER_CLASS]
+    assert result.model_correlation is not None and result.model_correlation > 0.3
+    assert result.typical_correlation is not None and result.typical_correlation < -0.3
     pieces = typical_margins(small, per_type=2, chunk=31)
-    assert torch.equal(pieces.observed, found.observed)
+    assert torch.equal(pieces.observed, result.observed)

@@ -85,20 +85,20 @@ def tasks(monkeypatch: Any) -> None:
     monkeypatch.setattr(chunks, "TASK_BYTES", 400 * 4 * P)
 
 
-def alike(found: Any, expected: Any, where: str = "") -> None:
+def alike(actual: Any, expected: Any, where: str = "") -> None:
     """Compare results: floats up to rounding of float32 scores, everything else exactly."""
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
+        assert actual.keys() == expected.keys(), where
         for key in expected:
-            alike(found[key], expected[key], f"{where}.{key}")
+            alike(actual[key], expected[key], f"{where}.{key}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), where
-        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert len(actual) == len(expected), where
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             alike(a, b, f"{where}[{i}]")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=2e-6, abs=2e-6, nan_ok=True), where
+        assert actual == pytest.approx(expected, rel=2e-6, abs=2e-6, nan_ok=True), where
     else:
-        assert found == expected, where
+        assert actual == expected, where
 
 
 def plain(analysis: Any) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
     # The first and the third row group of the first file.
     few = torch.tensor([3, 60, 130, 131])
     for chosen, number in ((None, whole), (torch.arange(0, len(y), 3), whole), (few, 2)):
-        found = pieces.divide(store.rows("train/features"), y, chosen)
-        assert len(found) == number
-        read = [part for piece in found for part in piece.read()]
+        result = pieces.divide(store.rows("train/features"), y, chosen)
+        assert len(result) == number
+        read = [part for piece in result for part in piece.read()]
         at, rows, labels = map(torch.cat, zip(*read, strict=True))
         chosen = torch.arange(len(y)) if chosen is None else chosen
         assert torch.equal(at, torch.arange(len(chosen)))
@@ -123,9 +123,9 @@ def test_pieces_are_row_groups_in_order(folder: Path, small_pieces: None) -> Non
 
 def test_files_of_a_url(folder: Path, small_pieces: None) -> None:
     store = open_store(f"{folder.as_uri()}/train-*.parquet")
-    found = pieces.divide(store.rows("train/features"), store["train/labels"])
-    found = torch.cat([z for piece in found for _, z, _ in piece.read()])
-    assert torch.equal(found, FeatureStore.open(folder)["train/features"])
+    result = pieces.divide(store.rows("train/features"), store["train/labels"])
+    result = torch.cat([z for piece in result for _, z, _ in piece.read()])
+    assert torch.equal(result, FeatureStore.open(folder)["train/features"])
 
 
 def test_small_files_share_a_piece(folder: Path) -> None:
@@ -143,8 +143,8 @@ def test_one_split_is_held_out_as_locally(folder: Path, small_pieces: None) -> N
     here = FeatureStore("here", {"features": rows, "labels": stores[1]["train/labels"]})
     for split in ("train", "test"):
         expected = held_out(here, 0.2, seed=0)[f"{split}/features"]
-        found = pieces.divide(there.rows(f"{split}/features"), there[f"{split}/labels"])
-        assert torch.equal(torch.cat([z for p in found for _, z, _ in p.read()]), expected)
+        actual = pieces.divide(there.rows(f"{split}/features"), there[f"{split}/labels"])
+        assert torch.equal(torch.cat([z for p in actual for _, z, _ in p.read()]), expected)
 
 
 def dies_once(flag: Path, original: Any) -> Any:
@@ -205,10 +205,10 @@ def test_questions_whose_samples_do_not_fit_are_left_out(
     space = ray_engine.fit_space(open_store(folder), "features")
     held = 5 * len(COUNTS)
     monkeypatch.setattr(chunks, "SAMPLE_BYTES", 4 * P * held)
-    found = ray_engine.analyze_on_cluster(space, questions)
-    assert set(found.notes or {}) == {"gradients", "typical"}
-    assert f"fit in {4 * P * held:,} bytes" in (found.notes or {})["typical"]
-    alike(plain(found)["same_state"], plain(analyze_space(local, questions))["same_state"])
+    result = ray_engine.analyze_on_cluster(space, questions)
+    assert set(result.notes or {}) == {"gradients", "typical"}
+    assert f"fit in {4 * P * held:,} bytes" in (result.notes or {})["typical"]
+    alike(plain(result)["same_state"], plain(analyze_space(local, questions))["same_state"])
 
 
 @pytest.mark.slow

@@ -52,11 +52,11 @@ def test_scores_are_those_of_scikit_learn(
         ).fit(x, y),
     }
     for key, model in own.items():
-        found = fitted[key].scores(torch.from_numpy(q)).argmax(1).numpy()
-        assert (found == model.predict(q)).mean() > 0.99, key
+        result = fitted[key].scores(torch.from_numpy(q)).argmax(1).numpy()
+        assert (result == model.predict(q)).mean() > 0.99, key
     equal = q @ lda.coef_.T + lda.intercept_ - np.log(lda.priors_)
-    found = fitted["lda-equal"].scores(torch.from_numpy(q)).argmax(1).numpy()
-    assert (found == equal.argmax(1)).mean() > 0.99
+    result = fitted["lda-equal"].scores(torch.from_numpy(q)).argmax(1).numpy()
+    assert (result == equal.argmax(1)).mean() > 0.99
 
 
 def test_two_classes(small: FrozenSpace) -> None:
@@ -76,9 +76,9 @@ def test_samples_are_said(small: FrozenSpace, monkeypatch: pytest.MonkeyPatch) -
     tiny = Budget(cells=2400, trial_cells=2400, neighbours=200, covariance=1.0, iterations=20)
     monkeypatch.setitem(BUDGETS, "fast", tiny)
     rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
-    found = {rule.key: rule for rule in rules}
-    assert "lda" not in found and found["centroid"].note == ""
-    assert found["knn"].rows < len(small.train) and "stratified sample" in found["knn"].note
+    result = {rule.key: rule for rule in rules}
+    assert "lda" not in result and result["centroid"].note == ""
+    assert result["knn"].rows < len(small.train) and "stratified sample" in result["knn"].note
 
 
 def test_a_stratified_sample_keeps_small_classes() -> None:

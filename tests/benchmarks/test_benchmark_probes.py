@@ -21,9 +21,9 @@ def split(rows: int = 90) -> probes.Split:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_plain_probe_is_ours(seed: int) -> None:
-    x, y, test, wanted = split()
+    x, y, test, expected = split()
     config = ProbeConfig(seed=seed, epochs=7, batch_size=32)
-    ours = linear_probes(x[None], y, test[None], wanted, 5, config)
+    ours = linear_probes(x[None], y, test[None], expected, 5, config)
     assert probes.accuracy(split(), config) == pytest.approx(100 * float(ours.accuracy[0]))
 
 
@@ -37,10 +37,10 @@ def test_last_batch_is_left_out_where_it_is_not_full() -> None:
 
 @pytest.mark.slow
 def test_choices_and_their_table() -> None:
-    found = probes.measure({"encoder": split()}, orders=3)
-    assert found["changes"].keys() == probes.CHOICES.keys()
-    assert [len(own["encoder"]) for own in found["changes"].values()] == [2, 3, 3, 3]
-    text = probe_tables.report({"features": "these", **found})
-    own = found["changes"]["rate by steps"]["encoder"]
+    result = probes.measure({"encoder": split()}, orders=3)
+    assert result["changes"].keys() == probes.CHOICES.keys()
+    assert [len(own["encoder"]) for own in result["changes"].values()] == [2, 3, 3, 3]
+    text = probe_tables.report({"features": "these", **result})
+    own = result["changes"]["rate by steps"]["encoder"]
     assert f"| rate by steps | {min(own):+z.2f} to {max(own):+z.2f} |" in text
-    assert f"encoder {found['ours']['encoder']:.2f} %" in text and "3 orders" in text
+    assert f"encoder {result['ours']['encoder']:.2f} %" in text and "3 orders" in text

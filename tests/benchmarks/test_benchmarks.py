@@ -62,14 +62,14 @@ def test_file_is_as_rendered(path: Path) -> None:
     ("path", "name"), [(path, name) for path, names in PLACES.items() for name in names]
 )
 def test_edit_by_hand_is_undone(copy: Path, path: Path, name: str) -> None:
-    made = render.documents(copy)[path]
-    start = made.index(f"<!-- {name}:start -->")
-    digit = re.compile(r"\d(?=[^|\n]*\|\n)").search(made, start)
+    built = render.documents(copy)[path]
+    start = built.index(f"<!-- {name}:start -->")
+    digit = re.compile(r"\d(?=[^|\n]*\|\n)").search(built, start)
     assert digit is not None
-    edited = f"{made[: digit.start()]}{(int(digit[0]) + 1) % 10}{made[digit.end() :]}"
+    edited = f"{built[: digit.start()]}{(int(digit[0]) + 1) % 10}{built[digit.end() :]}"
     (copy / path).write_text(edited)
-    assert edited != made
-    assert render.documents(copy)[path] == made
+    assert edited != built
+    assert render.documents(copy)[path] == built
 
 
 def test_words_around_tables_stay(copy: Path) -> None:
@@ -103,7 +103,7 @@ def test_every_measurement_is_shown(copy: Path, name: str) -> None:
 
 
 def doubled(value: Any) -> Any:
-    """Floats doubled: counts and names stay, by which rows are told apart."""
+    """Floats doubled; counts and names, which identify rows, stay."""
     if isinstance(value, dict):
         return {key: doubled(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -158,8 +158,8 @@ def test_bar_that_is_not_met_is_told() -> None:
 
 def test_frozen_without_devices_or_steps() -> None:
     row = {"size": "large", "train": 10, "test": 1, "dim": 4, "classes": 2, "seconds": 5}
-    found = {"seconds": 2.0, "peak_mb": 7}
-    block = {"rows": [row | {"memory": 4e9, "measured": found, "within": True}], "threads": 1}
+    result = {"seconds": 2.0, "peak_mb": 7}
+    block = {"rows": [row | {"memory": 4e9, "measured": result, "within": True}], "threads": 1}
     assert cells(frozen_tables.report(block), "large")[6:] == ["2", "5", "7", "4,000", ""]
 
 
@@ -191,12 +191,12 @@ def test_jobs_are_those_of_the_records() -> None:
     jobs = training_tables.jobs(known)
     assert {job["seconds"] for job in jobs} == {record["job_seconds"] for record in known}
     # Records that tell the epochs of their job tell the time a view of its loop.
-    told = {r["job_seconds"]: r["us_a_view"] for r in known if "job_epochs" in r}
-    assert told
+    message = {r["job_seconds"]: r["us_a_view"] for r in known if "job_epochs" in r}
+    assert message
     for job in jobs:
         us = training_tables.us_per_view(job, "seconds")
-        if job["seconds"] in told:
-            assert us == pytest.approx(told[job["seconds"]], rel=1e-12)
+        if job["seconds"] in message:
+            assert us == pytest.approx(message[job["seconds"]], rel=1e-12)
 
 
 def record(**changes: Any) -> dict[str, Any]:

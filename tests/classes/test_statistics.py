@@ -188,7 +188,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
             ClassStatistics.load(path)
     good: dict[str, Tensor] = {n: getattr(fitted(z, y), n) for n in ("count", "weight", "total")}
     mark = {"format": classes.FORMAT}
-    foreign: list[tuple[dict[str, Tensor], dict[str, str] | None, str]] = [
+    others: list[tuple[dict[str, Tensor], dict[str, str] | None, str]] = [
         (good, None, "got format None with tensors"),
         ({"count": good["count"]}, mark, r"with tensors \['count'\]"),
         ({**good, "count": good["count"].int()}, mark, r"count torch.int32 \(5,\)"),
@@ -197,7 +197,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         ({**good, "total": good["total"] * 40}, mark, "a mean longer than one"),
         ({**good, "count": -good["count"]}, mark, "negative, infinite or undefined"),
     ]
-    for tensors, metadata, message in foreign:
+    for tensors, metadata, message in others:
         save_file(tensors, path, metadata)
         with pytest.raises(ValueError, match=rule + ".*" + message):
             ClassStatistics.load(path)

@@ -27,14 +27,14 @@ from small_store import ROWS, WIDTH, rows_and_labels
 
 def opened_in(folder: Path) -> list[str]:
     """The files of a folder that this process has open, with a name or without."""
-    found = []
+    result = []
     for fd in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{fd}")
         except OSError:
             continue
-        found += [target] if target.startswith(str(folder)) else []
-    return found
+        result += [target] if target.startswith(str(folder)) else []
+    return result
 
 
 def shard_store(folder: Path) -> FeatureStore:
@@ -142,10 +142,10 @@ def test_too_little_disk_is_an_error_before_the_work(
     with monkeypatch.context() as patch:
         patch.setattr(FeatureStore, "chunks", looked_at)
         assert cli.main(words) == 2
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert len(message.splitlines()) == 1
     rule = f"expected {size:,} bytes free in {spool} for a copy of {tmp_path / 'data'}"
-    assert f"{rule}, got {size - 1:,}; TMPDIR" in told
+    assert f"{rule}, got {size - 1:,}; TMPDIR" in message
     assert sorted(os.listdir(tmp_path)) == ["data", "spool"]
     both = ["compare", str(tmp_path / "data"), str(tmp_path / "data"), *words[2:]]
     free = 2 * size - 1

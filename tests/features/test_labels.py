@@ -25,14 +25,14 @@ from resultant.features.store import FeatureStore
     ],
 )
 def test_labels_of_every_kind(make: Any, save: Save, tmp_path: Path) -> None:
-    found = opened(tmp_path, save, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
-    assert (found["train/labels"].numpy() == Y).all() and found.num_classes == 5
-    assert (found["test/labels"].numpy() == T).all()
+    result = opened(tmp_path, save, X_train=X, y_train=make(Y), X_test=Z, y_test=make(T))
+    assert (result["train/labels"].numpy() == Y).all() and result.num_classes == 5
+    assert (result["test/labels"].numpy() == T).all()
 
 
 def test_booleans_are_two_classes(tmp_path: Path) -> None:
-    found = opened(tmp_path, X=X, y=Y > 2)
-    assert (found["train/labels"].numpy() == (Y > 2)).all() and found.num_classes == 2
+    result = opened(tmp_path, X=X, y=Y > 2)
+    assert (result["train/labels"].numpy() == (Y > 2)).all() and result.num_classes == 2
 
 
 @pytest.mark.parametrize("dtype", ["U", "S"])
@@ -41,16 +41,16 @@ def test_strings_are_numbered_over_all_splits(dtype: str, save: Save, tmp_path: 
     """One number a name in all splits, though the test lacks the first of them."""
     some = T != 1
     y, t = NAMES.astype(dtype)[Y], NAMES.astype(dtype)[T[some]]
-    found = opened(tmp_path, save, X_train=X, y_train=y, X_test=Z[some], y_test=t)
-    assert found.metadata["class_names"] == sorted(NAMES.tolist())
-    assert (found["train/labels"].numpy() == ORDER[Y]).all()
-    assert (found["test/labels"].numpy() == ORDER[T[some]]).all()
-    assert prepare(found).names == tuple(sorted(NAMES.tolist()))
+    result = opened(tmp_path, save, X_train=X, y_train=y, X_test=Z[some], y_test=t)
+    assert result.metadata["class_names"] == sorted(NAMES.tolist())
+    assert (result["train/labels"].numpy() == ORDER[Y]).all()
+    assert (result["test/labels"].numpy() == ORDER[T[some]]).all()
+    assert prepare(result).names == tuple(sorted(NAMES.tolist()))
 
 
 def test_numerals_are_sorted_as_numbers(tmp_path: Path) -> None:
-    found = opened(tmp_path, X=X, y=np.array(["2", "10", "9", "1", "0"])[Y])
-    assert found.metadata["class_names"] == ["0", "1", "2", "9", "10"]
+    result = opened(tmp_path, X=X, y=np.array(["2", "10", "9", "1", "0"])[Y])
+    assert result.metadata["class_names"] == ["0", "1", "2", "9", "10"]
 
 
 BAD_LABELS = {
@@ -84,8 +84,8 @@ def test_strings_and_numbers_do_not_mix(tmp_path: Path) -> None:
 def test_shards_of_labels_of_several_dtypes(tmp_path: Path) -> None:
     for i, dtype in enumerate((np.int64, np.int8, np.float32, bool)):
         np.savez(tmp_path / f"{i}.npz", X=X, y=(Y > 2).astype(dtype))
-    found = FeatureStore.open(tmp_path)
-    assert (found["train/labels"].numpy() == np.tile(Y > 2, 4)).all()
+    result = FeatureStore.open(tmp_path)
+    assert (result["train/labels"].numpy() == np.tile(Y > 2, 4)).all()
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "category", "int", "float", "bool"])
@@ -106,12 +106,12 @@ def test_labels_in_parquet(kind: str, tmp_path: Path) -> None:
     columns |= {"path": ["a"] * N}
     # A dictionary a row group.
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=7)
-    for found in (FeatureStore.open(tmp_path / "a.parquet"), open_store(tmp_path / "a.parquet")):
-        assert (found["train/labels"].numpy() == expected[~test]).all()
-        assert (found["test/labels"].numpy() == expected[test]).all()
+    for actual in (FeatureStore.open(tmp_path / "a.parquet"), open_store(tmp_path / "a.parquet")):
+        assert (actual["train/labels"].numpy() == expected[~test]).all()
+        assert (actual["test/labels"].numpy() == expected[test]).all()
         names = [] if kind in ("int", "float", "bool") else sorted(NAMES)
-        assert found.metadata.get("class_names", []) == names
-        assert found.left_out == ("path",)
+        assert actual.metadata.get("class_names", []) == names
+        assert actual.left_out == ("path",)
 
 
 def test_invalid_labels_in_parquet_are_refused(tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ def test_splits_in_names(name: str, x: str, y: str, kind: str, tmp_path: Path) -
         np.savez(path, **given)
     else:
         save_file({n: torch.from_numpy(a.copy()) for n, a in given.items()}, path)
-    found = FeatureStore.open(path)
-    assert sorted(found) == sorted([f"test/{x}", "test/labels", f"train/{x}", "train/labels"])
+    result = FeatureStore.open(path)
+    assert sorted(result) == sorted([f"test/{x}", "test/labels", f"train/{x}", "train/labels"])
     for split, (a, b) in {"train": (X, Y), "test": (Z, T)}.items():
-        assert (found[f"{split}/{x}"].numpy() == a).all()
-        assert (found[f"{split}/labels"].numpy() == b).all()
+        assert (result[f"{split}/{x}"].numpy() == a).all()
+        assert (result[f"{split}/labels"].numpy() == b).all()
     # A name is known by which it stands in the file.
     asked = FeatureStore.open(path, features=name.format(x, "train", "TRAIN"))
     assert asked.features == (f"test/{x}", f"train/{x}")

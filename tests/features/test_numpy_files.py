@@ -50,9 +50,9 @@ def test_arrays_of_an_npz(save: Any, tmp_path: Path) -> None:
     given["train/fortran"] = np.asfortranarray(given["train/encoder"])
     given["test/labels"] = given["test/labels"].astype(np.uint16)
     save(tmp_path / "a.npz", **given)
-    found = FeatureStore.open(tmp_path / "a.npz")
-    assert set(found) == set(given)
-    assert all((found[n].numpy() == a).all() for n, a in given.items())
+    result = FeatureStore.open(tmp_path / "a.npz")
+    assert set(result) == set(given)
+    assert all((result[n].numpy() == a).all() for n, a in given.items())
 
 
 def test_npy_files_by_name(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_npy_files_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", y)
     names = {"features": tmp_path / "x.npy", "labels": tmp_path / "y.npy"}
-    found = FeatureStore.open(names)
-    assert (found["train/features"].numpy() == x).all() and found.num_classes == 3
-    found["train/features"].zero_()
+    result = FeatureStore.open(names)
+    assert (result["train/features"].numpy() == x).all() and result.num_classes == 3
+    result["train/features"].zero_()
     assert (np.load(tmp_path / "x.npy") == x).all()
     with pytest.raises(ValueError, match=r"expected one train/features in .* got another"):
         FeatureStore.open({**names, "train_features": tmp_path / "x.npy"})
@@ -121,9 +121,9 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     for name, array in (("X", X), ("y", Y), ("objects", np.array([Trap()] * N))):
         np.save(tmp_path / "d" / f"{name}.npy", array)
     for path in ("a.npz", "d"):
-        found = FeatureStore.open(tmp_path / path)
-        prepare(found)
-        assert found.left_out == ("objects",)
+        result = FeatureStore.open(tmp_path / path)
+        prepare(result)
+        assert result.left_out == ("objects",)
         for asked in ({"features": "objects"}, {"labels": "objects"}):
             with pytest.raises(ValueError, match=r"got (dtype )?object"):
                 FeatureStore.open(tmp_path / path, **asked)
@@ -141,13 +141,13 @@ def test_dtypes_and_orders(dtype: str, order: Any, save: Save, tmp_path: Path) -
     if save is np.save:
         np.save(tmp_path / "X.npy", x)
         np.save(tmp_path / "y.npy", Y)
-        found = FeatureStore.open(tmp_path)
+        result = FeatureStore.open(tmp_path)
     else:
-        found = opened(tmp_path, save, X=x, y=Y)
-    assert (found["train/X"].double().numpy() == x).all()
-    assert found.dtype("train/X").is_floating_point
+        result = opened(tmp_path, save, X=x, y=Y)
+    assert (result["train/X"].double().numpy() == x).all()
+    assert result.dtype("train/X").is_floating_point
     for rows in (1, 7, N):
-        pieces = [piece for _, piece in found.chunks("train/X", rows, zero=True)]
+        pieces = [piece for _, piece in result.chunks("train/X", rows, zero=True)]
         assert (torch.cat(pieces).double().numpy() == x).all()
 
 
@@ -156,11 +156,11 @@ def test_converted_features_stay_on_disk(tmp_path: Path, monkeypatch: Any) -> No
     monkeypatch.setattr(chunks, "HELD_BYTES", 100)
     monkeypatch.setattr(chunks, "READ_BYTES", 300)
     for x in (X.astype(">f4"), (20 * X).astype(np.int16), np.asfortranarray(X)):
-        found = opened(tmp_path, X=x, y=Y)
+        result = opened(tmp_path, X=x, y=Y)
         if x.flags.c_contiguous:
-            assert found.copied_bytes("train/X") == 4 * N * D
-            assert isinstance(found.vectors("train/X"), MappedRows)
-        assert (found["train/X"].numpy() == x).all()
+            assert result.copied_bytes("train/X") == 4 * N * D
+            assert isinstance(result.vectors("train/X"), MappedRows)
+        assert (result["train/X"].numpy() == x).all()
     rows = map_npz(tmp_path / "a.npz", keep_open=True)["X"]
     assert isinstance(rows, MemoryRows) and not rows.tensor.is_contiguous()
 
@@ -175,9 +175,9 @@ def test_aligned_stored_arrays_are_mapped(name: str, dtype: Any, tmp_path: Path)
     place = (tmp_path / "a.npz").read_bytes().index(x.tobytes())
     assert isinstance(rows, MappedRows if place % x.itemsize == 0 else ArchiveRows)
     assert (rows.read(0, ROWS).numpy() == x).all() and (rows.read(7, 9).numpy() == x[7:9]).all()
-    found = FeatureStore.open(tmp_path / "a.npz", features=name)[f"train/{name}"]
-    assert (found.numpy() == x).all()
-    found.zero_()
+    result = FeatureStore.open(tmp_path / "a.npz", features=name)[f"train/{name}"]
+    assert (result.numpy() == x).all()
+    result.zero_()
     assert (np.load(tmp_path / "a.npz")[name] == x).all()
 
 

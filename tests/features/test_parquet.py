@@ -41,15 +41,15 @@ def test_parquet_columns(kind: str, dtype: Any, tmp_path: Path, monkeypatch: Any
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=6)
     # Batches that end neither with a row group nor with a piece.
     monkeypatch.setattr(chunks, "READ_BYTES", 4 * 5 * dtype().itemsize)
-    found = FeatureStore.open(tmp_path / "a.parquet")
-    assert found.splits == ("train", "val") and found.num_classes == 3
+    result = FeatureStore.open(tmp_path / "a.parquet")
+    assert result.splits == ("train", "val") and result.num_classes == 3
     of_train = np.array([s == "train" for s in split])
     for name, rows in (("train", of_train), ("val", ~of_train)):
-        assert found.shape(f"{name}/embedding") == (rows.sum(), 5)
-        assert (found[f"{name}/embedding"].numpy() == x[rows]).all()
-        assert (found[f"{name}/labels"].numpy() == y[rows]).all()
+        assert result.shape(f"{name}/embedding") == (rows.sum(), 5)
+        assert (result[f"{name}/embedding"].numpy() == x[rows]).all()
+        assert (result[f"{name}/labels"].numpy() == y[rows]).all()
         for height in (1, 2, 5, 100):
-            pieces = [piece for _, piece in found.chunks(f"{name}/embedding", height)]
+            pieces = [piece for _, piece in result.chunks(f"{name}/embedding", height)]
             assert max(map(len, pieces)) <= height
             assert (torch.cat(pieces).numpy() == x[rows]).all()
 
@@ -75,11 +75,11 @@ def test_parquet_of_hugging_face_datasets(tmp_path: Path) -> None:
         columns = {"features": vectors(x[low:high]), "label": np.arange(low, high) % 2}
         table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(about)})
         write_parquet(tmp_path / "data" / f"{name}.parquet", table)
-    found = FeatureStore.open(tmp_path)
-    assert found.metadata["class_names"] == names and found.num_classes == 3
-    assert (found["train/features"].numpy() == x[:22]).all()
-    assert (found["test/features"].numpy() == x[22:]).all()
-    assert found.label_gaps() == [2]
+    result = FeatureStore.open(tmp_path)
+    assert result.metadata["class_names"] == names and result.num_classes == 3
+    assert (result["train/features"].numpy() == x[:22]).all()
+    assert (result["test/features"].numpy() == x[22:]).all()
+    assert result.label_gaps() == [2]
 
 
 def test_named_columns(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_named_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, columns)
     assert FeatureStore.open(path).features == ("train/a", "train/b")
-    found = FeatureStore.open(path, features="b", labels="kind")
-    assert found.features == ("train/b",) and found.num_classes == 6
+    result = FeatureStore.open(path, features="b", labels="kind")
+    assert result.features == ("train/b",) and result.num_classes == 6
     for named, message in (
         ({"features": "nope"}, r"a\.parquet .*no column 'nope' among a, b, kind, text"),
         ({"labels": "nope"}, r"a\.parquet .*no column 'nope' among"),
@@ -99,25 +99,25 @@ def test_named_columns(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             FeatureStore.open(path, **named)
     save_file(arrays(), tmp_path / "a.safetensors")
-    found = FeatureStore.open(
+    result = FeatureStore.open(
         tmp_path / "a.safetensors", features="projection", labels="identities"
     )
-    assert found.features == ("train/projection",)
-    assert torch.equal(found["train/labels"], arrays()["train/identities"])
+    assert result.features == ("train/projection",)
+    assert torch.equal(result["train/labels"], arrays()["train/identities"])
     with pytest.raises(ValueError, match=r"an array 'x' in .*a\.safetensors, got encoder"):
         FeatureStore.open(tmp_path / "a.safetensors", features="x")
 
 
 def test_parquet_names_with_dots(tmp_path: Path, monkeypatch: Any) -> None:
-    """A field is told from the one whose name it continues, also where bombs are looked for."""
+    """A field differs from a field whose name is its beginning, also in the search for bombs."""
     x = np.random.default_rng(0).normal(size=(11, 6)).astype(np.float32)
     y = np.arange(11) % 3
     columns = {"z.v1": vectors(x), "z": vectors(x[:, :2]), "label.v1": y + 1, "label": y}
     write_parquet(tmp_path / "a.parquet", columns)
-    found = FeatureStore.open(tmp_path / "a.parquet")
-    assert torch.equal(found["train/z.v1"], torch.from_numpy(x))
-    assert torch.equal(found["train/z"], torch.from_numpy(x[:, :2]))
-    assert found["train/labels"].tolist() == y.tolist()
+    result = FeatureStore.open(tmp_path / "a.parquet")
+    assert torch.equal(result["train/z.v1"], torch.from_numpy(x))
+    assert torch.equal(result["train/z"], torch.from_numpy(x[:, :2]))
+    assert result["train/labels"].tolist() == y.tolist()
     for name, value in (("FREE_BYTES", 5 * 8 * 11), ("MAX_RATIO", 0)):
         monkeypatch.setattr(parquet, name, value)
     FeatureStore.open(tmp_path / "a.parquet", features="z")
@@ -153,8 +153,8 @@ def test_broken_parquet_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     labels = pa.array([1, 2, None, 1, 1, 1])
     refused({"x": vectors(x), "label": labels}, "a null in row 2 of the labels 'label'$")
     splits = pa.array(["train", None, "test", "test", None, "train"])
-    told = "a null in row 1 of the column 'split', the first of 2$"
-    refused({"x": vectors(x), "split": splits}, told)
+    text = "a null in row 1 of the column 'split', the first of 2$"
+    refused({"x": vectors(x), "split": splits}, text)
     refused({"x": vectors(x), "split": ["train"] * 5 + ["dev"]}, "split 'dev', none of train")
     refused({"x": vectors(x[:0])}, "got: no rows")
     refused({"x": [1.0, 2.0]}, r"no column of lists of floats among x \(double\)")

@@ -14,8 +14,8 @@ from resultant.features.store import FeatureStore
 
 
 def test_names_of_classes(tmp_path: Path) -> None:
-    found = opened(tmp_path, X=X, y=Y, class_names=NAMES)
-    assert prepare(found).names == tuple(NAMES) and not found.left_out
+    result = opened(tmp_path, X=X, y=Y, class_names=NAMES)
+    assert prepare(result).names == tuple(NAMES) and not result.left_out
     with pytest.raises(ValueError, match=r"class_names of .* a list of 5 names or more, got 3$"):
         prepare(opened(tmp_path, X=X, y=Y, class_names=NAMES[:3]))
     arrays = {"X": torch.from_numpy(X), "y": torch.from_numpy(Y)}
@@ -24,10 +24,10 @@ def test_names_of_classes(tmp_path: Path) -> None:
             FeatureStore("file", {"X": arrays["X"], "labels": arrays["y"]}, {"class_names": {}})
         )
     # Those of the file's own labels are not those of others.
-    found = opened(tmp_path, X=X, labels=Y // 2, kind=Y, class_names=NAMES[:3])
-    assert prepare(found).names == tuple(NAMES[:3])
-    found = FeatureStore.open(tmp_path / "a.npz", labels="kind")
-    assert prepare(found).names == ("0", "1", "2", "3", "4")
+    result = opened(tmp_path, X=X, labels=Y // 2, kind=Y, class_names=NAMES[:3])
+    assert prepare(result).names == tuple(NAMES[:3])
+    result = FeatureStore.open(tmp_path / "a.npz", labels="kind")
+    assert prepare(result).names == ("0", "1", "2", "3", "4")
 
 
 @pytest.mark.parametrize("divided", [False, True])
@@ -39,29 +39,29 @@ def test_classes_of_a_single_row_are_left_out(divided: bool, tmp_path: Path) -> 
     arrays = {"X_train": X, "y_train": names[y]}
     arrays |= {} if divided else {"X_test": Z, "y_test": names[t]}
     prepared = prepare(opened(tmp_path, **arrays))
-    found = prepared.store
-    assert prepared.names == tuple(sorted(NAMES)) and found.num_classes == 5
+    result = prepared.store
+    assert prepared.names == tuple(sorted(NAMES)) and result.num_classes == 5
     lost = "0" if divided else "3"
-    said = f"2 classes have a single training row and are left out with their {lost} test rows"
-    assert f"{said}: yak, zebu." in prepared.notes
+    text = f"2 classes have a single training row and are left out with their {lost} test rows"
+    assert f"{text}: yak, zebu." in prepared.notes
     rows = {"train": (X[y < 5], ORDER[y[y < 5]]), "test": (Z[t < 5], ORDER[t[t < 5]])}
     if divided:
         parts = ["train", "test"]
-        x = torch.cat([found[f"{s}/X"] for s in parts]).numpy()
-        labels = torch.cat([found[f"{s}/labels"] for s in parts]).numpy()
+        x = torch.cat([result[f"{s}/X"] for s in parts]).numpy()
+        labels = torch.cat([result[f"{s}/labels"] for s in parts]).numpy()
         given = {tuple(a): c for a, c in zip(*rows["train"], strict=True)}
         assert {tuple(a): c for a, c in zip(x, labels, strict=True)} == given
         return
     for split, (x, labels) in rows.items():
-        assert (found[f"{split}/X"].numpy() == x).all()
-        assert (found[f"{split}/labels"].numpy() == labels).all()
+        assert (result[f"{split}/X"].numpy() == x).all()
+        assert (result[f"{split}/labels"].numpy() == labels).all()
 
 
 def test_a_test_split_of_single_rows_only_is_refused(tmp_path: Path) -> None:
     y = np.where(np.arange(N) == 3, 5, Y)
-    found = opened(tmp_path, X_train=X, y_train=y, X_test=Z, y_test=np.full(M, 5))
+    result = opened(tmp_path, X_train=X, y_train=y, X_test=Z, y_test=np.full(M, 5))
     with pytest.raises(ValueError, match=r"2 rows or more in train of a class of test .* none"):
-        prepare(found)
+        prepare(result)
 
 
 @pytest.mark.parametrize("row", range(0, N, 9))
@@ -79,10 +79,10 @@ def test_a_bad_row_is_named_as_in_the_file(row: int, split: str, tmp_path: Path)
 
 def test_classes_of_the_test_only_are_named(tmp_path: Path) -> None:
     known = Y != 3
-    found = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
+    result = opened(tmp_path, X=X[known], y=NAMES[Y[known]], X_test=Z, y_test=NAMES[T])
     with pytest.raises(ValueError, match=r"got class 1 \('dog'\) at row 1; --skip-unknown-classes"):
-        prepare(found)
-    kept = prepare(found, skip_unknown=True)
+        prepare(result)
+    kept = prepare(result, skip_unknown=True)
     assert len(kept.store["test/labels"]) == int((T != 3).sum())
     number = int((T == 3).sum())
     assert any(n.startswith(f"{number} row") and "left out of test" in n for n in kept.notes)

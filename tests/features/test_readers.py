@@ -133,9 +133,9 @@ def test_a_changed_byte_is_an_error_or_other_values(
     path.write_bytes(data)
     message = str(path)
     try:
-        found = FeatureStore.open(path)
-        for name in found:
-            list(found.chunks(name))
+        result = FeatureStore.open(path)
+        for name in result:
+            list(result.chunks(name))
     except ValueError as error:
         message = str(error)
     assert str(path) in message
@@ -149,10 +149,10 @@ def test_npy_of_features_with_npy_of_labels(tmp_path: Path) -> None:
     ):
         np.save(tmp_path / f"{features}.npy", x)
         np.save(tmp_path / f"{labels}.npy", y)
-        found = FeatureStore.open(tmp_path / f"{features}.npy")
-        (name,) = found.features
-        assert (found[name].numpy() == x).all()
-        assert (found[f"{split}/labels"].numpy() == y).all()
+        result = FeatureStore.open(tmp_path / f"{features}.npy")
+        (name,) = result.features
+        assert (result[name].numpy() == x).all()
+        assert (result[f"{split}/labels"].numpy() == y).all()
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_names_of_the_npy_of_labels(features: str, labels: str, tmp_path: Path) 
     with pytest.raises(ValueError, match=r"together with one of labels.* alone; give the folder"):
         FeatureStore.open(path)
     np.save(tmp_path / f"{labels}.npy", NAMES[Y])
-    found = FeatureStore.open(path)
-    (name,) = found.features
-    assert (found[name].numpy() == X).all()
-    (name,) = (n for n in found if n.endswith("/labels"))
-    assert (found[name].numpy() == ORDER[Y]).all()
+    result = FeatureStore.open(path)
+    (name,) = result.features
+    assert (result[name].numpy() == X).all()
+    (name,) = (n for n in result if n.endswith("/labels"))
+    assert (result[name].numpy() == ORDER[Y]).all()
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "npz", "npy"])
@@ -191,12 +191,12 @@ def test_folders_of_shards(kind: str, nested: bool, tmp_path: Path) -> None:
                     stem = f"{split}/{n}-{i:05}" if nested else f"{split}_{n}-{i:05}"
                     np.save(tmp_path / f"{stem}.npy", a.numpy())
     (tmp_path / ".hidden.npy").write_bytes(b"")
-    found = FeatureStore.open(tmp_path)
-    assert torch.equal(found["train/features"], x[:20])
-    assert torch.equal(found["test/features"], x[20:])
-    assert torch.equal(found["train/labels"], y[:20])
+    result = FeatureStore.open(tmp_path)
+    assert torch.equal(result["train/features"], x[:20])
+    assert torch.equal(result["test/features"], x[20:])
+    assert torch.equal(result["train/labels"], y[:20])
     for rows in (1, 3, 10, 19):
-        pieces = [piece for _, piece in found.chunks("train/features", rows)]
+        pieces = [piece for _, piece in result.chunks("train/features", rows)]
         assert torch.equal(torch.cat(pieces), x[:20])
 
 
@@ -228,7 +228,7 @@ def test_splits_at_the_end_of_file_names(kind: str, tmp_path: Path) -> None:
             write_parquet(tmp_path / f"clip_{split}.parquet", {"X": list(a), "y": NAMES[b]})
     stores = [FeatureStore.open(tmp_path)]
     stores += [open_store(tmp_path)] if kind == "parquet" else []
-    for found in stores:
-        assert (found["train/X"].numpy() == X).all() and (found["test/X"].numpy() == Z).all()
-        assert (found["train/labels"].numpy() == ORDER[Y]).all()
-        assert (found["test/labels"].numpy() == ORDER[T]).all()
+    for result in stores:
+        assert (result["train/X"].numpy() == X).all() and (result["test/X"].numpy() == Z).all()
+        assert (result["train/labels"].numpy() == ORDER[Y]).all()
+        assert (result["test/labels"].numpy() == ORDER[T]).all()

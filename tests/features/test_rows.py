@@ -29,23 +29,23 @@ def test_rows_by_index_and_slice(
     save_file({"z": x[40:].clone(), "labels": y[40:]}, tmp_path / "train-1.safetensors")
     path = tmp_path / "train-0.safetensors"
     opened = FeatureStore.open(path if one else tmp_path)
-    expected, found = (x[:40] if one else x), opened.vectors("train/z")
-    assert isinstance(found, MappedRows) and len(found) == len(expected)
-    for rows in (torch.tensor([3, 39, 0, 3]), torch.arange(len(found)), torch.arange(0)):
-        assert torch.equal(found[rows], expected[rows])
+    expected, actual = (x[:40] if one else x), opened.vectors("train/z")
+    assert isinstance(actual, MappedRows) and len(actual) == len(expected)
+    for rows in (torch.tensor([3, 39, 0, 3]), torch.arange(len(actual)), torch.arange(0)):
+        assert torch.equal(actual[rows], expected[rows])
     for part in (slice(0, 7), slice(5, 5), slice(30, 1000), slice(None)):
-        assert torch.equal(found[part], expected[part])
-    found[torch.tensor([1])].zero_()
-    assert torch.equal(found[torch.tensor([1])], expected[1:2])
+        assert torch.equal(actual[part], expected[part])
+    actual[torch.tensor([1])].zero_()
+    assert torch.equal(actual[torch.tensor([1])], expected[1:2])
 
 
 def test_a_truncated_file_is_noticed(tmp_path: Path, spool: Path) -> None:
     x, y = rows_and_labels()
     write_store(tmp_path / "a.safetensors", {"z": x, "labels": y})
-    found = FeatureStore.open(tmp_path / "a.safetensors").vectors("train/z")
+    result = FeatureStore.open(tmp_path / "a.safetensors").vectors("train/z")
     os.truncate(tmp_path / "a.safetensors", 1500)
     with pytest.raises(ValueError, match=r"expected 60 rows in .*a\.safetensors, got 59"):
-        found[torch.tensor([59])]
+        result[torch.tensor([59])]
 
 
 @pytest.mark.usefixtures("spool")
@@ -55,13 +55,13 @@ def test_a_large_feature_is_mapped_once(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_store(path, {"train/x": x, "train/labels": y})
     opened = FeatureStore.open(path)
-    found = opened["train/x"]
+    result = opened["train/x"]
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         opened.release()
         assert torch.equal(opened["train/x"], x)
     assert len(os.listdir("/proc/self/fd")) == before
-    assert opened["train/x"].data_ptr() == found.data_ptr()
+    assert opened["train/x"].data_ptr() == result.data_ptr()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -76,10 +76,10 @@ def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypat
     save_file({"z": x, "labels": y}, tmp_path / "whole.safetensors")
     whole = FeatureStore.open(tmp_path / "whole.safetensors")
     (tmp_path / "whole.safetensors").unlink()
-    for found in (whole, FeatureStore.open(tmp_path), held_out(whole)):
-        given = torch.cat([found[n] for n in found.features])
-        found.release()
-        again = torch.cat([found[n] for n in found.features])
+    for result in (whole, FeatureStore.open(tmp_path), held_out(whole)):
+        given = torch.cat([result[n] for n in result.features])
+        result.release()
+        again = torch.cat([result[n] for n in result.features])
         assert given.dtype == dtype and torch.equal(given, again)
         assert torch.equal(given.double().sort(0).values, x.double().sort(0).values)
 
@@ -87,10 +87,10 @@ def test_large_features_are_mapped(dtype: torch.dtype, tmp_path: Path, monkeypat
 def test_a_changed_shard_is_noticed(tmp_path: Path) -> None:
     given = {"features": torch.ones(3, 4), "labels": torch.arange(3)}
     save_file(given, tmp_path / "train-0.safetensors")
-    found = FeatureStore.open(tmp_path)
+    result = FeatureStore.open(tmp_path)
     save_file({**given, "more": torch.ones(3, 4)}, tmp_path / "train-0.safetensors")
     with pytest.raises(ValueError, match=r"train-0\.safetensors as it was .* got it changed"):
-        found["train/features"]
+        result["train/features"]
 
 
 def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
         save_file({"z": torch.from_numpy(x), "labels": y}, tmp_path / f"{i}.safetensors")
     rule = rf"z of {tmp_path} finite, got nan in row 17 of {tmp_path / '1.safetensors'}$"
     whole = FeatureStore.open(tmp_path)
-    for found in (whole, held_out(whole)):
+    for result in (whole, held_out(whole)):
         with pytest.raises(ValueError, match=rule):
-            found.check()
+            result.check()
     with pytest.raises(ValueError, match=r"ed z of .*1\.safetensors finite, got nan in row 17$"):
         held_out(FeatureStore.open(tmp_path / "1.safetensors")).check()

@@ -73,10 +73,10 @@ def test_bad_vectors_are_named_with_their_row(
         write_store(tmp_path / "a.safetensors", given)
     assert not list(tmp_path.iterdir())
     save_file(given, tmp_path / "a.safetensors")
-    found = FeatureStore.open(tmp_path / "a.safetensors")
+    result = FeatureStore.open(tmp_path / "a.safetensors")
     with pytest.raises(ValueError, match=message):
-        list(found.chunks("train/projection", rows))
+        list(result.chunks("train/projection", rows))
     with pytest.raises(ValueError, match=message):
-        found.check()
+        result.check()
     if value == 0:
-        found.check(zero=True)
+        result.check(zero=True)

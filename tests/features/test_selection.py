@@ -18,8 +18,8 @@ def test_labels_of_usual_names(name: str, tmp_path: Path) -> None:
     x, y = np.ones((11, 6)), np.arange(11) % 3
     given: dict[str, Any] = {"X": x, "test_X": x, name: y, f"test_{name}": y}
     np.savez(tmp_path / "a.npz", **given)
-    found = FeatureStore.open(tmp_path / "a.npz")
-    assert sorted(found) == ["test/X", "test/labels", "train/X", "train/labels"]
+    result = FeatureStore.open(tmp_path / "a.npz")
+    assert sorted(result) == ["test/X", "test/labels", "train/X", "train/labels"]
     assert FeatureStore.open(tmp_path / "a.npz", features="X").num_classes == 3
     # What is called labels is meant.
     given = {"labels": y, name: x}
@@ -41,15 +41,15 @@ def test_an_array_with_the_split_of_each_row(kind: str, tmp_path: Path) -> None:
     else:
         for name, array in arrays.items():
             np.save(path / f"{name}.npy", array)
-    found = FeatureStore.open(path)
-    assert found.splits == ("test", "train") and sorted(found.left_out) == [
+    result = FeatureStore.open(path)
+    assert result.splits == ("test", "train") and sorted(result.left_out) == [
         "paths",
         "scale",
         "when",
     ]
     for split, rows in (("train", ~held), ("test", held)):
-        assert (found[f"{split}/X"].numpy() == X[rows]).all()
-        assert (found[f"{split}/labels"].numpy() == ORDER[Y[rows]]).all()
+        assert (result[f"{split}/X"].numpy() == X[rows]).all()
+        assert (result[f"{split}/labels"].numpy() == ORDER[Y[rows]]).all()
     by_path = FeatureStore.open(path, labels="paths")
     assert by_path.num_classes == N
     assert by_path["test/labels"].tolist() == held.nonzero()[0].tolist()
@@ -60,8 +60,8 @@ def test_an_array_with_the_split_of_each_row(kind: str, tmp_path: Path) -> None:
         # Integers are no names, and splits that are named already stay.
         assert opened(tmp_path, X=X, y=Y, split=Y).splits == ("train",)
         both = {"X_train": X, "y_train": Y, "X_test": Z, "y_test": T}
-        found = opened(tmp_path, **both, split=np.where(held, "test", "train"))
-        assert (found["train/X"].numpy() == X).all()
+        result = opened(tmp_path, **both, split=np.where(held, "test", "train"))
+        assert (result["train/X"].numpy() == X).all()
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -78,11 +78,11 @@ def test_other_arrays_are_left_out(save: Save, tmp_path: Path) -> None:
         "boxes": np.ones((N, 4), int),
         "maps": np.ones((N, 2, 2)),
     }
-    found = opened(tmp_path, save, features=X, labels=Y, **others)
-    assert set(found) == {"train/features", "train/labels"}
-    assert sorted(found.left_out) == sorted(others)
-    assert (found["train/features"].numpy() == X).all()
-    assert any("Not read: boxes, index, maps" in note for note in prepare(found).notes)
+    result = opened(tmp_path, save, features=X, labels=Y, **others)
+    assert set(result) == {"train/features", "train/labels"}
+    assert sorted(result.left_out) == sorted(others)
+    assert (result["train/features"].numpy() == X).all()
+    assert any("Not read: boxes, index, maps" in note for note in prepare(result).notes)
     # They can be asked for, and are then what they are.
     for name, message in (
         ("paths", r"train/paths of .* \[N, d\] floats, got <U5 \(40,\)"),
@@ -112,5 +112,5 @@ def test_an_array_of_another_length_is_named(tmp_path: Path) -> None:
         ValueError, match=r"expected 40 rows in train/centres .* got 5 .*--features"
     ):
         opened(tmp_path, features=X, labels=Y, centres=X[:5])
-    found = FeatureStore.open(tmp_path / "a.npz", features="features")
-    assert found.left_out == ("centres",)
+    result = FeatureStore.open(tmp_path / "a.npz", features="features")
+    assert result.left_out == ("centres",)

@@ -19,18 +19,18 @@ METADATA = {"num_classes": 4, "network": "resnet32", "epochs": [1, 2], "nested":
 def test_written_stores_are_read_back(tmp_path: Path) -> None:
     path, given = tmp_path / "a.safetensors", arrays()
     write_store(path, given, METADATA)
-    found = FeatureStore.open(path)
-    assert set(found) == set(given) and found.metadata == METADATA
+    result = FeatureStore.open(path)
+    assert set(result) == set(given) and result.metadata == METADATA
     for name, array in given.items():
-        assert torch.equal(found[name], array.long() if "labels" in name else array)
-        assert name in found
-    assert found["test/encoder"].dtype == torch.bfloat16
-    assert found["test/labels"].dtype == torch.int64
-    assert found.splits == ("test", "train") and found.num_classes == 4
-    assert found.features == ("test/encoder", "train/encoder", "train/projection")
+        assert torch.equal(result[name], array.long() if "labels" in name else array)
+        assert name in result
+    assert result["test/encoder"].dtype == torch.bfloat16
+    assert result["test/labels"].dtype == torch.int64
+    assert result.splits == ("test", "train") and result.num_classes == 4
+    assert result.features == ("test/encoder", "train/encoder", "train/projection")
     assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]
     with pytest.raises(KeyError, match=r"expected one of test/encoder.*got 'train/nothing'"):
-        found["train/nothing"]
+        result["train/nothing"]
 
 
 def test_writing_to_mapped_features_leaves_the_file(tmp_path: Path) -> None:
@@ -50,34 +50,34 @@ def test_shared_and_strided_memory_can_be_written(tmp_path: Path) -> None:
     whole = torch.randn(N, 2 * D)
     given = {"train/encoder": whole[:, ::2], "train/other": whole, "train/again": whole}
     write_store(tmp_path / "a.safetensors", given)
-    found = FeatureStore.open(tmp_path / "a.safetensors")
-    assert all(torch.equal(found[n], a) for n, a in given.items())
+    result = FeatureStore.open(tmp_path / "a.safetensors")
+    assert all(torch.equal(result[n], a) for n, a in given.items())
 
 
 @pytest.mark.parametrize("rows", [1, 4, N, 100, None])
 def test_chunks_cover_all_rows_once(rows: int | None, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(chunks, "READ_BYTES", 3 * 8 * P)
     write_store(tmp_path / "a.safetensors", arrays())
-    found = FeatureStore.open(tmp_path / "a.safetensors")
+    result = FeatureStore.open(tmp_path / "a.safetensors")
     for name in ("train/projection", "train/labels"):
-        pieces = list(found.chunks(name, rows))
-        assert torch.equal(torch.cat([piece for _, piece in pieces]), found[name])
+        pieces = list(result.chunks(name, rows))
+        assert torch.equal(torch.cat([piece for _, piece in pieces]), result[name])
         assert [i for s, _ in pieces for i in range(s.start, s.stop)] == list(range(N))
     if rows is None:
-        assert [len(piece) for _, piece in found.chunks("train/projection")] == [3, 3, 3, 2]
+        assert [len(piece) for _, piece in result.chunks("train/projection")] == [3, 3, 3, 2]
     with pytest.raises(ValueError, match="rows >= 1, got 0"):
-        next(found.chunks("train/labels", 0))
+        next(result.chunks("train/labels", 0))
 
 
 def test_gaps_and_counts(tmp_path: Path) -> None:
     given = {"features": torch.ones(5, 2), "labels": torch.tensor([0, 4, 4, 2, 0])}
     given["test_features"], given["test_labels"] = torch.ones(1, 2), torch.tensor([5])
     write_store(tmp_path / "a.safetensors", given)
-    found = FeatureStore.open(tmp_path / "a.safetensors")
-    assert set(found) == {"train/features", "train/labels", "test/features", "test/labels"}
-    assert found.num_classes == 6
-    assert found.label_counts().tolist() == [2, 0, 1, 0, 2, 0]
-    assert found.label_gaps() == [1, 3, 5] and found.label_gaps("test") == [0, 1, 2, 3, 4]
+    result = FeatureStore.open(tmp_path / "a.safetensors")
+    assert set(result) == {"train/features", "train/labels", "test/features", "test/labels"}
+    assert result.num_classes == 6
+    assert result.label_counts().tolist() == [2, 0, 1, 0, 2, 0]
+    assert result.label_gaps() == [1, 3, 5] and result.label_gaps("test") == [0, 1, 2, 3, 4]
     write_store(tmp_path / "a.safetensors", given, {"num_classes": 8})
     assert FeatureStore.open(tmp_path / "a.safetensors").label_gaps() == [1, 3, 5, 6, 7]
 

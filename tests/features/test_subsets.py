@@ -16,19 +16,19 @@ def test_held_out_rows_per_class(tmp_path: Path) -> None:
     y = torch.arange(4).repeat_interleave(torch.tensor(counts))[torch.randperm(55)]
     x = torch.arange(55.0)[:, None] + 1
     whole = FeatureStore("memory", {"train/z": x.expand(-1, 3).clone(), "train/labels": y})
-    found = held_out(whole, 0.2, seed=3)
-    assert found.label_counts("test").tolist() == [0, 1, 2, 8]
-    assert found.label_counts().tolist() == [2, 2, 8, 32]
-    rows = torch.cat([found["train/z"][:, 0], found["test/z"][:, 0]])
+    result = held_out(whole, 0.2, seed=3)
+    assert result.label_counts("test").tolist() == [0, 1, 2, 8]
+    assert result.label_counts().tolist() == [2, 2, 8, 32]
+    rows = torch.cat([result["train/z"][:, 0], result["test/z"][:, 0]])
     assert torch.equal(rows.sort().values, x[:, 0])
     for split in ("train", "test"):
-        assert torch.equal(y[found[f"{split}/z"][:, 0].long() - 1], found[f"{split}/labels"])
+        assert torch.equal(y[result[f"{split}/z"][:, 0].long() - 1], result[f"{split}/labels"])
     again, other = held_out(whole, 0.2, seed=3), held_out(whole, 0.2, seed=4)
-    assert torch.equal(again["test/z"], found["test/z"])
-    assert not torch.equal(other["test/z"], found["test/z"])
+    assert torch.equal(again["test/z"], result["test/z"])
+    assert not torch.equal(other["test/z"], result["test/z"])
     with pytest.raises(ValueError, match="to have one split"):
-        held_out(found)
-    # The number that would do is told, and does.
+        held_out(result)
+    # The error names a number that works.
     two = FeatureStore("memory", {"train/z": x[:12].clone(), "train/labels": torch.arange(12) // 2})
     for share, least in ((0.2, 3), (0.1, 6)):
         rule = f"expected {least} rows or more in some class of memory, or a test split, got 2 at"

@@ -77,17 +77,17 @@ def test_commands_follow_one_another(name: str) -> None:
 
 def trained(config: TrainConfig, run: Run, **more: Any) -> dict[str, Any]:
     """A record as ``resultant train`` writes it."""
-    made = {"run": run.name, **asdict(run), "config": asdict(config), "last": {}, **more}
-    return json.loads(json.dumps(made))
+    built = {"run": run.name, **asdict(run), "config": asdict(config), "last": {}, **more}
+    return json.loads(json.dumps(built))
 
 
 def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
     """Write the result of ``resultant probe --out`` on features of ``extract``."""
     about = {"dataset": config.dataset, "imbalance": None, "run": asdict(run), "held_out": "test"}
     about["config"] = asdict(config)
-    told = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
-    told |= {"encoder": "unit", "probe": asdict(ProbeConfig())}
-    path.write_text(json.dumps({**told, "accuracy": list(accuracy), "groups": {}}))
+    message = {"store": "s", "metadata": about, "features": ["encoder", "projection"]}
+    message |= {"encoder": "unit", "probe": asdict(ProbeConfig())}
+    path.write_text(json.dumps({**message, "accuracy": list(accuracy), "groups": {}}))
     return path
 
 
@@ -106,13 +106,13 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
     wide = preset("imagenet-lt", architecture="resnext50_32x4d")
     lines.append(trained(wide, Run(), last={"accuracy": 0.6}))
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
-    brought = read_added([tmp_path / "records.jsonl", *files])
-    assert len(brought) == len(lines) + 1
-    evidence = Evidence(Records(brought))
+    added = read_added([tmp_path / "records.jsonl", *files])
+    assert len(added) == len(lines) + 1
+    evidence = Evidence(Records(added))
 
     def cells(name: str, row: str) -> dict[str, str]:
-        found = ARTEFACTS[name].compute(evidence)
-        return {c.column: c.content() for c in found.cells if c.row == row}
+        result = ARTEFACTS[name].compute(evidence)
+        return {c.column: c.content() for c in result.cells if c.row == row}
 
     assert cells("angular-training", "ImageNet-LT, Encoder") == {
         "ProCo": "23.05 ± 0.12 / 20.50 ± 0.71 [2]",
@@ -123,8 +123,8 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
     }
     assert cells("joint-fc", "ImageNet-LT")["ProCo"] == "57.26 / 57.00"
     assert cells("joint-fc", "ImageNet-LT")["Pure Angular"] == "57.35 / not shipped"
-    told = {claim.text: claim for claim in training_claims(evidence)}
-    level = told["ImageNet-LT: ProCo, encoder / projection (%)"]
+    message = {claim.text: claim for claim in training_claims(evidence)}
+    level = message["ImageNet-LT: ProCo, encoder / projection (%)"]
     assert (level.paper, level.verdict) == ("23.05 / 36.86", "does not hold")
     assert level.ours == "20.50 ± 0.71 / 31.00 ± 1.41; n = 2"
     # Differences over the seeds that both have: seed 0.
@@ -136,25 +136,27 @@ def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
             "+1.56 / +4.10; n = 1",
         ),
     ):
-        (text,) = (t for t in told if t.startswith(f"ImageNet-LT: beta = 1.5 less {before}, E / P"))
-        claim = told[text]
+        (text,) = (
+            t for t in message if t.startswith(f"ImageNet-LT: beta = 1.5 less {before}, E / P")
+        )
+        claim = message[text]
         assert (claim.paper, claim.ours, claim.verdict) == (paper, ours, "not settled")
-    two = told["ImageNet-LT: Pure Angular less ProCo, E / P (points)"]
+    two = message["ImageNet-LT: Pure Angular less ProCo, E / P (points)"]
     assert two.paper == "+0.17 / +0.21, of 23.22 / 37.07 for 23.05 / 36.86"
     assert two.ours == "+2.00 ± 0.00 / +4.00 ± 0.00; n = 2"
-    head = told["ResNeXt-50 classifier, ImageNet-LT test (%)"]
+    head = message["ResNeXt-50 classifier, ImageNet-LT test (%)"]
     assert (head.ours, head.verdict) == ("60.000; n = 1", "not settled")
     # The claims about CIFAR do not count them.
     key = "Pure Angular less ProCo: all twelve CIFAR readouts are positive (points)"
-    assert told[key].ours == ""
+    assert message[key].ours == ""
 
 
 def test_commands_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that a claim shows for its missing data is valid and fills the claim."""
-    found = {claim.text: claim.why for claim in training_claims(Evidence(Records()))}
+    result = {claim.text: claim.why for claim in training_claims(Evidence(Records()))}
     commands = {
         command
-        for why in found.values()
+        for why in result.values()
         for command in re.findall(r"resultant (?:train|reproduce claims) [^,;]*", why)
     }
     assert len(commands) == 3
@@ -172,32 +174,34 @@ def test_probes_of_one_run_in_several_files(tmp_path: Path) -> None:
     files = []
     for i, name in enumerate(("encoder", "projection", "encoder")):
         files.append(probed(tmp_path / f"{i}.json", config, Run(), 0.0, 0.0))
-        told = json.loads(files[-1].read_text())
-        files[-1].write_text(json.dumps({**told, "features": [name], "accuracy": [0.1 + 0.1 * i]}))
+        message = json.loads(files[-1].read_text())
+        files[-1].write_text(
+            json.dumps({**message, "features": [name], "accuracy": [0.1 + 0.1 * i]})
+        )
     for number, encoder in ((2, 0.1), (3, 0.3)):
-        (found,) = read_added(files[:number])
-        accuracy = {name: part["accuracy"] for name, part in found["probes"]["long_tail"].items()}
+        (result,) = read_added(files[:number])
+        accuracy = {name: part["accuracy"] for name, part in result["probes"]["long_tail"].items()}
         assert accuracy == pytest.approx({"encoder": encoder, "projection": 0.2})
 
 
 def test_probes_of_another_subset_are_refused(tmp_path: Path) -> None:
     """They are of no pool of the paper: neither of the images that were trained on nor of all."""
     path = probed(tmp_path / "p.json", preset("cifar-controlled"), Run(), 0.2, 0.3)
-    told = json.loads(path.read_text()) | {"encoder": "raw"}
+    message = json.loads(path.read_text()) | {"encoder": "raw"}
     for imbalance, pool in ((100.0, "long_tail"), (1.0, "balanced")):
-        told["metadata"]["imbalance"] = imbalance
-        path.write_text(json.dumps(told))
+        message["metadata"]["imbalance"] = imbalance
+        path.write_text(json.dumps(message))
         assert list(read_added([path])[0]["probes"]) == [pool]
-    told["metadata"]["imbalance"] = 50.0
-    path.write_text(json.dumps(told))
+    message["metadata"]["imbalance"] = 50.0
+    path.write_text(json.dumps(message))
     with pytest.raises(ValueError, match=r"of cifar10 with imbalance 100.0, got 50.0 in .*p\.json"):
         read_added([path])
 
 
 def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
     path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
-    told = json.loads(path.read_text())
-    for wrong in ([], {**told, "accuracy": [0.2]}, {**told, "metadata": {}}):
+    message = json.loads(path.read_text())
+    for wrong in ([], {**message, "accuracy": [0.2]}, {**message, "metadata": {}}):
         path.write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=r"what resultant probe --out writes .* got .*p\.json"):
             read_added([path])
@@ -206,31 +210,31 @@ def test_probes_of_no_run_are_refused(tmp_path: Path) -> None:
 def test_probes_of_another_protocol_are_refused(tmp_path: Path) -> None:
     """tab:frozen-hyperparameters: unit Encoder features of the test images, and the settings."""
     path = probed(tmp_path / "p.json", trained_as("ImageNet-LT"), Run(), 0.2, 0.3)
-    told = json.loads(path.read_text())
-    val, brief = {**told["metadata"], "held_out": "val"}, {**told["probe"], "epochs": 3}
-    unsaid = {key: value for key, value in told.items() if key != "encoder"}
+    text = json.loads(path.read_text())
+    val, brief = {**text["metadata"], "held_out": "val"}, {**text["probe"], "epochs": 3}
+    unsaid = {key: value for key, value in text.items() if key != "encoder"}
     for wrong, message in (
-        ({**told, "encoder": "raw"}, "encoder unit, got raw"),
+        ({**text, "encoder": "raw"}, "encoder unit, got raw"),
         (unsaid, "encoder unit, got raw"),
-        ({**told, "metadata": val}, "held_out test, got val"),
-        ({**told, "probe": brief}, "epochs 100, got 3"),
+        ({**text, "metadata": val}, "held_out test, got val"),
+        ({**text, "probe": brief}, "epochs 100, got 3"),
     ):
         path.write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=rf"of imagenet-lt with {message} in .*p\.json"):
             read_added([path])
     # Neither the order of the features matters, nor their form where there is no Encoder; of CIFAR
     # that is raw, as records without a word on it are.
-    other = {**told["probe"], "seed": 7}
+    other = {**text["probe"], "seed": 7}
     alone = {"features": ["projection"], "accuracy": [0.3], "encoder": None}
-    for right in ({**told, "probe": other}, {**told, **alone}):
+    for right in ({**text, "probe": other}, {**text, **alone}):
         path.write_text(json.dumps(right))
         assert read_added([path])[0]["probes"]["long_tail"]["projection"] == {"accuracy": 0.3}
     config = preset("cifar-controlled")
     path = probed(path, config, Run(), 0.2, 0.3)
     with pytest.raises(ValueError, match="of cifar10 with encoder raw, got unit"):
         read_added([path])
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({k: v for k, v in told.items() if k not in ("encoder", "probe")}))
+    text = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in text.items() if k not in ("encoder", "probe")}))
     assert len(read_added([path])) == 1
 
 
@@ -269,20 +273,20 @@ def test_stores_and_analyzed_records(tmp_path: Path) -> None:
     write_store(store, features(5, 40, 12), {"num_classes": 5})
     backbone = ARTEFACTS["cross-backbone"]
     evidence = Evidence(Records(), {"imagenet-lt-resnet50": store})
-    found = compute(backbone, evidence)
+    result = compute(backbone, evidence)
     grid = evidence.analysis("imagenet-lt-resnet50", "projection").grid
     assert grid is not None
     for beta in (0.0, 1.5):
         for gamma in (-1.0, 1.0):
             change = grid.point("temperature", beta, gamma).change
-            ours = found[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
+            ours = result[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
             assert change is not None and ours.mean == pytest.approx(100 * change, abs=1e-12)
-    assert found["β = 0, γ = 0", "ResNeXt-50"] is None
+    assert result["β = 0, γ = 0", "ResNeXt-50"] is None
     kept = {"proco": evidence.summary("imagenet-lt-resnet50", "projection", "proco")}
     own, alone = preset("imagenet-lt"), trained_as("ImageNet-LT")
     records = [trained(c, Run(), analysis={"projection": kept}) for c in (own, alone)]
     again = Evidence(Records(records))
-    assert compute(backbone, again) == found
+    assert compute(backbone, again) == result
     assert again.frozen("ImageNet-LT", "projection") == {0: kept["proco"]}
     # A store goes before a record, and other conditions have nothing.
     other = trained(alone, Run(), analysis={"projection": {"proco": {"accuracy": {}}}})
@@ -299,14 +303,14 @@ def test_backbones_are_asked_about_validation_images(
     backbone = ARTEFACTS["cross-backbone"]
     extracts = [line for line in backbone.commands if line.startswith("resultant extract")]
     assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val"]
-    found = {}
+    result = {}
     for split in ("val", "test"):
         store = tmp_path / f"{split}.safetensors"
         write_store(store, features(5, 40, 12), {"num_classes": 5, "held_out": split})
-        found[split] = Evidence(Records(), {"imagenet-lt-resnext50": store})
-    assert compute(backbone, found["val"])["β = 0, γ = 0", "ResNeXt-50"] is not None
+        result[split] = Evidence(Records(), {"imagenet-lt-resnext50": store})
+    assert compute(backbone, result["val"])["β = 0, γ = 0", "ResNeXt-50"] is not None
     message = (
         r"imagenet-lt-resnext50 of resultant extract --split val, got the split test in .*test"
     )
     with pytest.raises(ValueError, match=message):
-        compute(backbone, found["test"])
+        compute(backbone, result["test"])

@@ -53,14 +53,14 @@ def cell(paper: str, values: list[float]) -> Cell:
 def test_gap_where_a_spread_is_printed() -> None:
     """Welch's test against three seeds, by its definition."""
     values = [71.1, 72.0, 72.7, 72.4]
-    found = gap("tab", cell("72.65 ± 0.10", values))
-    assert found is not None and found.p_value is not None
+    result = gap("tab", cell("72.65 ± 0.10", values))
+    assert result is not None and result.p_value is not None
     d = statistics.fmean(values) - 72.65
-    assert found.difference == pytest.approx(d) and found.times == pytest.approx(abs(d) / 0.1)
+    assert result.difference == pytest.approx(d) and result.times == pytest.approx(abs(d) / 0.1)
     a, b = statistics.variance(values) / 4, 0.1**2 / 3
     degrees = (a + b) ** 2 / (a * a / 3 + b * b / 2)
-    assert found.p_value == pytest.approx(2 * tail(abs(d) / math.sqrt(a + b), degrees), rel=1e-6)
-    assert found.verdict == "beyond its spread, could be chance"
+    assert result.p_value == pytest.approx(2 * tail(abs(d) / math.sqrt(a + b), degrees), rel=1e-6)
+    assert result.verdict == "beyond its spread, could be chance"
     far = gap("tab", cell("80.00 ± 0.10", values))
     assert far is not None and far.verdict == "beyond its spread, differs"
     near = gap("tab", cell("72.10 ± 0.50", values))
@@ -70,11 +70,11 @@ def test_gap_where_a_spread_is_printed() -> None:
 def test_gap_without_a_printed_spread() -> None:
     """The printed value is tested as one more draw of ours."""
     values = [52.62, 52.52, 52.7]
-    found = gap("tab", cell("52.76", values))
-    assert found is not None and found.times is None and found.p_value is not None
+    result = gap("tab", cell("52.76", values))
+    assert result is not None and result.times is None and result.p_value is not None
     t = abs(statistics.fmean(values) - 52.76) / (statistics.stdev(values) * math.sqrt(4 / 3))
-    assert found.p_value == pytest.approx(2 * tail(t, 2), rel=1e-6)
-    assert found.verdict == "no printed spread, could be chance"
+    assert result.p_value == pytest.approx(2 * tail(t, 2), rel=1e-6)
+    assert result.verdict == "no printed spread, could be chance"
     far = gap("tab", cell("51.34", values))
     assert far is not None and far.verdict == "no printed spread, differs"
 
@@ -166,15 +166,19 @@ def test_spread_by_hand() -> None:
     config, deviations = controlled("cifar10", 100), (0.16, 0.10)
     steps = {"encoder": (0.0, 1.0, 2.0), "projection": (0.0, 0.3, 0.3)}
 
-    def made(seed: int, realization: str = "native", more: float = 0.0, **changes: Any) -> Any:
+    def built(seed: int, realization: str = "native", more: float = 0.0, **changes: Any) -> Any:
         spaces = {name: {"accuracy": 0.6 + (own[seed] + more) / 100} for name, own in steps.items()}
         kind = controlled("cifar10", 100, **changes)
         return record(kind, realization, 0.0, seed, probes={"long_tail": spaces})
 
-    again = [made(0, more=0.6), made(1, "angular", more=-0.2)]
+    again = [built(0, more=0.6), built(1, "angular", more=-0.2)]
     # Not of that table: another prior, another strength, and a run without probes.
-    others = [made(0, more=9.0, prior=0.0), made(0, prior=0.0), record(config, "preserve", 0.0, 0)]
-    records = [*again, *others, *map(made, range(3)), made(1, "angular"), made(0, "preserve")]
+    others = [
+        built(0, more=9.0, prior=0.0),
+        built(0, prior=0.0),
+        record(config, "preserve", 0.0, 0),
+    ]
+    records = [*again, *others, *map(built, range(3)), built(1, "angular"), built(0, "preserve")]
     evidence = OfProbes(Records(records))
     assert list(repeated(evidence)) == [
         "cifar10 IF 100 native seed 0",
@@ -207,11 +211,11 @@ def test_what_pairing_gains() -> None:
     definition."""
     config = controlled("cifar10", 100)
     native, angular, again = (60.0, 61.0, 63.0), (60.5, 62.5, 63.0), (61.0, 62.0)
-    made = [probed(config, "native", s, v / 100) for s, v in enumerate((*again, *native))]
-    for each in made[2:]:
+    records = [probed(config, "native", s, v / 100) for s, v in enumerate((*again, *native))]
+    for each in records[2:]:
         each["seed"] -= 2
-    made += [probed(config, "angular", s, v / 100) for s, v in enumerate(angular)]
-    evidence = OfProbes(Records(made))
+    records += [probed(config, "angular", s, v / 100) for s, v in enumerate(angular)]
+    evidence = OfProbes(Records(records))
     gaps = [b - a for a, b in zip(native, angular, strict=True)]
     both = statistics.variance(native) + statistics.variance(angular)
     share = statistics.variance(gaps) / both
@@ -224,9 +228,9 @@ def test_what_pairing_gains() -> None:
     ]
     chance = f"{min(ways):.2f} to {max(ways):.2f}"
     assert (
-        "the variance of paired differences beside the sum of both variances: over 2 changes of "
-        f"tab:angular-training {share:.2f} times, where {chance} are 95 % of what seeds dealt at "
-        "random make of it. Pairing is not seen to help."
+        "the variance of paired differences compared with the sum of both variances: over 2 "
+        f"changes of tab:angular-training {share:.2f} times, where {chance} are 95 % of what "
+        "seeds dealt at random make of it. Pairing is not seen to help."
     ) in text
     # Two runs of two trainings, a point apart in either space: the root of half a square.
     weak = f"tab:angular-training ({chance} by chance). Tests over three seeds are weak."
@@ -248,16 +252,18 @@ def test_what_pairing_gains() -> None:
         f"5, p = {p:.3f}; paired {statistics.fmean(gaps):+.2f}, n = 3, p = {alone:.3f}); CIFAR-10 "
     ) in text
     # Seeds that work against each other, a change of one seed, and spreads that are not known.
-    for each in made[-3:]:
+    for each in records[-3:]:
         each["seed"] = 2 - each["seed"]
-    turned = OfProbes(Records(made))
+    turned = OfProbes(Records(records))
     more = paired_share(probes(turned))[0]
     assert more > 1 and f" times as large in {weak}" in baseline(turned).headline
     assert f"over 2 changes of tab:angular-training {more:.2f} times, where " in "\n".join(
         baseline(turned).notes
     )
-    assert paired_share(probes(OfProbes(Records(made[:6])))) == (1.0, 0)
-    assert "; paired -2.50, n = 1, p –)" in "\n".join(baseline(OfProbes(Records(made[:6]))).notes)
+    assert paired_share(probes(OfProbes(Records(records[:6])))) == (1.0, 0)
+    assert "; paired -2.50, n = 1, p –)" in "\n".join(
+        baseline(OfProbes(Records(records[:6]))).notes
+    )
     # Joint training by its classifiers, of which one was trained again.
     joint = controlled("cifar10", 100, objective="joint")
     trained = [
@@ -265,12 +271,12 @@ def test_what_pairing_gains() -> None:
         for name, own in (("native", again), ("native", native), ("angular", angular))
         for seed, v in enumerate(own)
     ]
-    evidence = OfProbes(Records([*made, *trained]))
+    evidence = OfProbes(Records([*records, *trained]))
     assert paired_share(heads(evidence)) == (pytest.approx(share), 1)
     text = "\n".join(baseline(evidence).notes)
     assert f"; over 1 change of tab:joint-fc {share:.2f} times, where {chance} are 95 %" in text
-    told = "record set aside: CIFAR-10 / 100, native seed 0 61.00, again 60.00;"
-    assert told in text
+    message = "record set aside: CIFAR-10 / 100, native seed 0 61.00, again 60.00;"
+    assert message in text
     also = f" and {share:.2f} times as large in {weak}"
     assert baseline(evidence).headline.endswith(also.replace("angular-training", "joint-fc"))
     assert welch([1.0], [1.0, 2.0]) is None and welch([1.0, 1.0], [2.0, 2.0]) is None
@@ -305,21 +311,23 @@ def test_kinds_of_the_records(evidence: Evidence) -> None:
     outcome = baseline(evidence)
     text = "\n".join(outcome.notes)
     # Of three views the numbers of the paper alone, not those of the public logs.
-    found: dict[Any, dict[int, float]] = {}
+    result: dict[Any, dict[int, float]] = {}
     for path in ("official", "power"):
         for line in (RESULTS / f"{path}.jsonl").read_text().splitlines():
             r = json.loads(line)
             c = r["config"]
             if (c["dataset"], r["realization"]) == ("cifar100", "native"):
-                own = found.setdefault(c["imbalance"], {})
+                own = result.setdefault(c["imbalance"], {})
                 own[r["seed"]] = 100 * r["last"]["accuracy"]
     printed = {50: 55.78, 100: 51.34}
-    three = [statistics.fmean(found[i].values()) - v for i, v in printed.items()]
+    three = [statistics.fmean(result[i].values()) - v for i, v in printed.items()]
     assert f"CIFAR-100, three views, joint {statistics.fmean(three):+.2f}, " in text
     p = 2 * tail(abs(statistics.fmean(means)) / statistics.stdev(means) * math.sqrt(7), 6)
-    said = f"joint {statistics.fmean(means):+.2f}, {sum(m < 0 for m in means)} of 7, p = {p:.3f};"
-    assert said in text
+    sentence = (
+        f"joint {statistics.fmean(means):+.2f}, {sum(m < 0 for m in means)} of 7, p = {p:.3f};"
+    )
+    assert sentence in text
     # Below a tenth of the level, so that it is seen among ten kinds.
     assert p < 0.005
-    kept = f" By kind of training and Holm's correction these differ: CIFAR-10, {said[:11]})."
+    kept = f" By kind of training and Holm's correction these differ: CIFAR-10, {sentence[:11]})."
     assert kept.replace("joint ", "joint (") in outcome.headline

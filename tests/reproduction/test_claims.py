@@ -26,8 +26,8 @@ def of_records(records: list[dict[str, Any]]) -> OfSpaces:
     return OfSpaces(lambda estimator: small_space(estimator=estimator), records)
 
 
-def told(made: Any) -> dict[str, Claim]:
-    return {claim.text: claim for claim in made}
+def claims_by_text(built: Any) -> dict[str, Claim]:
+    return {claim.text: claim for claim in built}
 
 
 def public(change: float, seed: int) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def public(change: float, seed: int) -> dict[str, Any]:
 def contrastive(seed: int) -> dict[str, Any]:
     """A native network with what the claims read of its frozen summaries."""
     grid = {"native 1 0": 0.4, "temperature 0 0": 0.407, "native 1 -1": 0.4}
-    made = {
+    built = {
         "accuracy": {"native": 0.4, "angular": 0.395 - 0.001 * seed, "cosine": 0.4},
         "grid": grid | {"temperature 0 -1": 0.38},
         "cosine": {
@@ -50,14 +50,14 @@ def contrastive(seed: int) -> dict[str, Any]:
         },
         "gradients": {"gradient_error": 1.5, "median_cosine": 0.99996 - 0.000018 * seed},
     }
-    return {space: {"proco": made} for space in ("encoder", "projection")}
+    return {space: {"proco": built} for space in ("encoder", "projection")}
 
 
 def test_network_that_is_not_named() -> None:
     """On a recipe that is guessed the sign decides, if it is seen, and no size does."""
     own = [record(controlled("cifar100", 100), "native", 0.0, 0, analysis=contrastive(0))]
     key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
-    for change, verdict, found in (
+    for change, verdict, result in (
         (1.75, "holds where tested", "sign and order of size agree"),
         (0.7, "holds where tested", "the sign agrees, the size does not"),
         (0.01, "not settled", "the sign agrees, the size does not, but is not seen"),
@@ -65,18 +65,18 @@ def test_network_that_is_not_named() -> None:
         (-0.01, "not settled", "the sign does not agree, but is not seen"),
     ):
         both = public(change - 0.02, 1), public(change + 0.02, 2)
-        every = told(prior_claims(of_records([*own, *both])))
+        every = claims_by_text(prior_claims(of_records([*own, *both])))
         claim = every[key.format(0)]
-        assert claim.why.startswith(f"{found}; ")
+        assert claim.why.startswith(f"{result}; ")
         assert claim.verdict == verdict and f"recipe {change:+.2f} ± 0.03, n = 2" in claim.ours
         assert claim.ours.endswith("contrastive-only +0.70, n = 1")
         other = every[key.format(-1)]
         assert (other.verdict, other.ours) == ("not settled", "contrastive-only -2.00, n = 1")
         assert "no record" in other.why and "reproduced" not in other.why
         assert f"; more seeds: {ANALYZED}" in other.why
-    assert told(prior_claims(of_records(own)))[key.format(0)].verdict == "not settled"
+    assert claims_by_text(prior_claims(of_records(own)))[key.format(0)].verdict == "not settled"
     for change in (-0.01, -5.0, 5.0):
-        claim = told(prior_claims(of_records([*own, public(change, 1)])))[key.format(0)]
+        claim = claims_by_text(prior_claims(of_records([*own, public(change, 1)])))[key.format(0)]
         assert claim.verdict == "not settled" and "but is not tested; " in claim.why
 
 
@@ -84,9 +84,11 @@ def test_seeds_without_an_analysis() -> None:
     """The command that gives it is named, and is one of the plan, until all seeds have it."""
     key = "CIFAR-100, network not named: equalization at gamma = 0, projection (points)"
     for seeds in (2, 3):
-        made = [public(1.7 + 0.02 * seed, seed) for seed in range(seeds)]
-        made.append(record(controlled("cifar100", 100), "native", 0.0, 0, analysis=contrastive(0)))
-        claim = told(prior_claims(Evidence(Records(made))))[key]
+        records = [public(1.7 + 0.02 * seed, seed) for seed in range(seeds)]
+        records.append(
+            record(controlled("cifar100", 100), "native", 0.0, 0, analysis=contrastive(0))
+        )
+        claim = claims_by_text(prior_claims(Evidence(Records(records))))[key]
         assert claim.verdict == "holds where tested" and (ANALYZED in claim.why) == (seeds == 2)
     name = ANALYZED.rpartition("--jobs ")[2]
     (job,) = (job for job in PLANS["power"].jobs() if job.name == name)
@@ -104,15 +106,18 @@ def test_nll_of_cifar_is_shown_with_inaturalist() -> None:
         for name, own in steps.items():
             for seed, step in enumerate(own):
                 # With a cosine, so that the packaged network is not asked.
-                made = {"nll": {"native": 2.0, "angular": 2.0 + step} if step else {}, "cosine": {}}
-                analysis = {space: {"proco": made} for space in ("encoder", "projection")}
+                built = {
+                    "nll": {"native": 2.0, "angular": 2.0 + step} if step else {},
+                    "cosine": {},
+                }
+                analysis = {space: {"proco": built} for space in ("encoder", "projection")}
                 config = controlled("cifar100", int(name[2:]))
                 records.append(record(config, "native", 0.0, seed, analysis=analysis))
-        return told(prior_claims(Evidence(Records(records))))[text]
+        return claims_by_text(prior_claims(Evidence(Records(records))))[text]
 
-    found = claim(if50=(-0.02, -0.04), if100=(-0.01, -0.02, 0.03))
-    assert found.verdict == "cannot be tested here"
-    assert re.search(r"judged: CIFAR-100 -0.0150 \[.*\] / -0.0150 \[.*\]; 7.165 here", found.why)
+    result = claim(if50=(-0.02, -0.04), if100=(-0.01, -0.02, 0.03))
+    assert result.verdict == "cannot be tested here"
+    assert re.search(r"judged: CIFAR-100 -0.0150 \[.*\] / -0.0150 \[.*\]; 7.165 here", result.why)
     assert "NLL of ours" not in claim(if100=(0.0,)).why
 
 
@@ -121,13 +126,13 @@ def test_the_sign_that_turns() -> None:
     key = "CIFAR-100, network not named: equalization at gamma = {}, projection (points)"
 
     def why(after: tuple[float, ...], gamma: int = -1) -> str:
-        made = [contrastive(seed) for seed in range(3)]
-        for seed, (one, value) in enumerate(zip(made, after, strict=True)):
+        records = [contrastive(seed) for seed in range(3)]
+        for seed, (one, value) in enumerate(zip(records, after, strict=True)):
             grid = one["projection"]["proco"]["grid"]
             grid |= {"temperature 0 0": 0.407 + 0.0001 * seed, "temperature 0 -1": value}
         config = controlled("cifar100", 100)
-        own = [record(config, "native", 0.0, i, analysis=a) for i, a in enumerate(made)]
-        return told(prior_claims(of_records(own)))[key.format(gamma)].why
+        own = [record(config, "native", 0.0, i, analysis=a) for i, a in enumerate(records)]
+        return claims_by_text(prior_claims(of_records(own)))[key.format(gamma)].why
 
     turned = "that the sign turns from gamma = 0 is reproduced on contrastive-only networks"
     assert turned in why((0.38, 0.381, 0.382)) and turned not in why((0.38, 0.381, 0.382), 0)
@@ -138,7 +143,7 @@ def test_the_sign_that_turns() -> None:
 def test_authors_backbones() -> None:
     """The changes of tab:cross-backbone, not those of a contrastive network."""
     key = "ImageNet-LT, ResNet-50 / ResNeXt-50: equalization at gamma = {}, {} (points)"
-    lost = told(prior_claims(of_records([])))
+    lost = claims_by_text(prior_claims(of_records([])))
     for at in ((0, "projection"), (-1, "projection"), (0, "encoder")):
         assert lost[key.format(*at)].verdict == "cannot be tested here"
     assert lost[key.format(0, "encoder")].paper == "+2.020 / +1.635"
@@ -148,8 +153,8 @@ def test_authors_backbones() -> None:
         record(preset("imagenet-lt", architecture=name), "native", 0.0, 0, analysis=analysis)
         for name in ("resnet50", "resnext50_32x4d")
     ]
-    found = told(prior_claims(of_records(records)))
-    zero, minus = found[key.format(0, "projection")], found[key.format(-1, "projection")]
+    result = claims_by_text(prior_claims(of_records(records)))
+    zero, minus = result[key.format(0, "projection")], result[key.format(-1, "projection")]
     assert (zero.paper, zero.ours) == ("+0.195 / +0.315", "+0.200 / +0.200; n = 1")
     # One network of each.
     assert (zero.verdict, minus.verdict) == ("holds where tested", "not settled")
@@ -163,19 +168,19 @@ def test_frozen_claims_are_of_means() -> None:
         for setting in settings
         for seed in (0, 1)
     ]
-    found = told(frozen_claims(Evidence(Records(records))))
-    cosine = found["Gradients of Pure Angular and cosine, CIFAR-100: median cosine"]
+    result = claims_by_text(frozen_claims(Evidence(Records(records))))
+    cosine = result["Gradients of Pure Angular and cosine, CIFAR-100: median cosine"]
     assert cosine.ours == "0.999951; n = 2, single networks 0.999942 to 0.999960 (4 of 6)"
     assert cosine.verdict == "not settled" and "spread at 4 of 4" in cosine.why
-    agreement = found["Cosine and Pure Angular agree on CIFAR-10 IF50, IF100 (%)"]
+    agreement = result["Cosine and Pure Angular agree on CIFAR-10 IF50, IF100 (%)"]
     assert agreement.ours == "99.55; n = 2, single networks 99.50 to 99.60"
     assert agreement.verdict == "holds" and " to 100, " in agreement.why
-    shares = found[
+    shares = result[
         "Disagreements of Pure Angular and cosine in the lowest cosine-margin decile (%)"
     ]
     assert shares.verdict == "does not hold" and "95.95 to 100" in shares.why
     key = "CIFAR-10 / {}: equalization lowers frozen accuracy, E / P (points)"
-    lower = found[key.format(100)]
+    lower = result[key.format(100)]
     assert lower.ours.startswith("-0.55 ± 0.07 / -0.55 ± 0.07; n = 2; mean of both -0.55 [")
     assert (lower.paper, lower.verdict) == ("-0.74 / -0.23", "not settled")
 
@@ -192,17 +197,17 @@ def test_decreases_by_imbalance() -> None:
                 space["proco"]["accuracy"] = {"native": 0.4, "angular": 0.4 + step, "cosine": 0.4}
             config = controlled("cifar10", imbalance)
             records.append(record(config, "native", 0.0, seed, analysis=analysis))
-    found = told(frozen_claims(Evidence(Records(records))))
+    result = claims_by_text(frozen_claims(Evidence(Records(records))))
     key = "CIFAR-10 / {}: equalization lowers frozen accuracy, E / P (points)"
-    assert [found[key.format(i)].verdict for i in steps] == ["not settled", "holds"]
-    assert "p = 0." in found[key.format(50)].ours
+    assert [result[key.format(i)].verdict for i in steps] == ["not settled", "holds"]
+    assert "p = 0." in result[key.format(50)].ours
 
 
 @pytest.mark.slow
 def test_numbers_that_are_printed_twice() -> None:
     """2.297 and 2.350, 7.165 and 7.15 of the same thing."""
-    made = list(prior_claims(Evidence(Records())))
-    twice = {c.paper: c.why for c in made if "2.350" in c.why}
+    records = list(prior_claims(Evidence(Records())))
+    twice = {c.paper: c.why for c in records if "2.350" in c.why}
     pair = "63.072, 65.422; 49.169, 49.226"
     assert list(twice) == ["+2.297", pair, "+7.165 / +2.297; +0.0521 / +0.0097"]
     assert [paper for paper, why in twice.items() if "7.15 in" in why] == [list(twice)[-1]]
@@ -213,9 +218,9 @@ def test_numbers_that_are_printed_twice() -> None:
 def test_boundaries_by_comparator() -> None:
     """0.11986 is of the linear mean, 0.119 and the number of CIFAR-10 of the leading score."""
 
-    def made(imbalance: float, linear: float, leading: float) -> list[dict[str, Any]]:
+    def records(imbalance: float, linear: float, leading: float) -> list[dict[str, Any]]:
         margins = {"agreement": 0.99, "coverage": 0.97, "certified_wrong": 0}
-        found = []
+        result = []
         for dataset in ("cifar10", "cifar100"):
             boundaries = {
                 name: {"mae": own, "largest": 2 * own, "same_direction": 1.0}
@@ -224,11 +229,11 @@ def test_boundaries_by_comparator() -> None:
             summary = {"boundaries": boundaries, "margins": margins}
             analysis = {"projection": {"proco": summary}, "encoder": {"proco": summary}}
             config = controlled(dataset, imbalance)
-            found += [record(config, "native", 0.0, s, analysis=analysis) for s in (1, 2)]
-        return found
+            result += [record(config, "native", 0.0, s, analysis=analysis) for s in (1, 2)]
+        return result
 
-    found = boundary_claims(Evidence(Records(made(100, 0.11, 0.012))))
-    known = {(c.label, c.paper): c for c in found if c.ours}
+    result = boundary_claims(Evidence(Records(records(100, 0.11, 0.012))))
+    known = {(c.label, c.paper): c for c in result if c.ours}
     verdicts = {
         ("sec:root-solving", "0.011627"): "holds",
         ("sec:root-solving", "0.029"): "holds",
@@ -270,16 +275,16 @@ def test_claims_of_the_theory_are_those_of_the_checks(
 ) -> None:
     evidence, check = of_records([]), Check("", "", "error", "", "", holds, {"rule": "small"})
     monkeypatch.setattr(evidence, "check", lambda name: check)
-    found = list(theory_claims(evidence))[:4]
-    assert {(c.verdict, c.why) for c in found} == {(check.verdict, "small")}
+    result = list(theory_claims(evidence))[:4]
+    assert {(c.verdict, c.why) for c in result} == {(check.verdict, "small")}
 
 
 @pytest.mark.slow
 def test_claims_without_records() -> None:
     """Every claim once, and what the packaged network says alone."""
-    made = claims(Evidence(Records()))
-    assert len({(c.label, c.text) for c in made}) == len(made)
-    support = told(made)[
+    records = claims(Evidence(Records()))
+    assert len({(c.label, c.text) for c in records}) == len(records)
+    support = claims_by_text(records)[
         "CIFAR-100 projection: support from 5 to 100 reduces the error of the resultant"
     ]
     few, _, many = support.ours.partition(",")[0].partition(" to ")

@@ -56,28 +56,28 @@ def test_the_best_of_networks() -> None:
     adds only the other strengths."""
     noise = (0.0, 0.1, -0.1, 0.08)
     clear = [network(s, none=3 + e, half=2 - e, more=-2 - e) for s, e in enumerate(noise)]
-    said = sweep(of(clear)).headline
+    text = sweep(of(clear)).headline
 
     def interval(values: list[float]) -> str:
         low, high = ttest_1samp(values, 0.0).confidence_interval()  # type: ignore[attr-defined]
         return f"{fmean(values):+.2f} [{low:+.2f}, {high:+.2f}]"
 
     lead, over = interval([3 + e for e in noise]), interval([1 + 2 * e for e in noise])
-    assert said.startswith(
+    assert text.startswith(
         "On frozen features of 4 networks the best beta of 0, 0.5, 1, 1.5 is (points) 0 on encoder "
         f"({lead} over native, {over} over 0.5) and 0 on projection ({lead} over native, {over} "
     )
-    assert "over 0.5), told apart from all. On the packaged network, which alone" in said
+    assert "over 0.5), distinguished from all. On the packaged network, which alone" in text
     ahead = {b: right(OWN, 0.0).double() - right(OWN, b).double() for b in (-0.5, 2.0)}
     for b, d in ahead.items():
-        assert f"{b:g} on encoder {100 * float(d.mean()):+.2f} [" in said
+        assert f"{b:g} on encoder {100 * float(d.mean()):+.2f} [" in text
     p = {b: binomtest(int((d > 0).sum()), int((d != 0).sum())).pvalue for b, d in ahead.items()}
-    # Four tests, two of each strength: alone -0.5 would be told apart.
+    # Four tests, two of each strength: alone -0.5 would be distinguished.
     assert 0.05 / 2 < p[-0.5] < 0.05 and p[2.0] < 0.05 / 4
-    assert ", not told apart from -0.5 on encoder, projection. Trained" in said
+    assert ", not distinguished from -0.5 on encoder, projection. Trained" in text
     close = [network(s, none=3 + e, half=3 - e, more=-2 - e) for s, e in enumerate(noise)]
-    said = sweep(of(close)).headline
-    assert "over 0.5), not told apart from 0.5 on encoder, projection. On the pack" in said
+    text = sweep(of(close)).headline
+    assert "over 0.5), not distinguished from 0.5 on encoder, projection. On the pack" in text
 
 
 @pytest.mark.slow
@@ -86,14 +86,14 @@ def test_the_best_without_networks() -> None:
     share = {beta: float(right(OWN, beta).double().mean()) for beta in BETAS}
     best = max(share, key=share.__getitem__)
     assert best != 1
-    said = sweep(of([])).headline
+    text = sweep(of([])).headline
     lead = 100 * (share[best] - share[1.0])
-    assert said.startswith(
+    assert text.startswith(
         "On the packaged features the best beta of -0.5, 0, 0.5, 1, 1.5, 2 is (points) "
         f"{best:g} on encoder ({lead:+.2f} ["
     )
-    assert ", not told apart from " in said
-    assert said.endswith(" Trained at these strengths, less native: nothing measured.")
+    assert ", not distinguished from " in text
+    assert text.endswith(" Trained at these strengths, less native: nothing measured.")
 
 
 def test_ranks_by_all_pairs() -> None:
@@ -106,11 +106,11 @@ def test_ranks_by_all_pairs() -> None:
     means = {"encoder": {0.0: 2.0, 0.5: 1.0, 1.0: 0.0}}
     text, best = ranked(means, less(0.02))
     assert best == {"encoder": 0.0}
-    assert text.endswith("over 0.5), not told apart from 0.5 on encoder and 1 on encoder")
-    assert ranked(means, less(0.01))[0].endswith("0.5), told apart from all")
-    # Native may be the best; a pair that no network has is not told apart.
+    assert text.endswith("over 0.5), not distinguished from 0.5 on encoder and 1 on encoder")
+    assert ranked(means, less(0.01))[0].endswith("0.5), distinguished from all")
+    # Native may be the best; a pair that no network has is not distinguished.
     text, best = ranked({"encoder": {0.0: -1.0, 1.0: 0.0}}, lambda *at: None)
-    assert best == {"encoder": 1.0} and text.endswith(", not told apart from 0 on encoder")
+    assert best == {"encoder": 1.0} and text.endswith(", not distinguished from 0 on encoder")
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ def test_which_beta_in_training() -> None:
     steps = (-0.01, 0.01, 0.003)
     flat = [probed(CONFIG, "angular", seed, 0.34 + d, 0.5) for seed, d in enumerate(steps)]
     far = [probed(CONFIG, "angular", seed, 0.39 + seed / 10_000) for seed in range(3)]
-    said = sweep(of(native + flat)).headline
-    assert said.endswith(
+    text = sweep(of(native + flat)).headline
+    assert text.endswith(
         "Trained at these strengths, less native: no effect was seen, means +0.10 points (beta 0.5 "
         "encoder +0.10 [-2.42, +2.62], projection +0.10 [-2.42, +2.62])."
     )
@@ -136,8 +136,8 @@ def test_both_sweeps_are_drawn() -> None:
     """The frozen sweep and the sweep of training, with the available values of each."""
     pytest.importorskip("matplotlib")
     noise = (0.0, 0.1)
-    made = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]
-    for records, lines in (([], 2), (made, 4)):
+    built = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]
+    for records, lines in (([], 2), (built, 4)):
         frozen, trained = sweep(of(records)).drawings["beta"]().axes
         assert len(frozen.containers) == lines and len(trained.containers) == 2
         packaged = frozen.containers[0][0]
@@ -149,11 +149,11 @@ def test_both_sweeps_are_drawn() -> None:
 
 def test_public_recipe() -> None:
     """The logs of both imbalances that are planned, with fewer seeds marked."""
-    made = [
+    records = [
         record(official(name, imbalance), "native", 0.0, 0, last={"accuracy": 0.5})
         for name, imbalance in (("cifar10", 50), ("cifar100", 100))
     ]
-    outcome = recipe(Evidence(Records(made)))
+    outcome = recipe(Evidence(Records(records)))
     cells = {(c.row, c.column): c for c in outcome.cells}
     assert {row for row, _ in cells} == {f"CIFAR-{n} / {i}" for n in (10, 100) for i in (50, 100)}
     assert cells["CIFAR-10 / 50", "last epoch"].content() == "88.07 / 50.00 [1 of 3]"

@@ -36,7 +36,7 @@ TAIL, SIZE, BALANCED = (
 def pairs(setting: str, by_pool: Mapping[str, Sequence[float]], seed: int) -> list[dict[str, Any]]:
     """Return native and Pure Angular networks of a setting of the matrix, at given differences
     (points) in both spaces."""
-    config, found = control_config(f"c10-{setting}", "contrastive"), []
+    config, result = control_config(f"c10-{setting}", "contrastive"), []
     for r in ("native", "angular"):
         probes = {
             pool: {
@@ -45,8 +45,8 @@ def pairs(setting: str, by_pool: Mapping[str, Sequence[float]], seed: int) -> li
             }
             for pool, steps in by_pool.items()
         }
-        found.append(record(config, r, 0.0, seed, probes=probes))
-    return found
+        result.append(record(config, r, 0.0, seed, probes=probes))
+    return result
 
 
 def uniform(
@@ -76,7 +76,7 @@ def main(noise: float) -> list[dict[str, Any]]:
     ]
 
 
-def told(records: list[dict[str, Any]]) -> dict[str, Claim]:
+def claims_by_text(records: list[dict[str, Any]]) -> dict[str, Claim]:
     return {claim.text: claim for claim in uniform_claims(Evidence(Records(records)))}
 
 
@@ -94,30 +94,30 @@ def told(records: list[dict[str, Any]]) -> dict[str, Claim]:
 )
 def test_lower_and_how_much(scale: float, lowered: str, sized: str, seeds: int) -> None:
     """The direction is one claim and the size another."""
-    found = told(uniform(scale, seeds))
-    assert [found[text].verdict for text in (TAIL, BALANCED)] == [lowered] * 2
-    assert found[SIZE].verdict == sized
-    assert found[TAIL].label == found[SIZE].label == "sec:prior-support-extension"
-    assert found[BALANCED].label == "sec:cifar10-cross-setting"
-    assert found[TAIL].paper == found[SIZE].paper == "-11.47 / -14.51; -15.98 / -18.31"
-    assert found[BALANCED].paper == "-5.06 / -10.91; -8.10 / -19.84"
-    assert "names no size" in found[BALANCED].why
+    result = claims_by_text(uniform(scale, seeds))
+    assert [result[text].verdict for text in (TAIL, BALANCED)] == [lowered] * 2
+    assert result[SIZE].verdict == sized
+    assert result[TAIL].label == result[SIZE].label == "sec:prior-support-extension"
+    assert result[BALANCED].label == "sec:cifar10-cross-setting"
+    assert result[TAIL].paper == result[SIZE].paper == "-11.47 / -14.51; -15.98 / -18.31"
+    assert result[BALANCED].paper == "-5.06 / -10.91; -8.10 / -19.84"
+    assert "names no size" in result[BALANCED].why
     for text, verdict in ((TAIL, lowered), (SIZE, sized)):
         lacking = {2: "2", 3: "3 4"}[seeds]
         asked = f"controls --seeds {lacking} --jobs if50-u-contrastive if100-u-contrastive"
-        assert (asked in found[text].why) == (verdict == "not settled")
+        assert (asked in result[text].why) == (verdict == "not settled")
 
 
 def test_holm_holds_the_first_of_four_against_a_quarter() -> None:
     """Four equal changes of two seeds each, whose mean has an error of 0.02."""
 
     def lowered(step: float) -> str:
-        made = [
+        built = [
             r
             for setting, seed in product(("if50-u", "if100-u"), range(2))
             for r in pairs(setting, dict.fromkeys(PRINTED, [step + 0.04 * seed] * 2), seed)
         ]
-        return told(made)[TAIL].verdict
+        return claims_by_text(built)[TAIL].verdict
 
     wide, plain = (0.02 * float(student.ppf(1 - level / 2, 1)) for level in (0.05 / 4, 0.05))
     assert wide > 2 * plain
@@ -129,26 +129,26 @@ def test_one_seed_is_not_tested() -> None:
     """One seed alone settles nothing; together with several seeds it does not count, and evidence
     of the several against a part is evidence against the whole."""
     for records in (uniform(1.0), uniform(1.0) + main(0.1)):
-        assert {c.verdict for c in told(records).values()} == {"not settled"}
-    one = told(uniform(1.0))[TAIL]
+        assert {c.verdict for c in claims_by_text(records).values()} == {"not settled"}
+    one = claims_by_text(uniform(1.0))[TAIL]
     assert one.ours == "IF50 -11.47 / -14.51; IF100 -15.98 / -18.31; n = 1"
     assert "; one seed is not tested; more seeds: " in one.why
-    found = told(uniform(0.4, 3, ["if50"]) + uniform(0.4, 1, ["if100"]))
-    assert found[SIZE].verdict == "does not hold" and found[TAIL].verdict == "not settled"
-    assert "n = 1 to 3" in found[TAIL].ours
-    assert "one seed" not in told(uniform(0.4, 3))[TAIL].why
+    result = claims_by_text(uniform(0.4, 3, ["if50"]) + uniform(0.4, 1, ["if100"]))
+    assert result[SIZE].verdict == "does not hold" and result[TAIL].verdict == "not settled"
+    assert "n = 1 to 3" in result[TAIL].ours
+    assert "one seed" not in claims_by_text(uniform(0.4, 3))[TAIL].why
 
 
 def test_parts_are_named() -> None:
     """The numbers of one imbalance are not taken for those of the other."""
-    found = told(uniform(1.0, settings=("if100",)))
-    assert found[TAIL].ours == "IF100 -15.98 / -18.31; n = 1 (2 of 4)"
+    result = claims_by_text(uniform(1.0, settings=("if100",)))
+    assert result[TAIL].ours == "IF100 -15.98 / -18.31; n = 1 (2 of 4)"
     some = uniform(1.0, 3, settings=("if50",))
     for r in some:
         del r["probes"]["long_tail"]["encoder"]
-    claim = told(some)[SIZE]
+    claim = claims_by_text(some)[SIZE]
     assert claim.ours.startswith("IF50 – / -14.49 [") and claim.verdict == "holds where tested"
-    assert told([])[TAIL].verdict == "not run yet"
+    assert claims_by_text([])[TAIL].verdict == "not run yet"
 
 
 # What the seeds of a policy, a realization and beta, have more than native.
@@ -158,15 +158,15 @@ Step = Mapping[tuple[str, float], Sequence[float]]
 def joint(setting: str, steps: Step, native: int = 3) -> list[dict[str, Any]]:
     """Return joint trainings: per policy the differences of its seeds from native in all readouts
     (points), and a number of native seeds."""
-    config, found = control_config(setting, "joint"), []
+    config, result = control_config(setting, "joint"), []
     steps = {("native", 0.0): (0.0,) * native, **steps}
     for (r, beta), own in steps.items():
         for seed, step in enumerate(own):
             value = 0.7 + 0.01 * seed + step / 100
             probes = {"balanced": {space: {"accuracy": value} for space in SPACES}}
             more = {"probes": probes, "last": {"accuracy": value}}
-            found.append(record(config, r, beta, seed, **more))
-    return found
+            result.append(record(config, r, beta, seed, **more))
+    return result
 
 
 def claims_of(records: list[dict[str, Any]]) -> list[Claim]:
@@ -243,9 +243,12 @@ def test_seeds_that_are_asked_for() -> None:
 
 def test_jobs_that_are_named_exist() -> None:
     names = {job.name for job in PLANS["controls"].jobs()}
-    made = [*claims_of(joint("c10-if50-f", {HALF: UP[:1]}))]
-    made += [*claims_of(joint("c10-if100-f", {HALF: UP[:1]})), *told(uniform(1.0)).values()]
-    asked = [c.why.partition("--jobs ")[2].split() for c in made if "--jobs" in c.why]
+    built = [*claims_of(joint("c10-if50-f", {HALF: UP[:1]}))]
+    built += [
+        *claims_of(joint("c10-if100-f", {HALF: UP[:1]})),
+        *claims_by_text(uniform(1.0)).values(),
+    ]
+    asked = [c.why.partition("--jobs ")[2].split() for c in built if "--jobs" in c.why]
     assert len(asked) == 5 and all(set(jobs) <= names for jobs in asked)
 
 
@@ -297,20 +300,20 @@ def test_smaller_under_the_frequency_prior(
 def test_smaller_is_welchs_test(noise: float, verdict: str) -> None:
     """Encoder alone, one setting: 5.06 of two seeds, whose mean has the error of noise, less twice
     a change of two seeds with the same one."""
-    made = [
+    built = [
         r
         for prior, level in (("u", -5.06), ("f", 0.1))
         for seed, own in enumerate((-noise, noise))
         for r in pairs(f"if50-{prior}", {"balanced": (level + own, 0.0)}, seed)
     ]
-    for r in made:
+    for r in built:
         del r["probes"]["balanced"]["projection"]
     # The two samples of Welch's test, the second doubled.
     left = ttest_ind(
         [5.06 - noise, 5.06 + noise], [0.2 - 2 * noise, 0.2 + 2 * noise], equal_var=False
     )
     assert (left.pvalue < 0.05) == (verdict == "holds")  # type: ignore[attr-defined]
-    claim = of_settings(made, SMALLER)
+    claim = of_settings(built, SMALLER)
     assert claim.verdict == verdict.replace("holds", "holds where tested")
     assert claim.ours.endswith("(1 of 4)")
 

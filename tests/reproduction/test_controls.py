@@ -44,8 +44,8 @@ def test_tables_say_where_seeds_were_added(seeds: int) -> None:
     """The plan has one seed."""
     name = "c10-if50-u"
     kinds = [(r, s) for r in ("native", "angular") for s in range(seeds)]
-    made = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
-    notes = ARTEFACTS[name].compute(Evidence(Records(made))).notes
+    records = [probed(name, r, 0.0, s, 0.8 + 0.01 * s) for r, s in kinds]
+    notes = ARTEFACTS[name].compute(Evidence(Records(records))).notes
     begins = ["Of the packaged records those of more seeds than planned"] * (seeds > 1)
     assert [note[: len(begin)] for note, begin in zip(notes, begins, strict=True)] == begins
     assert not ARTEFACTS[name].compute(Evidence(Records())).notes
@@ -62,8 +62,8 @@ def test_numbers_that_two_tables_print() -> None:
 
 def test_maps_of_fewer_seeds_than_planned() -> None:
     """Under the frequency prior, beta = 0 is trained with three seeds."""
-    made = [probed("c10-if50-f", r, 0.0, s, 0.8) for r in ("native", "angular") for s in (0, 1)]
-    outcome = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made)))
+    records = [probed("c10-if50-f", r, 0.0, s, 0.8) for r in ("native", "angular") for s in (0, 1)]
+    outcome = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records)))
     status = ARTEFACTS["c10-pure-complete"].status(outcome)
     assert status == "partly rerun (2 of 84, 2 with fewer seeds than planned)"
     assert outcome.notes[0].startswith("2 of 84 changes have records, of 2 seeds each;")
@@ -76,28 +76,30 @@ def test_maps_of_fewer_seeds_than_planned() -> None:
 def test_no_sign_is_printed_of_zero() -> None:
     """tab:c10-if10-f has 88.60 for ProCo and for temperature at beta = 0, Encoder."""
     for value, alike in ((0.81, 1), (0.79, 0)):
-        made = [
+        records = [
             probed("c10-if10-f", "native", 0.0, 0, 0.80),
             probed("c10-if10-f", "temperature", 0.0, 0, value),
         ]
-        (note,) = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made))).notes
-        told = f"{alike} of 1 have the printed sign (1 printed as 0.00 left out)"
-        assert told in note and note.startswith("2 of 84 changes have records")
+        (note,) = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records))).notes
+        message = f"{alike} of 1 have the printed sign (1 printed as 0.00 left out)"
+        assert message in note and note.startswith("2 of 84 changes have records")
 
 
 @pytest.mark.slow
 def test_numbers_in_maps() -> None:
     """Two decimals, within their cells, and zero has no sign."""
     name = "c10-if100-u"
-    made = [probed(name, "native", 0.0, 0, 0.80), probed(name, "temperature", 0.0, 0, 0.799999)]
-    made += [probed(name, "angular", 0.0, 0, 0.80001), probed(name, "preserve", 0.0, 0, 0.6016)]
-    figure = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made))).drawings["changes"]()
+    records = [probed(name, "native", 0.0, 0, 0.80), probed(name, "temperature", 0.0, 0, 0.799999)]
+    records += [probed(name, "angular", 0.0, 0, 0.80001), probed(name, "preserve", 0.0, 0, 0.6016)]
+    figure = (
+        ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records))).drawings["changes"]()
+    )
     figure.draw_without_rendering()
     paper, ours = figure.axes[:2]
-    said = [[text.get_text() for text in ax.texts] for ax in (paper, ours)]
-    assert sorted(set(said[1])) == ["-19.84", "0.00", "–"] and said[1].count("0.00") == 4
-    assert {"0.00", "-19.84", "+0.02"} <= set(said[0])
-    assert not {"+0.00", "-0.00", "+0.0", "-0.0"} & {text for own in said for text in own}
+    sentence = [[text.get_text() for text in ax.texts] for ax in (paper, ours)]
+    assert sorted(set(sentence[1])) == ["-19.84", "0.00", "–"] and sentence[1].count("0.00") == 4
+    assert {"0.00", "-19.84", "+0.02"} <= set(sentence[0])
+    assert not {"+0.00", "-0.00", "+0.0", "-0.0"} & {text for own in sentence for text in own}
     for ax in (paper, ours):
         wide = ax.get_window_extent().width / 6
         assert max(text.get_window_extent().width for text in ax.texts) < 0.8 * wide
@@ -119,20 +121,20 @@ def followed(
     realization: str, beta: float, seed: int = 0, objective: str = "contrastive", more: float = 0.0
 ) -> dict[str, Any]:
     config = controls.control_config("c10-if50-u", objective)
-    told = {
+    facts = {
         "epoch": [1, 100, 200],
         "intercept_drift": [0.0, None, 0.25 + more],
         "gradient_error": [2.0, 3.0, 4.0 + more],
     }
-    return record(config, realization, beta, seed, trajectory=told)
+    return record(config, realization, beta, seed, trajectory=facts)
 
 
 def test_trajectories_of_some_policies() -> None:
     """One policy of seven is not all of the figure, nor is one objective."""
     artefact = ARTEFACTS["c10-trajectory"]
 
-    def status(made: list[dict[str, Any]]) -> str:
-        return artefact.status(artefact.compute(Evidence(Records(made))))
+    def status(records: list[dict[str, Any]]) -> str:
+        return artefact.status(artefact.compute(Evidence(Records(records))))
 
     assert status([]) == "not run yet"
     assert status([followed("native", 0.0)]) == "partly rerun (1 of 14)"
@@ -150,13 +152,13 @@ def test_trajectories_of_some_policies() -> None:
 
 
 def test_trajectories_are_drawn_and_described() -> None:
-    made = [
+    records = [
         followed("native", 0.0),
         followed("angular", 0.5),
         followed("angular", 0.5, seed=1, more=0.5),
         followed("temperature", 0.0, objective="joint", more=1.0),
     ]
-    outcome = ARTEFACTS["c10-trajectory"].compute(Evidence(Records(made)))
+    outcome = ARTEFACTS["c10-trajectory"].compute(Evidence(Records(records)))
     cells = {(c.row, c.column): c.content() for c in outcome.cells}
     assert len(cells) == 28
     assert cells["native", "contrastive, gradient error (%)"] == "4.000 [1]"

@@ -59,8 +59,8 @@ def by_definition(mu: np.ndarray, kappa: np.ndarray, A: np.ndarray, x: np.ndarra
 
 
 def test_leave_out_by_fitting_again(space: FrozenSpace) -> None:
-    found = leave_out(space, most=120, seed=2)
-    assert found.rows == 120
+    result = leave_out(space, most=120, seed=2)
+    assert result.rows == 120
     chosen = refits.scored_rows(space, 120, 2)
     x, y = rows(torch.as_tensor(space.train[:])), space.labels.numpy()
     mu, kappa = space.state.mu.numpy(), space.state.kappa.numpy()
@@ -77,23 +77,23 @@ def test_leave_out_by_fitting_again(space: FrozenSpace) -> None:
         )
         moved.append(with_it[0, y[i]] - without[0, y[i]])
         hits.append([s.argmax(1) == y[i] for s in (with_it, without)])
-    assert found.increment.mean == pytest.approx(np.mean(moved), rel=1e-6)
-    assert found.increment.sd == pytest.approx(np.std(moved, ddof=1), rel=1e-6)
+    assert result.increment.mean == pytest.approx(np.mean(moved), rel=1e-6)
+    assert result.increment.sd == pytest.approx(np.std(moved, ddof=1), rel=1e-6)
     shares = 100 * np.mean(hits, axis=0)
     for r, rule in enumerate(("native", "angular")):
-        assert found.included[rule] == pytest.approx(shares[0, r])
-        assert found.left_out[rule] == pytest.approx(shares[1, r])
-        assert found.change[rule].mean == pytest.approx(shares[1, r] - shares[0, r])
-    assert found.added_included.mean == pytest.approx(shares[0, 1] - shares[0, 0])
-    assert found.added_left_out.mean == pytest.approx(shares[1, 1] - shares[1, 0])
+        assert result.included[rule] == pytest.approx(shares[0, r])
+        assert result.left_out[rule] == pytest.approx(shares[1, r])
+        assert result.change[rule].mean == pytest.approx(shares[1, r] - shares[0, r])
+    assert result.added_included.mean == pytest.approx(shares[0, 1] - shares[0, 0])
+    assert result.added_left_out.mean == pytest.approx(shares[1, 1] - shares[1, 0])
     # Query by query: what Pure Angular has more than native without the row, less that with it.
     more = np.diff(np.array(hits, dtype=float), axis=2)[:, :, 0]
     change = 100 * (more[:, 1] - more[:, 0])
-    assert found.added_change.mean == pytest.approx(change.mean())
+    assert result.added_change.mean == pytest.approx(change.mean())
     reach = norm.ppf(0.975) * change.std() / np.sqrt(len(change))
-    assert found.added_change.high == pytest.approx(change.mean() + reach)
+    assert result.added_change.high == pytest.approx(change.mean() + reach)
     # Having the row in its class helps it.
-    assert found.increment.mean > 0 and found.change["native"].mean < 0
+    assert result.increment.mean > 0 and result.change["native"].mean < 0
 
 
 def fold_by_definition(
@@ -131,7 +131,7 @@ def test_cross_fitted_by_fitting_again(
     space: FrozenSpace, clip: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refits, "CLIP", clip)
-    found = cross_fitted(space, folds=4, seed=1)
+    result = cross_fitted(space, folds=4, seed=1)
     fold = stratified(space, 4, seed=1).numpy()
     x, y = rows(torch.as_tensor(space.train[:])), space.labels.numpy()
     A_ref = float(space.state.resultant.mean())
@@ -141,27 +141,27 @@ def test_cross_fitted_by_fitting_again(
         for name, hit in hits.items():
             hit[out] = right(x[out], y[out], fold_by_definition(x[~out], y[~out], name, A_ref))
     share = {name: 100 * hit.mean() for name, hit in hits.items()}
-    assert found.rows == len(y) and found.folds == 4
-    assert found.plain.mean == pytest.approx(share["plain"] - share["native"])
-    assert found.crossed.mean == pytest.approx(share["crossed"] - share["native"])
+    assert result.rows == len(y) and result.folds == 4
+    assert result.plain.mean == pytest.approx(share["plain"] - share["native"])
+    assert result.crossed.mean == pytest.approx(share["crossed"] - share["native"])
     z, own = rows(torch.as_tensor(space.test[:])), space.test_labels.numpy()
     known = {
         name: 100 * right(z, own, fold_by_definition(x, y, name, A_ref)).mean()
         for name in ("native", "plain", "crossed")
     }
-    assert found.held_out.mean == pytest.approx(known["plain"] - known["native"])
-    assert found.corrected.mean == pytest.approx(known["crossed"] - known["native"])
-    assert found.correction.mean == pytest.approx(known["crossed"] - known["plain"])
+    assert result.held_out.mean == pytest.approx(known["plain"] - known["native"])
+    assert result.corrected.mean == pytest.approx(known["crossed"] - known["native"])
+    assert result.correction.mean == pytest.approx(known["crossed"] - known["plain"])
     whole = {
         name: 100 * right(x, y, fold_by_definition(x, y, name, A_ref)).mean()
         for name in ("native", "plain")
     }
-    assert found.in_sample.mean == pytest.approx(whole["plain"] - whole["native"])
+    assert result.in_sample.mean == pytest.approx(whole["plain"] - whole["native"])
     clips = 0
     for k in range(4):
         used = fold_by_definition(x[fold != k], y[fold != k], "crossed", A_ref)[2] / TAU
         clips += int(((used <= clip[0]) | (used >= clip[1])).sum())
-    assert found.clipped == clips > 0
+    assert result.clipped == clips > 0
 
 
 def test_gain_spread_by_definition(space: FrozenSpace) -> None:
@@ -172,10 +172,10 @@ def test_gain_spread_by_definition(space: FrozenSpace) -> None:
         own = z[y == c]
         n, R = len(own), np.linalg.norm(own.mean(0))
         g.append(np.sqrt(max((n * R**2 - 1) / (n - 1), 0)) / float(tau[c]))
-    found = gain_spread(space, tau)
-    assert found.mean == pytest.approx(np.std(g) / np.mean(g), rel=1e-9)
-    assert found.low is not None and found.high is not None
-    assert found.low < found.mean < found.high
+    result = gain_spread(space, tau)
+    assert result.mean == pytest.approx(np.std(g) / np.mean(g), rel=1e-9)
+    assert result.low is not None and result.high is not None
+    assert result.low < result.mean < result.high
 
 
 def test_a_class_of_one_row_is_refused() -> None:
@@ -209,45 +209,45 @@ def test_another_kappa_by_its_decisions() -> None:
             decide(small_space(estimator=e), [Policy("temperature")]) for e in ("proco", kappa)
         )
         change = kappa_change(evidence, "", "", kappa, "temperature")
-        wanted = [float(d.right(Policy("temperature")).double().mean()) for d in (other, own)]
-        assert change.mean == pytest.approx(100 * (wanted[0] - wanted[1]))
-    found = kappa_changes(evidence)
-    assert "none seen" in kappa_text(found, equalizations(evidence))
+        expected = [float(d.right(Policy("temperature")).double().mean()) for d in (other, own)]
+        assert change.mean == pytest.approx(100 * (expected[0] - expected[1]))
+    actual = kappa_changes(evidence)
+    assert "none seen" in kappa_text(actual, equalizations(evidence))
     # One network is not tested.
-    assert found["MLE native of CIFAR-100 encoder"].p is None
-    assert found["Banerjee preserve of packaged projection"].p is not None
+    assert actual["MLE native of CIFAR-100 encoder"].p is None
+    assert actual["Banerjee preserve of packaged projection"].p is not None
 
 
 @pytest.mark.slow
 def test_a_kappa_that_matters() -> None:
     """Labels that are those of native scores under one kappa only."""
 
-    def made(estimator: str) -> FrozenSpace:
+    def built(estimator: str) -> FrozenSpace:
         space = small_space(estimator="mle")
         return space if estimator == "proco" else replace(space, test_labels=guessed(space))
 
     def guessed(space: FrozenSpace) -> Tensor:
         return decide(space, [Policy("native")]).prediction[Policy("native").canonical]
 
-    evidence = OfSpaces(made, [of_kappas({})])
-    said = kappa_text(kappa_changes(evidence), equalizations(evidence))
-    assert "seen: MLE native of packaged encoder +" in said
-    assert ", as much as the edit there (+" in said
+    evidence = OfSpaces(built, [of_kappas({})])
+    text = kappa_text(kappa_changes(evidence), equalizations(evidence))
+    assert "seen: MLE native of packaged encoder +" in text
+    assert ", as much as the edit there (+" in text
 
 
 def test_the_mle_network_by_network() -> None:
     """The mean over imbalances, whatever networks they have."""
     steps = {100: (-0.1, -0.12, -0.14), 10: (0.3, 0.4)}
-    made = [
+    records = [
         of_kappas({"native": step}, imbalance, seed, "cifar10")
         for imbalance, own in steps.items()
         for seed, step in enumerate(own)
     ]
-    evidence = Evidence(Records([of_kappas({}), *made]))
-    found = mle_changes(evidence, "native")["CIFAR-10 / 100", "encoder"]
-    assert found == pytest.approx(list(steps[100]))
-    found = over_datasets(mle_changes(evidence, "native"))["CIFAR-10 projection"]
-    assert found.mean == pytest.approx((-0.12 + 0.35) / 2) and found.n == 5
+    evidence = Evidence(Records([of_kappas({}), *records]))
+    result = mle_changes(evidence, "native")["CIFAR-10 / 100", "encoder"]
+    assert result == pytest.approx(list(steps[100]))
+    result = over_datasets(mle_changes(evidence, "native"))["CIFAR-10 projection"]
+    assert result.mean == pytest.approx((-0.12 + 0.35) / 2) and result.n == 5
     flat = over_datasets(mle_changes(evidence, "angular"))["CIFAR-10 projection"]
     assert flat.mean == 0 and flat.p is None
 
@@ -256,8 +256,8 @@ def test_the_mle_network_by_network() -> None:
 def test_section() -> None:
     mle = controlled("cifar100", 100, estimator="mle")
     own = seeds(controlled("cifar100", 100), (0.1, 0.2, 0.4))
-    made = [of_kappas({}), *own, *seeds(mle, (0.4, 0.6), 0.52)]
-    evidence = OfSpaces(lambda estimator: small_space(estimator=estimator), made)
+    records = [of_kappas({}), *own, *seeds(mle, (0.4, 0.6), 0.52)]
+    evidence = OfSpaces(lambda estimator: small_space(estimator=estimator), records)
     artefact = ARTEFACTS["estimator"]
     outcome = artefact.compute(evidence)
     # Two of the three seeds that are planned.
@@ -288,7 +288,7 @@ def test_section() -> None:
         assert f"{name}, packaged encoder {change.text()} of {edit.mean:+.2f}, pro" in statistics
     assert trained.startswith("Training with the MLE of kappa or the query left out: ")
     assert "not tested: MLE of kappa, native, encoder +2.00, projection +2.00 points" in trained
-    whole = Evidence(Records([*made, *seeds(mle, (0.4, 0.6, 0.5), 0.52)]))
+    whole = Evidence(Records([*records, *seeds(mle, (0.4, 0.6, 0.5), 0.52)]))
     assert complete(whole, mle) and not complete(evidence, mle)
 
 

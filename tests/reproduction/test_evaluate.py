@@ -98,9 +98,9 @@ def test_sizes() -> None:
 
 
 def _above(settings: list[list[float]]) -> Evaluation:
-    found = above(settings, 1.0, 2, len(settings))
-    assert found is not None
-    return found
+    evaluation = above(settings, 1.0, 2, len(settings))
+    assert evaluation is not None
+    return evaluation
 
 
 def _holds(settings: list[list[float]]) -> bool | None:
@@ -134,6 +134,6 @@ def test_ranges_and_sizes() -> None:
 
 def test_single_networks_are_shown() -> None:
     """A mean may be above what one of its networks is below."""
-    said = span_of_networks([[0.999948, 0.999954], [0.999997]], 6)
-    assert said == "0.999951 to 0.999997; n = 1 to 2, single networks 0.999948 to 0.999997"
+    text = span_of_networks([[0.999948, 0.999954], [0.999997]], 6)
+    assert text == "0.999951 to 0.999997; n = 1 to 2, single networks 0.999948 to 0.999997"
     assert span([-0.001, 0.001], 2, sign="+") == "+0.00"

@@ -88,8 +88,8 @@ def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
     for name in ("frozen-vmf-realizations", "cosine-diagnostics", "cosine-gradients"):
         assert ARTEFACTS[name].compute(evidence).cells
     cells = ARTEFACTS["frozen-vmf"].compute(evidence).cells
-    found = {cell.row for cell in cells if cell.ours is not None and "ImageNet" in cell.row}
-    assert found == {f"ImageNet-LT, {space.capitalize()}"}
+    result = {cell.row for cell in cells if cell.ours is not None and "ImageNet" in cell.row}
+    assert result == {f"ImageNet-LT, {space.capitalize()}"}
     kept = {other: {FROZEN_FITS[0]: {"accuracy": {}}}}
     trained = record(trained_as("ImageNet-LT"), "native", 0.0, 3, analysis=kept)
     evidence = Quick(Records([trained]), {"imagenet-lt": path})
@@ -99,14 +99,14 @@ def test_a_store_of_one_space(space: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_packaged_network_is_none_of_the_records() -> None:
-    """As REPRODUCTION.md says: no record has its frozen accuracies."""
+    """As the report states: no record has its frozen accuracies."""
     own = {s: Evidence(Records()).summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}
     folder = Path(__file__).parents[2] / "reproduction" / "results"
-    found = [
+    result = [
         {s: record["frozen"][s]["proco"] for s in SPACES}
         for path in sorted(folder.glob("*.jsonl"))
         for record in read_lines(path)
         if "frozen" in record
     ]
-    assert len(found) > 100 and own not in found
-    assert not any(own["encoder"]["native"] == other["encoder"]["native"] for other in found)
+    assert len(result) > 100 and own not in result
+    assert not any(own["encoder"]["native"] == other["encoder"]["native"] for other in result)

@@ -39,9 +39,11 @@ def put(patch: pytest.MonkeyPatch, *jobs: PlannedJob) -> None:
 
 def call(folder: Path, **options: Any) -> tuple[int, list[str]]:
     """Return the number of jobs left and the reported lines."""
-    said: list[str] = []
-    left = run.run_plan("power", folder, folder / "out", folder, "cpu", say=said.append, **options)
-    return left, said
+    messages: list[str] = []
+    left = run.run_plan(
+        "power", folder, folder / "out", folder, "cpu", say=messages.append, **options
+    )
+    return left, messages
 
 
 def quickly_trained(job: PlannedJob) -> list[dict[str, Any]]:
@@ -60,17 +62,17 @@ def trained(folder: Path) -> list[str]:
 def test_a_run_that_cannot_be_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other runs of the job and later jobs have records, and a second call trains none of them."""
     put(monkeypatch, planned("bad", (HOPELESS, Run())), planned("good", (Run(),), dim=9))
-    left, said = call(tmp_path)
+    left, text = call(tmp_path)
     assert left == 1 and trained(tmp_path) == ["native-seed0", "native-seed0"]
-    failed = [line for line in said if "failed: expected target gains > 0" in line]
+    failed = [line for line in text if "failed: expected target gains > 0" in line]
     assert failed[0].startswith("bad, temperature-beta30-seed0, native-seed0: ")
     assert failed[0].endswith("; now in 2 parts")
     assert failed[1].startswith("bad, temperature-beta30-seed0: ") and len(failed) == 2
-    assert said[-1] == "power: incomplete records: bad"
+    assert text[-1] == "power: incomplete records: bad"
     before = (tmp_path / "power.jsonl").read_bytes()
-    left, said = call(tmp_path)
+    left, text = call(tmp_path)
     assert left == 1 and (tmp_path / "power.jsonl").read_bytes() == before
-    assert said[0] == "power: 1 of 2 jobs have their records" and said[-1].endswith(": bad")
+    assert text[0] == "power: 1 of 2 jobs have their records" and text[-1].endswith(": bad")
 
 
 @pytest.mark.slow
@@ -108,10 +110,10 @@ def test_a_machine_that_fails_one_job(
         return quickly_trained(job)
 
     monkeypatch.setattr(run, "run_job", failing)
-    left, said = call(tmp_path)
+    left, text = call(tmp_path)
     assert left == 1 and begun == ["9", "10"]
-    assert any(line.endswith(f": failed: {error}") for line in said)
-    assert said[-1] == "power: incomplete records: 9"
+    assert any(line.endswith(f": failed: {error}") for line in text)
+    assert text[-1] == "power: incomplete records: 9"
 
 
 @pytest.mark.slow
@@ -127,10 +129,12 @@ def test_other_failures_are_reported_and_skipped(
     call(tmp_path)
     (tmp_path / "power.jsonl").unlink()
     put(monkeypatch, first, second)
-    left, said = call(tmp_path)
+    left, text = call(tmp_path)
     assert left == 1 and len(trained(tmp_path)) == 2
-    (told,) = (line for line in said if "failed" in line)
-    assert told.startswith("first, native-seed0, angular-beta0-seed0: failed: expected the check")
+    (message,) = (line for line in text if "failed" in line)
+    assert message.startswith(
+        "first, native-seed0, angular-beta0-seed0: failed: expected the check"
+    )
     assert sorted(path.name for path in (tmp_path / "out" / "power").iterdir()) == [
         *("first", "second"),
     ]
@@ -161,7 +165,7 @@ def test_a_job_that_was_trained_without_gradients(
     assert call(tmp_path)[0] == 0
     put(monkeypatch, job((1, 2)))
     for _ in range(2):
-        left, said = call(tmp_path)
+        left, text = call(tmp_path)
         assert left == 1 == len(missing([job((1, 2))], Records.read(tmp_path)))
-        assert any("one, native-seed0: failed: expected" in line for line in said)
-        assert said[-1] == "power: incomplete records: one"
+        assert any("one, native-seed0: failed: expected" in line for line in text)
+        assert text[-1] == "power: incomplete records: one"

@@ -37,8 +37,8 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     trained = train_cifar(Job(config, runs, tmp_path), DATA)
     features = cifar_features(trained, DATA)
     job = PlannedJob("tiny", config, runs, ended=("temperature",))
-    (found,) = last_states(features, trained, job).items()
-    assert found[0] == runs[1].name
+    (result,) = last_states(features, trained, job).items()
+    assert result[0] == runs[1].name
     bank = trained.stacks[0].proco.bank.old[1]
     R = bank[:, :-1].norm(dim=1) / bank[:, -1]
     mu, kappa = F.normalize(bank[:, :-1], dim=1), 8 * R / (1 - R * R)
@@ -59,15 +59,15 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     counts = torch.bincount(DATA.train_labels[features.members], minlength=4)
     offset = prior * (counts / counts.sum()).double().log()
     for name, q in scores.items():
-        row = found[1]["same_state"][name]
+        row = result[1]["same_state"][name]
         assert row["cross_entropy"] == pytest.approx(float(F.cross_entropy(q + offset, y)))
         guesses = (q + offset).argmax(1)
         assert row["accuracy"] == pytest.approx(float((guesses == y).double().mean()))
         assert row["distinct"] == len(guesses.unique())
     worst = int(shift.abs().argmax())
-    assert found[1]["focus"]["index"] == worst
-    assert found[1]["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
-    assert found[1]["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
+    assert result[1]["focus"]["index"] == worst
+    assert result[1]["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
+    assert result[1]["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
 
 
 def network(realization: str, kappa: float, seed: int = 0, **more: Any) -> Any:
@@ -95,15 +95,15 @@ def ended(
 
 
 def kept_of(evidence: Evidence) -> Training | None:
-    found = Trainings.of(evidence)
-    return found.ends()[0][0] if found else None
+    result = Trainings.of(evidence)
+    return result.ends()[0][0] if result else None
 
 
 def test_claims() -> None:
     nothing = [c.verdict for c in failing_claims(Evidence(Records()))]
     assert nothing == ["not run yet"] * 6
-    found = networks()
-    least, *rest = failing_claims(Evidence(Records(found)))
+    result = networks()
+    least, *rest = failing_claims(Evidence(Records(result)))
     assert [least.verdict, *(c.verdict for c in rest)] == ["not settled", *["not run yet"] * 5]
     assert least.ours == "seed 0: 5.40 (native seed 0: 86.00); n = 1 and 1 (1 of 3)"
     # Each can be read alone.
@@ -116,8 +116,8 @@ def test_claims() -> None:
         (ended(2.3, 90, 0.5, 0.31, 9.4), "not settled"),
         (ended(math.inf, 1, 79.1), "holds where tested"),
     ):
-        found[1]["ended"] = state
-        evidence = Evidence(Records(found))
+        result[1]["ended"] = state
+        evidence = Evidence(Records(result))
         assert (kept := kept_of(evidence)) and kept.state == state
         assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 5
     accuracy, target = [c.ours for c in failing_claims(evidence)][-2:]
@@ -126,8 +126,8 @@ def test_claims() -> None:
 
 def test_several_seeds() -> None:
     def least(kappas: Sequence[float]) -> tuple[str, str]:
-        made = [network("temperature", kappa, seed) for seed, kappa in enumerate(kappas)]
-        claim = next(failing_claims(Evidence(Records([networks()[0], *made]))))
+        records = [network("temperature", kappa, seed) for seed, kappa in enumerate(kappas)]
+        claim = next(failing_claims(Evidence(Records([networks()[0], *records]))))
         return claim.verdict, claim.ours
 
     assert least((5.4, 6.1)) == (
@@ -149,8 +149,8 @@ def test_low_is_a_tenth_of_the_least_native_one() -> None:
     native = [network("native", kappa, seed) for seed, kappa in enumerate((120.0, 60.0))]
     for kappa, low in ((8.0, False), (5.9, True)):
         edited = [network("temperature", kappa, seed) for seed in (0, 1, 2)]
-        found = Trainings.of(Evidence(Records([*native, *edited])))
-        assert found and [*map(found.low, found.edited)] == [low] * 3
+        result = Trainings.of(Evidence(Records([*native, *edited])))
+        assert result and [*map(result.low, result.edited)] == [low] * 3
         claim = next(failing_claims(Evidence(Records([*native, *edited]))))
         assert claim.verdict == ("holds" if low else "does not hold")
 
@@ -188,10 +188,10 @@ def test_predictions_that_collapsed() -> None:
     failed = network("temperature", 9.8, 2, ended=ended(23.4, 1, 28.9))
     spared = network("temperature", 9.0, 1, ended=ended(2.3, 90, 0.5))
     evidence = Evidence(Records([networks()[0], spared, failed]))
-    found = Trainings.of(evidence)
-    assert found and list(map(found.lost, found.edited)) == [False, True]
-    assert not any(map(found.low, found.edited))
-    assert [training.seed for training, _ in found.ends()] == [2]
+    result = Trainings.of(evidence)
+    assert result and list(map(result.lost, result.edited)) == [False, True]
+    assert not any(map(result.low, result.edited))
+    assert [training.seed for training, _ in result.ends()] == [2]
     least, *rest = failing_claims(evidence)
     assert least.verdict == "does not hold"
     assert [c.verdict for c in rest[:3]] == ["holds where tested"] * 3
@@ -218,7 +218,7 @@ def test_several_that_failed() -> None:
     whose = "the trainings that lost a class and kept their last state (2 of 2 that lost one)"
     assert all(c.why.endswith(f"; asked of {whose}") for c in rest)
     (note,) = ARTEFACTS["realization"].compute(evidence).notes
-    # Native is of the same seed, or not said.
+    # Native is of the same seed, or absent.
     assert "seed 1; a class collapsed there (least kappa 6.2, the least of 2 such states)" in note
     (note,) = (
         ARTEFACTS["realization"]
@@ -227,14 +227,14 @@ def test_several_that_failed() -> None:
     )
     assert "seed 1; a class collapsed there (least kappa 6.2, native of that seed 91);" in note
 
-    def verdict(*made: dict[str, Any]) -> tuple[str, ...]:
-        _, claim, *_ = failing_claims(Evidence(Records([native, spared, *made])))
+    def verdict(*records: dict[str, Any]) -> tuple[str, ...]:
+        _, claim, *_ = failing_claims(Evidence(Records([native, spared, *records])))
         asked = claim.why.partition("last state (")[2].partition(" that lost")[0]
         return claim.verdict, claim.ours.partition("n = ")[2], asked
 
     assert verdict(*lost(55.6, 31.4)) == ("holds", "2", "2 of 2")
     assert verdict(*lost(15.6, 21.4)) == ("does not hold", "2", "2 of 2")
-    # One whose state is lost for good, its seed being done, is told of and not waited for.
+    # A run whose state is lost for good, its seed being done, is reported and not waited for.
     gone = network("temperature", 7.4)
     assert verdict(*lost(55.6, 31.4), gone) == ("holds", "2", "2 of 3")
     assert verdict(*lost(55.6), gone) == ("holds where tested", "1, seed 1", "1 of 2")
@@ -257,13 +257,13 @@ def test_no_training_that_failed() -> None:
 
 def test_a_record_that_does_not_say_how_it_ended() -> None:
     """The record is left out without an error."""
-    made = networks()
+    records = networks()
     for last in ({}, {"last": {}}, {"last": {"kappa_min": None}}, {"last": None}):
         broken = {**network("temperature", 1.0, 1), **last}
         broken = broken if last else {k: v for k, v in broken.items() if k != "last"}
-        found = Trainings.of(Evidence(Records([*made, broken])))
-        assert found and [t.seed for t in found.edited] == [0]
-    assert Trainings.of(Evidence(Records([made[0], broken]))) is None
+        result = Trainings.of(Evidence(Records([*records, broken])))
+        assert result and [t.seed for t in result.edited] == [0]
+    assert Trainings.of(Evidence(Records([records[0], broken]))) is None
 
 
 def test_changes_are_paired_by_seed() -> None:
@@ -273,12 +273,15 @@ def test_changes_are_paired_by_seed() -> None:
         probes = {"long_tail": {"encoder": {"accuracy": encoder}}}
         return network(realization, 50.0, seed, probes=probes, **more)
 
-    made = [probed("native", seed, 0.50 + 0.05 * seed) for seed in range(3)]
-    made += [probed("temperature", 0, 0.46), probed("temperature", 0, 0.44, ended=ended(2, 90, 1))]
-    made += [probed("temperature", 1, 0.51), probed("temperature", 3, 0.1)]
-    found = Trainings.of(Evidence(Records(made)))
-    assert found and len(found.edited) == 4 and found.changes().keys() == {"encoder"}
-    own = found.changes()["encoder"]
+    records = [probed("native", seed, 0.50 + 0.05 * seed) for seed in range(3)]
+    records += [
+        probed("temperature", 0, 0.46),
+        probed("temperature", 0, 0.44, ended=ended(2, 90, 1)),
+    ]
+    records += [probed("temperature", 1, 0.51), probed("temperature", 3, 0.1)]
+    result = Trainings.of(Evidence(Records(records)))
+    assert result and len(result.edited) == 4 and result.changes().keys() == {"encoder"}
+    own = result.changes()["encoder"]
     # -5 and -4: 0.5 is the standard error of their mean.
     reach = 0.5 * float(student.ppf(0.975, 1))
     assert own.n == 2
@@ -300,12 +303,12 @@ def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, str]:
 
 @pytest.mark.slow
 def test_notes_of_the_figure() -> None:
-    found = networks()
-    status, note, title = drawn_as(found)
+    result = networks()
+    status, note, title = drawn_as(result)
     assert status == "partly rerun (1 of 7)" and title == "(b) native"
     assert note.endswith("panel (b) is of a native state until the failing one is trained.")
-    found[1]["ended"] = ended(72.3, 1, 79.1)
-    status, note, title = drawn_as(found)
+    result[1]["ended"] = ended(72.3, 1, 79.1)
+    status, note, title = drawn_as(result)
     assert status == "rerun" and title == "(b) direct temperature"
     assert (
         "seed 0; a class collapsed there (least kappa 5.4, native of that seed 86); cross" in note
@@ -329,7 +332,7 @@ def test_figure_of_a_state_that_did_not_fail() -> None:
 
 
 class Quick(Evidence):
-    """Without what the packaged features would say."""
+    """Without the packaged features."""
 
     def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
         return {}
@@ -344,32 +347,32 @@ def test_cells_of_the_states_that_failed() -> None:
         for seed, kappa, loss, after in ends
     ]
 
-    def said(*made: dict[str, Any]) -> dict[str, list[str]]:
-        outcome = ARTEFACTS["realization"].compute(Quick(Records([native, spared, *made])))
-        found: dict[str, list[str]] = {}
+    def sentence(*records: dict[str, Any]) -> dict[str, list[str]]:
+        outcome = ARTEFACTS["realization"].compute(Quick(Records([native, spared, *records])))
+        result: dict[str, list[str]] = {}
         for cell in outcome.cells:
-            found.setdefault(cell.column, []).append(cell.content())
-        return found
+            result.setdefault(cell.column, []).append(cell.content())
+        return result
 
     same = {"native": "2.2452 / 2.2000", "edits": ["2.1502 / 2.1000", "2.1503 / 2.1000"]}
-    assert said(*failed) == {
+    assert sentence(*failed) == {
         f"seed {seed}, kappa {kappa}": [
             *(same["native"], f"72.3403 / {loss:.4f}", *same["edits"]),
             *("0.3888 / 0.4000", f"79.1456 / {after:.4f}"),
         ]
         for seed, kappa, loss, after in reversed(ends)
     }
-    (column,) = said().values()
+    (column,) = sentence().values()
     assert [text.partition(" / ")[2] for text in column] == ["no record"] * 6
 
 
 def test_a_record_without_the_last_state_is_missing() -> None:
-    jobs, found = PLANS["failure"].jobs((0,)), networks()
-    for made in found:
-        made |= {"analysis": {}, "probes": {"long_tail": {}, "balanced": {}}}
-    assert [len(job.runs) for job in missing(jobs, Records(found))] == [2]
-    found[0]["ended"] = ended(2.3, 90, 0.5)
-    (left,) = missing(jobs, Records(found))
+    jobs, result = PLANS["failure"].jobs((0,)), networks()
+    for records in result:
+        records |= {"analysis": {}, "probes": {"long_tail": {}, "balanced": {}}}
+    assert [len(job.runs) for job in missing(jobs, Records(result))] == [2]
+    result[0]["ended"] = ended(2.3, 90, 0.5)
+    (left,) = missing(jobs, Records(result))
     assert [run.realization for run in left.runs] == ["temperature"]
-    found[1]["ended"] = ended(72.3, 1, 79.1)
-    assert missing(jobs, Records(found)) == []
+    result[1]["ended"] = ended(72.3, 1, 79.1)
+    assert missing(jobs, Records(result)) == []

@@ -27,8 +27,8 @@ class OfChecks(Evidence):
 
     def _check(self, name: str) -> Any:
         assert name in CHECKS
-        said = {"claim": name, "paper": "", "ours": "", "verdict": "holds"}
-        return SimpleNamespace(name=name, draw=lambda: None, **said)
+        text = {"claim": name, "paper": "", "ours": "", "verdict": "holds"}
+        return SimpleNamespace(name=name, draw=lambda: None, **text)
 
 
 def test_panels_of_the_transition() -> None:
@@ -40,8 +40,8 @@ def test_panels_of_the_transition() -> None:
 
 def pair(kinds: str, cosines: list[float], shifts: list[float]) -> int:
     kind, cosine, shift = tuple(kinds.split()), torch.tensor(cosines), torch.tensor(shifts)
-    found: Any = SimpleNamespace(kind=kind, cosine=cosine, shift_degrees=shift)
-    return closest_pair(SimpleNamespace(boundaries=found))  # type: ignore[arg-type]
+    result: Any = SimpleNamespace(kind=kind, cosine=cosine, shift_degrees=shift)
+    return closest_pair(SimpleNamespace(boundaries=result))  # type: ignore[arg-type]
 
 
 def test_the_pair_that_is_drawn() -> None:
@@ -163,10 +163,10 @@ def test_gains_of_the_packaged_network() -> None:
             kappa = p * R / (1 - R * R)
             gain = ive(p / 2, kappa) / ive(p / 2 - 1, kappa) / 0.1
             row = f"CIFAR-100-LT, {space.capitalize()}"
-            wanted = {"least": gain.min(), "mean": gain.mean(), "largest": gain.max()}
-            wanted["standard deviation"] = gain.std()
-            assert {column: cells.pop((row, column)) for column in wanted} == {
-                column: f"{value:.2f}" for column, value in wanted.items()
+            expected = {"least": gain.min(), "mean": gain.mean(), "largest": gain.max()}
+            expected["standard deviation"] = gain.std()
+            assert {column: cells.pop((row, column)) for column in expected} == {
+                column: f"{value:.2f}" for column, value in expected.items()
             }
     assert not cells
 
@@ -200,11 +200,11 @@ def test_the_caption_of_boundaries() -> None:
     """All four data sets are counted, CIFAR-10 from records alone."""
     figure, evidence = ARTEFACTS["main-boundaries"], OfSample([1.0, 1.0, 1.0])
 
-    def said() -> tuple[dict[tuple[str, str], str], str]:
+    def text() -> tuple[dict[tuple[str, str], str], str]:
         outcome = figure.compute(evidence)
         return {(c.row, c.column[:3]): c.content() for c in outcome.cells}, figure.status(outcome)
 
-    cells, status = said()
+    cells, status = text()
     assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / no record"
     assert cells["ImageNet-LT", "pai"] == "52 of 60 / not shipped"
     assert status.startswith("partly rerun (2 of 8, 2 with fewer seeds than planned; 4 need data")
@@ -215,7 +215,7 @@ def test_the_caption_of_boundaries() -> None:
             for seed, of in enumerate(((0.01, 45), (0.012, 45), (0.014, 44)))
         ]
     )
-    cells, status = said()
+    cells, status = text()
     assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / 0.0120 ± 0.0020 [3]"
     assert cells["CIFAR-10 / 100", "pai"] == "45 of 45 / 44.7 ± 0.6 [3]"
     assert status.startswith("partly rerun (4 of 8")
@@ -227,12 +227,12 @@ def drawn() -> dict[str, Any]:
     pytest.importorskip("matplotlib")
     evidence = Evidence(Records())
     names = ("main-boundaries", *STATUS)
-    made = {
+    records = {
         name: next(iter(ARTEFACTS[name].compute(evidence).drawings.values()))() for name in names
     }
-    for figure in made.values():
+    for figure in records.values():
         figure.draw_without_rendering()
-    return made
+    return records
 
 
 @pytest.mark.slow

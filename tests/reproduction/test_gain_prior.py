@@ -25,13 +25,13 @@ PUBLIC_ROW = "CIFAR-100-LT, ProCo's public recipe"
 
 def grid(*changes: float) -> dict[str, Any]:
     """A summary whose accuracies change so much at beta = 0, by gamma = -1, 0 and 1 (points)."""
-    found = {}
+    result = {}
     for gamma, change in zip((-1, 0, 1), changes, strict=True):
-        found |= {f"native 1 {gamma}": 0.4, f"temperature 0 {gamma}": 0.4 + change / 100}
+        result |= {f"native 1 {gamma}": 0.4, f"temperature 0 {gamma}": 0.4 + change / 100}
         # Half of it at 0.5; another rule is not to be read.
-        found |= {f"temperature 0.5 {gamma}": 0.4 + change / 200, f"temperature 1 {gamma}": 0.4}
-        found |= {f"angular 0 {gamma}": 0.9}
-    return {"grid": found}
+        result |= {f"temperature 0.5 {gamma}": 0.4 + change / 200, f"temperature 1 {gamma}": 0.4}
+        result |= {f"angular 0 {gamma}": 0.9}
+    return {"grid": result}
 
 
 class Made(Evidence):
@@ -52,17 +52,17 @@ def analyzed(config: TrainConfig, summaries: Sequence[dict[str, Any]]) -> list[d
 PUBLIC = analyzed(official("cifar100", 100), [grid(-3, 1, 0), grid(-4, 2, 0), grid(-5, 3, 0)])
 
 
-def said(records: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
+def cells_and_status(records: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
     """Cells by row, and the status."""
     outcome = FIGURE.compute(Made(Records(records)))
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for cell in outcome.cells:
-        found.setdefault(cell.row, []).append(cell.content())
-    return found, FIGURE.status(outcome)
+        result.setdefault(cell.row, []).append(cell.content())
+    return result, FIGURE.status(outcome)
 
 
 def test_printed_numbers_are_compared_with_the_public_recipe() -> None:
-    cells, status = said(PUBLIC)
+    cells, status = cells_and_status(PUBLIC)
     assert cells == {
         PUBLIC_ROW: ["+2.57 / +2.00 ± 1.00 [3]", "-5.35 / -4.00 ± 1.00 [3]"],
         PACKAGED_ROW: ["+0.40", "-0.90"],
@@ -82,10 +82,10 @@ def test_printed_numbers_are_compared_with_the_public_recipe() -> None:
 def test_without_all_records() -> None:
     """Fewer seeds than planned are reported; a seed without a grid in its record does not count."""
     bare = record(official("cifar100", 100), "native", 0.0, 1, frozen={})
-    cells, status = said([PUBLIC[0], bare])
+    cells, status = cells_and_status([PUBLIC[0], bare])
     assert cells[PUBLIC_ROW] == ["+2.57 / +1.00 [1 of 3]", "-5.35 / -3.00 [1 of 3]"]
     assert status.startswith("partly rerun (2 of 5, 2 with fewer seeds than planned; 3 need data")
-    cells, status = said([])
+    cells, status = cells_and_status([])
     assert cells[PUBLIC_ROW] == ["+2.57 / no record", "-5.35 / no record"]
     assert cells[PACKAGED_ROW] == ["+0.40", "-0.90"] and status == "not run yet"
 
@@ -101,9 +101,11 @@ def test_imagenet_is_that_of_the_backbones() -> None:
     assert printed == [resnet["0", "0"], resnet["0", "-1"]]
     row = "ImageNet-LT, authors' ResNet-50"
     plain = preset("imagenet-lt", objective="contrastive")
-    cells, _ = said(analyzed(plain, [grid(-7, 7, 7)]))
+    cells, _ = cells_and_status(analyzed(plain, [grid(-7, 7, 7)]))
     assert cells[row] == ["+0.195 / not shipped", "-1.665 / not shipped"]
-    cells, _ = said(analyzed(preset("imagenet-lt", architecture="resnet50"), [grid(-2, 0.25, 0)]))
+    cells, _ = cells_and_status(
+        analyzed(preset("imagenet-lt", architecture="resnet50"), [grid(-2, 0.25, 0)])
+    )
     assert cells[row] == ["+0.195 / +0.250", "-1.665 / -2.000"]
 
 
@@ -118,7 +120,7 @@ def test_changes_of_the_packaged_records() -> None:
         if r["realization"] == "native" and "analysis" in r
         if kind.items() <= r["config"].items()
     }
-    cells, _ = said(lines)
+    cells, _ = cells_and_status(lines)
     for text, gamma, number in zip(cells[PUBLIC_ROW], ("0", "-1"), ("+2.57", "-5.35"), strict=True):
         changes = [
             100 * (g[f"temperature 0 {gamma}"] - g[f"native 1 {gamma}"]) for g in grids.values()
@@ -148,9 +150,9 @@ def test_drawing() -> None:
 
 
 def test_commands_bring_the_stores_that_are_read() -> None:
-    *made, last = FIGURE.commands
+    *built, last = FIGURE.commands
     stores = dict(re.findall(r"(\S+)=(\S+)", last))
     assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= ADDED_STORES.keys()
-    written = [path for command in made for path in re.findall(r"--out (\S+)", command)]
+    written = [path for command in built for path in re.findall(r"--out (\S+)", command)]
     assert written == list(stores.values())
-    assert "--split val" in next(c for c in made if stores["imagenet-lt-resnet50"] in c)
+    assert "--split val" in next(c for c in built if stores["imagenet-lt-resnet50"] in c)

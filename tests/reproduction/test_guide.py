@@ -61,12 +61,12 @@ def test_how_and_how_much(evidence: Evidence, frozen: dict[str, Effects]) -> Non
 @pytest.mark.slow
 def test_training(evidence: Evidence, frozen: dict[str, Effects]) -> None:
     """Training shows no effect under the frequency prior, and harm under a uniform one."""
-    found = numbers(evidence, frozen)
+    result = numbers(evidence, frozen)
     for name in ("training", "views", "estimators", "strengths", "uniform_joint"):
-        assert found[name] and not Signs.of(found[name]).seen, name
+        assert result[name] and not Signs.of(result[name]).seen, name
     for name in ("joint", "power"):
-        assert not Signs.of(found[name]["effects"]).seen and found[name]["single"] == "none"
-    for effects in (found["uniform"], found["failing"]["effects"]):
+        assert not Signs.of(result[name]["effects"]).seen and result[name]["single"] == "none"
+    for effects in (result["uniform"], result["failing"]["effects"]):
         assert effects and Signs.of(effects).down == list(effects)
 
 

@@ -27,10 +27,10 @@ def test_what_pure_angular_adds() -> None:
     config, noise = controlled("cifar10", 100), (0.0, 0.1, 0.2)
     native = [probed(config, "native", seed, 0.60) for seed in range(3)]
     angular = [probed(config, "angular", seed, 0.61 + noise[seed] / 100) for seed in range(3)]
-    said = angular_training(Evidence(Records(native + angular))).headline
+    text = angular_training(Evidence(Records(native + angular))).headline
     # Mean 1.1, sd 0.1: Student's reach is 4.3027 x 0.1 / sqrt(3).
-    assert "long-tail probes by +1.10 [+0.85, +1.35], p = 0.003, in points" in said
-    assert "2 of 2 readouts rise. Printed are +0.19 to +1.17, and 12 of 12 rise." in said
+    assert "long-tail probes by +1.10 [+0.85, +1.35], p = 0.003, in points" in text
+    assert "2 of 2 readouts rise. Printed are +0.19 to +1.17, and 12 of 12 rise." in text
     assert angular_training(Evidence(Records(native))).headline == ""
 
 
@@ -44,17 +44,17 @@ def test_what_pure_angular_adds() -> None:
 )
 def test_on_stronger_views(differences: tuple[float, ...], words: str) -> None:
     config = stronger_views()
-    found = [probed(config, "native", seed, 0.72) for seed in range(len(differences))]
-    found += [probed(config, "angular", s, 0.72 + d / 100) for s, d in enumerate(differences)]
-    said = views(Evidence(Records(found))).headline
-    assert said.startswith(f"Pure Angular less ProCo on stronger views (points): {words}")
+    result = [probed(config, "native", seed, 0.72) for seed in range(len(differences))]
+    result += [probed(config, "angular", s, 0.72 + d / 100) for s, d in enumerate(differences)]
+    text = views(Evidence(Records(result))).headline
+    assert text.startswith(f"Pure Angular less ProCo on stronger views (points): {words}")
     assert views(Evidence(Records())).headline == ""
 
 
 @pytest.mark.slow
 def test_of_frozen_features(evidence: Evidence) -> None:
     """The mean over imbalances and the mean of the printed changes, from the lines of results/."""
-    said = frozen_table("frozen-vmf-realizations", evidence).headline
+    text = frozen_table("frozen-vmf-realizations", evidence).headline
     by_imbalance: dict[float, list[float]] = {}
     for line in (RESULTS / "main.jsonl").read_text().splitlines():
         r = json.loads(line)
@@ -64,12 +64,12 @@ def test_of_frozen_features(evidence: Evidence) -> None:
             change = 100 * (rules["angular"] - rules["native"])
             by_imbalance.setdefault(config["imbalance"], []).append(change)
     mean = statistics.fmean(map(statistics.fmean, by_imbalance.values()))
-    assert len(by_imbalance) == 3 and f"CIFAR-100 encoder {mean:+.2f} [" in said
+    assert len(by_imbalance) == 3 and f"CIFAR-100 encoder {mean:+.2f} [" in text
     rows = printed_rows("frozen-vmf-realizations")
     printed = [row[-1] for row in rows if row[0].startswith("CIFAR-100 /") and row[1] == "Encoder"]
     assert len(printed) == 3
     whole = statistics.fmean(map(float, printed))
-    assert f"(printed {whole:+.2f}); CIFAR-100 projection" in said
+    assert f"(printed {whole:+.2f}); CIFAR-100 projection" in text
     assert frozen_table("cosine-gradients", Evidence(Records())).headline == ""
 
 
@@ -78,7 +78,7 @@ def test_of_joint_training() -> None:
     """A setting of one seed is not in the mean, but its sign counts; the guide and the claim say
     the same."""
     steps = {50: (0.2, 0.6, 1.0), 100: (0.5,)}
-    found = [
+    result = [
         record(
             controlled("cifar10", imbalance, objective="joint"),
             *(realization, 0.0, seed),
@@ -88,7 +88,7 @@ def test_of_joint_training() -> None:
         for seed, step in enumerate(own)
         for realization in ("native", "angular")
     ]
-    evidence = Evidence(Records(found))
+    evidence = Evidence(Records(result))
     reach = 4.302653 * 0.4 / 3**0.5
     interval = f"+0.60 [{0.6 - reach:+.2f}, {0.6 + reach:+.2f}], p = 0.122"
     some = "the settings with several seeds (1 of 2)"
@@ -106,11 +106,11 @@ def test_of_joint_training() -> None:
 
 def test_of_the_control_matrix() -> None:
     native = control_config("c10-if50-u", "contrastive")
-    found = [probed_on_all(native, "native", 0.0, 0.80)]
-    found += [probed_on_all(native, r, 0.0, v) for r, v in (("angular", 0.70), ("preserve", 0.83))]
-    said = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(found))).headline
+    result = [probed_on_all(native, "native", 0.0, 0.80)]
+    result += [probed_on_all(native, r, 0.0, v) for r, v in (("angular", 0.70), ("preserve", 0.83))]
+    text = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(result))).headline
     # Printed for these: -5.06, -10.91, -4.52, -9.18.
-    assert said == (
+    assert text == (
         "CIFAR-10, contrastive training, changes by any edit (points): under a uniform prior 2 of "
         "4 below ProCo, mean -3.50 (printed 4 of 4 below ProCo, mean -7.42); n = 1 a change; "
         "counts and means are not tested, for changes share their ProCo networks."

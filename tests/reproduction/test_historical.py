@@ -37,19 +37,19 @@ def trained(
 ) -> dict[str, Any]:
     """A record with or without increments over epochs, ``more`` than those of others, and where
     there is a ``mean`` over queries with errors of so much."""
-    told: dict[str, Any] = {"epoch": [1, 100, 200], "gain_sd": [0.1, 0.2, 0.3]}
-    told["applied_gain_sd"] = [v + more for v in (0.2, 0.3, 0.4)]
-    told["gradient_error"] = [4.0, 5.0, 6.0]
+    trajectory: dict[str, Any] = {"epoch": [1, 100, 200], "gain_sd": [0.1, 0.2, 0.3]}
+    trajectory["applied_gain_sd"] = [v + more for v in (0.2, 0.3, 0.4)]
+    trajectory["gradient_error"] = [4.0, 5.0, 6.0]
     if epochs:
         errors = [{"reduced": e + more, "increased": e + more + 1} for e in (7.0, 8.0)]
-        told["increment_error"] = [None, *errors]
-        told["increment_plane"] = [None, PLANE, {**PLANE, "share": 0.98}]
+        trajectory["increment_error"] = [None, *errors]
+        trajectory["increment_plane"] = [None, PLANE, {**PLANE, "share": 0.98}]
     ends = dict(ENDS)
     if mean is not None:
-        told["mean_increment_error"] = [None, *[{"reduced": mean, "increased": mean}] * 2]
+        trajectory["mean_increment_error"] = [None, *[{"reduced": mean, "increased": mean}] * 2]
         ends["mean_gradient_error"] = mean
-    made = {"last": ends, "trajectory": told} | others
-    return record(config, *POLICIES[policy], seed, **made)
+    records = {"last": ends, "trajectory": trajectory} | others
+    return record(config, *POLICIES[policy], seed, **records)
 
 
 def every(*seeds: int, **others: Any) -> list[dict[str, Any]]:
@@ -59,9 +59,9 @@ def every(*seeds: int, **others: Any) -> list[dict[str, Any]]:
 def test_increments_over_epochs() -> None:
     full, none = (trained("ProCo", epochs=epochs) for epochs in (True, False))
     other = trained("ProCo", 2, more=0.5)
-    found = increment_errors({0: full, 1: none, 2: other})
-    assert found["reduced"] == ({100: [7.0, 7.5], 200: [8.0, 8.5]}, (0, 2))
-    assert found["increased"].values[200] == [9.0, 9.5] and found["increased"].at(1) is None
+    result = increment_errors({0: full, 1: none, 2: other})
+    assert result["reduced"] == ({100: [7.0, 7.5], 200: [8.0, 8.5]}, (0, 2))
+    assert result["increased"].values[200] == [9.0, 9.5] and result["increased"].at(1) is None
     assert increment_errors({0: none}) == {} == increment_errors({0: {}})
     assert increment_plane({1: none, 2: full}) == (2, 200, {**PLANE, "share": 0.98})
     assert increment_plane({0: none}) is None is increment_plane({0: {}})
@@ -77,15 +77,15 @@ def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str
         return artefact.status(outcome), [], []
     figure = outcome.drawings["training-gain"]()
     lines = [list(ax.lines) for ax in figure.axes]
-    said = [text.get_text() for ax in figure.axes for text in ax.texts]
-    said += [figure.axes[2].get_xlabel(), *outcome.notes[1:]]
+    sentence = [text.get_text() for ax in figure.axes for text in ax.texts]
+    sentence += [figure.axes[2].get_xlabel(), *outcome.notes[1:]]
     plt.close(figure)
-    return artefact.status(outcome), lines, said
+    return artefact.status(outcome), lines, sentence
 
 
 def test_training_gain_is_drawn() -> None:
-    status, lines, said = drawn(every(0, 1, 2, mean=9.0))
-    assert status == "rerun" and "no record" not in said
+    status, lines, text = drawn(every(0, 1, 2, mean=9.0))
+    assert status == "rerun" and "no record" not in text
     # Applied and native dispersion of three states; two interventions of each; two of the first.
     assert list(map(len, lines)) == [6, 6, 4]
     assert {line.get_linestyle() for line in lines[1]} == {"-", "--", ":"}
@@ -96,8 +96,8 @@ def test_training_gain_is_drawn() -> None:
     ends = [line.get_xydata()[-1].tolist() for line in lines[2]]
     assert ends == [[-1.0, 0.1], [-1.1, 0.0], [2.0, 0.2], [2.2, 0.1]]
     assert [line.get_linestyle() for line in lines[2]] == ["-", "--", "-", "--"]
-    seeds, plane = said[-2:]
-    assert said[-3] == "first axis; ProCo, seed 0, epoch 200" and "Lines: seeds 0, 1, 2;" in seeds
+    seeds, plane = text[-2:]
+    assert text[-3] == "first axis; ProCo, seed 0, epoch 200" and "Lines: seeds 0, 1, 2;" in seeds
     assert plane.startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
 
 
@@ -125,8 +125,8 @@ def test_legend_and_leading_on_top() -> None:
 
 def test_both_measures_in_cells() -> None:
     """Records with the second measure; both measures are compared with the printed number."""
-    made = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
-    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
+    records = [*every(0), *every(1, mean=5.0), *every(2, mean=5.5)]
+    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(records)))
     assert ARTEFACTS["training-gain"].status(outcome) == "rerun"
     cells = {(c.row, c.column): c.content() for c in outcome.cells}
     gradient, increment = "leading gradient error (%)", "error of the reduced increment (%)"
@@ -141,12 +141,12 @@ def test_both_measures_in_cells() -> None:
 
 def test_other_settings_in_cells() -> None:
     """Each setting with its own numbers, and without a printed number."""
-    made = [
+    records = [
         trained("ProCo", seed, config=official(dataset, imbalance, family="power"), last=last)
         for dataset, imbalance, value in (("cifar10", 50, 2.0), ("cifar100", 50, 3.0))
         for seed, last in enumerate([{"gradient_error": value, "gain_sd": value / 8}] * 2)
     ]
-    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(made)))
+    outcome = ARTEFACTS["training-gain"].compute(Evidence(Records(records)))
     cells = {(c.row, c.column): c.content() for c in outcome.cells}
     for place, error, gain in (
         ("CIFAR-10 / 50", "2.00 ± 0.00", "0.250 ± 0.000"),
@@ -163,13 +163,15 @@ def test_other_settings_in_cells() -> None:
 
 def test_training_gain_of_some_seeds() -> None:
     """Lines are means over seeds, not those of the first one; fewer than planned are not all."""
-    status, lines, said = drawn([*every(1), trained("ProCo", 2, more=0.5)])
+    status, lines, text = drawn([*every(1), trained("ProCo", 2, more=0.5)])
     assert status == "partly rerun (16 of 19, 15 with fewer seeds than planned)"
     assert lines[0][0].get_ydata().tolist() == pytest.approx([0.45, 0.55, 0.65])
     assert lines[1][0].get_ydata().tolist() == pytest.approx([7.25, 8.25])
-    assert said[-3] == "first axis; ProCo, seed 1, epoch 200"
-    told = "Lines: ProCo seeds 1, 2; Reduced gain disparity seed 1; Increased gain disparity seed 1"
-    assert told in said[-2]
+    assert text[-3] == "first axis; ProCo, seed 1, epoch 200"
+    message = (
+        "Lines: ProCo seeds 1, 2; Reduced gain disparity seed 1; Increased gain disparity seed 1"
+    )
+    assert message in text[-2]
     outcome = ARTEFACTS["training-gain"].compute(
         Evidence(Records([trained("ProCo"), trained("ProCo", 2, more=0.5)]))
     )
@@ -182,9 +184,9 @@ def test_training_gain_of_some_seeds() -> None:
 
 def test_training_gain_without_increments() -> None:
     """An empty panel says that it is empty."""
-    status, lines, said = drawn(every(0, 1, 2, epochs=False))
+    status, lines, text = drawn(every(0, 1, 2, epochs=False))
     assert status == "partly rerun (12 of 19)" and list(map(len, lines)) == [6, 0, 0]
-    assert said.count("no record") == 2
+    assert text.count("no record") == 2
     one = drawn([trained("ProCo", epochs=False)])[0]
     assert one == "partly rerun (4 of 19, 3 with fewer seeds than planned)"
     assert drawn([])[0] == "not run yet"
@@ -209,7 +211,7 @@ def test_claim_of_increments() -> None:
     for values in early["trajectory"].values():
         del values[2:]
     assert claim([early]).verdict == "not run yet"
-    for made, ours, verdict in (
+    for built, ours, verdict in (
         ([trained("ProCo", mean=9.5)], "9.50; n = 1 (2 of 6)", "holds where tested"),
         (every(0, mean=9.5), "9.50; n = 1", "holds where tested"),
         (every(0, mean=17.0), "17.00; n = 1", "not settled"),
@@ -223,13 +225,13 @@ def test_claim_of_increments() -> None:
             "holds where tested",
         ),
     ):
-        found = claim(made)
-        said, _, beside = found.ours.partition("; beside it: ")
-        assert (said, found.verdict) == (f"mean over queries: {ours}", verdict)
+        result = claim(built)
+        text, _, beside = result.ours.partition("; also: ")
+        assert (text, result.verdict) == (f"mean over queries: {ours}", verdict)
         # Stacked errors are there, whatever they are.
         assert beside.startswith("stacked 8.00 to 9.00")
-        assert "ours is a guess" in found.why
-        assert ("smaller errors" in found.why) == ours.startswith("5.00")
+        assert "ours is a guess" in result.why
+        assert ("smaller errors" in result.why) == ours.startswith("5.00")
 
 
 def test_increments_without_the_mean() -> None:
@@ -238,12 +240,12 @@ def test_increments_without_the_mean() -> None:
     stacked = claim_of(every(0, 1, 2, more=1.0), text)
     assert stacked.verdict == "not settled" and "reproduce run power" in stacked.why
     assert stacked.ours == (
-        "mean over queries: no record; beside it: stacked 9.00 to 10.00, sd up to 0.00; n = 3"
+        "mean over queries: no record; also: stacked 9.00 to 10.00, sd up to 0.00; n = 3"
     )
     assert "names no setting" in stacked.why
-    told = {"epoch": [200], "mean_increment_error": [{"reduced": 4.0, "increased": 5.0}]}
+    facts = {"epoch": [200], "mean_increment_error": [{"reduced": 4.0, "increased": 5.0}]}
     others = [
-        trained("ProCo", seed, config=official(dataset, 50, family="power"), trajectory=told)
+        trained("ProCo", seed, config=official(dataset, 50, family="power"), trajectory=facts)
         for dataset, seed in (("cifar100", 0), ("cifar10", 1), ("cifar10", 2))
     ]
     both = claim_of([*every(0, more=1.0), *others], text)
@@ -258,12 +260,12 @@ def test_order_of_native_gains() -> None:
     """Increased less reduced, over seeds; one seed alone is not tested."""
 
     def claim(*steps: float) -> Claim:
-        made = [
+        built = [
             trained(policy, seed, last={"gain_sd": 0.6 + 0.01 * seed + own})
             for seed, step in enumerate(steps)
             for policy, own in zip(POLICIES, (0.0, 0.0, step), strict=True)
         ]
-        return claim_of(made, "native gain sd, increased less reduced")
+        return claim_of(built, "native gain sd, increased less reduced")
 
     assert claim().verdict == "not run yet" and claim().paper == "-0.036"
     assert claim(-0.04).verdict == "not settled" and claim(-0.04).ours == "-0.040; n = 1 of 3"
@@ -275,11 +277,11 @@ def test_order_of_native_gains() -> None:
 
 def test_claims_by_either_measure() -> None:
     """One measure of gradients that meets the rule is enough; without one the claim stays open."""
-    text, said = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
+    text, sentence = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
     off: Any = {"last": {"gradient_error": 2.6}}
     far: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 99.0}}
     met: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 5.0}}
-    for made, verdict, why in (
+    for records, verdict, why in (
         (every(0, 1, 2, **off), "not settled", "a size that differs leaves it open"),
         (every(0, 1, 2, **far), "not settled", "a size that differs leaves it open"),
         (every(0, 1, 2, **met), "holds where tested", "by either measure"),
@@ -289,12 +291,12 @@ def test_claims_by_either_measure() -> None:
             "the paper does not say which is its own (stacked or mean over queries)",
         ),
     ):
-        found = claim_of(made, text)
-        assert found.verdict == verdict and why in found.why, found
-        if made == every(0, 1, 2, **met):
-            assert f"mean over queries: {said}" in found.ours
-            assert found.ours.endswith("; n = 3") and "; n = 3; mean" in found.ours
-    made = [
+        result = claim_of(records, text)
+        assert result.verdict == verdict and why in result.why, result
+        if records == every(0, 1, 2, **met):
+            assert f"mean over queries: {sentence}" in result.ours
+            assert result.ours.endswith("; n = 3") and "; n = 3; mean" in result.ours
+    records = [
         record(official(dataset, 50, family="power"), *POLICIES[policy], 0, last=last)
         for dataset, policy, error in (
             ("cifar10", "ProCo", 6.0),
@@ -303,13 +305,13 @@ def test_claims_by_either_measure() -> None:
         )
         for last in ({"mean_gradient_error": error},)
     ]
-    beside = claim_of([*every(0, 1, 2, **off), *made], text)
+    beside = claim_of([*every(0, 1, 2, **off), *records], text)
     assert beside.ours.endswith(
-        "; beside it: mean over queries, CIFAR-100 / 50 5.00; n = 1; mean over queries, "
+        "; also: mean over queries, CIFAR-100 / 50 5.00; n = 1; mean over queries, "
         "CIFAR-10 / 50 6.00 to 6.50; n = 1"
     )
     assert beside.verdict == "not settled" and "names no setting" in beside.why
-    assert claim_of(made, text).verdict == "not run yet"
+    assert claim_of(records, text).verdict == "not run yet"
     # Stacked errors that meet it do not ask for the other measure.
     good: Any = {"last": {"gradient_error": 5.0}}
     assert claim_of(every(0, 1, 2, **good), text).verdict == "holds where tested"
@@ -320,7 +322,7 @@ def test_claims_by_either_measure() -> None:
 def test_claim_of_the_gain() -> None:
     """Means within a factor of 1.25 of 0.630, 0.349 and 0.948, of the setting that is named."""
 
-    def made(*seeds: int, increased: float = 0.95) -> list[dict[str, Any]]:
+    def built(*seeds: int, increased: float = 0.95) -> list[dict[str, Any]]:
         values = dict(zip(POLICIES, (0.63, 0.35, increased), strict=True))
         return [
             trained(policy, seed, last={"applied_gain_sd": value})
@@ -337,15 +339,15 @@ def test_claim_of_the_gain() -> None:
         order
     )
     assert claim_of([], native).why == "resultant reproduce run power"
-    one = claim_of(made(1), text)
+    one = claim_of(built(1), text)
     assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
-    assert claim_of(made(1, increased=1.19), text).verdict == "not settled"
+    assert claim_of(built(1, increased=1.19), text).verdict == "not settled"
     assert one.ours == "ProCo 0.630, Reduced 0.350, Increased 0.950; n = 1 of 3"
-    assert claim_of(made(0, 1, 2), text).verdict == "holds where tested"
-    assert claim_of(made(0, 1, 2, increased=1.19), text).verdict == "not settled"
-    assert claim_of(made(0, 1, 2, increased=1.18), text).verdict == "holds where tested"
+    assert claim_of(built(0, 1, 2), text).verdict == "holds where tested"
+    assert claim_of(built(0, 1, 2, increased=1.19), text).verdict == "not settled"
+    assert claim_of(built(0, 1, 2, increased=1.18), text).verdict == "holds where tested"
     assert one.text.startswith("Power family, CIFAR-100 IF100: ") and "no setting" not in one.why
-    some = claim_of(made(0, 1, 2)[:5], text)
+    some = claim_of(built(0, 1, 2)[:5], text)
     assert some.verdict == "holds where tested"
     assert some.ours.endswith("n = 2 to 3 of 3 (2 of 3)")
 
@@ -353,21 +355,21 @@ def test_claim_of_the_gain() -> None:
 def readouts(reduced: Sequence[float]) -> list[dict[str, Any]]:
     """Return long-tail probes of the encoder, one per seed: ProCo, and networks at given
     differences (points)."""
-    made = []
+    records = []
     for seed, step in enumerate(reduced):
         for policy, value in (("ProCo", 0.5), ("Reduced gain disparity", 0.5 + step / 100)):
             own = {"long_tail": {"encoder": {"accuracy": value + 0.01 * seed}}}
-            made.append(record(CONFIG, *POLICIES[policy], seed, probes=own))
-    return made
+            records.append(record(CONFIG, *POLICIES[policy], seed, probes=own))
+    return records
 
 
 def test_common_readouts_are_tested() -> None:
     artefact = ARTEFACTS["common-readouts"]
 
-    def found(*steps: float) -> Outcome:
+    def result(*steps: float) -> Outcome:
         return artefact.compute(Evidence(Records(readouts(steps))))
 
-    outcome = found(1.0, 1.1)
+    outcome = result(1.0, 1.1)
     assert artefact.status(outcome) == "partly rerun (1 of 8, 2 with fewer seeds than planned)"
     cells = {(c.row, c.column): c for c in outcome.cells}
     assert len(cells) == 4 * 12
@@ -381,14 +383,14 @@ def test_common_readouts_are_tested() -> None:
     ax: Any = figure.axes[0]
     (bar,) = (p for p in ax.patches if p.get_width())
     assert bar.get_height() == pytest.approx(1.05) and [t.get_text() for t in ax.texts] == ["–"] * 7
-    assert artefact.status(found(1.0, 1.1, 1.2)) == "partly rerun (1 of 8)"
+    assert artefact.status(result(1.0, 1.1, 1.2)) == "partly rerun (1 of 8)"
     # Other settings are shown, and are no change of the figure.
-    made = readouts((1.0, 1.1))
-    for each in made:
+    records = readouts((1.0, 1.1))
+    for each in records:
         each["config"] |= {"dataset": "cifar10"}
-    other = artefact.compute(Evidence(Records(made)))
+    other = artefact.compute(Evidence(Records(records)))
     cells = {(c.row, c.column): c for c in other.cells}
     assert cells["CIFAR-10 / 100, ProCo", "long-tail encoder"].content() == "50.50 ± 0.71 [2 of 3]"
     assert not other.changes and not other.drawings
-    nothing = found()
+    nothing = result()
     assert artefact.status(nothing) == "not run yet" and not nothing.drawings

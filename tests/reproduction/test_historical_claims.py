@@ -18,35 +18,35 @@ SETTINGS = [(d, i) for d in ("cifar10", "cifar100") for i in (50, 100)]
 
 def test_classifiers_are_tested() -> None:
     """Each intervention against ProCo in each setting, over the seeds that both have."""
-    made = heads_of((1.0,) * 4, (-0.5,) * 4)
-    changes = heads(Evidence(Records(made))).changes
+    records = heads_of((1.0,) * 4, (-0.5,) * 4)
+    changes = heads(Evidence(Records(records))).changes
     assert len(changes) == 8 and {len(c.differences) for c in changes} == {3}
     known = {(c.row, c.what): c for c in changes}
     first = known["CIFAR-100 / 100", "Increased gain disparity - ProCo"]
     assert first.paper == 0.71 and first.differences == pytest.approx((-0.5, -0.49, -0.48))
     assert first.verdict == "other sign, p < 0.05 alone"
     assert known["CIFAR-10 / 50", "Reduced gain disparity - ProCo"].paper == 0.15
-    alone = [r for r in made if (r["beta"], r["seed"]) in ((0.0, 1), (0.5, 1), (1.5, 2))]
+    alone = [r for r in records if (r["beta"], r["seed"]) in ((0.0, 1), (0.5, 1), (1.5, 2))]
     some = heads(Evidence(Records(alone))).changes
     assert [c.what.split()[0] for c in some] == ["Reduced"] * 4
 
 
 def heads_of(reduced: tuple[float, ...], increased: tuple[float, ...]) -> list[dict[str, Any]]:
     """Three seeds of each policy: what they have more than native in the four settings."""
-    found = []
+    result = []
     for setting, *steps in zip(SETTINGS, (0.0,) * 4, reduced, increased, strict=True):
         config = official(*setting, family="power")
         for (name, beta), step in zip(POLICIES.values(), steps, strict=True):
             for seed in range(3):
                 value = 0.8 + 0.01 * seed + (step + 0.01 * seed * (step != 0)) / 100
-                found.append(record(config, name, beta, seed, last={"accuracy": value}))
-    return found
+                result.append(record(config, name, beta, seed, last={"accuracy": value}))
+    return result
 
 
 def test_order_of_the_classifiers() -> None:
     def claim(records: list[dict[str, Any]]) -> Claim:
-        found = historical_claims(Evidence(Records(records)))
-        return next(c for c in found if "the order of the classifiers" in c.text)
+        result = historical_claims(Evidence(Records(records)))
+        return next(c for c in result if "the order of the classifiers" in c.text)
 
     up, down = (1.0,) * 4, (-1.0,) * 4
     turned = claim(heads_of((1.0, -1.0, 1.0, 1.0), (0.5,) * 4))

@@ -53,16 +53,16 @@ def naive_gradients(
         at_zero = partition((kappa**2 + (target / A) ** 2).sqrt()) - partition(kappa)
         return at_zero + target * (x @ mu.T)
 
-    found = []
+    result = []
     for scores in (exact, leading):
         x = z.clone().requires_grad_()
         F.cross_entropy(scores(x) + prior, y, reduction="sum").backward()
         assert x.grad is not None
-        found.append(x.grad - (x.grad * z).sum(1, keepdim=True) * z)
-    return found
+        result.append(x.grad - (x.grad * z).sum(1, keepdim=True) * z)
+    return result
 
 
-def agrees(found: dict[str, Any], *state: Tensor) -> None:
+def agrees(actual: dict[str, Any], *state: Tensor) -> None:
     """Errors and plane against those of gradients by autograd and a singular value
     decomposition."""
     before = naive_gradients(*state, beta=1.0)
@@ -71,17 +71,17 @@ def agrees(found: dict[str, Any], *state: Tensor) -> None:
         after = naive_gradients(*state, beta=beta)
         exact, leading = (b - a for a, b in zip(before, after, strict=True))
         error = 100 * float((exact - leading).norm() / exact.norm())
-        assert found["increment_error"][name] == pytest.approx(error, rel=1e-5)
+        assert actual["increment_error"][name] == pytest.approx(error, rel=1e-5)
         mean = 100 * float(((exact - leading).norm(dim=-1) / exact.norm(dim=-1)).mean())
-        assert found["mean_increment_error"][name] == pytest.approx(mean, rel=1e-5)
+        assert actual["mean_increment_error"][name] == pytest.approx(mean, rel=1e-5)
         vectors += [exact.flatten(), leading.flatten()]
-    M, plane = torch.stack(vectors), found["increment_plane"]
+    M, plane = torch.stack(vectors), actual["increment_plane"]
     _, size, axes = torch.linalg.svd(M, full_matrices=False)
-    wanted = M @ axes[:2].T
+    expected = M @ axes[:2].T
     got = torch.tensor([plane[n][k] for n in STRENGTHS for k in ("exact", "leading")]).double()
     # Either sense of an axis: one is that of ours.
-    wanted = wanted * torch.where((wanted * got).sum(0) < 0, -1, 1)
-    assert torch.allclose(got, wanted, rtol=1e-5, atol=1e-6 * float(size[0]))
+    expected = expected * torch.where((expected * got).sum(0) < 0, -1, 1)
+    assert torch.allclose(got, expected, rtol=1e-5, atol=1e-6 * float(size[0]))
     assert plane["increased"]["exact"][0] >= 0 <= plane["reduced"]["exact"][1]
     assert plane["share"] == pytest.approx(float((size[:2] ** 2).sum() / (size**2).sum()))
 
@@ -93,9 +93,9 @@ def test_increments_by_autograd() -> None:
     kappa = torch.tensor([1.0, 4.0, 9.0, 16.0, 30.0]).double()
     prior = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).double().log()
     state = ClassState(mu, kappa, torch.ones(5, dtype=torch.int64))
-    found = gradient_increments(z, y, state, 0.1, prior)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    agrees(found, z, y, mu, kappa, prior)
+    result = gradient_increments(z, y, state, 0.1, prior)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    agrees(result, z, y, mu, kappa, prior)
     for odd in (torch.zeros(5), torch.cat([torch.zeros(1), kappa[1:]]), torch.full((5,), 3.0)):
         none = ClassState(mu, odd.double(), state.count)
         assert gradient_increments(z, y, none, 0.1, prior) == {}
@@ -136,11 +136,11 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [r["run"] for r in records] == [r.name for r in RUNS] and len(states) == 4
     states = [states[0] + states[1], states[2] + states[3]]
     assert not torch.equal(states[0][0][0], states[1][0][0])
-    for place, found in enumerate(r["trajectory"] for r in records):
-        assert found["epoch"] == [1, 3]
+    for place, result in enumerate(r["trajectory"] for r in records):
+        assert result["epoch"] == [1, 3]
         for i in range(2):
             names = ("increment_error", "mean_increment_error", "increment_plane")
-            agrees({name: found[name][i] for name in names}, *states[i][place])
+            agrees({name: result[name][i] for name in names}, *states[i][place])
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_trajectories_keep_what_there_is(tmp_path: Path) -> None:
     ]
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = run.trajectories(path, (1, 2))
+    result = run.trajectories(path, (1, 2))
     errors = [None, {"reduced": 1.0}]
-    assert found["a"] == {"epoch": [1, 2], "gain_sd": [0.1, 0.3], "increment_error": errors}
-    assert found["b"] == {"epoch": [1], "gain_sd": [0.2]}
+    assert result["a"] == {"epoch": [1, 2], "gain_sd": [0.1, 0.3], "increment_error": errors}
+    assert result["b"] == {"epoch": [1], "gain_sd": [0.2]}

@@ -19,7 +19,7 @@ from training_records import record
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 
-def made(dataset: str, trial: str, seed: int, accuracy: float) -> dict[str, Any]:
+def a_record(dataset: str, trial: str, seed: int, accuracy: float) -> dict[str, Any]:
     probes = {"balanced": {name: {"accuracy": accuracy} for name in ("encoder", "projection")}}
     config = joint_trials(dataset)[trial]
     return record(config, "native", 0.0, seed, probes=probes, last={"accuracy": accuracy})
@@ -27,7 +27,7 @@ def made(dataset: str, trial: str, seed: int, accuracy: float) -> dict[str, Any]
 
 def test_numbers_stand_under_their_columns() -> None:
     """Also where the records of a data set are lacking."""
-    records = [made("cifar100", "one-view", seed, 0.45) for seed in (0, 1)]
+    records = [a_record("cifar100", "one-view", seed, 0.45) for seed in (0, 1)]
     outcome = trials(Evidence(Records(records)))
     assert outcome.headline.endswith("CIFAR-100 FC: one view, weight 1 – / – / – / +0.33.")
     assert not outcome.changes
@@ -40,16 +40,16 @@ def test_numbers_stand_under_their_columns() -> None:
 def test_trials_are_paired_with_what_is_kept() -> None:
     levels = {"kept": (0.70, 0.72), "one-view": (0.71, 0.75), "half-weight": (0.78, 0.80)}
     records = [
-        made(dataset, trial, seed, value)
+        a_record(dataset, trial, seed, value)
         for dataset in ("cifar10", "cifar100")
         for trial, own in levels.items()
         for seed, value in enumerate(own)
     ]
     outcome = trials(Evidence(Records(records)))
-    found = {(c.row, c.what): c.differences for c in outcome.changes}
-    assert len(found) == 8
-    assert found["CIFAR-10 P", "one view, weight 1 - kept"] == pytest.approx((1.0, 3.0))
-    assert found["CIFAR-100 FC", "both views, weight 1/2 - kept"] == pytest.approx((8.0, 8.0))
+    result = {(c.row, c.what): c.differences for c in outcome.changes}
+    assert len(result) == 8
+    assert result["CIFAR-10 P", "one view, weight 1 - kept"] == pytest.approx((1.0, 3.0))
+    assert result["CIFAR-100 FC", "both views, weight 1/2 - kept"] == pytest.approx((8.0, 8.0))
     # 81.50, 80.13, 77.79 and 44.67 are printed: nearer to 71 than to 73 and 79.
     far: dict[str, float] = {}
     for (trial, own), title in zip(levels.items(), TITLES.values(), strict=True):
@@ -60,22 +60,22 @@ def test_trials_are_paired_with_what_is_kept() -> None:
     # One view is 1 and 3 points more: t = 2, one degree of freedom; half the weight does not vary.
     p = 2 * (0.5 - math.atan(2) / math.pi)
     assert outcome.headline.endswith(
-        f"Nearest by the mean of their sizes: {nearest} ({far[nearest]:.2f}). Told apart from what "
-        f"is kept by Holm's correction: none is (least p = {p:.3f})."
+        f"Nearest by the mean of their sizes: {nearest} ({far[nearest]:.2f}). Distinguished from "
+        f"what is kept by Holm's correction: none is (least p = {p:.3f})."
     )
 
 
 def test_the_records_by_hand(evidence: Evidence) -> None:
     """Half the weight less what is kept, CIFAR-10, from the lines of results/."""
-    found: dict[float, dict[int, float]] = {1.0: {}, 0.5: {}}
+    result: dict[float, dict[int, float]] = {1.0: {}, 0.5: {}}
     for name in ("joint", "trials"):
         for line in (RESULTS / f"{name}.jsonl").read_text().splitlines():
             r = json.loads(line)
             c = r["config"]
             kind = (c["dataset"], c["imbalance"], r["realization"], c.get("classifier_views", 2))
             if kind == ("cifar10", 100, "native", 2):
-                found[c["alpha"]][r["seed"]] = 100 * r["last"]["accuracy"]
-    differences = [found[0.5][seed] - found[1.0][seed] for seed in (0, 1, 2)]
+                result[c["alpha"]][r["seed"]] = 100 * r["last"]["accuracy"]
+    differences = [result[0.5][seed] - result[1.0][seed] for seed in (0, 1, 2)]
     outcome = trials(evidence)
     (change,) = (c for c in outcome.changes if c.row == "CIFAR-10 FC" and "1/2" in c.what)
     assert change.differences == pytest.approx(differences)

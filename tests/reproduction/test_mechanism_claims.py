@@ -20,29 +20,30 @@ def test_intercepts_that_are_kept() -> None:
     """At the ends of all runs, and along those whose trajectory is kept, each state once."""
     config = controlled("cifar10", 100)
 
-    def made(name: str, drift: float, **more: Any) -> dict[str, Any]:
+    def built(name: str, drift: float, **more: Any) -> dict[str, Any]:
         return record(config, name, 0.0, 0, last={"intercept_drift": drift}, **more)
 
     def claim(*records: dict[str, Any]) -> Claim:
         return intercept_claim(Records(records))
 
-    kept = made("preserve", 0.0), made("angular", 0.0)
+    kept = built("preserve", 0.0), built("angular", 0.0)
     # CIFAR-100 is not what the section is of.
     other = record(controlled("cifar100", 100), "angular", 0.0, 0, last={"intercept_drift": 1.0})
     assert claim(*kept, other).ours == claim(*kept).ours
     assert "by construction" in claim(*kept).why
     assert claim().verdict == claim(kept[0]).verdict == claim(kept[1]).verdict == "not run yet"
-    found = claim(*kept, made("temperature", 0.02), made("native", 5.0))
-    assert found.verdict == "holds where tested"
+    result = claim(*kept, built("temperature", 0.02), built("native", 5.0))
+    assert result.verdict == "holds where tested"
     assert (
-        found.ours == "0 at the ends of 1 and 1 runs; direct temperature 0.02 to 0.02 in 1 (1 of 2)"
+        result.ours
+        == "0 at the ends of 1 and 1 runs; direct temperature 0.02 to 0.02 in 1 (1 of 2)"
     )
-    assert claim(kept[0], made("angular", 1e-3)).verdict == "does not hold"
+    assert claim(kept[0], built("angular", 1e-3)).verdict == "does not hold"
 
     def along(*drifts: float | None) -> Claim:
         epochs = (1, 100, config.epochs)
-        told = {"epoch": epochs[-len(drifts) :], "intercept_drift": drifts}
-        return claim(kept[0], made("angular", 0.0, trajectory=told))
+        facts = {"epoch": epochs[-len(drifts) :], "intercept_drift": drifts}
+        return claim(kept[0], built("angular", 0.0, trajectory=facts))
 
     held, moved = along(1e-12, 0.0, 0.0), along(0.0, 1e-3, 0.0)
     assert (held.verdict, moved.verdict) == ("holds", "does not hold")
@@ -57,20 +58,20 @@ def followed(
 ) -> dict[str, Any]:
     """A training whose leading gradients are so far off at two states, at the last one a little
     less, and whose balanced probes end at an accuracy."""
-    told = {"epoch": [100, 200], "gradient_error": [error, error - 0.5]}
+    facts = {"epoch": [100, 200], "gradient_error": [error, error - 0.5]}
     probes = {"balanced": {s: {"accuracy": accuracy} for s in ("encoder", "projection")}}
     config = control_config("c10-if50-u", objective)
-    return record(config, *POLICIES[name], seed, trajectory=told, probes=probes)
+    return record(config, *POLICIES[name], seed, trajectory=facts, probes=probes)
 
 
 def trained(
     errors: dict[str, float], seeds: int = 1, objective: str = "contrastive", step: float = -0.1
 ) -> list[dict[str, Any]]:
-    found = []
+    result = []
     for seed in range(seeds):
-        found.append(followed(objective, "native", 50.0, 0.8, seed))
-        found += [followed(objective, n, e, 0.8 + step, seed) for n, e in errors.items()]
-    return found
+        result.append(followed(objective, "native", 50.0, 0.8, seed))
+        result += [followed(objective, n, e, 0.8 + step, seed) for n, e in errors.items()]
+    return result
 
 
 def test_leading_gradients_where_accuracy_is_lower() -> None:
@@ -83,12 +84,12 @@ def test_leading_gradients_where_accuracy_is_lower() -> None:
     # Native is not one of them, nor is a policy that is no worse.
     assert claim(trained({"angular 0": 3.0}, step=0.0)).verdict == "not run yet"
     near, far = {"angular 0": 3.0, "temperature 0.5": 4.0}, {"temperature 0": 11.0}
-    found = claim(trained(near))
+    result = claim(trained(near))
     assert (
-        found.verdict == "holds where tested"
-        and "one network: it holds where tested at most" in found.why
+        result.verdict == "holds where tested"
+        and "one network: it holds where tested at most" in result.why
     )
-    assert found.ours == (
+    assert result.ours == (
         "contrastive 4.00 (temperature 0.5, epoch 100); above 10.68 at 0 of 4 states of 2 "
         "policies; n = 1"
     )
@@ -103,8 +104,8 @@ def test_leading_gradients_where_accuracy_is_lower() -> None:
 @pytest.mark.parametrize(("error", "verdict"), [(10.67, "holds"), (10.69, "does not hold")])
 def test_close_is_twice_what_is_printed(error: float, verdict: str) -> None:
     """5.34 is the largest of sec:historical-gradient."""
-    made = trained({"preserve 0": error}, 2)
-    assert gradient_claim(Evidence(Records(made))).verdict == verdict
+    records = trained({"preserve 0": error}, 2)
+    assert gradient_claim(Evidence(Records(records))).verdict == verdict
 
 
 class Frozen(Evidence):

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def trained() -> list[dict[str, Any]]:
-    told: dict[str, Any] = {name: [0.3, 0.4] for name in ("gain_sd", "applied_gain_sd")}
-    told["increment_error"] = [{"reduced": 8.0, "increased": 9.0}] * 2
-    told |= {"epoch": [1, 200], "intercept_drift": [0.0, 0.1], "gradient_error": [4.0, 5.0]}
+    facts: dict[str, Any] = {name: [0.3, 0.4] for name in ("gain_sd", "applied_gain_sd")}
+    facts["increment_error"] = [{"reduced": 8.0, "increased": 9.0}] * 2
+    facts |= {"epoch": [1, 200], "intercept_drift": [0.0, 0.1], "gradient_error": [4.0, 5.0]}
     point = {"exact": [1.0, 0.1], "leading": [1.1, 0.0]}
-    told["increment_plane"] = [{"share": 1.0, "reduced": point, "increased": point}] * 2
+    facts["increment_plane"] = [{"share": 1.0, "reduced": point, "increased": point}] * 2
     probes = {"long_tail": {"encoder": {"accuracy": 0.5}}}
     config = official("cifar100", 100, family="power")
-    made = [
-        record(config, *policy, seed, trajectory=told, probes=probes)
+    records = [
+        record(config, *policy, seed, trajectory=facts, probes=probes)
         for policy in historical.POLICIES.values()
         for seed in (0, 1)
     ]
     config = controls.control_config("c10-if50-u", "contrastive")
-    more = (record(config, *policy, 0, trajectory=told) for policy in controls.POLICIES.values())
-    return [*made, *more]
+    more = (record(config, *policy, 0, trajectory=facts) for policy in controls.POLICIES.values())
+    return [*records, *more]
 
 
 @pytest.mark.slow
@@ -66,13 +66,13 @@ def test_checks(name: str, evidence: Evidence) -> None:
 def test_numbers_of_a_heat_map() -> None:
     """Numbers are visible on their cells, or on the page if there is no cell. Only the ends of the
     scale are too dark for a page, and those are backgrounds."""
-    made = [
+    records = [
         record(controls.control_config(name, "contrastive"), *policy, 0, probes={"balanced": own})
         for name in ("c10-if10-u", "c10-if50-u", "c10-if100-u")
         for policy, value in zip(controls.POLICIES.values(), (0, 1, 3, 4, 5, 9, -4), strict=True)
         for own in ({s: {"accuracy": 0.5 + value / 100} for s in ("encoder", "projection")},)
     ]
-    outcome = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(made)))
+    outcome = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records)))
     figure = outcome.drawings["changes"]()
     lowest, number = 21.0, 0
     for ax in figure.axes[:2]:

@@ -156,8 +156,8 @@ def test_probes_of_the_balanced_set() -> None:
     """A plan has these probes if it has the images; a training outside the plans is asked for
     them."""
     job = PlannedJob("one", tiny_config(), (Run(),))
-    (made,) = left_by(job, "main")
-    del made["probes"]["balanced"]
-    assert missing([job], Records([made])) == []
-    del made["plan"]
-    assert missing([job], Records([made])) == [job]
+    (records,) = left_by(job, "main")
+    del records["probes"]["balanced"]
+    assert missing([job], Records([records])) == []
+    del records["plan"]
+    assert missing([job], Records([records])) == [job]

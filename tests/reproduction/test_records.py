@@ -66,8 +66,8 @@ def test_the_fuller_record_counts() -> None:
     parts: list[dict[str, Any]] = [{"ended": {}}, {"analysis": {}}, {"trajectory": {}}, {}]
     for more, less in pairwise(parts):
         for both in ([more, less], [less, more]):
-            made = [record(config, "native", 0.0, 0, **part) for part in both]
-            assert more.keys() <= Records(made).seeds(config)[0].keys()
+            built = [record(config, "native", 0.0, 0, **part) for part in both]
+            assert more.keys() <= Records(built).seeds(config)[0].keys()
     twice = Records([bare, {**bare, "plan": "again"}])
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
 
@@ -91,16 +91,16 @@ def test_append_replaces_and_refuses(tmp_path: Path) -> None:
     assert [r["loss"] for r in read_lines(path)] == [1.0, 2.0]
     config_of = json.loads(path.read_text().splitlines()[0])["config"]
     assert identity({**config_of, "imbalance": 100}, "native", 0) == identity(config, "native", 0.0)
-    # The same training told of twice, and another one of the same run.
-    told = {"loss": 2.0, "job_seconds": 7.5}
-    append(path, [record(config, "native", 0.0, 1, **told, probes=spaces(0.5))])
-    append(path, [record(config, "native", 0.0, 1, **told)])
+    # Two records of the same training, and another training of the same run.
+    message = {"loss": 2.0, "job_seconds": 7.5}
+    append(path, [record(config, "native", 0.0, 1, **message, probes=spaces(0.5))])
+    append(path, [record(config, "native", 0.0, 1, **message)])
     assert read_lines(path)[1]["probes"] == spaces(0.5)
     more = {"balanced": spaces(0.6)["long_tail"]}
-    append(path, [record(config, "native", 0.0, 1, **told, probes=more)])
+    append(path, [record(config, "native", 0.0, 1, **message, probes=more)])
     assert read_lines(path)[1]["probes"] == spaces(0.5) | more
     other = {"long_tail": {"projection": {"accuracy": 0.7}}}
-    append(path, [record(config, "native", 0.0, 1, **told, probes=other)])
+    append(path, [record(config, "native", 0.0, 1, **message, probes=other)])
     both = spaces(0.5)["long_tail"] | other["long_tail"]
     assert read_lines(path)[1]["probes"] == {"long_tail": both, **more}
     append(path, [record(config, "native", 0.0, 1, loss=2.0, job_seconds=7.6)])

@@ -21,13 +21,13 @@ RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 def lines() -> dict[tuple[Any, ...], dict[int, dict[str, Any]]]:
     """The records of main.jsonl by data set, imbalance, realization and seed."""
-    found: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    result: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
     for line in (RESULTS / "main.jsonl").read_text().splitlines():
         r = json.loads(line)
         kind = (r["config"]["dataset"], r["config"]["imbalance"], r["realization"], r["beta"])
         assert r["config"]["objective"] == "contrastive" and r["config"]["prior"] == 1
-        found.setdefault(kind, {})[r["seed"]] = r
-    return found
+        result.setdefault(kind, {})[r["seed"]] = r
+    return result
 
 
 NAMES = dict(zip(tables.COLUMNS, ("native", "temperature", "preserve", "angular"), strict=True))

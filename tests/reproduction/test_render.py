@@ -26,20 +26,20 @@ REPORT = Path(__file__).parents[2] / "reproduction" / "REPORT.md"
 def test_the_report_is_made_from_the_records(
     records: Records, outcomes: dict[str, Outcome], evaluated: list[Claim]
 ) -> None:
-    made = markdown(ARTEFACTS, outcomes, evaluated, records).splitlines()
+    built = markdown(ARTEFACTS, outcomes, evaluated, records).splitlines()
     kept = REPORT.read_text().splitlines()
-    differing = [pair for pair in zip(made, kept, strict=False) if pair[0] != pair[1]]
+    differing = [pair for pair in zip(built, kept, strict=False) if pair[0] != pair[1]]
     again = "run: resultant reproduce all --text reproduction/REPORT.md"
     assert not differing, f"{again}; first differing lines: {differing[0]}"
-    assert len(made) == len(kept), again
+    assert len(built) == len(kept), again
 
 
 @pytest.mark.slow
 def test_json_has_every_number(outcomes: dict[str, Outcome], evaluated: list[Claim]) -> None:
-    made = as_json(ARTEFACTS, outcomes, evaluated)
-    assert len(made["claims"]) == len(evaluated) and set(made["artefacts"]) == set(ARTEFACTS)
+    built = as_json(ARTEFACTS, outcomes, evaluated)
+    assert len(built["claims"]) == len(evaluated) and set(built["artefacts"]) == set(ARTEFACTS)
     for name, outcome in outcomes.items():
-        cells = made["artefacts"][name]["cells"]
+        cells = built["artefacts"][name]["cells"]
         assert [c["text"] for c in cells] == [c.content() for c in outcome.cells]
         means = [None if c.ours is None else c.ours.mean for c in outcome.cells]
         assert [c["ours"] and c["ours"]["mean"] for c in cells] == means
@@ -70,10 +70,10 @@ def test_listing_names_plans_that_have_something_left(
     assert named(have, none) == both
     probes = {"long_tail": {}, "balanced": {}}
     config = controlled("cifar10", 100)
-    made = [record(config, *astuple(run), probes=probes, analysis={}) for run in runs]
-    append(tmp_path / "any.jsonl", made[:1])
+    records = [record(config, *astuple(run), probes=probes, analysis={}) for run in runs]
+    append(tmp_path / "any.jsonl", records[:1])
     assert named(have, none) == both
-    append(tmp_path / "any.jsonl", made)
+    append(tmp_path / "any.jsonl", records)
     assert named(have, none) == "`resultant reproduce run joint`"
     assert named(have, none, away) == "`resultant reproduce run joint`, images, see below"
     # Training adds nothing where only data are missing, or nothing is.

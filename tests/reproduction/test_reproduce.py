@@ -45,7 +45,7 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
         "http://www.w3", ""
     )
-    # How numbers are read, what is left to run and the commands for foreign data are there too.
+    # The reading of numbers, what is left to run and the commands for other data are included.
     for part in (
         "A claim holds where",
         "paper / ours: of a / b ± c [3] a is printed",
@@ -80,11 +80,11 @@ def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(records, "read_lines", reading)
     trainings = [record(controlled("cifar10", 100), "native", 0.0, seed) for seed in (0, 1)]
     probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
-    ours, brought = ([made | {"probes": probes, "analysis": {}}] for made in trainings)
+    ours, added = ([built | {"probes": probes, "analysis": {}}] for built in trainings)
     records.append(tmp_path / "results" / "main.jsonl", ours)
-    records.append(tmp_path / "brought.jsonl", brought)
+    records.append(tmp_path / "added.jsonl", added)
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page")]
-    more = ["--records", str(tmp_path / "brought.jsonl"), "--text", str(tmp_path / "R.md")]
+    more = ["--records", str(tmp_path / "added.jsonl"), "--text", str(tmp_path / "R.md")]
     asked.clear()
     assert cli.main(["reproduce", "all", *where, *more]) == 0
     assert asked.count("main.jsonl") == 1
@@ -128,8 +128,8 @@ def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_text("".join(json.dumps(r) + "\n" for r in (odd, asked)))
     call = ["reproduce", "joint-fc", "--records", str(path), "--out", str(tmp_path / "out")]
     assert cli.main(call) == 0
-    said = "1 of the 2 records of --records (cifar10 native) are from trainings that no table or"
-    assert said in " ".join(capsys.readouterr().out.split())
+    text = "1 of the 2 records of --records (cifar10 native) are from trainings that no table or"
+    assert text in " ".join(capsys.readouterr().out.split())
 
 
 def test_list_with_external_data(
@@ -244,19 +244,19 @@ def test_records_that_come_with_the_package(
 
     assert done() == ("0 of 6", "members: 0 of 2 jobs have their records")
     records.append(ours / "members.jsonl", left_by(jobs[0], "members"))
-    told = "jobs have their records, in results or packaged"
-    assert done() == ("3 of 6", f"members: 1 of 2 {told}")
+    message = "jobs have their records, in results or packaged"
+    assert done() == ("3 of 6", f"members: 1 of 2 {message}")
     records.append(own / "members.jsonl", left_by(jobs[1], "members"))
-    assert done() == ("6 of 6", f"members: 2 of 2 {told}")
+    assert done() == ("6 of 6", f"members: 2 of 2 {message}")
     assert done("--results", str(own)) == ("3 of 6", "members: 1 of 2 jobs have their records")
     # Of two of the same run the own one, unless ours has more.
     for more, counts in (({}, "own"), ({"analysis": {}}, "ours")):
         for folder, who, extra in ((ours, "ours", more), (own, "own", {})):
-            made = [told | {"who": who} | extra for told in left_by(jobs[0], "members")]
+            built = [message | {"who": who} | extra for message in left_by(jobs[0], "members")]
             (folder / "members.jsonl").unlink()
-            records.append(folder / "members.jsonl", made)
-        found = Records.read(*paper_records.folders(Path("results"))).seeds(jobs[0].config)
-        assert [told["who"] for told in found.values()] == [counts] * 3
+            records.append(folder / "members.jsonl", built)
+        result = Records.read(*paper_records.folders(Path("results"))).seeds(jobs[0].config)
+        assert [message["who"] for message in result.values()] == [counts] * 3
 
 
 def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,4 +298,4 @@ def test_a_store_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "page")]
     more = ["--store", f"imagenet-lt={tmp_path / 'store'}", "--text", str(tmp_path / "R.md")]
     assert cli.main(["reproduce", "all", *where, *more]) == 0
-    assert (tmp_path / "R.md").read_text().startswith("# The paper beside our numbers")
+    assert (tmp_path / "R.md").read_text().startswith("# The paper and our numbers")

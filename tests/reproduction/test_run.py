@@ -90,8 +90,8 @@ def test_records(whole: Path) -> None:
     assert [("analysis" in r) for r in records] == [True, True, False]
     for space in ("encoder", "projection"):
         for estimator in ("proco", "mle"):
-            found = plain["analysis"][space][estimator]["accuracy"]
-            assert found == pytest.approx(plain["frozen"][space][estimator], abs=1e-12)
+            result = plain["analysis"][space][estimator]["accuracy"]
+            assert result == pytest.approx(plain["frozen"][space][estimator], abs=1e-12)
     assert plain["trajectory"]["epoch"] == [1, 2]
     assert all(v > 0 for v in plain["trajectory"]["gradient_error"])
     assert plain["trajectory"]["gain_sd"][-1] == plain["last"]["gain_sd"]
@@ -108,10 +108,10 @@ def test_records(whole: Path) -> None:
 def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(whole, folder)
-    path, said = folder / "power.jsonl", []
+    path, messages = folder / "power.jsonl", []
     before = path.read_bytes()
-    assert run.run_plan("power", *places(folder), say=said.append) == 0
-    assert said == ["power: 2 of 2 jobs have their records"] and path.read_bytes() == before
+    assert run.run_plan("power", *places(folder), say=messages.append) == 0
+    assert messages == ["power: 2 of 2 jobs have their records"] and path.read_bytes() == before
     # A job whose records are lost comes back from its last checkpoint as it was.
     plain, *others = read_lines(path)
     path.write_text("".join(json.dumps(r) + "\n" for r in others))
@@ -137,12 +137,12 @@ def test_seed_by_seed(tmp_path: Path) -> None:
     (left,) = missing(jobs, Records(records))
     assert left == jobs[1]
     assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
-    said: list[str] = []
-    assert run.run_plan("power", *places(tmp_path), dry_run=True, say=said.append) == 1
+    messages: list[str] = []
+    assert run.run_plan("power", *places(tmp_path), dry_run=True, say=messages.append) == 1
     # The pace is that of the records here, and no GPU's.
-    assert run.NO_GPU not in said[1] and "(on CPU: " in said[1]
-    assert said[2] == "plain: 1 of 1 records, done"
-    assert said[3].startswith("power: 0 of 2 records, ") and "minutes" in said[3]
+    assert run.NO_GPU not in messages[1] and "(on CPU: " in messages[1]
+    assert messages[2] == "plain: 1 of 1 records, done"
+    assert messages[3].startswith("power: 0 of 2 records, ") and "minutes" in messages[3]
 
 
 @pytest.mark.slow
@@ -152,28 +152,28 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
     calls = (run.run_plan("power", *places(tmp_path), **QUIET, minutes=1e-9) for _ in range(6))
     # Each call an epoch, or what follows the last one; the third begins no other job.
     assert list(calls) == [2, 2, 1, 1, 1, 0]
-    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
-    assert found == wanted
+    actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert actual == expected
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_progress_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The epoch at which a job continues, and the device of the pace."""
-    said: list[str] = []
-    options: dict[str, Any] = {**QUIET, "say": said.append, "jobs": ("plain",)}
+    messages: list[str] = []
+    options: dict[str, Any] = {**QUIET, "say": messages.append, "jobs": ("plain",)}
     for minutes in (1e-9, 1e-9, None):
         run.run_plan("power", *places(tmp_path), minutes=minutes, **options)
-    taken_up = [text for text in said if "continues after" in text or "already trained" in text]
+    taken_up = [text for text in messages if "continues after" in text or "already trained" in text]
     assert taken_up == [
         "plain: continues after epoch 1/2",
         "plain: already trained to epoch 2/2",
     ]
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        said.clear()
-        run.run_plan("main", *places(tmp_path / "new"), dry_run=True, say=said.append)
-        assert "H200" in said[1] and (run.NO_GPU in said[1]) != there
+        messages.clear()
+        run.run_plan("main", *places(tmp_path / "new"), dry_run=True, say=messages.append)
+        assert "H200" in messages[1] and (run.NO_GPU in messages[1]) != there
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
@@ -252,8 +252,8 @@ def test_killed_and_started_again(whole: Path, tmp_path: Path) -> None:
     # The last of them adds those of the first job before it is killed in the second.
     assert output.split() == ["0", "0", "0", "1"]
     assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
-    found, wanted = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
-    assert found == wanted and len(found) == 3
+    actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
+    assert actual == expected and len(actual) == 3
 
 
 @pytest.mark.slow
@@ -304,11 +304,11 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
     assert rows["power"][1:] == ["36 of 36", "nothing"]
     assert rows["official"][1:] == ["6 of 6", "nothing"]
     assert unfinished(Records.read(tmp_path)) == set(PLANS) - {"power", "official"}
-    said: list[str] = []
+    messages: list[str] = []
     for dry_run in (True, False):
-        options = {"dry_run": dry_run, "say": said.append}
+        options = {"dry_run": dry_run, "say": messages.append}
         assert run.run_plan("official", *places(tmp_path), **options) == 0
-    assert said == [
+    assert messages == [
         *("official: 2 of 2 jobs have their records", "cifar10-if100: 3 of 3 records, done"),
         *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
     ]

@@ -21,11 +21,11 @@ TRAINING, FROZEN = (ARTEFACTS[f"{name}-hyperparameters"] for name in ("training"
 USUAL = Evidence(Records())
 
 
-def said(outcome: Outcome) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def rows_of(outcome: Outcome) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
     for cell in outcome.cells:
-        found.setdefault(cell.row, []).append(cell.content())
-    return found
+        result.setdefault(cell.row, []).append(cell.content())
+    return result
 
 
 @pytest.mark.slow
@@ -34,14 +34,14 @@ def said(outcome: Outcome) -> dict[str, list[str]]:
 )
 def test_every_row_is_compared_or_has_a_reason(artefact: Artefact, left: dict[str, str]) -> None:
     outcome = artefact.compute(USUAL)
-    told = outcome.notes[0].partition("Not compared: ")[2]
+    message = outcome.notes[0].partition("Not compared: ")[2]
     for cell in outcome.cells:
         row = cell.row.partition(":")[0]
         if cell.content().endswith(("not compared", "not shipped")):
-            assert f"{row}: " in told
+            assert f"{row}: " in message
         else:
             assert cell.paper is None or cell.difference == 0, cell
-    assert all(f"{row}: {why}" in told for row, why in left.items())
+    assert all(f"{row}: {why}" in message for row, why in left.items())
 
 
 def test_words_and_numbers_are_compared() -> None:
@@ -79,7 +79,7 @@ def test_rows_are_counted() -> None:
         ("Contrastive loss weight", {"contrastive_weight": 2.0}),
         ("Forward views", {"classification_view": True}),
         ("Classification weight (pure / joint)", {"alpha": 0.5}),
-        ("Schedule (said below the table)", {"schedule": "step"}),
+        ("Schedule (stated below the table)", {"schedule": "step"}),
     ],
 )
 def test_other_presets_are_reported(
@@ -103,10 +103,10 @@ def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
     monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
     outcome = FROZEN.compute(USUAL)
-    found = said(outcome)
-    assert found["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
-    assert found["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
-    assert found["Linear-classifier optimizer: schedule"] == ["cosine / another"]
+    result = rows_of(outcome)
+    assert result["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
+    assert result["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
+    assert result["Linear-classifier optimizer: schedule"] == ["cosine / another"]
     for part in ("tau (0.1, ours 0.3)", "ImageNet (unit-normalized, ours raw)"):
         assert part in outcome.notes[0]
 
@@ -114,8 +114,8 @@ def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_boundaries_are_as_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the letter of the paper if that were the default, and then there is nothing to excuse."""
     rows = [f"Boundary calculation: {what}" for what in ("locations", "refinement")]
-    found = said(FROZEN.compute(USUAL))
-    assert [found[row][0].partition(" / ")[2][:19] for row in rows] == [
+    result = rows_of(FROZEN.compute(USUAL))
+    assert [result[row][0].partition(" / ")[2][:19] for row in rows] == [
         *("2,001, or the two e", "Chandrupatla"),
     ]
 
@@ -123,7 +123,7 @@ def test_boundaries_are_as_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(settings, "short_arc_roots", to_the_letter)
     outcome = FROZEN.compute(USUAL)
-    assert [said(outcome)[row] for row in rows] == [["2,001 / 2,001"], ["Brent / Brent"]]
+    assert [rows_of(outcome)[row] for row in rows] == [["2,001 / 2,001"], ["Brent / Brent"]]
     assert "all that is compared is as printed. Not" in outcome.notes[0]
 
 
@@ -138,12 +138,12 @@ def test_stores_add_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "s.safetensors"
     write_store(path, arrays, {"num_classes": 5})
     evidence = Evidence(Records(), {"imagenet-lt": path, "inaturalist18": path})
-    assert said(TRAINING.compute(evidence))["Encoder dimension"] == ["64 / 64", "2048 / 7"]
-    found = said(FROZEN.compute(evidence))
-    assert found["Main linear fitting pool: ImageNet"] == ["115,846 / 50"]
+    assert rows_of(TRAINING.compute(evidence))["Encoder dimension"] == ["64 / 64", "2048 / 7"]
+    result = rows_of(FROZEN.compute(evidence))
+    assert result["Main linear fitting pool: ImageNet"] == ["115,846 / 50"]
     # Four fifths of each class.
-    assert found["Frozen vMF fitting pool: iNaturalist"] == ["353,237 / 40"]
-    assert found["Held-out classification images: ImageNet"] == ["50,000 / 20"]
+    assert result["Frozen vMF fitting pool: iNaturalist"] == ["353,237 / 40"]
+    assert result["Held-out classification images: ImageNet"] == ["50,000 / 20"]
     (note,) = FROZEN.compute(evidence).notes
     assert "not shipped" not in note and "Held-out classification images, ImageNet (50,000" in note
 
@@ -159,25 +159,25 @@ def test_encoder_of_imagenet() -> None:
         if name == "Encoder dimension"
     )
     assert network.encoder.num_features == int(row[1])
-    assert said(TRAINING.compute(USUAL))["Encoder dimension"][1] == "2048 / 2,048"
+    assert rows_of(TRAINING.compute(USUAL))["Encoder dimension"][1] == "2048 / 2,048"
     assert settings.WIDTHS[config.architecture] == network.encoder.num_features
 
 
 def test_strength_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     """The strength of the main plan; the strength on ImageNet-LT is not compared."""
     row = "Main intervention strength"
-    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0", "0 / not compared"]
+    assert rows_of(TRAINING.compute(USUAL))[row] == ["0 / 0", "0 / not compared"]
     job = PlannedJob("", controlled("cifar10", 10), (Run("angular", 0.5, 0),))
     monkeypatch.setitem(PLANS, "main", Plan("main", "", (0,), lambda seeds: iter([job])))
-    assert said(TRAINING.compute(USUAL))[row] == ["0 / 0.5", "0 / not compared"]
+    assert rows_of(TRAINING.compute(USUAL))[row] == ["0 / 0.5", "0 / not compared"]
 
 
 def test_frozen_strength_and_prior_are_read_from_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The strength and prior of the accuracies in the main table."""
     names = "Main frozen strength: main", "Frozen evaluation prior: main"
-    found = said(FROZEN.compute(USUAL))
-    assert [found[name] for name in names] == [["0 / 0"], ["Zero / 0"]]
+    result = rows_of(FROZEN.compute(USUAL))
+    assert [result[name] for name in names] == [["0 / 0"], ["Zero / 0"]]
     own = RealizationGrid.point
     monkeypatch.setattr(RealizationGrid, "point", lambda self, rule: own(self, rule, 0.5, 1.0))
-    found = said(FROZEN.compute(USUAL))
-    assert [found[name] for name in names] == [["0 / 0.5"], ["Zero / 1"]]
+    result = rows_of(FROZEN.compute(USUAL))
+    assert [result[name] for name in names] == [["0 / 0.5"], ["Zero / 1"]]

@@ -28,7 +28,7 @@ from resultant_reproduction.spec import (
 )
 from resultant_reproduction.value import Value
 
-# The source of the paper: a file named by the environment, or beside the checkout.
+# The source of the paper: a file named by the environment, or next to the checkout.
 SOURCE = Path(os.environ.get("RESULTANT_PAPER", Path(__file__).parents[3] / "shared" / "paper.tex"))
 needs_source = pytest.mark.skipif(
     not SOURCE.is_file(), reason=f"no source of the paper at {SOURCE}"
@@ -159,14 +159,14 @@ def test_derived_numbers_of_claims() -> None:
 
 
 def test_cells_of_the_paper() -> None:
-    found = parse_cell("86.28 ± 0.09")
-    assert found is not None and found.value[:2] == (86.28, 0.09) and found.digits == 2
-    found = parse_cell("9,763 / 10,000")
-    assert found is not None and found.value.mean == 9763 and found.digits == 0
-    cell = Cell("", "", found, Value(9773.25, 16.3, 3))
+    result = parse_cell("86.28 ± 0.09")
+    assert result is not None and result.value[:2] == (86.28, 0.09) and result.digits == 2
+    result = parse_cell("9,763 / 10,000")
+    assert result is not None and result.value.mean == 9763 and result.digits == 0
+    cell = Cell("", "", result, Value(9773.25, 16.3, 3))
     assert cell.content() == "9,763 of 10,000 / 9,773.2 ± 16.3 [3]"
-    found = parse_cell("-0.02")
-    assert found is not None and found.signed and found.value.mean == -0.02
+    result = parse_cell("-0.02")
+    assert result is not None and result.signed and result.value.mean == -0.02
     assert parse_cell("--") is None
 
 

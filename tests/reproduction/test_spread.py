@@ -29,14 +29,14 @@ def test_seeds_dealt_at_random() -> None:
         "native": {seed: [v] for seed, v in enumerate(native)},
         "angular": {seed: [v] for seed, v in enumerate(angular)},
     }
-    found = dealt([dict.fromkeys(RULES, none) | known], 600)
+    result = dealt([dict.fromkeys(RULES, none) | known], 600)
     both = statistics.variance(native) + statistics.variance(angular)
     ways = {
         round(statistics.variance([b - a for a, b in zip(native, p, strict=True)]) / both, 9)
         for p in permutations(angular)
     }
-    times = Counter(round(share, 9) for share in found)
-    assert len(ways) == 6 and times.keys() == ways and found == sorted(found)
+    times = Counter(round(share, 9) for share in result)
+    assert len(ways) == 6 and times.keys() == ways and result == sorted(result)
     # A hundred each, with a standard deviation of nine.
     assert min(times.values()) > 60 and max(times.values()) < 140
 
@@ -55,23 +55,23 @@ def test_readouts_of_a_network_keep_together() -> None:
 def trained(tied: bool) -> Evidence:
     """Return four seeds of every kind of tab:angular-training on CIFAR: edits move all seeds
     equally, or one seed up and another down."""
-    made = []
+    records = []
     for dataset in ("cifar10", "cifar100"):
         for imbalance in (10, 50, 100):
             config = controlled(dataset, imbalance)
             for i, rule in enumerate(RULES):
                 for seed, step in enumerate((0.0, 1.0, 2.0, 4.0)):
                     turn = -1 if i and not tied and (dataset == "cifar10") == i % 2 else 1
-                    made.append(probed(config, rule, seed, 0.5 + (turn * step + i) / 100))
-    return Evidence(Records(made))
+                    records.append(probed(config, rule, seed, 0.5 + (turn * step + i) / 100))
+    return Evidence(Records(records))
 
 
 @pytest.mark.slow
 def test_pairing_that_helps() -> None:
     """Runs that a seed ties together are paired better than by chance, and others are not."""
-    (table, found), *others = pairings(trained(True)).items()
-    assert (table, found.number, others) == ("tab:angular-training", 36, [])
-    assert found.share == pytest.approx(0) and 0.3 < found.low < 1 < found.high
+    (table, result), *others = pairings(trained(True)).items()
+    assert (table, result.number, others) == ("tab:angular-training", 36, [])
+    assert result.share == pytest.approx(0) and 0.3 < result.low < 1 < result.high
     (loose,) = pairings(trained(False)).values()
     assert loose.low < loose.share < loose.high
     assert pairings(Evidence(Records())) == {}
@@ -89,15 +89,15 @@ def test_pairing_that_helps() -> None:
 @pytest.mark.slow
 def test_all_trainings_of_the_records(evidence: Evidence) -> None:
     """Pure Angular less ProCo on CIFAR-100 IF 100, from the lines of results/."""
-    found: dict[str, list[float]] = {"native": [], "angular": []}
+    result: dict[str, list[float]] = {"native": [], "angular": []}
     for path in (RESULTS / "main.jsonl", RESULTS / "cifar-controlled.jsonl"):
         for line in path.read_text().splitlines():
             r = json.loads(line)
             kind = (r["config"]["dataset"], r["config"]["imbalance"], r["config"]["prior"])
-            if kind == ("cifar100", 100, 1) and r["realization"] in found and not r["beta"]:
+            if kind == ("cifar100", 100, 1) and r["realization"] in result and not r["beta"]:
                 probe = r["probes"]["long_tail"]["projection"]["accuracy"]
-                found[r["realization"]].append(100 * probe)
-    d = statistics.fmean(found["angular"]) - statistics.fmean(found["native"])
-    n = f"n = {len(found['angular'])} and {len(found['native'])}"
+                result[r["realization"]].append(100 * probe)
+    d = statistics.fmean(result["angular"]) - statistics.fmean(result["native"])
+    n = f"n = {len(result['angular'])} and {len(result['native'])}"
     text = "\n".join(baseline(evidence).notes)
-    assert len(found["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text
+    assert len(result["native"]) > 6 and f"CIFAR-100 / 100, Projection {d:+.2f} ({n}, p = " in text

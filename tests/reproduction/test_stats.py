@@ -57,13 +57,13 @@ def test_holm_is_the_closed_test() -> None:
 def test_mean_over_settings_by_welch() -> None:
     """Two settings, one of them turned, are Welch's test of their difference."""
     a, b = [0.3, 0.7, 0.2, 0.9, 0.4, 0.6], [-0.1, 0.25, 0.2]
-    found = over_settings([a, [-v for v in b]])
-    assert found is not None
-    wanted: Any = ttest_ind(a, b, equal_var=False)
-    low, high = wanted.confidence_interval(0.95)
-    assert found.mean == pytest.approx((statistics.fmean(a) - statistics.fmean(b)) / 2)
-    assert found[1:3] == (pytest.approx(low / 2), pytest.approx(high / 2))
-    assert found.p == pytest.approx(wanted.pvalue) and found.n == 9
+    actual = over_settings([a, [-v for v in b]])
+    assert actual is not None
+    expected: Any = ttest_ind(a, b, equal_var=False)
+    low, high = expected.confidence_interval(0.95)
+    assert actual.mean == pytest.approx((statistics.fmean(a) - statistics.fmean(b)) / 2)
+    assert actual[1:3] == (pytest.approx(low / 2), pytest.approx(high / 2))
+    assert actual.p == pytest.approx(expected.pvalue) and actual.n == 9
     # A single setting is the paired t test, and many networks do not make one count for more.
     alone = over_settings([a])
     assert alone is not None
@@ -98,26 +98,26 @@ def test_readouts_are_paired_by_seed() -> None:
     """Over the seeds in common, in whichever order they come."""
     gaps = paired({0: 2.0, 1: 4.0, 2: 9.0}, {2: 1.0, 1: 1.0, 0: 1.0, 5: 0})
     one, two = (
-        Change(f"A, {space}", "", 1.0, found)
-        for space, found in (("Encoder", gaps), ("Projection", {2: 6.0, 1: 5.0}))
+        Change(f"A, {space}", "", 1.0, result)
+        for space, result in (("Encoder", gaps), ("Projection", {2: 6.0, 1: 5.0}))
     )
     assert one.differences == (1.0, 3.0, 8.0)
-    found = by_network([one, two])
-    assert found == [[4.0, 7.0]] and sorted(by_network([two, one])[0]) == [4.0, 7.0]
+    result = by_network([one, two])
+    assert result == [[4.0, 7.0]] and sorted(by_network([two, one])[0]) == [4.0, 7.0]
     assert by_network([one, Change("A, Projection", "", 1.0, {7: 6.0})]) == []
 
 
 @pytest.mark.parametrize("own", [(-8.0, -9.0), (-1.2, -5.8, 0.2)])
 def test_seeds_at_a_level(own: tuple[float, ...]) -> None:
     """Student's test, at whichever level; equal ones say nothing."""
-    found: Any = over_settings([own])
-    wanted: Any = ttest_1samp(own, 0.0)
-    low, high = wanted.confidence_interval(0.95)
-    assert found[:4] == pytest.approx((statistics.fmean(own), low, high, len(own)))
-    assert found.p == pytest.approx(wanted.pvalue) and found.p > 0.03
+    actual: Any = over_settings([own])
+    expected: Any = ttest_1samp(own, 0.0)
+    low, high = expected.confidence_interval(0.95)
+    assert actual[:4] == pytest.approx((statistics.fmean(own), low, high, len(own)))
+    assert actual.p == pytest.approx(expected.pvalue) and actual.p > 0.03
     wide: Any = over_settings([own], 0.05 / 4)
-    assert wide[1:3] == pytest.approx(wanted.confidence_interval(1 - 0.05 / 4))
-    assert wide.p == found.p
+    assert wide[1:3] == pytest.approx(expected.confidence_interval(1 - 0.05 / 4))
+    assert wide.p == actual.p
     same = over_settings([[-1.0, -1.0]])
     assert same is not None and same.low is same.p is None
 
@@ -126,28 +126,28 @@ def test_borne_out() -> None:
     """Signs that are printed, whichever they are."""
     near, far = (0.5, 0.52, 0.54), (0.2, -0.1, 0.15)
 
-    def found(*changes: tuple[float | None, tuple[float, ...]]) -> bool | None:
+    def result(*changes: tuple[float | None, tuple[float, ...]]) -> bool | None:
         return signs_hold([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
 
     def turned(d: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(-v for v in d)
 
-    assert found((1.0, near), (1.0, far)) is True
-    assert found((1.0, near), (-1.0, turned(far))) is True
+    assert result((1.0, near), (1.0, far)) is True
+    assert result((1.0, near), (-1.0, turned(far))) is True
     # One mean of the other sign leaves it open, unless it is seen by itself or in the whole.
-    assert found((1.0, near), (1.0, turned(far))) is None
-    assert found((1.0, near), (1.0, turned(near))) is False
-    assert found((1.0, turned(near)), (1.0, far)) is False
-    assert found((1.0, far), (1.0, far)) is None
-    assert found((1.0, (0.5,)), (1.0, (0.5,))) is None
+    assert result((1.0, near), (1.0, turned(far))) is None
+    assert result((1.0, near), (1.0, turned(near))) is False
+    assert result((1.0, turned(near)), (1.0, far)) is False
+    assert result((1.0, far), (1.0, far)) is None
+    assert result((1.0, (0.5,)), (1.0, (0.5,))) is None
     assert _seen(
         [Change("", "", None, numbered(near)), Change("", "", None, numbered(turned(near)))]
     ) == (1, 1)
     # A change that is printed as zero, or not at all, has no sign to be of, and is left out.
     for none in (0.0, None):
-        assert found((1.0, near), (none, turned(near))) is True
-        assert found((-1.0, turned(near)), (none, near)) is True
-        assert found((none, near)) is found((none, turned(near))) is None
+        assert result((1.0, near), (none, turned(near))) is True
+        assert result((-1.0, turned(near)), (none, near)) is True
+        assert result((none, near)) is result((none, turned(near))) is None
     # Alone it would be seen, of twelve it is not.
     some = Change("", "", None, numbered((0.5, 0.7, 0.9)))
     assert _seen([some]) == (1, 0) and _seen(
@@ -170,9 +170,9 @@ def test_settings_with_several_seeds() -> None:
     assert several_seeds(both) == (both, "settings") and several_seeds(lone) == (lone, "settings")
     # Toward the printed signs 0.5 and 1 of a seed, 1.5 and 2 of the other.
     p = ttest_1samp([0.75, 1.75], 0.0).pvalue  # type: ignore[attr-defined]
-    said = toward_text([*both, *lone, change("c, E", 0.0, 5.0, 6.0)])
-    assert said.startswith("mean over the settings with several seeds (1 of 2) toward the printed ")
-    assert "signs: +1.25 [" in said and said.endswith(f"], p = {p:.3f}")
+    text = toward_text([*both, *lone, change("c, E", 0.0, 5.0, 6.0)])
+    assert text.startswith("mean over the settings with several seeds (1 of 2) toward the printed ")
+    assert "signs: +1.25 [" in text and text.endswith(f"], p = {p:.3f}")
     assert toward_text(both).startswith("mean of the readouts toward the printed signs: +1.25 [")
     # One seed is not spoken for by other settings, which can be against it.
     sure, one = change("a", 1.0, 1.0, 1.1, 1.2), change("b", 1.0, 1.0)
@@ -184,13 +184,13 @@ def test_settings_with_several_seeds() -> None:
 def test_interval_over_queries_is_the_paired_one() -> None:
     generator = torch.Generator().manual_seed(0)
     before, after = (torch.rand(200, generator=generator) < p for p in (0.5, 0.6))
-    found, known = over_queries(after, before), paired_gain(before, after)
-    assert found[:3] == pytest.approx((known.gain, known.low, known.high), rel=1e-12)
+    result, known = over_queries(after, before), paired_gain(before, after)
+    assert result[:3] == pytest.approx((known.gain, known.low, known.high), rel=1e-12)
     assert over_queries(after, before, 100.0).mean == pytest.approx(100 * known.gain)
     assert over_queries(after, after)[:3] == (0, 0, 0) and over_queries(after, after).sign == 0
     # The binomial test of the queries that one rule alone has right, by its two tails.
     more, less = int((after & ~before).sum()), int((before & ~after).sum())
-    assert found.p == pytest.approx(2 * binom.cdf(min(more, less), more + less, 0.5))
+    assert result.p == pytest.approx(2 * binom.cdf(min(more, less), more + less, 0.5))
     assert over_queries(after, after).p == 1
 
 
@@ -212,19 +212,19 @@ def test_few_hits_are_tested_exactly() -> None:
 
 @pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
 def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> None:
-    found, p = over_seeds(steps), Change("", "", 0.0, numbered(steps)).p_value
-    assert found is not None and p is not None
-    assert (found.sign != 0) == (p < 0.05)
+    result, p = over_seeds(steps), Change("", "", 0.0, numbered(steps)).p_value
+    assert result is not None and p is not None
+    assert (result.sign != 0) == (p < 0.05)
     # Student's quantiles of one and two degrees of freedom have a closed form.
     t = np.tan(0.475 * np.pi) if len(steps) == 2 else 0.95 * np.sqrt(2 / (1 - 0.95**2))
     reach = t * np.std(steps, ddof=1) / np.sqrt(len(steps))
-    assert found.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
+    assert result.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
 
 
 def test_equal_differences_have_no_interval() -> None:
     """Also where rounding tells them apart."""
-    found = over_seeds([100 * (0.4148 - 0.4147), 100 * (0.4267 - 0.4266)])
-    assert found is not None and found.low is None and found.sign is None
+    result = over_seeds([100 * (0.4148 - 0.4147), 100 * (0.4267 - 0.4266)])
+    assert result is not None and result.low is None and result.sign is None
 
 
 def test_words_follow_the_interval() -> None:
@@ -241,10 +241,10 @@ def test_words_follow_the_interval() -> None:
 
 def test_resampled_mean() -> None:
     x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
-    found = resampled(len(x), lambda at: float(x[at].mean()), draws=2000)
+    result = resampled(len(x), lambda at: float(x[at].mean()), draws=2000)
     normal = over_queries(x, torch.zeros_like(x))
     spread = float(x.std(correction=0)) / len(x) ** 0.5
     assert normal.p == pytest.approx(2 * norm.sf(abs(normal.mean) / spread))
-    assert found.mean == pytest.approx(normal.mean)
-    assert found.low is not None and found.high is not None and normal.low and normal.high
-    assert found.high - found.low == pytest.approx(normal.high - normal.low, rel=0.08)
+    assert result.mean == pytest.approx(normal.mean)
+    assert result.low is not None and result.high is not None and normal.low and normal.high
+    assert result.high - result.low == pytest.approx(normal.high - normal.low, rel=0.08)

@@ -26,18 +26,18 @@ def test_summaries() -> None:
     train, test = (
         centres[y] + 0.7 * torch.randn(len(y), 12, generator=generator) for y in (labels, queries)
     )
-    found = summaries({"encoder": train}, labels, {"encoder": test}, queries)["encoder"]["mle"]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    result = summaries({"encoder": train}, labels, {"encoder": test}, queries)["encoder"]["mle"]
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
     space = FrozenSpace.fit(train, labels, test, queries, estimator="mle")
     a = analyze_space(space, QUESTIONS, betas=BETAS)
     assert a.grid and a.cosine and a.gradients and a.boundaries and a.margins
-    assert found["accuracy"]["angular"] == a.grid.point("angular").accuracy
-    assert found["grid"]["temperature 0.5 -1"] == a.grid.point("temperature", 0.5, -1).accuracy
-    assert found["cosine"]["certified"] == a.cosine.certified
-    assert found["gradients"]["gradient_error"] == a.gradients.gradient_error
+    assert result["accuracy"]["angular"] == a.grid.point("angular").accuracy
+    assert result["grid"]["temperature 0.5 -1"] == a.grid.point("temperature", 0.5, -1).accuracy
+    assert result["cosine"]["certified"] == a.cosine.certified
+    assert result["gradients"]["gradient_error"] == a.gradients.gradient_error
     leading = a.boundaries.predicted["joint_leading"]
-    assert found["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
-    assert found["margins"]["coverage"] == a.margins.coverage
+    assert result["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
+    assert result["margins"]["coverage"] == a.margins.coverage
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
 
 
@@ -51,8 +51,8 @@ def test_summaries_have_all_strengths() -> None:
     labels = torch.arange(5).repeat_interleave(counts)
     noise = 0.7 * torch.randn(2, len(labels), 12, generator=generator)
     train, test = centres[labels] + noise
-    found = summaries({"projection": train}, labels, {"projection": test}, labels)
-    grid = found["projection"]["proco"]["grid"]
+    result = summaries({"projection": train}, labels, {"projection": test}, labels)
+    grid = result["projection"]["proco"]["grid"]
     space = FrozenSpace.fit(train, labels, test, labels, estimator="proco")
     z = torch.nn.functional.normalize(test.double())
     log_prior = (counts / 400).double().log()

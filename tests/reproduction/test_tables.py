@@ -20,15 +20,15 @@ from training_records import record
 
 def main_records(change: dict[str, float]) -> Records:
     """Three seeds of the main plan: what angular adds in a setting, and a little noise."""
-    found = []
+    result = []
     for job in PLANS["main"].jobs():
         for run in job.runs:
             step = change.get(job.name, 0.5) if run.realization == "angular" else 0.0
             value = 0.6 + 0.01 * run.seed + (step + 0.02 * run.seed * (step != 0)) / 100
             spaces = {"encoder": {"accuracy": value}, "projection": {"accuracy": value + 0.1}}
-            found.append(record(job.config, *(run.realization, run.beta, run.seed)))
-            found[-1]["probes"] = {"long_tail": spaces}
-    return Records(found)
+            result.append(record(job.config, *(run.realization, run.beta, run.seed)))
+            result[-1]["probes"] = {"long_tail": spaces}
+    return Records(result)
 
 
 def test_main_table_and_its_claims() -> None:
@@ -102,11 +102,11 @@ def test_readouts_of_different_seeds_are_not_paired() -> None:
         for (seed, step), r in product(own.items(), ("native", "angular")):
             value = 0.5 + (r == "angular") * step / 100
             kept.setdefault((r, seed), {})[space] = {"accuracy": value}
-    made = [
+    records = [
         record(config, r, 0.0, seed, probes={"long_tail": spaces})
         for (r, seed), spaces in kept.items()
     ]
-    raised, sized, *_ = training_claims(Evidence(Records(made)))
+    raised, sized, *_ = training_claims(Evidence(Records(records)))
     assert "mean over settings +4.00; ours less printed +3.67 (2 of 12)" in raised.ours
     assert raised.verdict == sized.verdict == "not settled" and "settings +4.00;" in sized.ours
 
@@ -114,14 +114,14 @@ def test_readouts_of_different_seeds_are_not_paired() -> None:
 def test_settings_count_alike() -> None:
     """More networks of one setting do not make it count for more; nor do they for the paper."""
     steps = {"cifar100-if100": 0.9, "cifar10-if100": 0.7}
-    found = list(main_records(steps))
-    made = [
+    result = list(main_records(steps))
+    records = [
         {**r, "seed": r["seed"] + 3 * again}
-        for r in found
+        for r in result
         for again in range(1 + 3 * (r["config"]["imbalance"] == 100))
         if r["config"]["imbalance"] != 10
     ]
-    raised, *_ = training_claims(Evidence(Records(made)))
+    raised, *_ = training_claims(Evidence(Records(records)))
     mean = (0.9 + 0.7 + 0.5 + 0.5) / 4 + 0.02
     assert f"; mean over settings {mean:+.2f} [" in raised.ours and "(8 of 12)" in raised.ours
     assert "; n = 3 to 12, " in raised.ours and raised.verdict == "holds where tested"
@@ -200,15 +200,15 @@ def test_stronger_views() -> None:
     assert [(r.realization, r.seed) for r in job.runs] == [
         (name, seed) for seed in range(3) for name in ("native", "angular")
     ]
-    found = []
+    result = []
     for config, level in ((plain, 0.68), (job.config, 0.72)):
         for run in job.runs:
             more = (0.003 + 0.001 * run.seed) * (run.realization == "angular") + 0.01 * run.seed
             spaces = {"encoder": {"accuracy": level + more}, "projection": {"accuracy": 0.7}}
-            found.append(record(config, run.realization, run.beta, run.seed))
-            found[-1]["probes"] = {"long_tail": spaces}
+            result.append(record(config, run.realization, run.beta, run.seed))
+            result[-1]["probes"] = {"long_tail": spaces}
     artefact = ARTEFACTS["stronger-views"]
-    outcome = artefact.compute(Evidence(Records(found)))
+    outcome = artefact.compute(Evidence(Records(result)))
     changes = {(c.row, c.what): c for c in outcome.changes}
     ours = changes["AutoAugment views, encoder", "Pure Angular - ProCo"]
     assert ours.differences == pytest.approx((0.3, 0.4, 0.5)) and ours.verdict == "p < 0.05 alone"
@@ -216,7 +216,7 @@ def test_stronger_views() -> None:
     assert between.differences == pytest.approx((4.0,) * 3)
     assert "Pure Angular on AutoAugment views 73.40 ± 1.10 [3]" in outcome.notes[0]
     assert artefact.status(outcome) == "rerun"
-    less = artefact.compute(Evidence(Records(found[:6])))
+    less = artefact.compute(Evidence(Records(result[:6])))
     assert artefact.status(less) == "not run yet" and len(less.changes) == 2
     assert artefact.compute(Evidence(Records())).notes == []
 
@@ -253,20 +253,20 @@ def test_other_realizations_are_tested(
             spaces = {"encoder": {"accuracy": value}, "projection": {"accuracy": value - 0.1}}
             records[-1]["probes"] = {"long_tail": spaces}
 
-    def claim(made: list[dict[str, Any]]) -> Any:
-        found = training_claims(Evidence(Records(made)))
-        return next(c for c in found if c.text.startswith("Direct temperature lacks"))
+    def claim(built: list[dict[str, Any]]) -> Any:
+        result = training_claims(Evidence(Records(built)))
+        return next(c for c in result if c.text.startswith("Direct temperature lacks"))
 
-    found = claim(records)
-    assert found.verdict == verdict, found
+    result = claim(records)
+    assert result.verdict == verdict, result
     counts = [12 if v > 0 else 0 for v in (other, other + step)]
-    assert found.ours.startswith(
+    assert result.ours.startswith(
         "Direct temperature {} of 12, Pure Angular {} of 12; ".format(*counts)
     )
-    assert f"Pure Angular less Direct temperature {step:+.2f} [" in found.ours
+    assert f"Pure Angular less Direct temperature {step:+.2f} [" in result.ours
     printed = 0.56
-    assert f"; ours less printed {step - printed:+.2f} [" in found.ours
-    assert f", less half of it {step - printed / 2:+.2f} [" in found.ours
+    assert f"; ours less printed {step - printed:+.2f} [" in result.ours
+    assert f", less half of it {step - printed / 2:+.2f} [" in result.ours
     # The same of a few settings, and of one seed, which is not tested.
     ten = [r for r in records if r["config"]["imbalance"] == 10]
     assert claim(ten).ours.endswith("(4 of 12)")
@@ -276,19 +276,19 @@ def test_other_realizations_are_tested(
 def joint_heads(steps: list[float], seeds: tuple[int, ...] = (1,) * 6) -> list[dict[str, Any]]:
     """Return classifiers of joint training: native and Pure Angular at given differences (points)
     per setting, with given numbers of seeds and a little noise."""
-    found = []
+    result = []
     for (name, *_), step, n in zip(printed_rows("joint-fc"), steps, seeds, strict=False):
         config = trained_as(name, objective="joint")
         for seed in range(n):
             own = 0.6 + (step + 2.0 * (seed - (n - 1) / 2)) / 100
             for r, value in (("native", 0.6), ("angular", own)):
-                found.append(record(config, r, 0.0, seed, last={"accuracy": value}))
-    return found
+                result.append(record(config, r, 0.0, seed, last={"accuracy": value}))
+    return result
 
 
 def mixed(records: list[dict[str, Any]]) -> Any:
-    found = training_claims(Evidence(Records(records)))
-    return next(c for c in found if c.label == "sec:joint-head-results")
+    result = training_claims(Evidence(Records(records)))
+    return next(c for c in result if c.label == "sec:joint-head-results")
 
 
 PRINTED = [float(texts[-1]) for _, *texts in printed_rows("joint-fc")[:6]]
@@ -316,13 +316,13 @@ def test_fewer_and_more_seeds_than_planned() -> None:
     config, path = controlled("cifar10", 100), "CIFAR-10 / 100, Encoder"
 
     def cell(seeds: int) -> Any:
-        made = [record(config, "native", 0.0, seed) for seed in range(seeds)]
-        for r in made:
+        records = [record(config, "native", 0.0, seed) for seed in range(seeds)]
+        for r in records:
             value = {"accuracy": 0.6 + 0.01 * r["seed"]}
             r["probes"] = {"long_tail": {"encoder": value, "projection": value}}
-        outcome = tables.angular_training(Evidence(Records(made)))
-        found = {(c.row, c.column): c for c in outcome.cells}
-        return ARTEFACTS["angular-training"].status(outcome), found[path, "ProCo"]
+        outcome = tables.angular_training(Evidence(Records(records)))
+        result = {(c.row, c.column): c for c in outcome.cells}
+        return ARTEFACTS["angular-training"].status(outcome), result[path, "ProCo"]
 
     status, two = cell(2)
     assert two.partial and two.content() == "68.24 ± 0.16 / 60.50 ± 0.71 [2 of 3]"

@@ -80,8 +80,8 @@ def exchanged(model: BinaryModel) -> Pair:
 
 
 def certified_always(*args: Any) -> Any:
-    found = certificate(*args)
-    return replace(found, certified=torch.ones_like(found.certified))
+    result = certificate(*args)
+    return replace(result, certified=torch.ones_like(result.certified))
 
 
 def disturbed_scores(z: Tensor, state: Any, tau: float, name: str, beta: float) -> Tensor:
@@ -225,6 +225,6 @@ def test_power_fits() -> None:
     exact = 3 * x**-2
     noise = torch.tensor([1.0, 5.0, 0.8, 3.0], dtype=torch.float64)
     short = torch.where(x < 30, exact, 0.0)
-    found = power_fits(x, torch.stack([exact, noise, short], dim=1))
-    assert found.tolist() == pytest.approx([-2.0])
+    result = power_fits(x, torch.stack([exact, noise, short], dim=1))
+    assert result.tolist() == pytest.approx([-2.0])
     assert math.isnan(float(power_fits(x, noise[:, None])))
