@@ -30,6 +30,8 @@ from resultant.vmf.estimators import OF_LENGTH
 
 START_LENGTH = 0.9
 START_WEIGHT = 1e-30
+# Classes whose random starts are drawn at a time; a multiple of 16.
+START_ROWS = 1 << 16
 
 
 class WideModule(nn.Module):
@@ -123,18 +125,22 @@ class Banks(WideModule):
 
     def _start(self, bank: Tensor, which: int) -> None:
         epoch = int(self.epoch)
-        u = torch.stack([self._directions(seed, epoch, which) for seed in self.seeds])
-        u = u.double().view(*bank.shape[:-1], self.dim)
-        bank[..., :-1] = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
         bank[..., -1] = START_WEIGHT
-
-    def _directions(self, seed: int, epoch: int, which: int) -> Tensor:
-        """Draw the random starts of all classes, and return those of the classes held here."""
-        mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
-        return torch.randn(self.num_classes, self.dim, generator=generator)[
-            self.classes.start : self.classes.stop
-        ]
+        for run, seed in zip(bank.view(-1, *bank.shape[-2:]), self.seeds, strict=True):
+            mixed = np.random.SeedSequence([seed, epoch, which]).generate_state(1, np.uint64)
+            generator = torch.Generator().manual_seed(int(mixed[0] >> np.uint64(1)))
+            # All classes are drawn, and those held here are kept. The last draw takes the rest: one
+            # of fewer than 16 numbers would not continue the sequence.
+            *lefts, end = *range(0, self.num_classes - START_ROWS + 1, START_ROWS), self.num_classes
+            lefts = lefts or [0]
+            for left, right in zip(lefts, [*lefts[1:], end], strict=True):
+                u = torch.randn(right - left, self.dim, generator=generator)
+                first, last = max(left, self.classes.start), min(right, self.classes.stop)
+                if first < last:
+                    u = u[first - left : last - left].double()
+                    u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
+                    held = slice(first - self.classes.start, last - self.classes.start)
+                    run[held, :-1] = u.to(bank.device)
 
     def rows(self, y: Tensor) -> Tensor:
         """Return the row of each sample in the banks flattened to [rows, p + 1].
