@@ -37,7 +37,7 @@ $(LIBRARY): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(EVERYTHING): reproduction/pyproject.toml $(LIBRARY)
-	$(PIP) install -q -c constraints.txt -e '.[cli,report,vision,parquet,ray,dev]' -e reproduction
+	$(PIP) install -q -c constraints.txt -e '.[cli,report,vision,parquet,anndata,ray,dev]' -e reproduction
 	@touch $@
 
 $(DOCS): $(EVERYTHING)

@@ -195,13 +195,13 @@ def test_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A piece is decoded with no more than a batch of rows that were not asked for."""
     monkeypatch.setattr(chunks, "READ_BYTES", 4 * WIDTH * 5)
     rows: Any = one_parquet(tmp_path).rows("train/z")
-    decoded, whole = [], parquet.ParquetRows._vectors
+    decoded, whole = [], parquet.ParquetRows.vectors
 
-    def vectors(self: Any, column: Any, top: int) -> torch.Tensor:
-        decoded.append(len(column))
-        return whole(self, column, top)
+    def vectors(self: Any, batch: Any, top: int) -> torch.Tensor:
+        decoded.append(batch.num_rows)
+        return whole(self, batch, top)
 
-    monkeypatch.setattr(parquet.ParquetRows, "_vectors", vectors)
+    monkeypatch.setattr(parquet.ParquetRows, "vectors", vectors)
     x, _ = rows_and_labels()
     for start, stop in ((0, 4), (4, 12), (12, 13), (40, 44)):
         before = sum(decoded)

@@ -31,10 +31,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "z.csv").write_text("1,2")
-    rule = r"z\.csv to be a folder or a file of features \(\.safetensors, .*\), got another"
-    with pytest.raises(ValueError, match=rf"{rule}: \.csv is not read; save .* by numpy\.savez"):
-        FeatureStore.open(tmp_path / "z.csv")
+    (tmp_path / "z.mat").write_text("1,2")
+    rule = r"z\.mat to be a folder or a file of features \(\.safetensors, .*\), got another"
+    with pytest.raises(ValueError, match=rf"{rule}: \.mat is not read; save .* by numpy\.savez"):
+        FeatureStore.open(tmp_path / "z.mat")
 
 
 def test_missing_permission_is_not_a_missing_file(tmp_path: Path, monkeypatch: Any) -> None:

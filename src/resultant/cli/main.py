@@ -69,6 +69,7 @@ EXTRAS = {
     **dict.fromkeys(("torchvision", "timm", "PIL"), "vision"),
     **dict.fromkeys(("matplotlib", "jinja2"), "report"),
     "pyarrow": "parquet",
+    "h5py": "anndata",
     "ray": "ray",
 }
 # Errors that a user can correct.

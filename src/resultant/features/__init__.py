@@ -1,11 +1,20 @@
 """Feature files of every kind as rows with labels.
 
-`FeatureStore.open` reads .safetensors, .npy, .npz and Parquet files and folders of shards; large
-arrays stay on disk. The module `prepare` makes a store ready for analysis, `partition` opens
-Parquet files for workers, and `packaged_file` is the feature file that the package ships.
+`FeatureStore.open` reads .safetensors, .npy, .npz, .parquet, .csv, .pt, .arrow and .h5ad files and
+folders of shards; large arrays stay on disk. `match_rows` finds the rows that two stores share. The
+module `prepare` makes a store ready for analysis, `partition` opens Parquet files for workers, and
+`packaged_file` is the feature file that the package ships.
 """
 
+from resultant.features.identities import RowMatch, match_rows
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore, write_store
 
-__all__ = ["PACKAGED", "FeatureStore", "packaged_file", "write_store"]
+__all__ = [
+    "PACKAGED",
+    "FeatureStore",
+    "RowMatch",
+    "match_rows",
+    "packaged_file",
+    "write_store",
+]

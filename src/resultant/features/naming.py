@@ -8,11 +8,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-KINDS = (".safetensors", ".npz", ".npy", ".parquet")
+KINDS = (".safetensors", ".npz", ".npy", ".parquet", ".csv", ".pt", ".arrow", ".h5ad")
+
+# Kinds whose columns are chosen when a file is read.
+TABLES = (".parquet", ".csv", ".arrow")
 SPLITS = ("train", "val", "test")
 
 # Names of labels in files of others, in order of preference.
-LABELS = ("label", "labels", "target", "targets", "class", "y")
+LABELS = ("label", "labels", "target", "targets", "class", "y", "cell_type")
+
+# Names of identities of rows, in order of preference.
+IDENTITIES = ("identities", "identity", "row_id", "ids", "id")
+
+# Files that Hugging Face datasets adds to its folders: results and indices of earlier calls.
+_CACHES = ("cache-", "indices", "tmp")
 
 # The rule for names of arrays, as messages state it.
 NAMING = f"SPLIT/WHAT, SPLIT_WHAT, SPLIT.WHAT or WHAT_SPLIT, SPLIT in {', '.join(SPLITS)}"
@@ -44,6 +53,7 @@ def shards(folder: Path) -> list[Shard]:
         for path in _walk(folder)
         if path.suffix in KINDS
         and path.is_file()
+        and not (path.suffix == ".arrow" and path.name.startswith(_CACHES))
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
     kinds = sorted({path.suffix for path in files})
@@ -115,3 +125,9 @@ def label_name(names: Iterable[str]) -> str | None:
     """The first of `LABELS` among the names, in upper or lower case."""
     by_lower = {n.lower(): n for n in sorted(names)}
     return next((by_lower[n] for n in LABELS if n in by_lower), None)
+
+
+def identity_name(names: Iterable[str]) -> str | None:
+    """The first of `IDENTITIES` among the names, in upper or lower case."""
+    by_lower = {n.lower(): n for n in sorted(names)}
+    return next((by_lower[n] for n in IDENTITIES if n in by_lower), None)

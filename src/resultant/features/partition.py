@@ -30,7 +30,10 @@ THREADS = 16
 
 
 def open_store(
-    pattern: str | os.PathLike[str], features: str | None = None, labels: str | None = None
+    pattern: str | os.PathLike[str],
+    features: str | None = None,
+    labels: str | None = None,
+    identities: str | None = None,
 ) -> FeatureStore:
     """Open the Parquet files of a pattern, a folder or a path as one store.
 
@@ -41,6 +44,7 @@ def open_store(
         pattern: A path or URL, with wildcards within its components.
         features: The column of features, if several could be.
         labels: The column of labels, if its name is not a usual one.
+        identities: The column of identities, if its name is not a usual one.
 
     Returns:
         The store.
@@ -51,7 +55,8 @@ def open_store(
     where = os.fspath(pattern)
     files = _files(where)
     with ThreadPoolExecutor(THREADS) as threads:
-        read = threads.map(lambda f: read_parquet_arrays(f[0], f[1], features, labels), files)
+        names = features, labels, identities
+        read = threads.map(lambda f: read_parquet_arrays(f[0], f[1], *names), files)
         contents = [(str(path), c) for (path, _), c in zip(files, read, strict=True)]
     return FeatureStore.of(where, combine(where, contents))
 
@@ -162,7 +167,7 @@ def divide(rows: Rows, labels: Tensor, index: Tensor | None = None) -> list[Piec
                 pieces[-1][-1][1].append(chosen)
             else:
                 # New rows: an open file cannot be sent to a worker.
-                fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype)
+                fresh = ParquetRows(leaf.path, leaf.name, leaf.shape, leaf.dtype, leaf.columns)
                 pieces[-1].append((fresh, [chosen]))
                 together = True
             height += size if together else 0

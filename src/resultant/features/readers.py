@@ -9,11 +9,25 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from resultant.features.naming import KINDS, LABELS, Shard, full_name, shards, split_of, what_of
+from resultant.features.anndata_files import read_anndata
+from resultant.features.arrow_files import read_arrow
+from resultant.features.columns import TableColumns
+from resultant.features.csv_files import read_csv
+from resultant.features.naming import (
+    KINDS,
+    LABELS,
+    TABLES,
+    Shard,
+    full_name,
+    shards,
+    split_of,
+    what_of,
+)
 from resultant.features.numpy_files import map_npy, map_npz
 from resultant.features.parquet import read_parquet
 from resultant.features.rows import NonNumericArray, Rows, map_safetensors
 from resultant.features.selection import Contents, RawContents, at_indices, combine
+from resultant.features.torch_files import read_torch
 
 FORMAT = "resultant.FeatureStore 1"
 
@@ -23,7 +37,9 @@ FEATURES = re.compile(
 )
 
 
-def read_arrays(path: Path, features: str | None, labels: str | None) -> Contents[Rows]:
+def read_arrays(
+    path: Path, features: str | None, labels: str | None, identities: str | None = None
+) -> Contents[Rows]:
     """Read the arrays of a file or a folder of shards; arguments as in `FeatureStore.open`."""
     if not path.exists():
         raise ValueError(f"expected {path} to exist, got no such file")
@@ -38,20 +54,29 @@ def read_arrays(path: Path, features: str | None, labels: str | None) -> Content
         rule = f"expected {path} to be a folder or a file of features ({', '.join(KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
-    contents = [(str(f.path), _read(f, features, labels, keep_open=keep_open)) for f in files]
-    # The columns of a Parquet file are chosen when the file is read.
-    chosen = files[0].path.suffix == ".parquet"
-    return combine(str(path), contents, features, labels, chosen=chosen)
+    names = features, labels, identities
+    contents = [(str(f.path), _read(f, *names, keep_open=keep_open)) for f in files]
+    chosen = files[0].path.suffix in TABLES
+    return combine(str(path), contents, *names, chosen=chosen)
 
 
 def read_parquet_arrays(
-    path: Path | str, split: str, features: str | None, labels: str | None
+    path: Path | str,
+    split: str,
+    features: str | None,
+    labels: str | None,
+    identities: str | None = None,
 ) -> RawContents:
     """Read the contents of a Parquet file or URL; rows without a split belong to ``split``."""
-    columns = read_parquet(path, features, labels)
+    return _contents(read_parquet(path, features, labels, identities), split)
+
+
+def _contents(columns: TableColumns, split: str) -> RawContents:
     by_name: dict[str, Rows | NonNumericArray] = dict(columns.features)
     if columns.labels is not None:
         by_name["labels"] = columns.labels
+    if columns.identities is not None:
+        by_name["identities"] = columns.identities
     arrays = {
         f"{part}/{n}": rows if index is None else at_indices(rows, index)
         for part, index in (columns.splits or {split: None}).items()
@@ -66,10 +91,18 @@ def read_parquet_arrays(
     )
 
 
-def _read(file: Shard, features: str | None, labels: str | None, *, keep_open: bool) -> RawContents:
+def _read(
+    file: Shard,
+    features: str | None,
+    labels: str | None,
+    identities: str | None,
+    *,
+    keep_open: bool,
+) -> RawContents:
     path, split = file.path, file.split or "train"
-    if path.suffix == ".parquet":
-        return read_parquet_arrays(path, split, features, labels)
+    if path.suffix in TABLES:
+        read = {".parquet": read_parquet, ".csv": read_csv, ".arrow": read_arrow}[path.suffix]
+        return _contents(read(path, features, labels, identities), split)
     if path.suffix == ".npy":
         # train_features.npy, or features.npy in a folder train.
         name = full_name(file.name, split)
@@ -77,6 +110,10 @@ def _read(file: Shard, features: str | None, labels: str | None, *, keep_open: b
     metadata: dict[str, Any] = {}
     if path.suffix == ".npz":
         arrays = map_npz(path, keep_open=keep_open)
+    elif path.suffix == ".pt":
+        arrays = read_torch(path)
+    elif path.suffix == ".h5ad":
+        arrays = read_anndata(path)
     else:
         arrays, metadata = _read_safetensors(path, keep_open=keep_open)
     # If some names contain a split, the split of the file does not hold for the other names.

@@ -10,8 +10,16 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from resultant.features.identities import identity_numbers
 from resultant.features.labels import Parts, class_labels
-from resultant.features.naming import full_name, label_name, split_of, split_part, what_of
+from resultant.features.naming import (
+    full_name,
+    identity_name,
+    label_name,
+    split_of,
+    split_part,
+    what_of,
+)
 from resultant.features.rows import IndexedRows, NonNumericArray, Rows, as_floats, join
 
 RESERVED = ("labels", "identities", "class_names")
@@ -51,6 +59,7 @@ def combine(
     files: Iterable[tuple[str, RawContents]],
     features: str | None = None,
     labels: str | None = None,
+    identities: str | None = None,
     *,
     chosen: bool = True,
 ) -> Contents[Rows]:
@@ -61,7 +70,8 @@ def combine(
         files: The contents of each file by path.
         features: The name of the features, or None for every array that can be features.
         labels: The name of the labels, or None for the usual names.
-        chosen: The contents hold features and labels only.
+        identities: The name of the identities, or None for the usual names.
+        chosen: The contents hold features, labels and identities only.
     """
     parts: Parts = {}
     metadata: dict[str, Any] = {}
@@ -76,7 +86,7 @@ def combine(
         if SPLIT not in (features, labels):
             parts, called = _divide(where, parts, called)
         classes = _class_names(parts)
-        metadata, kept = classes | metadata, _choose(where, parts, features, labels)
+        metadata, kept = classes | metadata, _choose(where, parts, features, labels, identities)
         if "labels" in map(what_of, parts) and "labels" not in map(what_of, kept.values()):
             # The metadata describe the labels of the file, not those that were asked for.
             described = ("class_names", "num_classes", "labels")
@@ -91,7 +101,8 @@ def combine(
         metadata |= {"class_names": names, "num_classes": len(names), "labels": WORDS}
     for name, pieces in parts.items():
         if name not in arrays:
-            numbers = [(file, _numbers(file, name, array)) for file, array in pieces]
+            as_numbers = identity_numbers if what_of(name) == "identities" else _numbers
+            numbers = [(file, as_numbers(file, name, array)) for file, array in pieces]
             arrays[name] = join(where, name, numbers)
     of_labels = [file for pieces in label_parts.values() for file, _ in pieces]
     others = {file for n, pieces in parts.items() if n not in label_parts for file, _ in pieces}
@@ -130,7 +141,7 @@ def _numbers(file: str, name: str, array: Rows | NonNumericArray) -> Rows:
     if isinstance(array, NonNumericArray):
         rule = f"expected {name} of {file} to be [N, d] floats"
         raise ValueError(f"{rule}, got {array.kind} {array.shape}")
-    vectors = len(array.shape) == 2 and what_of(name) != "identities"
+    vectors = len(array.shape) == 2
     real = array.dtype.is_floating_point or array.dtype.is_complex
     return as_floats(array) if vectors and not real else array
 
@@ -172,7 +183,9 @@ def _class_names(parts: Parts) -> dict[str, Any]:
     return {"class_names": [names[c] for c in codes.tolist()]}
 
 
-def _choose(where: str, parts: Parts, features: str | None, labels: str | None) -> dict[str, str]:
+def _choose(
+    where: str, parts: Parts, features: str | None, labels: str | None, identities: str | None
+) -> dict[str, str]:
     """Choose the features and labels; arguments as in `combine`.
 
     Returns:
@@ -191,10 +204,18 @@ def _choose(where: str, parts: Parts, features: str | None, labels: str | None) 
         labels = require(labels)
     else:
         labels = "labels" if "labels" in names else label_name(names)
+    if identities is not None:
+        identities = require(identities)
+    else:
+        # An array of that name but of another length or kind is something else.
+        fits = {what_of(n) for n, p in parts.items() if _can_be_identities(parts, n, p)}
+        identities = identity_name(fits - {labels, features})
     if features is not None:
         selected = {require(features)}
     else:
-        others = {n: p for n, p in parts.items() if what_of(n) not in (labels, *RESERVED)}
+        others = {
+            n: p for n, p in parts.items() if what_of(n) not in (labels, identities, *RESERVED)
+        }
         selected = _candidates(others)
         if not selected and others:
             got = ", ".join(f"{n} ({_kind(p[0][1])})" for n, p in sorted(others.items()))
@@ -203,9 +224,34 @@ def _choose(where: str, parts: Parts, features: str | None, labels: str | None) 
     for name in parts:
         if what_of(name) == labels:
             kept[f"{split_part(name)}/labels"] = name
-        elif what_of(name) == "identities" or what_of(name) in selected - {"labels"}:
+        elif what_of(name) == identities:
+            kept[f"{split_part(name)}/identities"] = name
+        elif what_of(name) in selected - {"labels"}:
             kept[name] = name
     return kept
+
+
+def _can_be_identities(
+    parts: Parts, name: str, pieces: list[tuple[str, Rows | NonNumericArray]]
+) -> bool:
+    """Return True for one whole number or string per row of the other arrays of the split."""
+    if what_of(name) == "identities":
+        return True
+    rows = sum(array.shape[0] if array.shape else 0 for _, array in pieces)
+    others = {
+        sum(array.shape[0] if array.shape else 0 for _, array in p)
+        for n, p in parts.items()
+        if split_part(n) == split_part(name) and n != name
+    }
+    return rows in others and all(
+        len(array.shape) == 1
+        and (array.read is not None if isinstance(array, NonNumericArray) else _whole(array.dtype))
+        for _, array in pieces
+    )
+
+
+def _whole(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def _candidates(parts: Parts) -> set[str]:

@@ -1,7 +1,7 @@
 """Features and labels in files, mapped into memory and read in pieces.
 
-A store is a .safetensors or .npz file, several .npy files, a Parquet file with a list column, or a
-folder of shards of one kind.
+A store is a file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad), several .npy
+files, or a folder of shards of one kind, such as a folder of Hugging Face datasets.
 
 Arrays are named SPLIT/WHAT: ``train/encoder`` [N, d], ``train/projection`` [N, p] and other
 features, each of one floating dtype; ``train/labels`` [N] and ``train/identities`` [N] integers.
@@ -9,7 +9,7 @@ All arrays of a split have the same N. A name without a split belongs to ``train
 ``test_labels``, ``test.labels`` and ``labels_test`` are read as ``test/labels``.
 
 In files of other programs, labels may also be whole floats, booleans or strings, [N] or [N, 1],
-and features may be integers. Other arrays are left out.
+identities may be strings, and features may be integers. Other arrays are left out.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class FeatureStore:
         *,
         features: str | None = None,
         labels: str | None = None,
+        identities: str | None = None,
     ) -> FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
@@ -110,8 +111,11 @@ class FeatureStore:
         Args:
             path: A file, a folder, or a mapping such as
                 {"train/features": "z.npy", "train/labels": "y.npy"}.
-            features: The name of the array or column of features, if several could be.
+            features: The name of the array or column of features, if several could be; of a
+                table with one column per feature, the name before the numbers.
             labels: The name of the array, column or .npy of labels, if not a usual one.
+            identities: The name of the array or column that identifies each row by an integer or a
+                string, if not a usual one (identities, row_id, ids or id).
 
         Returns:
             The store.
@@ -129,7 +133,8 @@ class FeatureStore:
             files = [(os.fspath(p), map_npy(Path(p))) for p in path.values()]
             contents = [(p, Contents({n: a})) for n, (p, a) in zip(names, files, strict=True)]
             return FeatureStore.of(where, combine(where, contents))
-        return FeatureStore.of(os.fspath(path), read_arrays(Path(path), features, labels))
+        contents = read_arrays(Path(path), features, labels, identities)
+        return FeatureStore.of(os.fspath(path), contents)
 
     @staticmethod
     def of(where: str, contents: Contents[Rows]) -> FeatureStore:

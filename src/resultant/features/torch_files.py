@@ -1,0 +1,93 @@
+"""The tensors of .pt files, read by torch without anything that a pickle could execute."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.features.columns import one_line
+from resultant.features.numpy_files import BROKEN
+from resultant.features.rows import MemoryRows, NonNumericArray, Rows
+
+# How deep dictionaries are nested, and the most entries of a file.
+DEPTH = 4
+MOST = 10_000
+
+
+def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
+    """Map the tensors of a file of `torch.save` by name.
+
+    The file holds a dictionary of tensors, also nested, or a pair of features and labels. Lists of
+    strings are names.
+
+    Raises:
+        ValueError: The file is broken, is of another kind, or holds other objects.
+    """
+    rule = f"expected {path} to be a whole .pt file of tensors"
+    hint = "save a dictionary of tensors by torch.save"
+    try:
+        _require_stored(path)
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except FileNotFoundError:
+        raise ValueError(f"{rule}, got no such file") from None
+    except pickle.UnpicklingError:
+        raise ValueError(f"{rule}, got other objects, which are never loaded; {hint}") from None
+    except (*BROKEN, KeyError, AttributeError, IndexError, RecursionError) as error:
+        raise ValueError(f"{rule}, got: {one_line(error)}") from None
+    if isinstance(content, Tensor):
+        content = {"features": content}
+    if isinstance(content, (tuple, list)) and len(content) == 2:
+        content = dict(zip(("features", "labels"), content, strict=True))
+    if not isinstance(content, dict):
+        raise ValueError(f"{rule}, got {type(content).__name__}; {hint}")
+    arrays: dict[str, Rows | NonNumericArray] = {}
+    _collect(arrays, content, "", DEPTH)
+    if not arrays or len(arrays) > MOST:
+        raise ValueError(f"{rule}, got {len(arrays):,} tensors; {hint}")
+    return arrays
+
+
+def _require_stored(path: Path) -> None:
+    """Raise unless the file is an archive without compression, as torch writes."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"a compressed member {member.filename!r}")
+
+
+def _collect(
+    arrays: dict[str, Rows | NonNumericArray], content: dict[Any, Any], before: str, depth: int
+) -> None:
+    for key, value in content.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict) and depth:
+            _collect(arrays, value, f"{name}/", depth - 1)
+        elif isinstance(value, Tensor):
+            arrays[name] = _rows(value)
+        elif isinstance(value, (list, tuple)) and value:
+            if all(isinstance(v, str) for v in value):
+                arrays[name] = _strings([str(v) for v in value])
+            elif all(type(v) is int for v in value):
+                arrays[name] = MemoryRows(torch.tensor(value))
+
+
+def _rows(tensor: Tensor) -> Rows | NonNumericArray:
+    tensor = tensor.detach()
+    plain = tensor.layout == torch.strided and not tensor.is_quantized
+    # A few stored numbers can be expanded to any size.
+    size = tensor.numel() * tensor.element_size()
+    if not plain or size > tensor.untyped_storage().nbytes():
+        return NonNumericArray(tuple(tensor.shape), "tensor that is not stored as it is")
+    return MemoryRows(tensor)
+
+
+def _strings(words: list[str]) -> NonNumericArray:
+    distinct = sorted(set(words))
+    number = {word: i for i, word in enumerate(distinct)}
+    codes = torch.tensor([number[word] for word in words])
+    return NonNumericArray((len(words),), "strings", lambda: (distinct, codes))

@@ -1,0 +1,99 @@
+"""Features in AnnData files, written as the AnnData format has them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from resultant.features import FeatureStore
+
+h5py = pytest.importorskip("h5py")
+
+X = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
+Y = np.arange(30) % 3
+
+
+def write(path: Path, *, sparse: bool = False, **obs: Any) -> Path:
+    """Write X, obsm/X_pca, and obs with categories, an index and more columns."""
+    with h5py.File(path, "w") as file:
+        if sparse:
+            matrix, group = scipy.sparse.csr_matrix(X), file.create_group("X")
+            group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", X.shape
+            for name in ("data", "indices", "indptr"):
+                group[name] = getattr(matrix, name)
+        else:
+            file["X"] = X
+        file["obsm/X_pca"] = X[:, :3].astype(np.float64)
+        table = file.create_group("obs")
+        table.attrs["_index"] = "_index"
+        table["_index"] = np.array([f"cell-{i}" for i in range(30)], dtype=h5py.string_dtype())
+        table["cell_type/categories"] = np.array(["B", "NK", "T"], dtype=h5py.string_dtype())
+        table["cell_type/codes"] = Y.astype(np.int8)
+        for name, values in obs.items():
+            table[name] = values
+    return path
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_labels_and_identities(tmp_path: Path, sparse: bool) -> None:
+    store = FeatureStore.open(write(tmp_path / "a.h5ad", sparse=sparse, n_genes=np.arange(30)))
+    np.testing.assert_allclose(store["train/X"].numpy(), X, rtol=1e-6)
+    np.testing.assert_array_equal(store["train/X_pca"].numpy(), X[:, :3])
+    np.testing.assert_array_equal(store.rows("train/X").read(11, 19).numpy(), X[11:19])
+    assert store["train/labels"].tolist() == Y.tolist()
+    assert store.metadata["class_names"] == ["B", "NK", "T"]
+    assert len(store["train/identities"].unique()) == 30
+
+
+def test_splits_and_other_labels(tmp_path: Path) -> None:
+    split = np.array(["train"] * 20 + ["test"] * 10, dtype=h5py.string_dtype())
+    path = write(tmp_path / "a.h5ad", split=split, leiden=(Y == 0).astype(np.int32))
+    store = FeatureStore.open(path, labels="leiden", features="X_pca")
+    assert store.shape("test/X_pca") == (10, 3)
+    assert store["train/labels"].tolist() == (Y == 0)[:20].astype(int).tolist()
+
+
+def test_links_to_other_files_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.h5ad")
+    path = write(tmp_path / "b.h5ad")
+    with h5py.File(path, "a") as file:
+        del file["X"]
+        file["X"] = h5py.ExternalLink(str(tmp_path / "a.h5ad"), "X")
+    with pytest.raises(ValueError, match=r"b\.h5ad .* got: a link to another place for 'X'"):
+        FeatureStore.open(path)
+    (tmp_path / "raw").write_bytes(bytes(840))
+    with h5py.File(path, "a") as file:
+        del file["X"]
+        file.create_dataset("X", (30, 7), "f4", external=[(str(tmp_path / "raw"), 0, 840)])
+    with pytest.raises(ValueError, match="data of another file for 'X'"):
+        FeatureStore.open(path)
+
+
+def test_declared_sizes_are_compared_with_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5ad")
+    with h5py.File(path, "a") as file:
+        del file["X"]
+        file.create_dataset("X", (1 << 32, 1 << 10), "f4", chunks=(1, 1 << 10), compression="gzip")
+    with pytest.raises(ValueError, match="bytes declared for '/X'"):
+        FeatureStore.open(path)
+
+
+@pytest.mark.parametrize("cut", [0, 100, 3000])
+def test_truncated_files_are_refused_in_one_line(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path / "a.h5ad")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"a\.h5ad to be a whole AnnData file") as caught:
+        FeatureStore.open(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_reader_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.h5ad")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ValueError, match=r"expected h5py .* pip install resultant\[anndata\]"):
+        FeatureStore.open(path)

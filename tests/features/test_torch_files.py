@@ -1,0 +1,96 @@
+"""Features in .pt files: tensors, and nothing that a pickle could execute."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from resultant.features import FeatureStore
+
+Z = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
+Y = (torch.arange(30) % 3).to(torch.int32)
+
+
+class Executes:
+    """An object whose pickle makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.folder,)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"train": {"z": Z, "labels": Y}, "test": {"z": Z[:6], "labels": Y[:6]}},
+        {"z_train": Z, "y_train": Y, "z_test": Z[:6], "y_test": Y[:6]},
+    ],
+)
+def test_dictionaries_of_tensors(tmp_path: Path, content: dict[str, Any]) -> None:
+    torch.save(content, tmp_path / "a.pt")
+    store = FeatureStore.open(tmp_path / "a.pt")
+    assert torch.equal(store["train/z"], Z) and torch.equal(store["test/z"], Z[:6])
+    assert store["train/labels"].tolist() == Y.tolist()
+
+
+def test_pairs_of_features_and_labels(tmp_path: Path) -> None:
+    torch.save((Z.bfloat16(), Y.tolist()), tmp_path / "a.pt")
+    store = FeatureStore.open(tmp_path / "a.pt")
+    assert store.dtype("train/features") == torch.bfloat16
+    assert store["train/labels"].tolist() == Y.tolist()
+
+
+def test_strings_are_labels_and_identities(tmp_path: Path) -> None:
+    words = [("ant", "bee", "cat")[c] for c in Y.tolist()]
+    ids = [f"row {i}" for i in range(30)]
+    torch.save({"z": Z, "labels": words, "ids": ids, "epoch": 7}, tmp_path / "a.pt")
+    store = FeatureStore.open(tmp_path / "a.pt")
+    assert store.metadata["class_names"] == ["ant", "bee", "cat"]
+    assert len(store["train/identities"].unique()) == 30
+
+
+def test_other_objects_are_never_loaded(tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    torch.save({"z": Z, "labels": Y, "more": Executes(target)}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match=r"a\.pt .* got other objects, which are never loaded"):
+        FeatureStore.open(tmp_path / "a.pt")
+    (tmp_path / "b.pt").write_bytes(pickle.dumps(Executes(target)))
+    with pytest.raises(ValueError, match=r"b\.pt to be a whole \.pt file of tensors"):
+        FeatureStore.open(tmp_path / "b.pt")
+    assert not target.exists()
+
+
+def test_expanded_tensors_are_refused(tmp_path: Path) -> None:
+    torch.save({"z": torch.zeros(1, 1).expand(1 << 20, 1 << 20), "labels": Y}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match="not stored as it is"):
+        FeatureStore.open(tmp_path / "a.pt")
+
+
+def test_compressed_archives_are_refused(tmp_path: Path) -> None:
+    torch.save({"z": Z, "labels": Y}, tmp_path / "a.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "a.pt") as source,
+        zipfile.ZipFile(tmp_path / "b.pt", "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(ValueError, match="got: a compressed member"):
+        FeatureStore.open(tmp_path / "b.pt")
+
+
+@pytest.mark.parametrize("cut", [0, 100, 700])
+def test_truncated_files_are_refused_in_one_line(tmp_path: Path, cut: int) -> None:
+    torch.save({"z": Z, "labels": Y}, tmp_path / "a.pt")
+    data = (tmp_path / "a.pt").read_bytes()
+    (tmp_path / "a.pt").write_bytes(data[:cut])
+    with pytest.raises(ValueError, match=r"a\.pt") as caught:
+        FeatureStore.open(tmp_path / "a.pt").check()
+    assert "\n" not in str(caught.value)
