@@ -78,7 +78,7 @@ def test_log_marginal_is_the_density_of_all_components() -> None:
     density = torch.zeros(9, dtype=torch.float64)
     for m, c in enumerate(many.owner.tolist()):
         law = VonMisesFisher(many.state.mu[m], many.state.kappa[m])
-        density += law.log_prob(z).exp() * many.log_weight[m].exp() * fitted.class_prior_[c]
+        density += law.log_prob(z).exp() * many.log_weight[m].exp() * float(fitted.class_prior_[c])
     np.testing.assert_allclose(fitted.log_marginal(X[:9]), density.log(), rtol=1e-9)
 
 

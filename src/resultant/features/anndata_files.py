@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.features.columns import MAX_WIDTH, one_line
+from resultant._core.text import one_line
+from resultant.features.columns import MAX_WIDTH
 from resultant.features.parquet import FREE_BYTES, MAX_RATIO
 from resultant.features.rows import MemoryRows, NonNumericArray, Rows, distinct
 

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
     TableColumns,
     TableRows,
     arrow,
     choose,
-    class_names,
+    dataset_class_names,
     feature_dtype,
     is_vector,
     label_values,
     list_lengths,
-    one_line,
     splits_of,
 )
 from resultant.features.rows import Rows
@@ -66,7 +66,9 @@ def read_arrow(
         )
         splits = splits_of(table.column(SPLIT)) if chosen.split else {}
         rest = [n for n in schema.names if n not in chosen.used]
-        return TableColumns(vectors, y, known, splits, class_names(schema, chosen.label), rest)
+        return TableColumns(
+            vectors, y, known, splits, dataset_class_names(schema, chosen.label), rest
+        )
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except (ValueError, OSError, MemoryError, OverflowError, pa.ArrowException) as error:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.text import one_line
 from resultant.features.naming import identity_name, label_name
 from resultant.features.rows import NonNumericArray, Rows, as_rows
 from resultant.features.selection import SPLIT, split_indices
@@ -279,11 +280,6 @@ def list_lengths(column: pa.Array) -> np.ndarray:
     return column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
 
 
-def one_line(error: BaseException) -> str:
-    """The first line of an error."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
 def is_label(kind: Any) -> bool:
     """Return True for strings, numbers, booleans, and dictionaries of these."""
     t = arrow().types
@@ -333,7 +329,7 @@ def refuse_nulls(column: pa.Array | pa.ChunkedArray, what: str) -> None:
         raise ValueError(f"a null in row {row} of {what}{rest}")
 
 
-def class_names(schema: pa.Schema, label: str | None) -> list[str]:
+def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
     """The names of the classes in the metadata of Hugging Face datasets, if any."""
     try:
         metadata = json.loads((schema.metadata or {})[b"huggingface"])

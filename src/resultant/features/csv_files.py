@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
     TableColumns,
@@ -21,7 +22,6 @@ from resultant.features.columns import (
     arrow,
     choose,
     label_values,
-    one_line,
     splits_of,
 )
 from resultant.features.rows import MemoryRows, Rows

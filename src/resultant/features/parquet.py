@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from resultant._core import chunks
+from resultant._core.text import one_line
 from resultant.features.columns import (
     MAX_WIDTH,
     TableColumns,
     TableRows,
     arrow,
     choose,
-    class_names,
+    dataset_class_names,
     feature_dtype,
     is_label,
     is_text,
     is_vector,
     label_values,
     list_lengths,
-    one_line,
     splits_of,
 )
 from resultant.features.rows import NonNumericArray, Rows
@@ -78,7 +78,7 @@ def read_parquet(
             y, known = (_labels(path, schema, n) for n in (chosen.label, chosen.identities))
             splits = splits_of(file.read([SPLIT]).column(SPLIT)) if chosen.split else {}
             rest = [n for n in schema.names if n not in chosen.used]
-            names = class_names(schema, chosen.label)
+            names = dataset_class_names(schema, chosen.label)
             return TableColumns(vectors, y, known, splits, names, rest)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.features.columns import one_line
+from resultant._core.text import one_line
 from resultant.features.numpy_files import BROKEN
 from resultant.features.rows import MemoryRows, NonNumericArray, Rows
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from resultant._core.chunks import ENCODED_BYTES
 from resultant._core.text import one_line
-from resultant.features.parquet import dataset_class_names
+from resultant.features.columns import dataset_class_names
 from resultant.images.decode import ImageError, decode
 from resultant.images.labelling import RawSplit
 
