@@ -7,12 +7,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import frozen_tables, loss_tables, probe_tables, score_tables, training_tables
+from benchmarks import (
+    frozen_tables,
+    image_tables,
+    loss_tables,
+    probe_tables,
+    score_tables,
+    training_tables,
+)
 from benchmarks.markdown import amount, insert, table
 
 Row = dict[str, Any]
 
-MEASURED = ("results", "gpu", "losses", "frozen", "training", "probes")
+MEASURED = ("results", "gpu", "losses", "frozen", "training", "images", "probes")
 # Us per view of a whole job of many small networks, evaluation included.
 JOB_BAR = 4.5
 
@@ -20,12 +27,7 @@ JOB_BAR = 4.5
 def headline(measured: Row, jobs: Sequence[Row]) -> str:
     """Render the targets and our measurements."""
     body = [*loss_bar(measured["losses"]), *job_bar(jobs), *frozen_bars(measured["frozen"])]
-    training = measured["training"]
-    for row in training["photographs"]:
-        if row["network"] == "resnet50":
-            what = f"ResNet-50, {row['preset']}, {row['views']} views of 224 x 224"
-            rate = f"{amount(row['images/s'])} images/s"
-            body.append([f"{what}, {training['device']}", rate, ""])
+    body += image_tables.bars(measured["images"])
     return table(["what", "measured", "compared with"], body)
 
 
@@ -95,6 +97,7 @@ def documents(root: Path) -> dict[Path, str]:
         "The loss": loss_tables.report(measured["losses"]),
         "Frozen features": frozen_tables.report(measured["frozen"]),
         "Training": training_tables.report(training, jobs),
+        "Training on image files": image_tables.report(measured["images"]),
         "Linear probes": probe_tables.report(measured["probes"]),
         "The exact score in every dimension": score_tables.dimensions(measured["results"]),
     }

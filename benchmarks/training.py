@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +15,10 @@ import torch.nn.functional as F
 from benchmarks import parser
 from benchmarks.gpu import milliseconds
 from resultant._core.files import write_text
-from resultant.images.published import PUBLISHED
 from resultant.networks.kernels import norm as _norm_kernel
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.batches import CifarBatches
-from resultant.training.config import Run, TrainConfig, preset
+from resultant.training.config import Run, preset
 from resultant.training.stack import Stack
 
 VIEWS = 512
@@ -159,60 +157,6 @@ def steps() -> list[dict[str, object]]:
     return rows
 
 
-class Synthetic:
-    """One batch of random photographs on the device, repeated."""
-
-    steps = 1
-
-    def __init__(self, config: TrainConfig, device: torch.device) -> None:
-        number = config.batch_size * (2 + config.classification_view)
-        self.views = torch.randn(number, 3, config.size, config.size, device=device)
-        self.views = self.views.contiguous(memory_format=torch.channels_last)
-        self.labels = torch.randint(PUBLISHED[config.dataset].num_classes, (1, config.batch_size))
-        self.labels = self.labels.to(device)
-
-    def digest(self) -> str:
-        return "synthetic"
-
-    def draw(self, epoch: int) -> list[torch.Tensor]:
-        return []
-
-    def load(self, drawn: list[torch.Tensor]) -> None:
-        pass
-
-    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.views, self.labels
-
-
-def photographs(device: torch.device, **changes: Any) -> list[dict[str, object]]:
-    """Time a whole step on synthetic 224 x 224 images, with all of their views."""
-    rows: list[dict[str, object]] = []
-    for name, architecture in (
-        ("imagenet-lt", "resnet50"),
-        ("imagenet-lt", "resnext50_32x4d"),
-        ("inaturalist18", "resnet50"),
-    ):
-        config = preset(name, architecture=architecture, **changes)
-        counts = torch.ones(PUBLISHED[config.dataset].num_classes)
-        batches = Synthetic(config, device)
-        stack = Stack(config, [Run("native", 0.0, 0)], batches, counts, device)
-        stack.start_epoch(0)
-        ms = milliseconds(stack.step, 10, 3)
-        rows.append(
-            {
-                "preset": name,
-                "network": architecture,
-                "batch": config.batch_size,
-                "views": 2 + config.classification_view,
-                "images/s": round(1e3 * config.batch_size / ms),
-                "GB": round(torch.cuda.max_memory_allocated() / 1e9, 1),
-            }
-        )
-        torch.cuda.reset_peak_memory_stats()
-        print(rows[-1], flush=True)
-    return rows
-
-
 def main() -> None:
     out = parser("training", __doc__).parse_args().out
     torch.backends.cudnn.benchmark = True
@@ -223,7 +167,6 @@ def main() -> None:
         "norms": norms(),
         "networks": networks(),
         "steps": steps(),
-        "photographs": photographs(torch.device("cuda")),
     }
     write_text(out, json.dumps(result, indent=1) + "\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks.markdown import amount, table
+from benchmarks.markdown import table
 
 Row = dict[str, Any]
 
@@ -18,10 +18,6 @@ STEP_NOTE = """\
 ResNet-32, 512 views per run and step. The network alone is its forward and backward pass; the whole
 step adds views, loss, statistics and optimizer. Both run as a CUDA graph. {device}, torch
 {torch}."""
-
-PHOTOGRAPH_NOTE = """\
-A whole step on synthetic 224 x 224 images on the device. An image counts once, with all of its
-views. {device}, torch {torch}."""
 
 JOB_NOTE = """\
 Every job with records in reproduction/results/, its runs trained together. The loop is training
@@ -77,15 +73,6 @@ def step_table(training: Row) -> str:
             cells = ("" if us is None else f"{us:.2f}" for us in found)
             body.append([f"{label}, {'fused' if fuse else 'separate'} kernels", *cells])
     return table(["us per view", *map(runs_of, numbers)], body)
-
-
-def photograph_table(training: Row) -> str:
-    keys = ("batch", "views", "images/s", "GB")
-    body = (
-        [f"{row['preset']}, {row['network']}", *(amount(row[key]) for key in keys)]
-        for row in training["photographs"]
-    )
-    return table(["one run", *keys], body)
 
 
 def jobs(records: Iterable[Row]) -> list[Row]:
@@ -160,8 +147,6 @@ def report(training: Row, found: Sequence[Row]) -> str:
         [
             step_table(training),
             STEP_NOTE.format(**training),
-            photograph_table(training),
-            PHOTOGRAPH_NOTE.format(**training),
             job_table(found),
             JOB_NOTE,
         ]

@@ -52,11 +52,12 @@ def check(device: str, size: int, n: int, drawn: list[Tensor]) -> None:
     pixels, offsets, sizes = photographs(n)
     kernel = Renderer(n, size, MEAN, STD, FILL, torch.device(device))
     out = torch.empty(n, size, size, 3, device=device).permute(0, 3, 1, 2)
-    on_device = [a.to(device) for a in (pixels, offsets, sizes.int())]
+    there, at, shapes = (a.to(device) for a in (pixels, offsets, sizes.int()))
     for parameters in drawn:
         expected = normalize(levels(pixels, offsets, sizes, parameters, size, FILL), MEAN, STD)
         out.fill_(torch.nan)
-        kernel(*on_device, plan(parameters.to(device), size, most_taps(parameters)), out)
+        planned = plan(parameters.to(device), size, most_taps(parameters))
+        kernel(there, at, shapes, planned, out)
         got = out.cpu()
         # Levels are at least 0.013 apart. The two passes of a blur are rounded to half precision
         # in between, which may move a pixel by a level.

@@ -39,12 +39,13 @@ def column(parameters: torch.Tensor, name: str) -> np.ndarray:
     return parameters[:, COLUMNS.index(name)].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blended_apart")
 @pytest.mark.parametrize("view", [contrastive_view(SIZE), classification_view(SIZE)])
 def test_views_equal_pil(view: PhotoView) -> None:
     """All views on x86. Elsewhere Pillow fuses products and sums, and a warp may truncate a pixel
     to the level below, of which a second operation makes more."""
-    pixels, offsets, sizes = photographs(300)
+    pixels, offsets, sizes = photographs(160)
     parameters = view.draw(sizes, seeded(7))
     expected = references(pixels, offsets, sizes, parameters, SIZE)
     out = levels(pixels, offsets, sizes, parameters, SIZE, FILL)
@@ -53,7 +54,7 @@ def test_views_equal_pil(view: PhotoView) -> None:
     exact = (codes < OPERATIONS.index("rotate")).all(1)
     if platform.machine() in ("x86_64", "AMD64"):
         exact[:] = True
-    assert exact.sum() > 150
+    assert exact.sum() > 80
     torch.testing.assert_close(out[exact], expected[exact], atol=0, rtol=0)
     assert (out != expected).double().mean() < 1e-4
 

@@ -1,0 +1,62 @@
+"""Tables of training on image files, from benchmarks/images.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.markdown import amount, table
+
+Row = dict[str, Any]
+
+NOTE = """\
+ResNet-50 with all views of a batch: random crops, colours and RandAugment, made on the GPU. The
+resident batch is the same step, compiled and in a CUDA graph, on one batch that stays on the GPU.
+The ratio of the first epoch is to the slower of decoding alone and training alone. "Beside" is the
+GPU memory beside the network and the decoded images. {device}, torch {torch}."""
+SIDE_NOTE = """\
+Two runs side by side, on streams of their own, take {both:.2f} s per epoch of {case}; one after the
+other they take {apart:.2f} s."""
+# Smallest ratio to the resident batch, and views per second.
+BARS = {224: (0.92, 5_000), 64: (0.92, 22_000)}
+
+
+def name(row: Row) -> str:
+    return f"{row['case']}, {row['views']} views of {row['size']} x {row['size']}"
+
+
+def bars(images: Row) -> Iterator[list[str]]:
+    """Rows of the README: the loop, and its targets."""
+    for row in images["rows"]:
+        ratio, speed = BARS[row["size"]]
+        measured = f"{amount(row['views_per_second'])} views/s"
+        same = f"{row['ratio']:.2f} of a resident batch"
+        yield [
+            f"ResNet-50, {name(row)}, {images['device']}",
+            f"{measured}, {same}",
+            f"target {amount(speed)} views/s and {ratio}",
+        ]
+
+
+def report(images: Row) -> str:
+    head = ["images", "batch", "resident, views/s", "loop, views/s", "ratio"]
+    head += ["decoding, images/s", "first epoch", "network, GB", "beside, GB"]
+    body = [
+        [
+            name(row),
+            *(
+                amount(row[key])
+                for key in ("batch", "resident_views_per_second", "views_per_second")
+            ),
+            f"{row['ratio']:.2f}",
+            amount(row["decoding_images_per_second"]),
+            f"{row['first_epoch_ratio']:.2f}",
+            amount(row["network_gb"]),
+            amount(row["beside_gb"]),
+        ]
+        for row in images["rows"]
+    ]
+    parts = [table(head, body), NOTE.format(**images)]
+    if "side_by_side" in images:
+        parts.append(SIDE_NOTE.format(**images["side_by_side"]))
+    return "\n\n".join(parts)

@@ -1,0 +1,145 @@
+"""Batches of views: the same for any number of processes, in every epoch, from every place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from images.test_store import source
+from resultant._core import distributed
+from resultant.images.augment import normalize
+from resultant.images.evaluation_view import EvaluationView
+from resultant.images.photo_views import classification_view, contrastive_view
+from resultant.images.residency import MappedPixels, StreamedPixels, choose
+from resultant.images.store import ImageStore, open_store
+from resultant.training.photo_batches import EvaluationViews, PhotoBatches, ahead
+
+CPU, SIZE = torch.device("cpu"), 16
+CHANNELS = ((0.5, 0.4, 0.3), (0.2, 0.25, 0.3))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ImageStore:
+    folder = tmp_path_factory.mktemp("images")
+    return open_store(source(folder / "files", 26), folder / "store", 20, workers=0)
+
+
+def batches(store: ImageStore, seed: int = 3, **options: Any) -> PhotoBatches:
+    views = [contrastive_view(SIZE)] * 2 + [classification_view(SIZE)]
+    labels = torch.arange(len(store)) % 7
+    return PhotoBatches(store, labels, views, seed, 12, CHANNELS, torch.float32, CPU, **options)
+
+
+def epoch_of(made: PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
+    made.load(made.draw(epoch))
+    result = []
+    for _ in range(made.steps):
+        made.advance()
+        views, labels = made.batch()
+        result.append((views.clone(), labels.clone()))
+    return result
+
+
+def equal(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> bool:
+    pairs = zip(a, b, strict=True)
+    return all(torch.equal(x, y) for one, two in pairs for x, y in zip(one, two, strict=True))
+
+
+def test_epochs_follow_from_the_seed(store: ImageStore) -> None:
+    made = batches(store)
+    first = [epoch_of(made, epoch) for epoch in (0, 1)]
+    assert made.steps == 2 and first[0][0][0].shape == (36, 3, SIZE, SIZE)
+    assert first[0][0][0].is_contiguous(memory_format=torch.channels_last)
+    assert first[0][0][1].shape == (1, 12)
+    # Another object may begin with any epoch.
+    assert equal(epoch_of(batches(store), 1), first[1])
+    assert not equal(first[0], first[1])
+    assert not equal(epoch_of(batches(store, seed=4), 0), first[0])
+    # The three views of an image differ.
+    views = first[0][0][0].unflatten(0, (3, 12))
+    assert not torch.equal(views[0], views[1]) and not torch.equal(views[0], views[2])
+
+
+def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = epoch_of(batches(store), 5)
+    monkeypatch.setattr(distributed, "world_size", lambda: 3)
+    parts = []
+    for rank in range(3):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        parts.append(epoch_of(batches(store), 5))
+    for step, (views, labels) in enumerate(whole):
+        shares = [part[step] for part in parts]
+        joined = torch.cat([share[0].unflatten(0, (3, 4)) for share in shares], 1)
+        assert torch.equal(joined.flatten(0, 1), views)
+        assert torch.equal(torch.cat([share[1] for share in shares], 1), labels)
+
+
+def test_images_are_decoded_as_they_are_needed(tmp_path: Path) -> None:
+    images = source(tmp_path / "files", 60)
+    fresh = open_store(images, tmp_path / "store", 20, workers=0)
+    made = batches(fresh)
+    made.load(made.draw(0))
+    assert not fresh.done.any()
+    made.advance()
+    assert 12 <= fresh.done.sum() < 60
+    made.close()
+    assert torch.equal(open_store(images, tmp_path / "store", 20, workers=0).done, fresh.done)
+
+
+def test_notes_tell_the_memory(store: ImageStore) -> None:
+    notes: list[str] = []
+    made = batches(store, note=notes.append)
+    epoch_of(made, 0)
+    epoch_of(made, 1)
+    assert notes == [f"decoded images: {store.bytes / 1e9:.3g} GB on the disk"]
+
+
+def test_streamed_pixels_are_those_of_the_file(store: ImageStore) -> None:
+    mapped, streamed = MappedPixels(store), StreamedPixels(store, CPU, 5, pinned=False)
+    for slot, rows in enumerate((torch.tensor([3, 20, 4]), torch.tensor([9, 3, 25, 0, 7]))):
+        (a, starts), (b, others) = (place.place(rows, slot) for place in (mapped, streamed))
+        for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):
+            length = int(3 * store.sizes[row].prod())
+            assert torch.equal(a[start : start + length], b[other : other + length])
+    assert isinstance(choose(store, CPU, 5)[0], MappedPixels)
+
+
+def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
+    """Those of Pillow, straight from the source; images that were not reduced are the same."""
+    rows = torch.arange(0, 26, 5)
+    ((views, seen),) = EvaluationViews(store, SIZE, 18, CHANNELS, torch.float32, CPU)(rows)
+    assert torch.equal(seen, rows)
+    levels = torch.stack([EvaluationView(SIZE, 18)(store.source.read(i)) for i in rows.tolist()])
+    # Pillow 13 resizes some images in another order, with a level of difference.
+    expected = normalize(levels.float(), *CHANNELS)
+    torch.testing.assert_close(views, expected, rtol=0, atol=1.001 / (255 * 0.2))
+
+
+def test_errors_of_the_thread_are_raised() -> None:
+    def failing() -> Iterator[Any]:
+        yield 1
+        raise OSError("disk full")
+
+    made = ahead(failing())
+    assert next(made) == 1
+    with pytest.raises(OSError, match="disk full"):
+        next(made)
+
+
+def test_thread_ends_with_its_reader() -> None:
+    before = threading.active_count()
+
+    def endless() -> Iterator[Any]:
+        while True:
+            yield 1
+
+    made = ahead(endless())
+    assert next(made) == 1 and threading.active_count() == before + 1
+    made.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
