@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ GRID = [
 def test_gradients(p: int) -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
     # Undefined gradients take a third of the time, and the same path in every dimension.
-    options = {"fast_mode": True, "check_undefined_grad": p == 128}
+    options: dict[str, Any] = {"fast_mode": True, "check_undefined_grad": p == 128}
     # With gradients vmf_score is the first output of vmf_score_and_slope.
     for f in (vmf_score_slope, vmf_score_and_slope, decompose):
         assert gradcheck(lambda *a: f(*a, p), grid, **options)  # noqa: B023
