@@ -142,7 +142,7 @@ def on_device(
 ) -> AbstractContextManager[object]:
     """A context with a device; results of the CPU are faster outside of it."""
     # Several chunks of everything.
-    monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 15)
+    monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 16)
     if request.param == "real":
         return nullcontext()
     monkeypatch.setattr(_backends, "_fused", lambda: None)
