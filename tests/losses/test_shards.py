@@ -47,8 +47,15 @@ def results(loss, dtype, rank=None):
         yield value.detach() * z.shape[1], gradient * z.shape[1]
         loss.start_epoch()
 
+def queries(dtype):
+    return torch.nn.functional.normalize(torch.ones(3, 16, dtype=dtype).cumsum(0).cumsum(1), dim=-1)
+
+def steps_and_scores(loss, dtype):
+    steps = list(results(loss, dtype))
+    return [*steps, loss.scores(queries(dtype))]
+
 precisions = (torch.float64, 1e-11), (torch.float32, 2e-4)
-expected = [[list(results(loss, dtype)) for loss in losses(False)] for dtype, _ in precisions]
+expected = [[steps_and_scores(loss, dtype) for loss in losses(False)] for dtype, _ in precisions]
 
 def main(rank):
     for (dtype, bar), whole in zip(precisions, expected):
@@ -59,6 +66,9 @@ def main(rank):
                 torch.testing.assert_close(value, one[step][0], rtol=bar / 10, atol=0)
                 mine = one[step][1][:, part_of(step, rank)]
                 torch.testing.assert_close(gradient, mine, rtol=bar, atol=bar / 100)
+            here = slice(loss.bank.classes.start, loss.bank.classes.stop)
+            scores = loss.scores(queries(dtype))
+            torch.testing.assert_close(scores, one[-1][:, here], rtol=bar, atol=bar)
 """
 
 # Two processes save what four processes, two and one go on from.

@@ -36,8 +36,7 @@ def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
         snapshot = loss.snapshot(z, y)
         rho = by_view(z.detach(), ()) @ snapshot.mu.mT
         kappa = loss.bank.concentrations(snapshot)
-        gains = loss.gains(kappa)
-        loss.note(z.dtype, gains)
+        gains = loss.noted_gains(kappa, z.dtype)
         terms = loss.terms(kappa if gains is None else kappa.to(z.dtype), gains)
         entropies = softmax.finish(rho, kappa, terms, loss.log_prior, loss.bank.dim, y)
         gradient = (rho @ snapshot.mu).view(z.shape)

@@ -80,7 +80,7 @@ class _Step:
         R[:, :-1] = lengths(bank.old)
         R.index_copy_(1, self.slots, self.R)
         kappa = bank.kappa(R[:, :-1])
-        gains = self._gains(kappa)
+        gains = loss.noted_gains(kappa, z.dtype)
         own_logit, own_gradient = self._own(gains, offset)
         kappa = kappa.to(z.dtype)
         offset = torch.cat([offset[:held].to(z.dtype), z.new_full((1,), -math.inf)])
@@ -100,18 +100,6 @@ class _Step:
         if bank.shard_classes:
             entropies, gradient = entropies[:, self.here], gradient[:, self.here]
         return entropies, gradient
-
-    def _gains(self, kappa: Tensor) -> Gains | None:
-        """Return gains and targets of the classes held here; targets depend on all classes."""
-        loss, bank = self.loss, self.bank
-        if not loss.has_gains:
-            return None
-        sizes = [len(classes) for classes in bank.shares]
-        gains = loss.gains(distributed.gather(kappa.mT, sizes).mT if len(sizes) > 1 else kappa)
-        assert gains is not None
-        loss.note(self.z.dtype, gains)
-        here = slice(bank.classes.start, bank.classes.stop)
-        return Gains(gains.g[:, here], gains.mean, gains.target[:, here])
 
     def _own(self, gains: Gains | None, offset: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits [V, Q] of the class of each query and their gradients [V, Q, p]; zero if

@@ -238,6 +238,13 @@ class Banks(WideModule):
         mu.masked_fill_(empty.unsqueeze(-1), 0.0)
         R.masked_fill_(empty, START_LENGTH)
 
+    def of_all_shards(self, a: Tensor) -> Tensor:
+        """Join values [..., K] of the classes held by each process to those of all classes."""
+        if len(self.shares) == 1:
+            return a
+        sizes = [len(classes) for classes in self.shares]
+        return distributed.gather(a.movedim(-1, 0), sizes).movedim(0, -1)
+
     def concentrations(self, snapshot: Snapshot) -> Tensor:
         """Return the concentrations of a snapshot."""
         return self.kappa(snapshot.R) if snapshot.kappa is None else snapshot.kappa

@@ -127,7 +127,7 @@ class ContrastiveLoss(WideModule):
         with torch.autocast(z.device.type, enabled=False):
             views = by_view(compute_dtype(z), self.bank.lead)
             scores = self._scores(views, self.bank.snapshot(views.dtype))
-            return scores.movedim(0, -2).reshape(*z.shape[:-1], self.bank.num_classes)
+            return scores.movedim(0, -2).reshape(*z.shape[:-1], scores.shape[-1])
 
     def check(self) -> None:
         """Raise if a step or scores since the last call met a class without a temperature, or a
@@ -148,8 +148,7 @@ class ContrastiveLoss(WideModule):
         """
         rho = (z @ snapshot.mu.mT).movedim(-2, 0)
         kappa = self.bank.concentrations(snapshot)
-        gains = self.gains(kappa)
-        self.note(z.dtype, gains)
+        gains = self.noted_gains(kappa, z.dtype)
         scores = self._score(rho, kappa, gains)
         if labels is None or snapshot.own_mu is None or snapshot.own_R is None:
             return scores
@@ -191,12 +190,18 @@ class ContrastiveLoss(WideModule):
         return slope * (VANISHING / self.temperature)
 
     @torch.no_grad()
-    def gains(self, kappa: Tensor) -> Gains | None:
-        """Return gains and targets of kappa [V, *lead, C], if a realization uses them."""
+    def noted_gains(self, kappa: Tensor, dtype: torch.dtype) -> Gains | None:
+        """Return gains and targets of kappa [V, *lead, C], if a realization uses them, and note
+        them for `check`. Targets depend on the classes of all shards."""
         if not self.has_gains:
             return None
-        g = self.gain(kappa)
-        return Gains(g, *mean_and_targets(g, self.beta, self.family))
+        g = self.gain(self.bank.of_all_shards(kappa))
+        gains = Gains(g, *mean_and_targets(g, self.beta, self.family))
+        self.note(dtype, gains)
+        if len(self.bank.shares) == 1:
+            return gains
+        here = slice(self.bank.classes.start, self.bank.classes.stop)
+        return Gains(gains.g[..., here], gains.mean, gains.target[..., here])
 
     @torch.no_grad()
     def note(self, dtype: torch.dtype, gains: Gains | None, labels: Tensor | None = None) -> None:
