@@ -213,13 +213,10 @@ def test_questions_whose_samples_do_not_fit_are_left_out(
 
 @pytest.mark.slow
 def test_all_questions_have_the_local_answers(
-    folder: Path, workers: None, tasks: None, tmp_path: Path, monkeypatch: Any, capsys: Any
+    folder: Path, workers: None, tasks: None, tmp_path: Path, capsys: Any
 ) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("bokeh")
     pytest.importorskip("tyro")
-    from resultant.report import analysis_page
-
-    monkeypatch.setattr(analysis_page, "drawings", lambda *_: [])
     results = []
     for path, engine in ((folder / "*.parquet", "ray"), (folder, "local")):
         out = tmp_path / engine

@@ -40,12 +40,10 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports of a few questions, without references and figures, for tests of everything else."""
+    """Reports of a few questions without references, for tests of everything else."""
     questions = ("gains", "grid", "recommendation", "cosine", "gradients")
     monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
     monkeypatch.setattr("resultant.analysis.advising.reference_rules", lambda *_: [])
-    monkeypatch.setattr("resultant.report.analysis_page.drawings", lambda *_: [])
-    monkeypatch.setattr("resultant.report.comparison_page.drawings", lambda *_: [])
 
 
 @pytest.fixture(scope="session")

@@ -157,12 +157,7 @@ def test_too_little_disk_is_an_error_before_the_work(
 
 
 @pytest.mark.slow
-def test_the_size_of_a_copy_is_printed(
-    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    from resultant.report import analysis_page as content
-
-    monkeypatch.setattr(content, "drawings", lambda *_: [])
+def test_the_size_of_a_copy_is_printed(tmp_path: Path, spool: Path, capsys: Any) -> None:
     arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
     np.savez_compressed(tmp_path / "a.npz", **arrays)
     words = [str(tmp_path / "a.npz"), "--out", str(tmp_path / "out")]

@@ -1,34 +1,95 @@
-"""A small analysis, its page, and the folder of its report."""
+"""A small analysis, its page, the folder of its report, and a browser to open it in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from browser import CHROMIUM, Browser
 from quick_pdf import quick_pdf as quick_pdf
 from resultant.analysis import Analysis, FrozenSpace, analyze_space
+from resultant.analysis.advice import Advice, Caution, Difference, Probabilities, RuleRow
+from resultant.analysis.arcs import arcs
+from resultant.analysis.response import response
 from resultant.report.analysis_page import analysis_page
+from resultant.report.explorer import Side
 from resultant.report.page import Page, write_page
 from small_features import NAMES, small_features
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
+pytest.importorskip("bokeh")
 
 
 @pytest.fixture(scope="session")
-def analysis() -> Analysis:
-    """All questions, asked of a small feature space."""
+def space() -> FrozenSpace:
+    """A small feature space."""
     arrays = small_features()
     names = ("train/projection", "train/labels", "test/projection", "test/labels")
-    return analyze_space(FrozenSpace.fit(*(arrays[n] for n in names), name="projection"))
+    return FrozenSpace.fit(*(arrays[n] for n in names), name="projection")
 
 
 @pytest.fixture(scope="session")
-def report(analysis: Analysis) -> Page:
+def advice() -> Advice:
+    """An advice in which a reference is best."""
+    quality = Probabilities(1.9, 0.3), Probabilities(1.7, 0.02)
+    groups: dict[str, float | None] = {"head": 0.8, "medium": None, "tail": 0.4}
+
+    def row(key: str, name: str, kind: str, accuracy: float, **more: object) -> RuleRow:
+        settings = {"temperature": 0.1, "beta": 0.5, "prior": 0.0, "scale": 1.3}
+        ends = accuracy - 0.01, accuracy + 0.01
+        return RuleRow(
+            *(key, name, kind, settings, accuracy, *ends, accuracy, groups, *quality, 0.01, 0.02),
+            *(100, *more.values()),
+        )
+
+    return Advice(
+        headline=("A reference is best.", "Use Pure Angular at β = 0.5.", "One pass & no tuning."),
+        verdict="reference",
+        advised="angular",
+        best="logistic",
+        metric="accuracy",
+        margin=0.005,
+        table=(
+            row("native", "Native", "vmf", 0.6, difference=Difference(-0.1, -0.12, -0.08, "worse")),
+            row("angular", "Pure Angular", "vmf", 0.7),
+            row(
+                *("logistic", "Logistic regression", "reference", 0.8),
+                difference=Difference(0.1, 0.08, 0.12, "better"),
+                note="fitted on 50 of 100 rows",
+            ),
+        ),
+        chosen_on="five folds of the training rows",
+        chosen_rows=100,
+        judged_rows=120,
+        warnings=(Caution("duplicates", "3 rows are in both splits; remove them."),),
+        snippet='print("<fit> & save")\n',
+        seconds={},
+    )
+
+
+@pytest.fixture(scope="session")
+def analysis(space: FrozenSpace) -> Analysis:
+    """All questions, asked of a small feature space."""
+    return analyze_space(space)
+
+
+@pytest.fixture(scope="session")
+def side(space: FrozenSpace, analysis: Analysis, advice: Advice) -> Side:
+    """The numbers of the sliders."""
+    moved = response(space)
+    return Side(replace(analysis, advice=advice), "", moved, arcs(space, moved.taus, (0.0, 1.5)))
+
+
+@pytest.fixture(scope="session")
+def report(side: Side) -> Page:
     """The page of the analysis, with class names that could break the page."""
     about = {"versions": {"resultant": "0"}}
-    return analysis_page({"pro/jection": analysis}, "z.npz", NAMES, ["a note"], about)
+    name = "pro/jection"
+    return analysis_page({name: side.analysis}, "z.npz", NAMES, ["a note"], about, {name: side})
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +98,13 @@ def folder(report: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     write_page(folder, report, figure_files=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, if it is installed."""
+    if CHROMIUM is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    browser = Browser()
+    yield browser
+    browser.close()

@@ -1,98 +1,306 @@
-"""The page of a report in a browser, if one is installed."""
+"""The page of a report in Chromium: sliders, hover, clicks, keyboard, colours, paper."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-import shutil
-import subprocess
-from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+from browser import Browser
+from resultant import certificate, class_scores, realize
+from resultant.analysis import FrozenSpace
+from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.decisions.boundaries import short_arc_roots
+from resultant.report.explorer import Side
+from small_features import NAMES
 
-PROBE = """
-<script>
-addEventListener("load", () => {
-  const wrong = [];
-  const wide = document.documentElement.scrollWidth > innerWidth;
-  if (wide) wrong.push(`page ${document.documentElement.scrollWidth} wide in ${innerWidth}`);
-  for (const svg of document.querySelectorAll("figure svg")) {
-    const box = svg.getBoundingClientRect();
-    if (box.width < 200 || box.height < 120) wrong.push(`figure ${box.width} x ${box.height}`);
-  }
-  for (const table of document.querySelectorAll("table")) {
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, i) => {
-      for (const order of [-1, 1]) {
-        head.firstElementChild.click();
-        const keys = [...table.tBodies[0].rows].map((row) => row.cells[i].dataset.key);
-        const known = keys.filter((k) => k !== "");
-        if (keys.slice(known.length).some((k) => k !== "")) wrong.push("empty cells not last");
-        if (!head.classList.contains("n")) continue;
-        for (let j = 1; j < known.length; j++)
-          if (order * (Number(known[j]) - Number(known[j - 1])) < 0) wrong.push(`column ${i}`);
-      }
-    });
-  }
-  const style = getComputedStyle(document.body);
-  const text = getComputedStyle(document.querySelector("figure svg text"));
-  document.title = JSON.stringify({ wrong, back: style.backgroundColor, ink: text.fill });
-});
-</script>
-"""
+pytestmark = pytest.mark.slow
+
+GROUP = "pro-jection"
+EXPLORER = f"explorers['{GROUP}']"
+# Text of what appears beside the mouse.
+TOOLTIP = (
+    "[...document.querySelectorAll('.bk-Tooltip')].map((e) => e.shadowRoot.textContent).join()"
+)
 
 
-def browse(html: str, folder: Path, *options: str) -> tuple[str, str, set[str]]:
-    """The title of a page after its script, the messages of the browser, the requests of the page.
+@pytest.fixture
+def opened(browser: Browser, folder: Path) -> Browser:
+    """The page in a wide window."""
+    browser.open(folder / "index.html")
+    return browser
 
-    Requests of the browser itself have no initiator; no request gets through.
-    """
-    (folder / "index.html").write_text(html)
-    log = folder / "net.json"
-    done = subprocess.run(
-        [
-            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", *options),
-            *("--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"),
-            *(f"--user-data-dir={folder / 'profile'}", "--no-first-run"),
-            *(f"--log-net-log={log}", "--enable-logging=stderr", "--dump-dom"),
-            (folder / "index.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
+
+def settings(browser: Browser, rule: str, tau: int, beta: float, gamma: float) -> None:
+    """Move the controls as a person does, to the temperature of number ``tau``."""
+    values = {"rule": REALIZATIONS.index(rule), "tau": tau, "beta": beta, "gamma": gamma}
+    browser.js(f"""for (const [name, value] of Object.entries({json.dumps(values)})) {{
+      const input = document.querySelector("form.explore").elements[name];
+      input.value = value;
+      input.dispatchEvent(new Event("input", {{ bubbles: true }}));
+    }}""")
+
+
+def place(browser: Browser, chart: str, c: int) -> dict[str, float]:
+    """The position in the window of a class in a figure."""
+    return browser.js(f"""(() => {{
+      const own = Object.values(figures.drawn).find((o) => o.tables["{GROUP}-{chart}"]);
+      const view = own.plots.map((p) => Bokeh.index.find_one(p))
+        .find((v) => v?.el?.closest("#plot-{GROUP}-{chart}"));
+      view.el.scrollIntoView({{ block: "center", behavior: "instant" }});
+      const {{ x, y, source }} = own.rings.find((r) => r.x.startsWith("{GROUP}-{chart}-"));
+      const box = view.el.getBoundingClientRect();
+      return {{
+        x: box.left + view.frame.x_scale.compute(source.data[x][{c}]),
+        y: box.top + view.frame.y_scale.compute(source.data[y][{c}]),
+      }};
+    }})()""")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (834, False), (1280, False)])
+def test_the_page_opens(browser: Browser, folder: Path, width: int, dark: bool) -> None:
+    """All sections are drawn within the window, without errors and without requests."""
+    path = folder / "index.html"
+    browser.open(path, width=width, dark=dark)
+    browser.js("for (const e of document.querySelectorAll('details.section')) e.open = true")
+    browser.wait("""[...document.querySelectorAll(".plot")].every((e) => {
+      const box = e.firstElementChild?.getBoundingClientRect();
+      return box && box.width > 200 && box.height > 150;
+    })""")
+    browser.settle()
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+    assert [r for r in browser.requests if not r.startswith("data:")] == [path.as_uri()]
+    ink, back = (
+        sum(map(int, re.findall(r"\d+", browser.js(f"getComputedStyle(document.body).{name}"))[:3]))
+        for name in ("color", "backgroundColor")
     )
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title is not None
-    requests = re.findall(r'"initiator":"(?!not an origin)[^"]*".{0,400}?"url":"(\w+://[^"]*)"',
-                       log.read_text())  # fmt: skip
-    return unescape(title[1]), done.stderr, set(requests)
+    assert (back > 600) != dark and abs(ink - back) > 400
+    axis = browser.js(f"figures.drawn['{GROUP}-explore'].plots[0].below[0].axis_label_text_color")
+    assert (axis == "#e8eaed") == dark
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_in_the_browser(width: int, theme: str, folder: Path, tmp_path: Path) -> None:
-    """The page renders, sorts, fits the width, and has no console messages and no requests."""
-    html = (folder / "index.html").read_text().replace("</body>", PROBE + "</body>")
-    dark = ["--force-dark-mode"] if theme == "dark" else []
-    title, messages, requests = browse(html, tmp_path, f"--window-size={width},900", *dark)
-    seen = json.loads(title)
-    assert seen["wrong"] == []
-    brightness = {k: sum(map(int, re.findall(r"\d+", seen[k])[:3])) for k in ("back", "ink")}
-    assert (brightness["back"] > 600) == (theme == "light")
-    assert abs(brightness["back"] - brightness["ink"]) > 400
-    assert "CONSOLE" not in messages, messages
-    assert not requests
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_browser_reports_errors_and_requests(tmp_path: Path) -> None:
+def test_errors_and_requests_are_seen(browser: Browser, tmp_path: Path) -> None:
     """Those of a page that has some."""
     html = "<title>x</title><img src='http://example.invalid/a.png'><script>throw 1</script>"
-    _, messages, requests = browse(html, tmp_path)
-    assert "CONSOLE" in messages and requests == {"http://example.invalid/a.png"}
+    (tmp_path / "bad.html").write_text(html)
+    browser.open(tmp_path / "bad.html")
+    assert browser.errors and "http://example.invalid/a.png" in browser.requests
+
+
+@pytest.mark.parametrize(
+    ("rule", "tau", "beta", "gamma"),
+    [
+        ("angular", 2, 0.5, 0.0),
+        ("angular", 0, 0.0, -0.5),
+        ("temperature", 3, 1.5, 1.0),
+        ("preserve", 1, 0.0, 0.0),
+        ("cosine", 4, 1.0, 0.5),
+        ("native", 2, 1.0, -1.0),
+    ],
+)
+def test_sliders_give_the_numbers_of_class_scores(
+    opened: Browser, space: FrozenSpace, side: Side, rule: str, tau: int, beta: float, gamma: float
+) -> None:
+    settings(opened, rule, tau, beta, gamma)
+    z = space.units("test", torch.arange(len(space.test))).float()
+    state, y, t = space.state.to(dtype=torch.float32), space.test_labels, side.taus[tau]
+    right = []
+    for name in ("native", rule):
+        scores = class_scores(z, state, t, name, beta, offset=space.offset(gamma))
+        right.append((scores.argmax(1) == y).double())
+    per_class = [torch.stack([r[y == c].mean() for c in range(6)]) for r in right]
+    assert opened.js(f"{EXPLORER}.now[0]") == pytest.approx(per_class[1].tolist())
+    assert opened.js(f"{EXPLORER}.before[0]") == pytest.approx(per_class[0].tolist())
+    rows: dict[str, list[str]] = dict(
+        opened.js("""[...document.querySelectorAll(".settings tbody tr")].map((r) =>
+          [r.cells[0].textContent, [...r.cells].slice(1).map((c) => c.textContent)])""")
+    )
+    shown = [f"{100 * float(r.mean()):.2f}\u00a0%" for r in right]
+    assert rows["accuracy"][:2] == shown
+    nll = torch.nn.functional.cross_entropy(scores.double(), y)
+    assert float(rows["log-loss"][1]) == pytest.approx(float(nll), abs=6e-4)
+    change = opened.js(f"figures.source('{GROUP}-class').data['change (points)']")
+    assert change == pytest.approx((100 * (per_class[1] - per_class[0])).tolist())
+    for i, group in enumerate(("head", "medium", "tail")):
+        expected = per_class[1][space.groups == i].mean()
+        if group in rows:
+            assert rows[group][1] == f"{100 * float(expected):.2f}\u00a0%"
+    assert opened.errors == []
+
+
+def test_between_grid_points_numbers_are_interpolated(opened: Browser) -> None:
+    accuracy = []
+    for beta in (0.0, 0.25, 0.5):
+        settings(opened, "angular", 2, beta, 0.0)
+        accuracy.append(opened.js(f"{EXPLORER}.sides[0].at('accuracy', {EXPLORER}.settings)"))
+    assert accuracy[1] == pytest.approx((accuracy[0] + accuracy[2]) / 2)
+
+
+@pytest.mark.parametrize("rule", REALIZATIONS)
+def test_scores_on_the_arc_are_exact(
+    opened: Browser, space: FrozenSpace, side: Side, rule: str
+) -> None:
+    """Scores of two classes, their boundary and the certificate, against the library."""
+    settings(opened, rule, 1, 0.5, 0.5)
+    tau, state, pair = side.taus[1], space.state, (0, 3)
+    offset = space.offset(0.5)
+    opened.js(f"{EXPLORER}.pairs[0].choose({list(pair)})")
+    result: dict[str, Any] = opened.js(f"{EXPLORER}.pairs[0].result")
+    edited = realize(state, Rule(tau, rule, 0.5, offset=offset))
+    native = realize(state, Rule(tau, offset=offset))
+    for when, scores in (("before", native), ("after", edited)):
+        roots = short_arc_roots(scores, torch.tensor([pair]))
+        assert result["theta"] == pytest.approx(float(roots.theta.rad2deg()), abs=1e-4)
+        if roots.root.isfinite():
+            assert result[when] == pytest.approx(roots.root.rad2deg().tolist(), abs=1e-3)
+    rho = torch.linspace(-1, 1, 9, dtype=torch.float64)
+    found = opened.js(f"""{json.dumps(rho.tolist())}.map((rho) => [0, 3].map((k) =>
+      {EXPLORER}.pairs[0].score(k, rho, {EXPLORER}.settings)))""")
+    expected = edited.at(rho[:, None], torch.tensor(pair))
+    assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-6)
+
+
+def test_certificate_on_the_arc(opened: Browser, space: FrozenSpace, side: Side) -> None:
+    settings(opened, "angular", 2, 0.0, 0.0)
+    opened.js("document.querySelector('[id$=-pairs]').open = true")
+    opened.js(f"{EXPLORER}.pairs[0].choose([1, 4])")
+    mu = space.state.mu
+    theta = (mu[1] @ mu[4]).acos()
+    t = theta * torch.linspace(0, 1, 201, dtype=torch.float64)[:, None]
+    z = ((theta - t).sin() * mu[1] + t.sin() * mu[4]) / theta.sin()
+    only = torch.full((6,), -torch.inf, dtype=torch.float64)
+    only[[1, 4]] = 0
+    c = certificate(z, space.state, side.taus[2], offset=only)
+    for name, expected in (("margin", c.margin), ("residual", c.residual_range)):
+        found = opened.js(f"figures.source('{GROUP}-arc-certificate-{name}').data.y")
+        assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-5)
+    share = opened.js(f"{EXPLORER}.pairs[0].result.sure")
+    assert share == pytest.approx(c.coverage, abs=2 / 201)
+
+
+def test_hover_tells_the_class_and_click_follows_it(opened: Browser, side: Side) -> None:
+    gains = side.analysis.gains
+    assert gains is not None
+    at = place(opened, "gains", 4)
+    opened.mouse(**at)
+    opened.wait(f"{TOOLTIP}.includes('five')")
+    text = opened.js(TOOLTIP)
+    number = re.search(r"gain:?\s*([\d.]+)", text)
+    assert number is not None and float(number[1]) == pytest.approx(float(gains.gain[4]), abs=1e-4)
+    opened.mouse(**at, click=True)
+    opened.wait(f"{EXPLORER}.followed === 4")
+    rings = """Object.values(figures.drawn).flatMap((o) => o.rings).filter((r) =>
+      r.kind === "class").map((r) => r.ring.data.name.join())"""
+    assert set(opened.js(rings)) == {"five"}
+    told = opened.js("document.querySelector('.followed').textContent")
+    assert told.startswith(f"five: {int(gains.count[4])} training rows")
+    rows = "[...document.querySelectorAll('.followed-row')].map((r) => r.cells[0].textContent)"
+    assert "five" in opened.js(rows)
+    # A section that is unfolded later follows the class too.
+    opened.js("document.querySelector('[id$=-fit]').open = true")
+    opened.wait(f"figures.source('{GROUP}-self-inclusion-followed')?.data.name.join() === 'five'")
+    opened.js("[...document.querySelectorAll('.followed button')].at(-1).click()")
+    assert opened.js(f"{EXPLORER}.followed") is None
+    assert set(opened.js(rings)) == {""}
+
+
+def test_search_and_keyboard(opened: Browser) -> None:
+    """Everything can be reached without a mouse."""
+    opened.js("document.querySelector('form.explore').elements.follow.focus()")
+    opened.type("quo")
+    opened.key("Enter", 13, "\r")
+    assert opened.js(f"{EXPLORER}.followed") == NAMES.index('"quoted"')
+    first = opened.js("document.querySelector('form.pair').elements.first.value")
+    assert first == '"quoted"'
+    before = opened.js("document.querySelector('.live').textContent")
+    opened.js("document.querySelector('form.explore').elements.beta.focus()")
+    opened.key("Home", 36)
+    assert opened.js("document.querySelector('form.explore').elements.beta.value") == "0"
+    opened.key("ArrowRight", 39)
+    value = "document.querySelector('form.explore').elements.beta.getAttribute('aria-valuetext')"
+    assert opened.js(value) == "0.01"
+    opened.key("End", 35)
+    assert opened.js("document.querySelector('.live').textContent") != before
+    opened.js("document.querySelector('#glossary > summary').focus()")
+    opened.key("Enter", 13, "\r")
+    assert opened.js("document.querySelector('#glossary').open")
+    # Every control and every figure has a name.
+    nameless = opened.js("""[...document.querySelectorAll("input, select, button, [role=img]")]
+      .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute("aria-label")))
+      .length""")
+    assert nameless == 0
+
+
+def test_terms_explain_themselves(opened: Browser) -> None:
+    """The card of a term follows the focus and the mouse, and Escape closes it."""
+    link = "document.querySelector('.answer a.term')"
+    opened.js(f"{link}.focus()")
+    assert not opened.js("document.getElementById('card').hidden")
+    words = opened.js("document.getElementById('card').textContent")
+    assert words and opened.js(f"{link}.getAttribute('aria-describedby')") == "card"
+    opened.key("Escape", 27)
+    assert opened.js("document.getElementById('card').hidden")
+    box = opened.js(f"{link}.getBoundingClientRect().toJSON()")
+    opened.mouse(box["x"] + 2, box["y"] + 5)
+    assert opened.js("document.getElementById('card').textContent") == words
+    for name in ("gain", "realization", "beta", "certificate"):
+        assert opened.js(f"!!document.querySelector('#term-{name} svg[role=img]')")
+
+
+def test_numbers_of_a_figure_are_a_table(opened: Browser, side: Side) -> None:
+    assert side.analysis.gains is not None
+    opened.js(f"document.querySelector('[data-plot={GROUP}-gains]').open = true")
+    opened.wait(f"document.querySelector('[data-plot={GROUP}-gains] td')")
+    rows = opened.js(f"""[...document.querySelectorAll("[data-plot={GROUP}-gains] table")].at(-1)
+      .innerText""")
+    assert all(name in rows for name in ("five", "six"))
+    assert f"{float(side.analysis.gains.gain[0]):.5g}" in rows
+
+
+def test_headings_sort_tables(opened: Browser) -> None:
+    wrong = opened.js("""(() => { const wrong = [];
+      for (const table of document.querySelectorAll("table.sortable")) {
+        [...table.tHead.rows[0].cells].forEach((head, i) => {
+          for (const order of [-1, 1]) {
+            head.firstElementChild.click();
+            const keys = [...table.tBodies[0].rows].map((row) => row.cells[i].dataset.key);
+            const known = keys.filter((k) => k !== "");
+            if (keys.slice(known.length).some((k) => k !== "")) wrong.push("empty cells not last");
+            if (!head.classList.contains("n")) continue;
+            for (let j = 1; j < known.length; j++)
+              if (order * (Number(known[j]) - Number(known[j - 1])) < 0) wrong.push(`column ${i}`);
+          }
+        });
+      } return wrong; })()""")
+    assert wrong == []
+
+
+def test_the_snippet_is_copied(opened: Browser, side: Side) -> None:
+    opened.send("Browser.grantPermissions", permissions=["clipboardReadWrite"])
+    opened.js("document.querySelector('button.copy').click()")
+    opened.wait("document.querySelector('button.copy').textContent !== 'Copy'")
+    copied = opened.js("navigator.clipboard.readText().catch(() => getSelection().toString())")
+    assert side.analysis.advice is not None
+    assert copied.strip() == side.analysis.advice.snippet.strip()
+
+
+def test_on_paper_everything_is_unfolded(opened: Browser) -> None:
+    """In dark colours too the paper is white."""
+    pdf = base64.b64decode(opened.send("Page.printToPDF")["data"])
+    assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") > 3
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    opened.send("Emulation.setEmulatedMedia", media="print", features=[dark])
+    assert opened.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    axis = f"figures.drawn['{GROUP}-explore'].plots[0].below[0].axis_label_text_color"
+    opened.wait(f"{axis} === '#1a1c20'")
+    opened.send("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_the_page_is_small(folder: Path) -> None:
+    assert (folder / "index.html").stat().st_size < 5_000_000

@@ -304,6 +304,17 @@ def realization_grid(
     policies = grid_policies(betas, gammas)
     if decisions is None:
         decisions = decide(space, policies)
+    return measure(space, betas, gammas, policies, decisions)
+
+
+def measure(
+    space: FrozenSpace,
+    betas: Sequence[float],
+    gammas: Sequence[float],
+    policies: Iterable[Policy],
+    decisions: Decisions,
+) -> RealizationGrid:
+    """Return the grid of ``policies`` from their decisions, which include native and cosine."""
     return RealizationGrid(
         betas=tuple(map(float, betas)),
         gammas=tuple(map(float, gammas)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from resultant._core.text import printable
 from resultant._core.versions import versions
 from resultant.analysis import Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
+from resultant.analysis.arcs import arcs
+from resultant.analysis.response import PRIORS, response
 from resultant.analysis.snippet import Source
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
+from resultant.report.explorer import Side
 from resultant.report.page import Page
+from resultant.report.words import settings
 
 # Temperature of the scores where none is chosen.
 TEMPERATURE = 0.1
@@ -95,6 +99,38 @@ def analyze_store(
         else:
             results[name] = space, answer(space, questions, progress=report)
     return results
+
+
+def page_sides(
+    results: Mapping[str, tuple[FrozenSpace, Analysis]],
+    progress: Step,
+    *,
+    explored: str | None = None,
+) -> dict[str, Side]:
+    """Return the numbers of the sliders and of the arcs of a page, by features.
+
+    Args:
+        results: Spaces and analyses by features.
+        progress: Called with the name of a step and the fraction that is done.
+        explored: The features whose temperature can be moved as well, or None.
+    """
+    sides = {}
+    for name, (space, analysis) in results.items():
+        if (grid := analysis.grid) is None:
+            continue
+        moved, taus = None, [space.tau]
+        if name == explored:
+            gammas = {*PRIORS, *grid.gammas}
+            moved = response(
+                space,
+                realizations=("angular", settings(analysis).realization),
+                betas=grid.betas,
+                gammas=tuple(gammas),
+            )
+            taus = list(moved.taus)
+            progress(f"{name}: response", 1.0)
+        sides[name] = Side(analysis, "", moved, arcs(space, taus, grid.betas))
+    return sides
 
 
 def provenance(prepared: Prepared, device: torch.device) -> dict[str, Any]:

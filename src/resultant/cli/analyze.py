@@ -83,6 +83,7 @@ def analyze(options: Analyze) -> None:
     from resultant.analysis.snippet import store_code
     from resultant.cli._analysis import (
         analyze_store,
+        page_sides,
         print_summary,
         provenance,
         require_space_for_copies,
@@ -94,8 +95,9 @@ def analyze(options: Analyze) -> None:
     from resultant.features.store import FeatureStore
     from resultant.report import page
     from resultant.report.analysis_page import analysis_page
+    from resultant.report.summary import foremost
 
-    page.require()
+    page.require(options.figures)
     page.require_report_folder(options.out)
     # Before the features are read, which may take long.
     if options.temperature is not None:
@@ -113,7 +115,7 @@ def analyze(options: Analyze) -> None:
             store = FeatureStore.open(source, features=options.features, labels=options.labels)
             prepared = prepare(store, options.drop_zero_rows, options.skip_unknown_classes)
             require_space_for_copies(log, prepared)
-        steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2
+        steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2 + (not on_ray)
         progress = stack.enter_context(StepProgress(log, steps))
         if not on_ray:
             check_features(prepared, progress)
@@ -137,12 +139,16 @@ def analyze(options: Analyze) -> None:
                 },
             ),
         )
+        analyses = {name: analysis for name, (_, analysis) in results.items()}
+        # Rows of a cluster are not here.
+        explored = None if on_ray else foremost(analyses)
         report = analysis_page(
-            {name: analysis for name, (_, analysis) in results.items()},
+            analyses,
             printable(os.path.basename(os.path.abspath(source))),
             prepared.names,
             prepared.notes,
             provenance(prepared, device),
+            page_sides(results, progress, explored=explored),
         )
         folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, report, progress, figure_files=options.figures)

@@ -72,6 +72,7 @@ def compare(options: Compare) -> None:
     from resultant._core.text import printable
     from resultant.cli._analysis import (
         analyze_store,
+        page_sides,
         print_summary,
         provenance,
         require_space_for_copies,
@@ -81,7 +82,7 @@ def compare(options: Compare) -> None:
     from resultant.features.store import FeatureStore
     from resultant.report import comparison_page, page
 
-    page.require()
+    page.require(options.figures)
     page.require_report_folder(options.out)
     require_temperature(options.temperature)
     paths, sides = (options.a, options.b), comparison_page.SIDES
@@ -101,7 +102,7 @@ def compare(options: Compare) -> None:
     require_space_for_copies(log, *stores.values())
     with ExitStack() as stack:
         questions = comparison_page.QUESTIONS
-        steps = 2 * (1 + len(names) * (len(questions) + 2)) + len(networks) + 1
+        steps = 2 * (1 + len(names) * (len(questions) + 3)) + len(networks) + 1
         progress = stack.enter_context(StepProgress(log, steps))
         extracted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for i, network in networks.items():
@@ -126,16 +127,24 @@ def compare(options: Compare) -> None:
             )
             for i, side in enumerate(sides)
         ]
-        same, pairs, verdicts = same_rows(stores[0], stores[1]), {}, {}
+        order, pairs, verdicts = matched_rows(stores[0], stores[1]), {}, {}
         for name, pair in names.items():
             answers = [side[feature] for side, feature in zip(results, pair, strict=True)]
-            correct = (_correct(space, analysis) for space, analysis in answers)
-            pairs[name] = answers[0][1], answers[1][1]
-            verdicts[name] = comparison_page.verdict(*correct, same_rows=same)
+            correct = [_correct(space, analysis) for space, analysis in answers]
+            if order is not None:
+                correct = [a[rows] for a, rows in zip(correct, order, strict=True)]
+            verdicts[name] = comparison_page.verdict(*correct, same_rows=order is not None)
+            own = (
+                page_sides({side: answer}, progress, explored=side)[side]
+                for side, answer in zip(sides, answers, strict=True)
+            )
+            a, b = (replace(side, name=name) for side, name in zip(own, sides, strict=True))
+            pairs[name] = a, b
         report = comparison_page.comparison_page(
             pairs,
             verdicts,
             [printable(p.name if options.a.name != options.b.name else p) for p in paths],
+            stores[0].names,
             [f"{side}: {note}" for i, side in enumerate(sides) for note in stores[i].notes],
             {side: provenance(stores[i], device) for i, side in enumerate(sides)},
         )
@@ -158,20 +167,25 @@ def match_names(
     return same
 
 
-def same_rows(a: Prepared, b: Prepared) -> bool:
-    """Return True if labels, and identities if both have them, show no different held-out rows."""
+def matched_rows(a: Prepared, b: Prepared) -> tuple[Tensor, Tensor] | None:
+    """Return the order of the held-out rows of both sides that pairs them, by their identities.
+
+    Equal labels do not show that rows are the same: without identities in both files, rows are not
+    paired. Rows in another order are paired if each identity occurs once.
+    """
     import torch
 
-    if a.zeros.keys() != b.zeros.keys() or any(
-        not torch.equal(a.zeros[split], b.zeros[split]) for split in a.zeros
-    ):
-        return False
-    for kind in ("labels", "identities"):
-        names = f"{a.test}/{kind}", f"{b.test}/{kind}"
-        present = names[0] in a.store and names[1] in b.store
-        if present and not torch.equal(a.store[names[0]], b.store[names[1]]):
-            return False
-    return True
+    names = f"{a.test}/identities", f"{b.test}/identities"
+    if names[0] not in a.store or names[1] not in b.store:
+        return None
+    first, second = a.store[names[0]], b.store[names[1]]
+    if torch.equal(first, second):
+        rows = torch.arange(len(first))
+        return rows, rows
+    if len(first) != len(second) or len(first.unique()) < len(first):
+        return None
+    order = first.argsort(), second.argsort()
+    return order if torch.equal(first[order[0]], second[order[1]]) else None
 
 
 def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:

@@ -8,11 +8,22 @@ from typing import Any
 
 from resultant._core.text import counted, listed, shown
 from resultant.analysis import Analysis
-from resultant.report import decision_figures, theory_figures
+from resultant.classes.groups import GROUPS
+from resultant.report import decision_figures, explorer_figures, theory_figures
+from resultant.report.charts import kept
+from resultant.report.explorer import Side, payload, rows_of
 from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
-from resultant.report.summary import foremost, summary
-from resultant.report.tables import tables
+from resultant.report.plots import ClassColumns
+from resultant.report.summary import foremost, headline, summary
+from resultant.report.tables import (
+    Table,
+    cosine_tables,
+    decision_tables,
+    gain_tables,
+    pair_tables,
+    rules,
+)
 from resultant.report.words import ONE_SIZE
 
 
@@ -22,6 +33,7 @@ def analysis_page(
     names: Sequence[str],
     notes: Sequence[str],
     about: Mapping[str, Any],
+    sides: Mapping[str, Side] | None = None,
 ) -> Page:
     """Return the page about the features of a store.
 
@@ -31,19 +43,27 @@ def analysis_page(
         names: Names of the classes [C].
         notes: Sentences about the preparation of the features.
         about: Source, metadata and versions for results.json; the footer shows the versions.
+        sides: Numbers of sliders and arcs, by the names of features that have them.
     """
-    first = foremost(analyses)
+    first, sides = foremost(analyses), sides or {}
     ordered = sorted(analyses, key=lambda name: name != first)
+    sections = []
+    for slug, name in zip(slugs(ordered), ordered, strict=True):
+        a = analyses[name]
+        side = sides.get(name, Side(a))
+        title = f"{name}: " if name != first else ""
+        sections += _sections(slug, title, side, names, unfolded=name == first)
+    advice = analyses[first].advice
     return Page(
         title=f"{where}: angular gain of {analyses[first].space.num_classes:,} classes",
         facts=summary(analyses, where, names),
-        sections=[
-            Section(slug, name, _text(a), drawings(a, names), tables(a, names))
-            for slug, name in zip(slugs(ordered), ordered, strict=True)
-            for a in (analyses[name],)
-        ],
+        sections=sections,
         notes=[*notes, *(n for name in ordered for n in _notes(name, analyses[name], names))],
         footer=footer(about),
+        headline=headline(analyses[first]),
+        warnings=[] if advice is None else [w.text for w in advice.warnings],
+        snippet="" if advice is None else advice.snippet,
+        glossary=True,
         results={
             **about,
             "summary": dict(summary(analyses, where, names)),
@@ -55,26 +75,109 @@ def analysis_page(
     )
 
 
-def drawings(a: Analysis, names: Sequence[str]) -> list[Drawing]:
-    """Return the figures of the questions that were answered; ``names`` [C] of the classes."""
-    figures = [
-        decision_figures.gains(a),
-        decision_figures.accuracy(a),
-        decision_figures.groups(a),
-        decision_figures.classes(a),
-        decision_figures.calibration(a),
-        decision_figures.prior(a),
-        theory_figures.cosine(a),
-        theory_figures.certificate(a),
-        theory_figures.boundaries(a),
-        theory_figures.margins(a),
-        theory_figures.typical(a),
-        theory_figures.intercepts(a, names),
-        theory_figures.support(a),
-        theory_figures.self_inclusion(a),
-        theory_figures.fit(a),
+def _sections(
+    slug: str, title: str, side: Side, names: Sequence[str], *, unfolded: bool
+) -> list[Section]:
+    a, classes = side.analysis, class_columns(side.analysis, names)
+
+    def section(
+        name: str,
+        heading: str,
+        text: str,
+        drawings: Sequence[Drawing | None] = (),
+        tables: Sequence[Table] = (),
+        *,
+        open: bool = False,
+        **more: Any,
+    ) -> Section | None:
+        figures, omitted = kept(drawings)
+        if not figures and not tables and not omitted:
+            return None
+        return Section(
+            f"{slug}-{name}",
+            f"{title}{heading}",
+            "\n".join([text, *omitted]),
+            figures,
+            tables,
+            open=open and unfolded,
+            group=slug,
+            classes=classes,
+            **more,
+        )
+
+    table = rules(a)
+    moves = a.grid is not None
+    sections = [
+        section("rules", "Rules and references", _text(a), (), [table] if table else (), open=True),
+        section(
+            "explore",
+            "Move the sliders",
+            "Change the rule and its settings, and see what happens to this file. Click a class in "
+            "any figure, or type its name, to follow it through all figures. " + rows_of([side])
+            if moves
+            else "",
+            explorer_figures.charts([side]) if moves else (),
+            open=True,
+            explorer=payload([side], names) if moves else None,
+        ),
+        section(
+            "gains",
+            "Gains of the classes",
+            "A class that gathers tightly around its direction has a steep score: a high gain.",
+            (decision_figures.gains(a), theory_figures.intercepts(a, names)),
+            gain_tables(a, names),
+            open=True,
+        ),
+        section(
+            "pairs",
+            "Between two classes",
+            "An edit of the gains moves the boundaries between classes. Choose two classes and see "
+            "their scores on the arc from one to the other; the sliders above apply here too.",
+            (
+                *(explorer_figures.arc_charts(side) if side.arcs is not None else ()),
+                *(theory_figures.boundaries(a), theory_figures.typical(a)),
+            ),
+            pair_tables(a, names),
+            arcs=side.arcs is not None,
+        ),
+        section(
+            "cosine",
+            "Cosine rule and certificates",
+            "With equal gains the exact score is nearly the cosine rule; certificates say for "
+            "which rows the two must agree.",
+            (theory_figures.cosine(a), theory_figures.certificate(a), theory_figures.margins(a)),
+            cosine_tables(a),
+        ),
+        section(
+            "fit",
+            "Calibration, fit and few rows",
+            "Confidence against accuracy, the fit of the distribution, and the effect of the "
+            "number of rows.",
+            (
+                *(decision_figures.calibration(a), theory_figures.fit(a)),
+                *(theory_figures.support(a), theory_figures.self_inclusion(a)),
+            ),
+        ),
+        section("numbers", "All realizations", "", (), decision_tables(a, names)),
     ]
-    return [figure for figure in figures if figure is not None]
+    return [s for s in sections if s is not None]
+
+
+def class_columns(a: Analysis, names: Sequence[str]) -> ClassColumns | None:
+    """Return the numbers that figures show for a class; the page fills those of the sliders."""
+    if a.gains is None:
+        return None
+    g = a.gains
+    columns: dict[str, Sequence[Any]] = {"training rows": g.count.tolist()}
+    if g.group is not None:
+        columns["group"] = [GROUPS[i] for i in g.group.tolist()]
+    columns["gain"] = g.gain.tolist()
+    if a.grid is not None:
+        columns["held-out rows"] = a.grid.queries.tolist()
+        # The sliders fill these.
+        for heading in ("Native (%)", "this rule (%)", "change (points)"):
+            columns[heading] = [float("nan")] * len(names)
+    return ClassColumns(names, columns)
 
 
 def slugs(names: Sequence[str]) -> list[str]:
@@ -100,8 +203,7 @@ def footer(about: Mapping[str, Any]) -> str:
 def _text(a: Analysis) -> str:
     s = a.space
     groups = ", ".join(f"{n} {name}" for name, n in s.groups.items()) or ONE_SIZE
-    text = f"{s.dim} dimensions, temperature {s.tau:g}, estimator {s.estimator}; {groups}."
-    return text if a.recommendation is None else f"{a.recommendation.reason} {text}"
+    return f"{s.dim} dimensions, temperature {s.tau:g}, estimator {s.estimator}; {groups}."
 
 
 def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:

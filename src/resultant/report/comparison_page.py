@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor
 
@@ -14,11 +14,14 @@ from resultant.analysis import Analysis, Policy, Result
 from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
-from resultant.report import style
-from resultant.report.analysis_page import footer, slugs
-from resultant.report.figures import Drawing, Panel, dots, reliability_curves, sparse_bins
+from resultant.report import decision_figures, explorer_figures
+from resultant.report.analysis_page import class_columns, footer, slugs
+from resultant.report.charts import Axis, Chart, Points, kept
+from resultant.report.explorer import Side, payload, rows_of
+from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
-from resultant.report.tables import Column, Table
+from resultant.report.plots import ClassColumns
+from resultant.report.tables import Column, Table, rules
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
@@ -28,15 +31,12 @@ from resultant.report.words import (
     percent,
     points,
     rule_name,
+    settings,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Questions of `resultant.analysis` that a comparison needs.
 QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
 SIDES = ("A", "B")
-COLOURS = {"A": style.BLUE, "B": style.ORANGE}
 
 Pair = tuple[Analysis, Analysis]
 
@@ -66,7 +66,10 @@ class Verdict(Result):
 
 
 def recommended(a: Analysis) -> Policy:
-    """Return the rule that an analysis recommends, without a prior; native if there is none."""
+    """Return the rule that is advised for a side; native if there is none."""
+    if a.advice is not None:
+        at = settings(a)
+        return Policy(at.realization, at.beta, at.prior).canonical
     r = a.recommendation
     return (Policy("native") if r is None else Policy(r.realization, r.beta)).canonical
 
@@ -95,22 +98,25 @@ def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
 
 
 def comparison_page(
-    pairs: Mapping[str, Pair],
+    pairs: Mapping[str, tuple[Side, Side]],
     verdicts: Mapping[str, Verdict],
     wheres: Sequence[str],
+    names: Sequence[str],
     notes: Sequence[str],
     about: Mapping[str, Any],
 ) -> Page:
     """Return the page about pairs of analyses.
 
     Args:
-        pairs: Analyses of A and B by the names of their features.
+        pairs: Sides A and B by the names of their features.
         verdicts: Verdicts by the same names.
         wheres: Names of A and B.
+        names: Names of the classes [C].
         notes: Sentences about the preparation of the features.
         about: Source, metadata and versions of A and B, for results.json.
     """
     first = max(verdicts, key=lambda name: max(verdicts[name].accuracy))
+    best = pairs[first]
     facts = [
         ("better", _answer(first, verdicts[first])),
         ("compared", f"A = {wheres[0]}, B = {wheres[1]}"),
@@ -118,11 +124,13 @@ def comparison_page(
     for name, pair in pairs.items():
         if name != first:
             facts.append((name, _answer(name, verdicts[name])))
-        facts += [(f"{name} {side}", _advice(a)) for side, a in zip(SIDES, pair, strict=True)]
-    sections = [
-        Section(slug, name, "", drawings(pair), [table(pair)])
-        for slug, (name, pair) in zip(slugs(list(pairs)), pairs.items(), strict=True)
-    ]
+        for side in pair:
+            facts.append((f"{name} {side.name}", _advice(side.analysis)))
+    ordered = sorted(pairs, key=lambda name: name != first)
+    sections: list[Section] = []
+    for slug, name in zip(slugs(ordered), ordered, strict=True):
+        title = "" if name == first else f"{name}: "
+        sections += _sections(slug, title, pairs[name], names, unfolded=name == first)
     results = {
         **about,
         "summary": dict(facts),
@@ -131,18 +139,154 @@ def comparison_page(
         "features": {
             name: {
                 "verdict": verdicts[name].to_dict(),
-                **{side: a.to_dict() for side, a in zip(SIDES, pair, strict=True)},
+                **{side.name: side.analysis.to_dict() for side in pair},
             }
             for name, pair in pairs.items()
         },
     }
-    title = f"{wheres[0]} and {wheres[1]}"
-    return Page(title, facts, sections, notes, footer(about.get("A", {})), results)
+    return Page(
+        f"A = {wheres[0]}, B = {wheres[1]}",
+        facts,
+        sections,
+        notes,
+        footer(about.get("A", {})),
+        results,
+        headline=_headline(first, verdicts[first], best),
+        warnings=_warnings(verdicts[first], best),
+        glossary=True,
+    )
+
+
+def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str, str]]:
+    """Return the three sentences of the page."""
+    used = [recommended(side.analysis) for side in pair]
+    rules_ = [rule_name(policy.realization, policy.beta) for policy in used]
+    if v.better is None:
+        do = (
+            "Neither side is shown to be better: take the one that is cheaper to make, or compare "
+            "on more held-out rows."
+        )
+    else:
+        chosen = rules_[SIDES.index(v.better)]
+        do = f"Use the {features_name(name)} of {v.better}, with {chosen}."
+    return [("found", _found(name, v)), ("do", do), ("worth", _worth(pair, used))]
+
+
+def _found(name: str, v: Verdict) -> str:
+    a, b = map(percent, v.accuracy)
+    text = _answer(name, v)
+    better, _, rest = text.partition(": ")
+    subject = f"{better} is better" if v.better else "Neither side is shown to be better"
+    return f"{subject}: {rest}." if rest else f"A is {a} accurate and B {b}."
+
+
+def _worth(pair: tuple[Side, Side], used: Sequence[Policy]) -> str:
+    """Return who gains from the difference: groups and classes."""
+    at = [
+        None if side.analysis.grid is None else side.grid.point(*policy)
+        for side, policy in zip(pair, used, strict=True)
+    ]
+    if any(p is None or p.per_class is None for p in at):
+        return "The classes cannot be compared one by one."
+    (a, b) = (p for p in at if p is not None)
+    assert a.per_class is not None and b.per_class is not None
+    change = b.per_class - a.per_class
+    up, down = int((change > 0).sum()), int((change < 0).sum())
+    text = f"From A to B {counted(up, 'class rises', 'classes rise')} and "
+    text += f"{counted(down, 'falls', 'fall')}"
+    groups = [
+        f"{g} {points(after - before)}"
+        for g in GROUPS
+        if (before := (a.groups or {}).get(g)) is not None
+        and (after := (b.groups or {}).get(g)) is not None
+    ]
+    return (
+        f"{text}; the mean accuracy changes by {', '.join(groups)} points."
+        if groups
+        else f"{text}."
+    )
+
+
+def _warnings(v: Verdict, pair: tuple[Side, Side]) -> list[str]:
+    warnings = []
+    if not v.same_rows:
+        warnings.append(
+            "The held-out rows of A and B are not known to be the same, so the difference is "
+            "tested as one of independent rows, which needs more rows to be seen. Give both files "
+            "an array of identities, or name it with --identities."
+        )
+    for side in pair:
+        if (advice := side.analysis.advice) is not None:
+            warnings += [f"{side.name}: {w.text}" for w in advice.warnings]
+    return warnings
+
+
+def _sections(
+    slug: str, title: str, pair: tuple[Side, Side], names: Sequence[str], *, unfolded: bool
+) -> list[Section]:
+    both = (pair[0].analysis, pair[1].analysis)
+    figures, omitted = kept(drawings(both))
+    tables = [table(both)]
+    for side in pair:
+        if (own := rules(side.analysis)) is not None:
+            named = replace(own, name=f"rules-{side.name.lower()}", title=f"Rules of {side.name}")
+            tables.append(named)
+    common: dict[str, Any] = {"group": slug, "classes": _columns(both, names)}
+    sections = [
+        Section(
+            f"{slug}-sides",
+            f"{title}Side by side",
+            "\n".join(omitted),
+            figures,
+            tables,
+            open=unfolded,
+            **common,
+        )
+    ]
+    if all(a.grid is not None for a in both):
+        sections.append(
+            Section(
+                f"{slug}-explore",
+                f"{title}Move the sliders",
+                "The same rule and settings on both sides. Click a class in any figure, or type "
+                f"its name, to follow it through all figures. {rows_of(pair)}",
+                explorer_figures.charts(pair),
+                open=unfolded,
+                explorer=payload(pair, names),
+                **common,
+            )
+        )
+    if all(side.arcs is not None for side in pair):
+        sections.append(
+            Section(
+                f"{slug}-pairs",
+                f"{title}Between two classes",
+                "Choose two classes and see their scores on the arc from one to the other, in A "
+                "and in B; the sliders above apply here too.",
+                [chart for side in pair for chart in explorer_figures.arc_charts(side)],
+                open=False,
+                arcs=True,
+                **common,
+            )
+        )
+    return sections
+
+
+def _columns(both: Pair, names: Sequence[str]) -> ClassColumns | None:
+    """Return the numbers that figures show for a class; the sliders fill the accuracies."""
+    if (columns := class_columns(both[0], names)) is None or both[1].gains is None:
+        return None
+    own = {k: v for k, v in columns.columns.items() if k in ("training rows", "group")}
+    gains = {
+        f"gain in {s}": a.gains.gain.tolist() for s, a in zip(SIDES, both, strict=True) if a.gains
+    }
+    nothing = [float("nan")] * len(names)
+    return ClassColumns(names, {**own, **gains, "A (%)": nothing, "B (%)": nothing})
 
 
 def drawings(pair: Pair) -> list[Drawing]:
-    """Return the figures of gains, accuracies and calibration that both sides have."""
-    return [d for d in (_gains(pair), _accuracy(pair), _calibration(pair)) if d is not None]
+    """Return the figures of gains and calibration that both sides have."""
+    return [d for d in (_gains(pair), _calibration(pair)) if d is not None]
 
 
 def table(pair: Pair) -> Table:
@@ -202,90 +346,55 @@ def _answer(name: str, v: Verdict) -> str:
 
 
 def _advice(a: Analysis) -> str:
+    if a.advice is not None:
+        row = a.advice.row(a.advice.advised)
+        policy = recommended(a)
+        return f"{rule_name(policy.realization, policy.beta)}, {percent(row.accuracy)} accurate"
     r = a.recommendation
     if r is None:
         return "no recommendation"
     gain = f"{points(r.gain)} points ({points(r.low)} to {points(r.high)})"
     if r.realization == "native":
         candidate = rule_name(r.candidate, r.candidate_beta)
-        kept = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
+        own = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
         if r.candidate == "native":
-            return kept
+            return own
         changed = f"changes it by {gain}" if r.better + r.worse else "is correct on the same rows"
-        return f"{kept}; {candidate} {changed}"
+        return f"{own}; {candidate} {changed}"
     used = rule_name(r.realization, r.beta)
     return f"{used}, {percent(r.accuracy_after)} accurate, {gain} more than {NAMES['native']}"
 
 
-def _gains(pair: Pair) -> Drawing | None:
+def _gains(pair: Pair) -> Chart | None:
     a, b = pair[0].gains, pair[1].gains
     if a is None or b is None:
         return None
-
-    def draw(ax: Axes) -> None:
-        low, high = min(a.minimum, b.minimum), max(a.maximum, b.maximum)
-        ax.plot([low, high], [low, high], ":", color=style.GREY, linewidth=1)
-        dots(ax, a.gain, b.gain, style.GREEN)
-        ax.set(xlabel="gain $g_c$ in A", ylabel="gain $g_c$ in B")
-
-    return Panel(
+    return Chart(
         "gains",
         "Gains of the classes",
         f"{int((b.gain > a.gain).sum())} of {number(len(a.gain))} gains are higher in B. Their "
         f"spread is {percent(a.spread)} in A and {percent(b.spread)} in B, and without the bias of "
         f"few rows {percent(a.corrected_spread)} and {percent(b.corrected_spread)}.",
         "fig:gain-discovery",
-        draw,
+        Axis("gain g in A"),
+        Axis("gain g in B"),
+        (Points(a.gain, b.gain, kind="class", group=a.group),),
+        diagonal=True,
     )
 
 
-def _accuracy(pair: Pair) -> Drawing | None:
-    grids = [a.grid for a in pair]
-    if grids[0] is None or grids[1] is None:
+def _calibration(pair: Pair) -> Chart | None:
+    points_ = [None if a.grid is None else a.grid.point("native") for a in pair]
+    if any(p is None or p.reliability is None for p in points_):
         return None
-
-    def draw(ax: Axes) -> None:
-        for side, grid in zip(SIDES, grids, strict=True):
-            assert grid is not None
-            angular = [
-                (p.beta, 100 * p.accuracy)
-                for p in grid.points
-                if p.realization == "angular" and p.gamma == 0 and p.accuracy is not None
-            ]
-            x, y = zip(*sorted(angular), strict=True)
-            ax.plot(x, y, "o-", color=COLOURS[side], label=f"{side}, {NAMES['angular']}")
-            native = grid.point("native").accuracy
-            if native is not None:
-                at, label = 100 * native, f"{side}, {NAMES['native']}"
-                ax.axhline(at, color=COLOURS[side], linestyle="--", label=label)
-        ax.set(xlabel="β, the fraction of the gain differences that is kept", ylabel="accuracy (%)")
-
-    native = [percent(grid.point("native").accuracy) for grid in grids if grid is not None]
-    return Panel(
-        "accuracy",
-        "Accuracy",
-        f"{NAMES['native']} classifies {native[0]} of the held-out rows of A correctly, and "
-        f"{native[1]} of the held-out rows of B.",
-        "tab:frozen-vmf-realizations",
-        draw,
-    )
-
-
-def _calibration(pair: Pair) -> Drawing | None:
-    points = [None if a.grid is None else a.grid.point("native") for a in pair]
-    if any(p is None or p.reliability is None for p in points):
-        return None
-
-    def draw(ax: Axes) -> None:
-        named = zip(SIDES, points, strict=True)
-        reliability_curves(ax, {side: (p, COLOURS[side]) for side, p in named if p is not None})
-
-    errors = [percent(None if p is None else p.ece) for p in points]
-    return Panel(
-        "calibration",
-        "Calibration",
+    errors = [percent(None if p is None else p.ece) for p in points_]
+    named = {
+        side: (p, colour)
+        for side, p, colour in zip(SIDES, points_, explorer_figures.SIDE_COLOURS, strict=True)
+        if p is not None
+    }
+    return decision_figures.reliability(
         f"{NAMES['native']} has an expected calibration error of {errors[0]} in A and of "
-        f"{errors[1]} in B. {sparse_bins(points)}",
-        "sec:backbone-calibration-extension",
-        draw,
+        f"{errors[1]} in B; a calibrated rule lies on the dotted diagonal.",
+        named,
     )

@@ -7,7 +7,7 @@ import importlib.util
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import require_writable_folder
 from resultant.report import style
+from resultant.report.charts import Chart
 from resultant.report.figures import Drawing
+from resultant.report.glossary import TERMS, link_terms
+from resultant.report.paper import printed
+from resultant.report.plots import ClassColumns, Plots, as_json, javascript
 from resultant.report.tables import SHOWN, Table
 
 if TYPE_CHECKING:
@@ -24,7 +28,21 @@ if TYPE_CHECKING:
 RESULTS = "results.json"
 # All files and folders of a report.
 PARTS = {RESULTS, "index.html", "figures", "tables"}
-NEEDED = ("jinja2", "matplotlib")
+NEEDED = ("bokeh", "jinja2")
+# The page alone needs the first script, the figures of Bokeh all of them.
+SCRIPTS = ("page.js", "figures.js", "explore.js", "arc.js")
+# Entries of a legend by shape.
+LINE = '<line x1="1" y1="6" x2="21" y2="6" stroke="{colour}" stroke-width="2" '
+SWATCHES = {
+    "solid": LINE + "/>",
+    "dashed": LINE + 'stroke-dasharray="5 3"/>',
+    "dotted": LINE + 'stroke-dasharray="2 3"/>',
+    "circle": '<circle cx="11" cy="6" r="4" fill="{colour}"/>',
+    "ring": '<circle cx="11" cy="6" r="4" fill="none" stroke="{colour}" stroke-width="1.5"/>',
+    "square": '<rect x="7" y="2" width="8" height="8" fill="{colour}"/>',
+    "triangle": '<path d="M11 1L16 10H6Z" fill="{colour}"/>',
+    "bar": '<rect x="5" y="1" width="12" height="10" fill="{colour}"/>',
+}
 
 # Largest magnification of a figure of several panels.
 ENLARGED = 1.6
@@ -38,11 +56,17 @@ class Section:
     """A section of the page.
 
     Attributes:
-        name: Anchor of the section, and the beginning of the names of its files.
+        name: Anchor of the section.
         title: Heading.
         text: Each line is a paragraph, or an item of a list if it begins with a dash.
         drawings: Figures.
         tables: Tables.
+        open: Show the section unfolded.
+        group: Name that sections with the same classes share, and the beginning of the names of
+            their files; by default ``name``.
+        classes: Numbers of the classes, for figures that show classes.
+        explorer: Numbers of the sliders of the group, in the section that shows the sliders.
+        arcs: Show the choice of two classes.
     """
 
     name: str
@@ -50,6 +74,20 @@ class Section:
     text: str
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Table] = ()
+    open: bool = True
+    group: str = ""
+    classes: ClassColumns | None = None
+    explorer: Mapping[str, Any] | None = None
+    arcs: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.group or self.name
+
+    @property
+    def file(self) -> str:
+        """The beginning of the names of the files."""
+        return self.key
 
     def blocks(self) -> list[tuple[bool, list[str]]]:
         """Group the lines of the text: True with the items of a list, False with paragraphs."""
@@ -69,6 +107,10 @@ class Page:
         footer: Last line.
         results: Contents of results.json.
         wide: Show one figure per row, for figures of several panels.
+        headline: Sentences that the page opens with instead of the facts, each with a heading.
+        warnings: Sentences about problems of the data.
+        snippet: Python to copy.
+        glossary: Link terms to a glossary at the end.
     """
 
     title: str
@@ -78,11 +120,22 @@ class Page:
     footer: str = ""
     results: Mapping[str, Any] = field(default_factory=dict)
     wide: bool = False
+    headline: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+    snippet: str = ""
+    glossary: bool = False
+
+    def linked(self) -> list[Section]:
+        """Return the sections to link: those of the first group, and the first of each other."""
+        groups = [section.key for section in self.sections]
+        first = groups[:1]
+        return [s for i, s in enumerate(self.sections) if s.key in first or s.key not in groups[:i]]
 
 
-def require() -> None:
-    """Raise a ValueError with the command to install missing libraries."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+def require(figure_files: bool = False) -> None:
+    """Raise a ValueError with the command to install libraries that a report lacks."""
+    needed = (*NEEDED, "matplotlib") if figure_files else NEEDED
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ValueError(f"expected {' and '.join(missing)}: pip install resultant[report]")
 
@@ -117,50 +170,90 @@ def write_page(
         progress: Called with "figures" and the fraction of them that is written.
         figure_files: Also write each figure as PDF and PNG, and link the PDF from the page.
     """
-    drawn: dict[tuple[str, str], str] = {}
+    plots, drawn, files = Plots(), {}, set()
     total, done = sum(len(s.drawings) for s in page.sections), 0
     enlarged = ENLARGED if page.wide else None
     for section in page.sections:
         for drawing in section.drawings:
-            figure = drawing.figure()
-            stem = f"{section.name}-{drawing.name}"
-            if figure_files:
-                style.save(figure, folder / "figures" / stem)
-            drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
+            stem = f"{section.file}-{drawing.name}"
+            interactive = isinstance(drawing, Chart)
+            if interactive:
+                plots.add(section.name, section.key, drawing, section.classes)
+            # Figures that only the page fills have no file.
+            filled = figure_files and not (interactive and drawing.missing())
+            if filled or not interactive:
+                figure = drawing.figure()
+                if filled:
+                    style.save(figure, folder / "figures" / stem)
+                    files.add((section.name, drawing.name))
+                if not interactive:
+                    drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
             done += 1
             if progress is not None:
                 progress("figures", done / total)
         for table in section.tables:
             (folder / "tables").mkdir(exist_ok=True)
-            table.write(folder / "tables" / f"{section.name}-{table.name}.csv")
+            table.write(folder / "tables" / f"{section.file}-{table.name}.csv")
     text = json.dumps(page.results, indent=1, allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
-    (folder / "index.html").write_text(render(page, drawn, figure_files), encoding="utf-8")
+    html = render(page, plots, drawn, files)
+    (folder / "index.html").write_text(html, encoding="utf-8")
 
 
-def render(page: Page, drawn: Mapping[tuple[str, str], str], figure_files: bool = False) -> str:
-    """Return the page as HTML; ``drawn`` holds the SVG figures by section and name.
+def render(
+    page: Page,
+    plots: Plots | None = None,
+    drawn: Mapping[tuple[str, str], str] | None = None,
+    files: Collection[tuple[str, str]] = (),
+) -> str:
+    """Return the page as HTML.
+
+    Args:
+        page: The contents.
+        plots: Interactive figures.
+        drawn: Other figures as SVG, by section and name.
+        files: Sections and names of the figures that have a PDF file.
 
     Example:
-        >>> "<h1>Gains</h1>" in render(Page("Gains", [], []), {})
+        >>> "<h1>Gains</h1>" in render(Page("Gains", [], []))
         True
     """
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    parts = importlib.resources.files("resultant.report") / "templates"
-    css, js, html = (
-        (parts / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
-    )
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(html).render(
-        page=page,
-        css=Markup(css),
-        js=Markup(js),
-        shown=SHOWN,
-        figure_files=figure_files,
-        drawn={key: Markup(svg) for key, svg in drawn.items()},
-    )
+    plots = Plots() if plots is None else plots
+    explorers = {s.key: s.explorer for s in page.sections if s.explorer is not None}
+    with importlib.resources.as_file(
+        importlib.resources.files("resultant.report") / "templates"
+    ) as folder:
+        css, *scripts = (
+            (folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS)
+        )
+        environment = Environment(
+            loader=FileSystemLoader(folder),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+        )
+        environment.filters["terms"] = lambda text: (
+            Markup(link_terms(text)) if page.glossary else text
+        )
+        environment.filters["printed"] = printed
+        return environment.get_template("page.html").render(
+            page=page,
+            css=Markup(css),
+            js=Markup("\n".join(scripts if len(plots) else scripts[:1])),
+            bokeh=Markup(javascript()) if len(plots) else "",
+            plots=plots,
+            document=Markup(as_json(plots.document())),
+            explorers=Markup(as_json(explorers)),
+            shown=SHOWN,
+            files=files,
+            swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
+            glossary=TERMS if page.glossary else (),
+            pictures={term.slug: Markup(term.picture) for term in TERMS} if page.glossary else {},
+            drawn={key: Markup(svg) for key, svg in (drawn or {}).items()},
+        )
 
 
 def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> str:

@@ -23,12 +23,26 @@ def foremost(analyses: Mapping[str, Analysis]) -> str:
     """Return the features whose recommended rule is the most accurate."""
 
     def accuracy(name: str) -> float:
+        if (advice := analyses[name].advice) is not None:
+            row = advice.row(advice.advised)
+            return row.balanced if advice.metric == "balanced" else row.accuracy
         r = analyses[name].recommendation
         if r is None:
             return -1.0
         return r.accuracy_before if r.realization == "native" else r.accuracy_after
 
     return max(analyses, key=accuracy)
+
+
+# Headings of the three sentences of an advice.
+HEADINGS = ("found", "do", "worth")
+
+
+def headline(a: Analysis) -> list[tuple[str, str]]:
+    """Return the three sentences of an advice with their headings; nothing without advice."""
+    if a.advice is None:
+        return []
+    return list(zip(HEADINGS, a.advice.headline, strict=True))
 
 
 def summary(
@@ -43,8 +57,11 @@ def summary(
     """
     chosen = foremost(analyses)
     a = analyses[chosen]
-    s, r, g, c = a.space, a.recommendation, a.gains, a.cosine
+    s, r = a.space, a.recommendation
     facts = [("features", _features(analyses, where))]
+    if a.advice is not None:
+        warnings = [("warning", w.text) for w in a.advice.warnings]
+        return [*headline(a), *facts, *_gain_facts(a), *warnings]
     if r is None:
         reason = (a.notes or {}).get("recommendation", "not asked")
         return [("use", f"no recommendation: {reason}"), *facts]
@@ -53,9 +70,15 @@ def summary(
     accuracy = f"{_accuracy(a)} accurate on all {rows}{_original(analyses, chosen)}"
     facts.insert(0, ("use", f"{rule}, {accuracy}"))
     facts += _kept(a, r) if r.candidate == "native" else _changes(a, r, chosen, names)
-    if g is not None:
-        facts.append(("angular gain", f"{_gains(g)}, at temperature {s.tau:g}"))
-    if c is not None:
+    return [*facts, *_gain_facts(a)]
+
+
+def _gain_facts(a: Analysis) -> list[tuple[str, str]]:
+    """Return the facts about gains and the cosine rule."""
+    facts = []
+    if a.gains is not None:
+        facts.append(("angular gain", f"{_gains(a.gains)}, at temperature {a.space.tau:g}"))
+    if (c := a.cosine) is not None:
         same = f"agrees with Pure Angular at β = 0 on {percent(c.agreement)} of all rows"
         facts.append(("cosine", f"{same}; {percent(c.coverage, 1)} certified"))
     return facts
@@ -80,9 +103,9 @@ def _gains(g: GainDistribution) -> str:
     bias = "without the bias of few rows"
     if g.corrected_spread is not None:
         text += f" ({percent(g.corrected_spread)} {bias})"
-    if g.rank_correlation is not None:
+    if g.rank_correlation is not None and len(g.gain) > 2:
         text += f", rank correlation with class size {g.rank_correlation:+.2f}"
-    if g.corrected_rank_correlation is not None:
+    if g.corrected_rank_correlation is not None and len(g.gain) > 2:
         text += f" ({g.corrected_rank_correlation:+.2f} {bias})"
     if g.uncorrected and g.corrected_spread is not None:
         single = counted(len(g.uncorrected), "class", "classes")

@@ -6,8 +6,8 @@ import base64
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from resultant.report.words import (
     before_and_after,
     number,
     percent,
+    plain,
     points,
+    seconds,
     short,
 )
 
@@ -51,6 +53,7 @@ class Table:
         label: The paper's label of the corresponding table, figure or section.
         columns: Headings and formats.
         rows: Values.
+        marked: Classes of the style sheet, by the numbers of the rows that they mark.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Table:
     label: str
     columns: tuple[Column, ...]
     rows: list[tuple[Any, ...]]
+    marked: Mapping[int, str] = field(default_factory=dict)
 
     def shown(self) -> list[list[tuple[str, str, bool]]]:
         """Return the first rows as cells: text, sort key, and True for a number."""
@@ -94,10 +98,86 @@ class Table:
         return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 
 
-def tables(a: Analysis, names: Sequence[str]) -> list[Table]:
-    """Return the tables of the questions that were answered; ``names`` [C] of the classes."""
-    every = [make(a) for make in (_realizations, _cosine)]
-    every += [make(a, names) for make in (_same_state, _classes, _pairs)]
+def rules(a: Analysis) -> Table | None:
+    """Return all rules and references on the same held-out rows, the advised rule marked."""
+    if (advice := a.advice) is None:
+        return None
+    groups = tuple(g for g in GROUPS if a.space.groups.get(g))
+    notes = any(row.note for row in advice.table)
+    rows, marked = [], {}
+    for i, row in enumerate(advice.table):
+        d = row.difference
+        rows.append(
+            (
+                *(row.name, row.accuracy, _interval(row.low, row.high)),
+                *((None, "advised") if d is None else (d.gain, d.verdict)),
+                *(row.balanced, *(row.groups.get(g) for g in groups)),
+                *(row.before.nll, row.after.nll, row.before.ece, row.after.ece),
+                *(row.fit_seconds, row.predict_seconds, _settings(row.settings)),
+                *((row.note,) if notes else ()),
+            )
+        )
+        marks = {"advised": row.key == advice.advised, "best": row.key == advice.best}
+        if any(marks.values()):
+            marked[i] = " ".join(name for name, on in marks.items() if on)
+    columns = (
+        *(Column("rule"), Column("accuracy", percent), Column("95 % interval")),
+        *(Column("difference", points), Column("verdict"), Column("balanced", percent)),
+        *(Column(g, percent) for g in groups),
+        *(Column("log-loss", plain), Column("scaled", plain)),
+        *(Column("ECE", percent), Column("ECE scaled", percent)),
+        *(Column("fit s", seconds), Column("predict s", seconds), Column("settings")),
+        *((Column("note"),) if notes else ()),
+    )
+    of = "balanced accuracy" if advice.metric == "balanced" else "accuracy"
+    return Table(
+        "rules",
+        "Rules and references",
+        f"All rules on the same {counted(advice.judged_rows, 'held-out row', 'held-out rows')}, "
+        f"which chose nothing; settings were chosen on {advice.chosen_on}. The advised rule is "
+        f"highlighted, the best has a star. The difference is in points of {of} to the advised "
+        f"rule; below {100 * advice.margin:g} points it is a tie. Log-loss and calibration error "
+        "(ECE) are as the rule gives them, and with its fitted scale (scaled).",
+        "tab:frozen-vmf",
+        columns,
+        rows,
+        marked,
+    )
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_short(v)}" for name, v in values.items() if v is not None)
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def gain_tables(a: Analysis, names: Sequence[str]) -> list[Table]:
+    """Return the table of the classes; ``names`` [C] of the classes."""
+    return _kept(_classes(a, names))
+
+
+def pair_tables(a: Analysis, names: Sequence[str]) -> list[Table]:
+    """Return the table of pairs of classes."""
+    return _kept(_pairs(a, names))
+
+
+def decision_tables(a: Analysis, names: Sequence[str]) -> list[Table]:
+    """Return the tables of all realizations."""
+    return _kept(_realizations(a), _same_state(a, names))
+
+
+def cosine_tables(a: Analysis) -> list[Table]:
+    """Return the table about the cosine rule."""
+    return _kept(_cosine(a))
+
+
+def _kept(*every: Table | None) -> list[Table]:
     return [table for table in every if table is not None]
 
 

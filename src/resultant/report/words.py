@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from resultant._core.text import shown
 from resultant.analysis import Analysis, GridPoint
 
@@ -53,6 +55,22 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
+def plain(value: float | None) -> str:
+    """Return a number with three decimals."""
+    return MISSING if value is None or value != value else f"{value:.3f}"
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with two digits or more."""
+    return (
+        MISSING
+        if value is None or value != value
+        else f"{value:.2g}"
+        if value < 10
+        else f"{value:.0f}"
+    )
+
+
 def p_value(p: float) -> str:
     return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
 
@@ -73,10 +91,29 @@ def features_name(name: str) -> str:
     return name if name.endswith("features") else f"{name} features"
 
 
+class Settings(NamedTuple):
+    """A rule with its settings: realization, beta, temperature, and multiple of the log prior."""
+
+    realization: str
+    beta: float
+    tau: float
+    prior: float
+
+
+def settings(a: Analysis) -> Settings:
+    """Return the settings of the advised rule; native if there is no advice."""
+    if a.advice is not None:
+        row = a.advice.row(a.advice.advised)
+        prior, beta = (float(row.settings.get(name) or 0.0) for name in ("prior", "beta"))
+        return Settings(row.key, beta, a.space.tau, prior)
+    if (r := a.recommendation) is not None:
+        return Settings(r.candidate, r.candidate_beta, a.space.tau, r.gamma)
+    return Settings("native", 1.0, a.space.tau, 0.0)
+
+
 def before_and_after(a: Analysis) -> tuple[GridPoint, GridPoint] | None:
-    """Return native and the best candidate on all held-out queries."""
-    if a.grid is None or a.recommendation is None:
+    """Return native and the advised rule on all held-out rows."""
+    if a.grid is None:
         return None
-    r = a.recommendation
-    native = a.grid.point("native", gamma=r.gamma)
-    return native, a.grid.point(r.candidate, r.candidate_beta, r.gamma)
+    at = settings(a)
+    return a.grid.point("native", gamma=at.prior), a.grid.point(at.realization, at.beta, at.prior)

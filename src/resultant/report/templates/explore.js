@@ -1,0 +1,235 @@
+// Sliders: numbers of a grid of rule, temperature, beta and prior, interpolated between its points.
+const decode = (text, Kind) => {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Kind(bytes.buffer);
+};
+const UNKNOWN = 65535;
+const percent = (v) => Number.isNaN(v) ? "–" : `${(100 * v).toFixed(2)}\u00a0%`;
+const points = (v) => Number.isNaN(v) ? "–" : `${v >= 0 ? "+" : "−"}${Math.abs(100 * v).toFixed(2)}`;
+const plain = (v) => Number.isNaN(v) ? "–" : v.toFixed(3);
+
+class Side {
+  constructor(data, groups, number) {
+    Object.assign(this, data, { number });
+    this.measures = ["accuracy", "balanced", ...groups, "nll", "ece"];
+    for (const name of this.measures) this[name] = decode(this[name], Float64Array);
+    this.correct = decode(this.correct, Uint16Array);
+    this.logs = this.taus.map(Math.log);
+  }
+
+  // Corners of the cell of the grid, with their weights; corners of weight zero are left out.
+  corners({ rule, tau, beta, gamma }) {
+    const [, T, B, G] = this.shape;
+    const place = (nodes, x) => {
+      let i = 0;
+      while (i < nodes.length - 2 && x >= nodes[i + 1]) i++;
+      const f = nodes.length < 2 ? 0 : (x - nodes[i]) / (nodes[i + 1] - nodes[i]);
+      const near = Math.abs(f - Math.round(f)) < 1e-9 ? Math.round(f) : f;
+      return [[i, 1 - near], [i + 1, near]].filter(([, w]) => w !== 0);
+    };
+    const found = [];
+    for (const [t, v] of place(this.logs, Math.log(tau)))
+      for (const [b, w] of place(this.betas, beta))
+        for (const [g, u] of place(this.gammas, gamma))
+          found.push([((rule * T + t) * B + b) * G + g, v * w * u]);
+    return found;
+  }
+
+  at(name, settings) {
+    return this.corners(settings).reduce((sum, [i, w]) => sum + w * this[name][i], 0);
+  }
+
+  // Accuracies of the classes, NaN for a class without held-out rows.
+  classes(settings) {
+    const C = this.queries.length, sums = new Float64Array(C);
+    for (const [i, w] of this.corners(settings))
+      for (let c = 0; c < C; c++) {
+        const hits = this.correct[i * C + c];
+        sums[c] += hits === UNKNOWN ? NaN : w * hits;
+      }
+    // Pages of very many classes hold the accuracies of the first of them only.
+    const every = new Array(this.number).fill(NaN);
+    sums.forEach((hits, c) => { if (this.queries[c]) every[c] = hits / this.queries[c]; });
+    return every;
+  }
+}
+
+class Explorer {
+  constructor(group, data) {
+    Object.assign(this, { group, data, followed: null });
+    this.sides = data.sides.map((side) => new Side(side, data.groups, data.names.length));
+    this.form = document.querySelector(`form.explore[data-group="${CSS.escape(group)}"]`);
+    this.table = document.querySelector(`[data-settings="${CSS.escape(group)}"]`);
+    this.live = document.querySelector(`[data-live="${CSS.escape(group)}"]`);
+    this.card = document.querySelector(`[data-followed="${CSS.escape(group)}"]`);
+    this.pairs = this.sides.filter((side) => side.arcs).map((side) => new Arc(this, side));
+    this.prepare();
+    this.reset();
+  }
+
+  prepare() {
+    const { elements } = this.form, [side] = this.sides;
+    const span = (input, nodes, step) => {
+      Object.assign(input, { min: nodes[0], max: nodes.at(-1), step });
+      input.disabled = nodes.length < 2;
+    };
+    span(elements.beta, side.betas, 0.01);
+    span(elements.gamma, side.gammas, 0.01);
+    // Equal steps of the logarithm; the points of the grid are among them.
+    span(elements.tau, [0, side.taus.length - 1], 0.05);
+    elements.tau.disabled = side.taus.length < 2;
+    this.form.addEventListener("input", (e) => { if (e.target.name !== "follow") this.update(); });
+    this.form.addEventListener("submit", (e) => e.preventDefault());
+    elements.reset.addEventListener("click", () => this.reset());
+    const search = elements.follow;
+    search.addEventListener("change", () => this.search(search.value));
+    search.addEventListener("input", () => {
+      if (this.data.names.includes(search.value) || !search.value) this.search(search.value);
+    });
+    search.addEventListener("keydown", (e) => {
+      if (e.key === "Enter") this.search(search.value, true);
+    });
+  }
+
+  reset() {
+    const { elements } = this.form, { start } = this.data, [side] = this.sides;
+    elements.rule.value = start.rule;
+    elements.beta.value = start.beta;
+    elements.gamma.value = start.gamma;
+    const nearest = side.logs.map((l) => Math.abs(l - Math.log(start.tau)));
+    elements.tau.value = nearest.indexOf(Math.min(...nearest));
+    this.update();
+  }
+
+  get settings() {
+    const { elements } = this.form, { logs } = this.sides[0];
+    const rule = Number(elements.rule.value), position = Number(elements.tau.value);
+    const i = Math.min(Math.floor(position), Math.max(0, logs.length - 2)), f = position - i;
+    const tau = Math.exp(f ? (1 - f) * logs[i] + f * logs[i + 1] : logs[i]);
+    return { rule, tau, beta: Number(elements.beta.value), gamma: Number(elements.gamma.value) };
+  }
+
+  search(text, first = false) {
+    const { names } = this.data, wanted = text.trim().toLowerCase();
+    if (!wanted) return this.follow(null);
+    let c = names.findIndex((name) => name.toLowerCase() === wanted);
+    if (c < 0 && first) c = names.findIndex((name) => name.toLowerCase().includes(wanted));
+    if (c >= 0) this.follow(c);
+  }
+
+  follow(c) {
+    this.followed = c;
+    figures.follow(this.group, c);
+    this.form.elements.follow.value = c === null ? "" : this.data.names[c];
+    if (c !== null) for (const arc of this.pairs) arc.near(c);
+    this.tell();
+  }
+
+  update() {
+    const at = this.settings, native = { ...at, rule: 0 }, { elements } = this.form;
+    const fixed = !this.data.edited[at.rule];
+    elements.beta.disabled = fixed || this.sides[0].betas.length < 2;
+    const text = { beta: fixed ? "unused" : at.beta.toFixed(2), tau: at.tau.toPrecision(3), gamma: at.gamma.toFixed(2) };
+    for (const [name, value] of Object.entries(text)) {
+      elements[`${name}-value`].value = value;
+      elements[name].setAttribute("aria-valuetext", value);
+    }
+    this.now = this.sides.map((side) => side.classes(at));
+    this.before = this.sides.map((side) => side.classes(native));
+    this.write(at, native);
+    this.draw(at, native);
+    for (const arc of this.pairs) arc.update(at);
+    if (this.followed !== null) figures.follow(this.group, this.followed);
+    this.tell();
+    figures.refresh();
+  }
+
+  // The table of numbers, and one sentence for those who listen.
+  write(at, native) {
+    const rule = this.data.rules[at.rule], several = this.sides.length > 1;
+    const words = { nll: "log-loss", ece: "calibration error", balanced: "balanced accuracy" };
+    const heads = this.sides.flatMap((side) => ["Native", rule, "change"].map((h) => several ? `${side.name}: ${h}` : h));
+    const row = (parent, cells, kind) => {
+      const tr = document.createElement("tr");
+      cells.forEach((text, i) => {
+        const cell = document.createElement(i && kind === "td" ? "td" : "th");
+        cell.textContent = text;
+        cell.scope = kind === "td" ? "row" : "col";
+        if (i) cell.className = "n";
+        tr.append(cell);
+      });
+      parent.append(tr);
+    };
+    this.table.tHead.replaceChildren();
+    this.table.tBodies[0].replaceChildren();
+    row(this.table.tHead, ["", ...heads], "th");
+    for (const name of this.sides[0].measures) {
+      const show = name === "nll" ? plain : percent;
+      const cells = this.sides.flatMap((side) => {
+        const [old, now] = [native, at].map((s) => side.at(name, s));
+        const change = name === "nll" ? `${now >= old ? "+" : "−"}${plain(Math.abs(now - old))}` : points(now - old);
+        return [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
+      });
+      row(this.table.tBodies[0], [words[name] ?? name, ...cells], "td");
+    }
+    const [now] = this.now, [before] = this.before;
+    const up = now.filter((v, c) => v > before[c] + 1e-12).length;
+    const down = now.filter((v, c) => v < before[c] - 1e-12).length;
+    const accuracy = this.sides.map((side) => `${several ? `${side.name} ` : ""}${percent(side.at("accuracy", at))}`);
+    const change = points(this.sides[0].at("accuracy", at) - this.sides[0].at("accuracy", native));
+    const undefined_ = Number.isNaN(this.sides[0].at("accuracy", at));
+    this.live.textContent = undefined_
+      ? `${rule} is undefined here: a class would need a negative temperature.`
+      : `${rule}: accuracy ${accuracy.join(", ")}` + (several || at.rule === 0 ? "."
+        : `, ${change} points from Native; ${up} classes rise and ${down} fall.`);
+  }
+
+  draw(at, native) {
+    const name = (chart, mark) => `${this.group}-${chart}-${mark}`;
+    const axes = { "along-beta": ["beta", "betas"], "along-temperature": ["tau", "taus"], "along-prior": ["gamma", "gammas"] };
+    for (const [chart, [axis, nodes]] of Object.entries(axes)) {
+      if (!figures.source(name(chart, "now"))) continue;
+      const now = { x: [], y: [] };
+      this.sides.forEach((side, i) => {
+        for (const [role, settings] of [["native", native], ["rule", at]]) {
+          const y = side[nodes].map((x) => 100 * side.at("accuracy", { ...settings, [axis]: x }));
+          figures.set(name(chart, `${i}-${role}`), { x: [...side[nodes]], y });
+        }
+        now.x.push(at[axis]);
+        now.y.push(100 * side.at("accuracy", at));
+      });
+      figures.set(name(chart, "now"), now);
+    }
+    this.sides.forEach((side, i) => {
+      const y = this.data.groups.map((g) => 100 * (side.at(g, at) - side.at(g, native)));
+      figures.set(name("groups", i), { y });
+    });
+    // The last mark of the figure of the classes.
+    const mark = (axis) => `${name("classes", this.sides.length > 1 ? 0 : 2)}-${axis}`;
+    const x = mark("x"), y = mark("y"), scaled = (values) => values.map((v) => 100 * v);
+    const change = this.now[0].map((v, c) => 100 * (v - this.before[0][c]));
+    const columns = this.sides.length > 1
+      ? { [x]: scaled(this.now[0]), [y]: scaled(this.now[1]), "A (%)": scaled(this.now[0]), "B (%)": scaled(this.now[1]) }
+      : { [y]: change, "Native (%)": scaled(this.before[0]), "this rule (%)": scaled(this.now[0]), "change (points)": change };
+    figures.set(`${this.group}-class`, columns);
+  }
+
+  // A sentence about the class that is followed.
+  tell() {
+    const c = this.followed, { names, count, group } = this.data;
+    if (c === null) return this.card.replaceChildren();
+    const kind = group.length ? ` (${group[c]})` : "";
+    const parts = [`${names[c]}: ${count[c].toLocaleString("en")} training rows${kind}`];
+    this.sides.forEach((side, i) => {
+      const label = side.name ? `${side.name}: ` : "";
+      if (side.gain.length > c) parts.push(`${label}gain ${side.gain[c].toFixed(2)}`);
+      if (c < this.now[i].length) parts.push(`${label}accuracy ${percent(this.before[i][c])} with Native, ${percent(this.now[i][c])} at these settings`);
+    });
+    this.card.replaceChildren(`${parts.join("; ")}. `);
+    const stop = document.createElement("button");
+    stop.type = "button";
+    stop.textContent = "Stop following";
+    stop.addEventListener("click", () => this.follow(null));
+    this.card.append(stop);
+  }
+}

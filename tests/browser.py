@@ -1,0 +1,167 @@
+"""Chromium driven by its DevTools protocol, through the websocket client of tornado."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+# Seconds that a step of a page may take on a busy machine.
+PATIENCE = 60.0
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-port=0",
+)
+
+
+class Browser:
+    """A running Chromium with one page; requests of the page reach nothing."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
+        command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self._loop = asyncio.new_event_loop()
+        self._number = 0
+        # Errors of the console, and addresses that the page asked for.
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self._socket = self._run(self._connect)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+        self._loop.close()
+        self._folder.cleanup()
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the protocol and return its result."""
+        self._number += 1
+        message = json.dumps({"id": self._number, "method": method, "params": params})
+        self._run(lambda: self._socket.write_message(message))
+        while True:
+            message = self._receive()
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+
+    def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file in a window of this size, and wait for its figures."""
+        self.errors.clear()
+        self.requests.clear()
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[theme])
+        self.send("Page.navigate", url=path.as_uri())
+        self.wait("document.readyState === 'complete'")
+        self.wait("!document.getElementById('plots') || document.body.dataset.ready === 'true'")
+
+    def js(self, expression: str) -> Any:
+        """Evaluate JavaScript in the page; promises are awaited."""
+        found = self.send(
+            "Runtime.evaluate",
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def wait(self, expression: str) -> None:
+        """Wait until JavaScript is true."""
+        end = time.monotonic() + PATIENCE
+        while not self.js(expression):
+            assert time.monotonic() < end, f"{expression} stays false: {self.errors}"
+            time.sleep(0.05)
+
+    def settle(self) -> None:
+        """Wait until two frames are drawn."""
+        self.js("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+
+    def mouse(self, x: float, y: float, *, click: bool = False) -> None:
+        """Move the mouse to a point of the window, and click there."""
+        for kind in ("mouseMoved", *(("mousePressed", "mouseReleased") if click else ())):
+            button = {"button": "left", "clickCount": 1} if kind != "mouseMoved" else {}
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **button)
+        self.settle()
+
+    def key(self, name: str, code: int, text: str = "") -> None:
+        """Press a key."""
+        for kind in ("keyDown", "keyUp"):
+            extra = {"text": text} if text and kind == "keyDown" else {}
+            self.send(
+                "Input.dispatchKeyEvent",
+                **{"type": kind, "key": name, "windowsVirtualKeyCode": code, **extra},
+            )
+        self.settle()
+
+    def type(self, text: str) -> None:
+        """Insert text where the focus is."""
+        self.send("Input.insertText", text=text)
+        self.settle()
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Write a picture of the window, or of the whole page."""
+        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(found["data"]))
+
+    def _run(self, call: Callable[[], Any]) -> Any:
+        async def wait() -> Any:
+            return await asyncio.wait_for(call(), PATIENCE)
+
+        return self._loop.run_until_complete(wait())
+
+    async def _connect(self) -> Any:
+        from tornado.httpclient import AsyncHTTPClient
+        from tornado.websocket import websocket_connect
+
+        # The port is in a file of the profile.
+        port = Path(self._folder.name) / "DevToolsActivePort"
+        while not port.exists() or not port.read_text().strip():
+            await asyncio.sleep(0.05)
+        address = f"http://127.0.0.1:{port.read_text().splitlines()[0]}/json"
+        pages = json.loads((await AsyncHTTPClient().fetch(address)).body)
+        url = next(p["webSocketDebuggerUrl"] for p in pages if p["type"] == "page")
+        return await websocket_connect(url, max_message_size=1 << 28)
+
+    def _printed(self, p: dict[str, Any]) -> None:
+        if p["type"] in ("error", "warning", "assert"):
+            self.errors.append(str(p["args"]))
+
+    def _receive(self) -> dict[str, Any]:
+        message = json.loads(self._run(self._socket.read_message))
+        hear: dict[str, Callable[[dict[str, Any]], object]] = {
+            "Runtime.exceptionThrown": lambda p: self.errors.append(str(p["exceptionDetails"])),
+            "Runtime.consoleAPICalled": self._printed,
+            "Log.entryAdded": lambda p: self.errors.append(p["entry"]["text"]),
+            "Network.requestWillBeSent": lambda p: self.requests.append(p["request"]["url"]),
+        }
+        hear.get(message.get("method", ""), lambda p: None)(message.get("params", {}))
+        return message
