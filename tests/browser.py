@@ -16,7 +16,7 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 # Seconds that a step of a page may take on a busy machine.
-PATIENCE = 60.0
+PATIENCE = 30.0
 
 FLAGS = (
     "--headless=new",
@@ -97,7 +97,7 @@ class Browser:
     def wait(self, expression: str) -> None:
         """Wait until JavaScript is true."""
         end = time.monotonic() + PATIENCE
-        while not self.js(expression):
+        while not self.js(f"!!({expression})"):
             assert time.monotonic() < end, f"{expression} stays false: {self.errors}"
             time.sleep(0.05)
 

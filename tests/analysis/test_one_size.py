@@ -76,7 +76,6 @@ def test_the_rule_is_that_of_the_groups() -> None:
 def test_no_groups_of_a_report() -> None:
     a = equal()
     page = analysis_page({"features": a}, "z.npz", NAMES, [], {})
-    assert dict(page.facts)["groups"] == NONE
     tables = [table for section in page.sections for table in section.tables]
     assert not any(group in fact for _, fact in page.facts for group in GROUPS)
     for built in [*tables, table((a, a))]:

@@ -67,6 +67,7 @@ def advice() -> Advice:
         judged_rows=120,
         warnings=(Caution("duplicates", "3 rows are in both splits; remove them."),),
         snippet='print("<fit> & save")\n',
+        reference_snippet="import sklearn\n",
         seconds={},
     )
 

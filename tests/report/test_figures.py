@@ -1,9 +1,8 @@
-"""Figures of a report."""
+"""Charts and their files."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -11,14 +10,9 @@ import torch
 from resultant.analysis import Analysis
 from resultant.analysis.decisions import Reliability
 from resultant.report import decision_figures
-from resultant.report.figures import (
-    COLOURS,
-    GROUP_COLOURS,
-    Panel,
-    log_heights,
-    reliability_curves,
-    sparse_bins,
-)
+from resultant.report.chart_files import draw
+from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points
+from resultant.report.plots import POINTS, Plots
 from resultant.report.summary import summary
 from small_features import NAMES
 
@@ -28,16 +22,28 @@ from small_features import NAMES
 @pytest.mark.parametrize("high", [0.0, 0.4])
 def test_log_axes_are_labelled(high: float) -> None:
     """Also without a power of ten in range, or without positive values."""
-
-    def draw(ax: Any) -> None:
-        ax.plot([1, 2], [high / 2, high])
-        log_heights(ax)
-
-    figure = Panel("d", "D", "S.", "fig:x", draw).figure()
-    axis = figure.axes[0].yaxis
+    line = Line([1, 2], [high / 2, high])
+    axis = draw(Chart("d", "D", "S.", "fig:x", y=Axis("", log=True), marks=(line,))).axes[0].yaxis
     assert (axis.get_scale() == "log") == (high > 0)
     shown = [*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)]
     assert sum(bool(text.get_text()) for text in shown) >= 2
+
+
+def test_every_mark_is_drawn_in_a_file() -> None:
+    x = torch.tensor([0.0, 1.0, 2.0, torch.nan])
+    marks = (
+        Points(x, x, "points", group=torch.tensor([0, 1, 2, 2])),
+        Line([0, 1], [0, 1], "line", dash="dotted"),
+        Bars([0, 1], [1, 2], 0.5, "bars"),
+        Level(1, "level", upright=True),
+    )
+    axis = Axis("x", ends=(0, 2), factors=("a", "b"))
+    (ax,) = draw(Chart("d", "D", "S.", "fig:x", axis, marks=marks, diagonal=True)).axes
+    labels = [text.get_text() for text in ax.figure.legends[0].texts]  # type: ignore[union-attr]
+    assert labels == ["head", "medium", "tail", "line", "level", "bars"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b"]
+    # Three groups, the line, the level and the diagonal.
+    assert len(ax.lines) == 6 and len(ax.patches) == 2
 
 
 def test_gains_with_and_without_the_bias_of_few_rows(analysis: Analysis) -> None:
@@ -52,8 +58,8 @@ def test_gains_with_and_without_the_bias_of_few_rows(analysis: Analysis) -> None
             assert number in text
     assert "2 classes with one row are left out of the correction" in drawn.sentence
     assert "without 2 classes of one row" in text
-    hollow = [x for x in drawn.figure().axes[0].lines if x.get_markerfacecolor() == "none"]
-    assert sum(len(x.get_xdata()) for x in hollow) == 6  # type: ignore[arg-type]
+    hollow = [m for m in drawn.marks if isinstance(m, Points) and m.hollow]
+    assert len(hollow) == 1 and torch.equal(hollow[0].y, g.corrected_gain)
     none = replace(g, corrected_spread=None, corrected_rank_correlation=None)
     bare = decision_figures.gains(replace(a, gains=none))
     assert bare is not None and "bias" not in bare.sentence
@@ -66,31 +72,41 @@ def test_bins_of_few_rows_are_not_drawn(count: list[int], marks: int, analysis: 
     at = torch.tensor([0.02, 0.4, 0.9])
     native = analysis.grid.point("native")
     point = replace(native, reliability=Reliability(torch.tensor(count), at, at))
-    panel = Panel("c", "C", "S.", "fig:x", lambda ax: reliability_curves(ax, {"n": (point, "red")}))
-    (ax,) = panel.figure().axes
-    assert len(ax.lines[0].get_xdata()) == marks  # type: ignore[arg-type]
-    assert ax.get_xlim()[1] == pytest.approx(1.05 * (0.9 if marks > 1 else 1))
-    text = sparse_bins([point, None])
+    chart = decision_figures.reliability("S.", {"n": (point, "red")})
+    curves = [m for m in chart.marks if isinstance(m, Line) and m.label]
+    assert sum(len(curve.x) for curve in curves) == marks
     hidden = sum(n for n in count if n < 20)
-    assert f"at most {hidden:,} rows in 3 bins" in text
-    assert ("a single mark" in text) == (marks == 1)
-    assert ("no curve" in text) == (marks == 0)
+    assert f"at most {hidden:,} rows in 3 bins" in chart.sentence
+    assert ("a single mark" in chart.sentence) == (marks == 1)
+    assert ("no curve" in chart.sentence) == (marks == 0)
+    assert bool(chart.missing()) == (marks < 2)
 
 
-def test_curves_that_coincide_are_all_visible(analysis: Analysis) -> None:
-    """Each is thinner than those below; no group has the colour of a realization."""
-    drawn = decision_figures.accuracy(analysis)
-    assert drawn is not None
-    curves = [x for x in drawn.figure().axes[0].lines if x.get_marker() == "o"]
-    widths = [x.get_linewidth() for x in curves]
-    assert len(widths) == 3 and widths == sorted(set(widths), reverse=True)
-    assert [x.get_markersize() > x.get_linewidth() for x in curves] == [True] * 3
-    assert not set(GROUP_COLOURS.values()) & set(COLOURS.values())
+@pytest.mark.parametrize(
+    ("marks", "why"),
+    [
+        ((), "there is no value to draw"),
+        ((Level(0), Points(torch.tensor([1.0, 2]), torch.tensor([1.0, 2]))), "only 2 points"),
+        ((Points(torch.ones(1), torch.ones(1)),), "a single point"),
+        ((Line([1.0], [2.0]),), "a single mark"),
+        ((Bars([0, 1], [0, 0], 1),), "all values are zero"),
+        ((Bars([0, 1], [0, 1], 1),), ""),
+        ((Points(torch.ones(3), torch.ones(3)),), ""),
+        ((Line([1.0, 2.0], [2.0, 2.0]),), ""),
+    ],
+)
+def test_a_figure_that_shows_nothing_says_why(marks: tuple, why: str) -> None:  # type: ignore[type-arg]
+    found = Chart("d", "D", "S.", "fig:x", marks=marks).missing()
+    assert why in found and bool(found) == bool(why)
 
 
-def test_marks_at_an_accuracy_of_one_are_drawn_whole(analysis: Analysis) -> None:
-    drawn = decision_figures.calibration(analysis)
-    assert drawn is not None
-    (ax,) = drawn.figure().axes
-    curves = [line for line in ax.lines if line.get_marker() == "o"]
-    assert curves and not any(line.get_clip_on() for line in curves)
+def test_the_numbers_of_a_page_are_json() -> None:
+    """Values that are not finite are null; samples of many points are thinned, classes are not."""
+    many = torch.arange(3.0 * POINTS)
+    marks = (Points(many, many), Points(many, many.log(), kind="class"), Level(1))
+    plots = Plots()
+    plots.add("s", "g", Chart("c", "C", "S.", "fig:x", marks=marks), None)
+    assert "g-c" in plots and len(plots) == 1
+    sample, classes, level = plots.document()["sections"]["s"][0]["marks"]
+    assert len(sample["x"]) == POINTS and len(classes["x"]) == 3 * POINTS
+    assert classes["y"][0] is None and level["at"] == 1

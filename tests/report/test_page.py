@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resultant.analysis import Analysis
 from resultant.report import page, style
-from resultant.report.analysis_page import drawings
+from resultant.report.explorer import Side
+from resultant.report.figures import Drawing
 from resultant.report.page import (
     Page,
     Section,
@@ -22,13 +23,29 @@ from resultant.report.page import (
     require_report_folder,
     write_page,
 )
+from resultant.report.paper import printed
 from resultant.report.tables import Column, Table
-from small_features import NAMES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def test_figures_have_the_colours_of_the_page(analysis: Analysis) -> None:
-    drawing = drawings(analysis, NAMES)[0]
-    svg = inline_svg(drawing.figure(), "a/b c")
+@dataclass(frozen=True)
+class Still(Drawing):
+    """A figure that is not interactive, as those of the reproduction."""
+
+    def figure(self) -> Figure:
+        with style.style():
+            figure, (ax,) = style.panels()
+            ax.plot([1, 2], [1, 2])
+        return figure
+
+
+STILL = Still("still", "Still", "S.", "fig:x")
+
+
+def test_figures_have_the_colours_of_the_page() -> None:
+    svg = inline_svg(STILL.figure(), "a/b c")
     assert "#000000" not in svg and "#ffffff" not in svg and "#e4e4e4" not in svg
     assert "currentColor" in svg and "var(--grid)" in svg
     assert not re.search(r'<svg[^>]* (width|height)="', svg) and "viewBox" in svg
@@ -39,12 +56,12 @@ def test_figures_have_the_colours_of_the_page(analysis: Analysis) -> None:
 
 
 @pytest.mark.slow
-def test_wide_figures_are_enlarged_up_to_a_limit(analysis: Analysis, tmp_path: Path) -> None:
-    section = Section("s", "S", "", drawings(analysis, NAMES)[:1])
+def test_wide_figures_are_enlarged_up_to_a_limit(tmp_path: Path) -> None:
+    section = Section("s", "S", "", [STILL])
     for wide in (False, True):
         write_page(tmp_path, Page("P", [], [section], wide=wide))
         html = (tmp_path / "index.html").read_text()
-        assert "PDF</a>" not in html and not (tmp_path / "figures").exists()
+        assert "PDF</a>" not in html and "Bokeh" not in html and not (tmp_path / "figures").exists()
         box = re.search(r'viewBox="0 0 ([0-9.]+) ', html)
         limit = re.search(r'<svg style="max-width: ([0-9]+)px"', html)
         assert box and ('<body class="wide">' in html) == (limit is not None) == wide
@@ -70,8 +87,11 @@ class Links(HTMLParser):
             if name == "id":
                 self.ids.append(value or "")
         self.scripts += tag == "script"
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "input"):
             self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Parts of a picture that end where they begin."""
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -81,7 +101,8 @@ class Links(HTMLParser):
 def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
     text = (folder / "index.html").read_text()
     links = Links(text)
-    assert not links.open and links.scripts == 1
+    # Two of numbers, that of Bokeh and our own.
+    assert not links.open and links.scripts == 4
     assert len(links.ids) == len(set(links.ids))
     assert "Content-Security-Policy" in text and "@import" not in text
     for url in links.urls:
@@ -94,16 +115,19 @@ def test_page_is_well_formed_and_needs_no_other_file(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_page_and_files_hold_the_results(report: Page, folder: Path, analysis: Analysis) -> None:
+def test_page_and_files_hold_the_results(report: Page, folder: Path, side: Side) -> None:
     text = (folder / "index.html").read_text()
-    assert "a note" in text and text.count("<figure>") == len(report.sections[0].drawings)
-    for drawing in report.sections[0].drawings:
-        assert drawing.label in text
+    drawings = [d for section in report.sections for d in section.drawings]
+    assert "a note" in text and text.count("<figure ") == len(drawings)
+    for drawing in drawings:
+        assert drawing.label in text and printed(drawing.label) in text
     results = json.loads((folder / "results.json").read_text())
-    assert results["features"]["pro/jection"] == json.loads(json.dumps(analysis.to_dict()))
-    assert {p.name for p in (folder / "tables").iterdir()} == {
-        f"pro-jection-{t.name}.csv" for t in report.sections[0].tables
-    }
+    assert results["features"]["pro/jection"] == json.loads(json.dumps(side.analysis.to_dict()))
+    tables = [t.name for section in report.sections for t in section.tables]
+    assert {p.stem for p in (folder / "tables").iterdir()} == {f"pro-jection-{t}" for t in tables}
+    # Figures that only the page fills have no file.
+    files = {p.stem for p in (folder / "figures").glob("*.pdf")}
+    assert files == {f"pro-jection-{d.name}" for d in drawings if not d.name.startswith("arc")}
 
 
 def test_small_tables_are_embedded(tmp_path: Path) -> None:
@@ -129,14 +153,16 @@ def test_lists_of_a_section() -> None:
         (False, ["Last."]),
     ]
     assert Section("s", "S", "").blocks() == []
-    html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]), {})
+    html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]))
     assert '<ul class="text"><li>&lt;b&gt;</li><li>c</li></ul>' in html
 
 
 def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"jinja2 and matplotlib: pip install resultant\[report\]"):
+    with pytest.raises(ValueError, match=r"bokeh and jinja2: pip install resultant\[report\]"):
         page.require()
+    with pytest.raises(ValueError, match="bokeh and jinja2 and matplotlib"):
+        page.require(figure_files=True)
     with pytest.raises(ValueError, match=r"matplotlib to draw figures: pip install"):
         style.require()
 

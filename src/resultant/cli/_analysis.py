@@ -106,6 +106,7 @@ def page_sides(
     progress: Step,
     *,
     explored: str | None = None,
+    realizations: Sequence[str] = (),
 ) -> dict[str, Side]:
     """Return the numbers of the sliders and of the arcs of a page, by features.
 
@@ -113,6 +114,7 @@ def page_sides(
         results: Spaces and analyses by features.
         progress: Called with the name of a step and the fraction that is done.
         explored: The features whose temperature can be moved as well, or None.
+        realizations: Further realizations for these features.
     """
     sides = {}
     for name, (space, analysis) in results.items():
@@ -123,7 +125,7 @@ def page_sides(
             gammas = {*PRIORS, *grid.gammas}
             moved = response(
                 space,
-                realizations=("angular", settings(analysis).realization),
+                realizations=("angular", settings(analysis).realization, *realizations),
                 betas=grid.betas,
                 gammas=tuple(gammas),
             )

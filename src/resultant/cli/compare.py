@@ -81,6 +81,7 @@ def compare(options: Compare) -> None:
     from resultant.features.prepare import check_features, prepare
     from resultant.features.store import FeatureStore
     from resultant.report import comparison_page, page
+    from resultant.report.words import settings
 
     page.require(options.figures)
     page.require_report_folder(options.out)
@@ -134,8 +135,10 @@ def compare(options: Compare) -> None:
             if order is not None:
                 correct = [a[rows] for a, rows in zip(correct, order, strict=True)]
             verdicts[name] = comparison_page.verdict(*correct, same_rows=order is not None)
+            # The same rules on both sides.
+            rules = [settings(analysis).realization for _, analysis in answers]
             own = (
-                page_sides({side: answer}, progress, explored=side)[side]
+                page_sides({side: answer}, progress, explored=side, realizations=rules)[side]
                 for side, answer in zip(sides, answers, strict=True)
             )
             a, b = (replace(side, name=name) for side, name in zip(own, sides, strict=True))

@@ -62,7 +62,7 @@ def analysis_page(
         footer=footer(about),
         headline=headline(analyses[first]),
         warnings=[] if advice is None else [w.text for w in advice.warnings],
-        snippet="" if advice is None else advice.snippet,
+        snippets=_snippets(analyses[first]),
         glossary=True,
         results={
             **about,
@@ -73,6 +73,16 @@ def analysis_page(
             "features": {name: analyses[name].to_dict() for name in ordered},
         },
     )
+
+
+def _snippets(a: Analysis) -> list[tuple[str, str]]:
+    if (advice := a.advice) is None:
+        return []
+    both = (
+        (f"Use {advice.row(advice.advised).name}", advice.snippet),
+        (f"Use {advice.row(advice.best).name}", advice.reference_snippet),
+    )
+    return [(heading, code) for heading, code in both if code]
 
 
 def _sections(

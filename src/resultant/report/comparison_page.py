@@ -183,7 +183,7 @@ def _found(name: str, v: Verdict) -> str:
 def _worth(pair: tuple[Side, Side], used: Sequence[Policy]) -> str:
     """Return who gains from the difference: groups and classes."""
     at = [
-        None if side.analysis.grid is None else side.grid.point(*policy)
+        None if side.analysis.grid is None else side.analysis.grid.point(*policy)
         for side, policy in zip(pair, used, strict=True)
     ]
     if any(p is None or p.per_class is None for p in at):

@@ -35,13 +35,13 @@ def gains(a: Analysis) -> Chart | None:
     if r.uncorrected:
         single = counted(len(r.uncorrected), "class with one row is", "classes with one row are")
         corrected += f" {single} left out of the correction."
-    marks += [Level(r.mean, "mean", dash="dashed"), _classes(r.count.double(), r.gain, r.group)]
+    marks += [Level(r.mean, dash="dashed"), _classes(r.count.double(), r.gain, r.group)]
     return Chart(
         "gains",
         "Gains of the classes",
         "One shared temperature gives the classes different angular scales: their gains range from "
         f"{r.minimum:.2f} to {r.maximum:.2f}, a spread of {percent(r.spread)} around the mean of "
-        f"{r.mean:.2f}{with_counts}.{corrected}",
+        f"{r.mean:.2f} (dashed){with_counts}.{corrected}",
         "fig:gain-discovery",
         Axis("training rows of the class", log=True),
         Axis("gain g = A / τ"),
@@ -74,8 +74,8 @@ def reliability(sentence: str, named: Mapping[str, tuple[GridPoint, str]]) -> Ch
         top = max([top, *x])
     top = top or 1.0
     diagonal = Line([0, top], [0, top], colour=style.GREY, dash="dotted", marks=False, width=1)
-    # The diagonal alone is no figure.
-    drawn = any(curve.x for curve in curves)
+    # The diagonal and a single mark are no figure.
+    drawn = any(len(curve.x) > 1 for curve in curves)
     return Chart(
         "calibration",
         "Calibration",
@@ -83,7 +83,7 @@ def reliability(sentence: str, named: Mapping[str, tuple[GridPoint, str]]) -> Ch
         "sec:backbone-calibration-extension",
         Axis("confidence", ends=(0, 1.05 * top)),
         Axis("accuracy", ends=(0, 1.02)),
-        (diagonal, *curves) if drawn else (),
+        (diagonal, *curves) if drawn else tuple(curves),
     )
 
 

@@ -109,7 +109,7 @@ class Page:
         wide: Show one figure per row, for figures of several panels.
         headline: Sentences that the page opens with instead of the facts, each with a heading.
         warnings: Sentences about problems of the data.
-        snippet: Python to copy.
+        snippets: Python to copy, each with a heading.
         glossary: Link terms to a glossary at the end.
     """
 
@@ -122,7 +122,7 @@ class Page:
     wide: bool = False
     headline: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
-    snippet: str = ""
+    snippets: Sequence[tuple[str, str]] = ()
     glossary: bool = False
 
     def linked(self) -> list[Section]:
