@@ -23,7 +23,7 @@ from resultant.classifiers.calibration import expected_calibration_error
 
 
 def rule(space: FrozenSpace, realization: str, scale: float) -> FinishedRule:
-    scores = realize(space.state, Rule(0.1, realization), dtype=space.dtype)
+    scores = realize(space.state, Rule(0.1, realization), dtype=space.dtype).at
     return FinishedRule(realization, realization, "vmf", {}, scale, scores, 0.0, 1)
 
 
@@ -31,7 +31,8 @@ def test_measures_are_those_of_scikit_learn(small: FrozenSpace) -> None:
     built = rule(small, "native", 2.5)
     (judged,) = judge(small, [built])
     row, y = judged.row, small.test_labels.numpy()
-    s = built.scores(small.units("test", torch.arange(len(y))))
+    z = small.units("test", torch.arange(len(y)))
+    s = built.scores(z @ small.state.mu.T)
     classes = np.arange(small.num_classes)
     assert row.accuracy == pytest.approx(accuracy_score(y, s.argmax(1).numpy()))
     assert row.balanced == pytest.approx(balanced_accuracy_score(y, s.argmax(1).numpy()))

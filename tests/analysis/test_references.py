@@ -73,7 +73,9 @@ def test_two_classes(small: FrozenSpace) -> None:
 
 
 def test_samples_are_said(small: FrozenSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = Budget(cells=2400, trial_cells=2400, neighbours=200, covariance=1.0, iterations=20)
+    tiny = Budget(
+        cells=2400, trial_cells=2400, neighbours=(200, 1e9), covariance=1.0, iterations=20
+    )
     monkeypatch.setitem(BUDGETS, "fast", tiny)
     rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
     result = {rule.key: rule for rule in rules}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -148,7 +149,8 @@ def test_the_choice_is_the_classifier(cv: Any) -> None:
     (X, y), (Q, _) = sample(), sample(20, seed=1)
     names = np.array(["ray", "cod", "eel", "ant"])
     chosen = VMFClassifierCV(cv=cv, estimator="banerjee").fit(X, names[y])
-    plain = VMFClassifier(estimator="banerjee", **chosen.best_params_).fit(X, names[y])
+    plain = VMFClassifier(estimator="banerjee", **chosen.best_params_, scale=chosen.scale_)
+    plain.fit(X, names[y])
     np.testing.assert_array_equal(chosen.predict_proba(Q), plain.predict_proba(Q))
     np.testing.assert_array_equal(chosen.log_marginal(Q), plain.log_marginal(Q))
     assert (chosen.predict(Q) == plain.predict(Q)).all()
@@ -323,3 +325,26 @@ def test_on_a_gpu(cv: Any) -> None:
     there = VMFClassifierCV(**GRID, cv=cv, device="cuda").fit(X, y)
     name = "mean_test_neg_log_loss"
     np.testing.assert_allclose(there.cv_results_[name], here.cv_results_[name], rtol=1e-9)
+
+
+def test_the_grid_extends_itself_beyond_its_edge() -> None:
+    """The best temperature of a grid that is too warm is found below it; others are kept."""
+    X, y = sample()
+    wide = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, cv=3).fit(X, y)
+    found = wide.best_params_["temperature"]
+    taus = sorted(set(wide.cv_results_["param_temperature"]))
+    assert found < 2.0 and taus[0] < found < taus[-1]
+    assert wide.cv_results_["params"][0]["temperature"] == 4.0
+    narrow = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, cv=3, extend=False).fit(X, y)
+    assert narrow.best_params_["temperature"] == 2.0
+    one = VMFClassifierCV("native", 1.0, 4.0, 0.0, cv=3).fit(X, y)
+    assert len(one.cv_results_["params"]) == 1
+
+
+def test_probabilities_are_calibrated_on_rows_left_out() -> None:
+    """The scale is that of the left-out scores, and makes the log-loss of new rows smaller."""
+    (X, y), (Q, t) = sample(), sample(80, seed=1)
+    warm = VMFClassifierCV("native", 1.0, 2.0, 0.0, cv=4).fit(X, y)
+    plain = VMFClassifier(2.0, "native", 1.0).fit(X, y)
+    before, after = (log_loss(t, c.predict_proba(Q)) for c in (plain, warm))
+    assert warm.scale_ > 1 and after < before

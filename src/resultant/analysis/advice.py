@@ -43,10 +43,10 @@ class Difference(Result):
 @dataclass(frozen=True, eq=False)
 class Probabilities(Result):
     """Quality of probabilities on the held-out rows: mean cross-entropy in nats, and expected
-    calibration error of 15 bins."""
+    calibration error of 15 bins (None for fewer than 30 rows)."""
 
     nll: float
-    ece: float
+    ece: float | None
 
 
 @dataclass(frozen=True, eq=False)

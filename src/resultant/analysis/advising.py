@@ -148,7 +148,7 @@ def _vmf_rule(space: FrozenSpace, choice: Choice) -> FinishedRule:
     p = choice.point
     offset = space.offset(p.prior)
     rule = Rule(p.temperature, p.realization, p.beta, offset=offset)
-    scores = realize(space.state, rule, dtype=space.dtype).to(space.device)
+    scores = realize(space.state, rule, dtype=space.dtype).to(space.device).at
     fitted = len(space.train) if space.fitting is None else int(space.fitting.sum())
     settings = {"temperature": p.temperature, "beta": p.beta, "prior": p.prior}
     return FinishedRule(

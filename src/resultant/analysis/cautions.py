@@ -10,10 +10,10 @@ from torch import Tensor
 from resultant._core import chunks
 from resultant._core.text import counted
 from resultant.analysis.advice import Caution
+from resultant.analysis.judging import FEW_ROWS
 from resultant.analysis.space import FrozenSpace, Vectors
 
-# Held-out rows below which no comparison is worth much, in all and per class.
-FEW_ROWS = 30
+# Held-out rows of a class below which its accuracy means little.
 FEW_PER_CLASS = 3
 
 # Share of one class, and length of the mean direction, above which a warning is due.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,7 +13,6 @@ from resultant._core import chunks
 from resultant.analysis.sampling import owners, rank_in_class
 from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
-from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ FOLDS = 5
 
 # Rows that choose: so many that rows times classes reach the first number, but at least the second.
 CHOICE_CELLS = 1 << 18
-CHOICE_ROWS = 2048
+CHOICE_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,7 @@ class ChoosingRows:
         folds: Folds [N] of all training rows, or None.
         weights: Weights [M] that sum to one.
         total: Rows of the split.
+        metric: "accuracy" or "balanced".
     """
 
     split: str
@@ -48,6 +49,7 @@ class ChoosingRows:
     folds: Tensor | None
     weights: Tensor
     total: int
+    metric: str
 
     @property
     def described(self) -> str:
@@ -81,7 +83,7 @@ def choosing_rows(
     """Draw the rows that choose: those of val, else training rows that are not fitted, else
     training rows in folds.
 
-    Each class keeps at least two of its rows; weights restore the share of each class, which is its
+    Each class keeps at least one of its rows; weights restore the share of each class, which is its
     share of the split for the metric "accuracy" and equal for "balanced".
     """
     split, fold_of = "train", None
@@ -99,7 +101,7 @@ def choosing_rows(
     rank[order] = rank_in_class(labels[order])
     counts = torch.bincount(labels, minlength=space.num_classes).double()
     share = min(1.0, number / len(labels))
-    kept = (share * counts).ceil().clamp_min(2)
+    kept = (share * counts).ceil()
     chosen = (rank < kept[labels]).nonzero().squeeze(1)
     own = labels[chosen]
     drawn = torch.bincount(own, minlength=space.num_classes).double()
@@ -107,7 +109,8 @@ def choosing_rows(
     weights = (mass / drawn.clamp_min(1))[own]
     index = pool[chosen]
     fold = torch.zeros_like(index) if fold_of is None else fold_of[index]
-    return ChoosingRows(split, index, own, fold, fold_of, weights / weights.sum(), len(labels))
+    weights = weights / weights.sum()
+    return ChoosingRows(split, index, own, fold, fold_of, weights, len(labels), metric)
 
 
 def _folds(space: FrozenSpace, seed: int) -> Tensor:
@@ -197,15 +200,10 @@ def choose_settings(
     Returns:
         The choices by realization, and the preferred one of them.
     """
-    from resultant.classifiers.choice import Search, preferred
+    from resultant.classifiers.choice import Search, choose, preferred
 
     search = Search(choosing_part(space, rows, progress), rows.weights.to(space.device))
     fixed = {} if temperature is None else {"temperature": temperature}
-    choices = {}
-    for number, name in enumerate(REALIZATIONS):
-        choice = search.best(name, fixed)
-        if choice is not None:
-            choices[name] = choice
-        if progress is not None:
-            progress("choice", (number + 1) / len(REALIZATIONS))
+    report = None if progress is None else partial(progress, "choice")
+    choices = choose(search, fixed, report)
     return choices, preferred(choices, search.weights)

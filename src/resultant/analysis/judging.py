@@ -20,6 +20,10 @@ from resultant.analysis.metrics import (
     confidence_bins,
 )
 from resultant.analysis.space import FrozenSpace, Progress
+from resultant.classes.cosines import cosines
+
+# Rows below which calibration errors are not computed.
+FEW_ROWS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,8 @@ class FinishedRule:
         kind: "vmf" or "reference".
         settings: Settings by name.
         scale: Factor of the scores that makes probabilities of them.
-        scores: Function of unit vectors [n, p] that returns scores [n, C].
+        scores: Function that returns scores [n, C] of cosines [n, C] with the classes, or for a
+            reference of unit vectors [n, p].
         fit_seconds: Seconds of the fit.
         rows: Fitted rows.
         note: A sentence about the fit, or "".
@@ -79,11 +84,16 @@ def judge(
     N = len(labels)
     columns = [torch.empty(5, N, dtype=torch.float64) for _ in rules]
     seconds = [0.0] * len(rules)
+    mu = space.state.mu.to(space.device, space.dtype)
     for at, z, y in space.queries(rows):
+        started = time.perf_counter()
+        rho = cosines(z, mu)
+        shared = time.perf_counter() - started
         for number, rule in enumerate(rules):
             started = time.perf_counter()
-            s = rule.scores(z)
+            s = rule.scores(rho if rule.kind == "vmf" else z)
             seconds[number] += time.perf_counter() - started
+            seconds[number] += shared if rule.kind == "vmf" else 0.0
             columns[number][:, at] = _measures(s, y, rule.scale).cpu()
         if progress is not None:
             progress("judge", at.stop / N)
@@ -114,7 +124,7 @@ def _judgement(
     accuracy = float(right.double().mean())
     low, high = wilson(accuracy, len(labels))
     before, after = (
-        Probabilities(float(nll.mean()), calibration_error(*confidence_bins(confidence, right)))
+        Probabilities(float(nll.mean()), _error(confidence, right))
         for nll, confidence in (column[1:3], column[3:5])
     )
     row = RuleRow(
@@ -135,6 +145,13 @@ def _judgement(
         note=rule.note,
     )
     return Judgement(row, prediction)
+
+
+def _error(confidence: Tensor, right: Tensor) -> float | None:
+    """Return the calibration error, None for rows that are too few for bins."""
+    if len(right) < FEW_ROWS:
+        return None
+    return calibration_error(*confidence_bins(confidence, right))
 
 
 def wilson(accuracy: float, number: int) -> tuple[float, float]:

@@ -74,12 +74,13 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Spearman's correlation without NaN; None for fewer than two values or constant ones."""
+    """Spearman's correlation without NaN; None for fewer than three values, where it is always one
+    or minus one, and for constant ones."""
     from scipy.stats import spearmanr
 
     a, b = a.double().flatten(), b.double().flatten()
     known = ~(a.isnan() | b.isnan())
     a, b = a[known], b[known]
-    if len(a) < 2 or bool((a == a[0]).all()) or bool((b == b[0]).all()):
+    if len(a) < 3 or bool((a == a[0]).all()) or bool((b == b[0]).all()):
         return None
     return float(spearmanr(a.numpy(), b.numpy())[0])  # type: ignore[arg-type]

@@ -48,21 +48,21 @@ class Budget:
     Attributes:
         cells: Rows times classes of a logistic regression.
         trial_cells: The same while C is chosen.
-        neighbours: Rows of kNN.
+        neighbours: Rows of kNN, and products of held-out rows, rows and dimension.
         covariance: Classes times squared dimension of shrinkage LDA; it is left out beyond.
         iterations: Iterations of a logistic regression.
     """
 
     cells: float
     trial_cells: float
-    neighbours: float
+    neighbours: tuple[float, float]
     covariance: float
     iterations: int
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 1e5, 8_000, 2e8, 100),
-    "all": Budget(1e9, 2e6, 200_000, 4e9, 1000),
+    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 100),
+    "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1000),
 }
 
 
@@ -239,7 +239,7 @@ def _lda(data: _Data) -> list[FinishedRule]:
             "lda-equal": _linear(weight, bias - log_prior, lda.classes_, data.C),
         }
 
-    x, y, query, own, weights = data.trial(data.budget.trial_cells / data.C)
+    x, y, query, own, weights = data.trial(np.inf)
     trial, z = fit(x, y), torch.from_numpy(query)
     x, y = data.sample(np.inf)
     started = time.perf_counter()
@@ -264,12 +264,14 @@ def _knn(data: _Data) -> list[FinishedRule]:
 
         return nearest
 
-    x, y, query, own, weights = data.trial(data.budget.neighbours)
+    most, products = data.budget.neighbours
+    number = min(most, products / (len(data.space.test) * data.space.dim))
+    x, y, query, own, weights = data.trial(number)
     ks = [k for k in NEIGHBOURS if k <= len(x)]
     near = fit(x, y)(torch.from_numpy(query), ks[-1])
     trials = ((k, _votes(near[:, :k], data.C)) for k in ks)
     k, scale = _chosen(trials, own, weights)
-    x, y = data.sample(data.budget.neighbours)
+    x, y = data.sample(number)
     started = time.perf_counter()
     nearest = fit(x, y)
     seconds = time.perf_counter() - started
@@ -293,47 +295,49 @@ def _votes(near: Tensor, C: int) -> Tensor:
 def _logistic(data: _Data) -> list[FinishedRule]:
     from sklearn.linear_model import LogisticRegression
 
-    budget = data.budget
+    budget, rules = data.budget, []
     x, y, query, own, weights = data.trial(budget.trial_cells / data.C)
     z = torch.from_numpy(query)
-    full_x, full_y = data.sample(budget.cells / data.C)
-    center = _mean_of_centroids(full_x, full_y)
+    # That of the metric comes first, has most of the budget, and chooses C for both.
+    kinds = {"logistic": None, "logistic-balanced": "balanced"}
+    order = list(kinds) if data.rows.metric == "accuracy" else list(kinds)[::-1]
+    cost = None
+    for key, cells in zip(order, (budget.cells, budget.cells / 4), strict=True):
+        full_x, full_y = data.sample(cells / data.C)
+        center = _mean_of_centroids(full_x, full_y)
 
-    def scores(model: Any, exponent: float | None = None) -> Callable[[Tensor], Tensor]:
-        weight, bias = _binary(model.coef_, model.intercept_)
-        if exponent is not None:
-            weight = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** exponent
-            bias = -weight @ center
-        return _linear(weight, bias, model.classes_, data.C)
+        def scores(model: Any, exponent: float | None = None, center: np.ndarray = center) -> Any:
+            weight, bias = _binary(model.coef_, model.intercept_)
+            if exponent is not None:
+                weight = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** exponent
+                bias = -weight @ center
+            return _linear(weight, bias, model.classes_, data.C)
 
-    rules = []
-    for key, balanced in (("logistic", None), ("logistic-balanced", "balanced")):
-        trial = LogisticRegression(
-            class_weight=balanced, max_iter=budget.iterations, tol=1e-3, warm_start=True
-        )
-        cost, scale, model = _cost(trial, x, y, scores, z, own, weights)
-        probe = None
-        if balanced is None:
-            # On the model of the last trial, which is that of the chosen C.
-            tried = ((e, scores(model, e)(z)) for e in EXPONENTS)
-            probe = _chosen(tried, own, weights)
-        final = LogisticRegression(C=cost, class_weight=balanced, max_iter=budget.iterations)
+        settings = {"class_weight": kinds[key], "max_iter": budget.iterations}
+        trial = LogisticRegression(tol=1e-3, warm_start=True, **settings)
+        costs = COSTS if cost is None else (cost,)
+        cost, scale, model = _cost(trial, costs, x, y, scores, z, own, weights)
+        if len(x) < len(full_x) / 2:
+            # A model of few rows says nothing about the scale of one of many; the fit has its own.
+            scale = 1.0
+        # The same penalty per row; two digits are enough.
+        fitted = float(f"{cost * len(x) / len(full_x):.2g}")
+        final = LogisticRegression(C=fitted, **settings)
         started = time.perf_counter()
         final.fit(full_x, full_y)
-        seconds = time.perf_counter() - started
-        common = seconds, len(full_x)
-        rules.append(_rule(data, key, {"C": cost}, scale, scores(final), *common))
-        if probe is not None:
-            exponent, scale = probe
-            settings = {"C": cost, "tau": exponent}
-            rules.append(
-                _rule(data, "tau-normalized", settings, scale, scores(final, exponent), *common)
-            )
+        common = time.perf_counter() - started, len(full_x)
+        rules.append(_rule(data, key, {"C": fitted}, scale, scores(final), *common))
+        if key == "logistic":
+            tried = ((e, scores(model, e)(z)) for e in EXPONENTS)
+            exponent, scale = _chosen(tried, own, weights)
+            chosen, linear = {"C": fitted, "tau": exponent}, scores(final, exponent)
+            rules.append(_rule(data, "tau-normalized", chosen, scale, linear, *common))
     return rules
 
 
 def _cost(
     model: Any,
+    costs: tuple[float, ...],
     x: np.ndarray,
     y: np.ndarray,
     scores: Callable[[Any], Callable[[Tensor], Tensor]],
@@ -341,8 +345,8 @@ def _cost(
     own: Tensor,
     weights: Tensor,
 ) -> tuple[float, float, Any]:
-    """Choose C along a path of warm starts that is extended while its edge is best; return C, the
-    scale of the scores and the model that was fitted with C."""
+    """Choose C along a path of warm starts; a path of several values is extended while its edge is
+    best. Return C, the scale of the scores and the model that was fitted with C."""
     from resultant.classifiers.calibration import fit_scale, log_losses
 
     tried: dict[float, tuple[float, float, Any]] = {}
@@ -354,13 +358,14 @@ def _cost(
         loss = float(log_losses(s, own, scale) @ weights)
         tried[cost] = loss, scale, copy(model)
 
-    for cost in COSTS:
+    for cost in costs:
         fit(cost)
     while True:
         best = min(tried, key=lambda cost: tried[cost][0])
         low, high = min(tried), max(tried)
         outside = best / 3 if best == low else best * 3
-        if best not in (low, high) or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
+        inside = len(costs) == 1 or best not in (low, high)
+        if inside or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
             return best, *tried[best][1:]
         fit(outside)
 

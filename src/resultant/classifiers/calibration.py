@@ -10,9 +10,9 @@ from torch import Tensor
 
 from resultant._core import validation
 
-# Limits of the scale, and the relative change at which it is found.
+# Limits of the scale, and the last relative step: the error is about its square.
 SCALES = (1e-6, 1e6)
-ACCURACY = 1e-3
+ACCURACY = 1e-2
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
@@ -69,7 +69,12 @@ def _array(a: Any) -> np.ndarray:
 
 @torch.no_grad()
 def fit_scale(
-    scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, start: float | None = None
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor | None = None,
+    *,
+    number: float | None = None,
+    start: float | None = None,
 ) -> float:
     r"""Fit the factor s of the scores with which softmax(s * scores) has the least cross-entropy.
 
@@ -80,6 +85,7 @@ def fit_scale(
         scores: Scores [M, C]; a class of score -inf takes no part.
         labels: Classes [M] int64.
         weights: Weights [M] >= 0, by default equal.
+        number: Number of rows that the weights stand for, by default M.
         start: First guess, by default the inverse spread of the scores.
 
     Returns:
@@ -96,7 +102,7 @@ def fit_scale(
     present = scores > -torch.inf
     # Differences to the largest score; exp never overflows, and 0 * -1e30 is no NaN.
     d = (scores - scores.amax(1, keepdim=True)).masked_fill(~present, -1e30)
-    smooth = 1 / (M + 1)
+    smooth = 1 / ((M if number is None else number) + 1)
     own = d.gather(1, labels[:, None])[:, 0]
     everyone = torch.where(present, d, 0.0).sum(1) / present.sum(1)
     target = float(w @ ((1 - smooth) * own + smooth * everyone))

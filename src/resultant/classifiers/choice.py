@@ -9,14 +9,14 @@ so far, and extends an axis beyond its edge while the edge is best.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from resultant.classes.rule import REALIZATIONS
+from resultant.classes.rule import REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.left_out import Part
 
@@ -31,6 +31,9 @@ STEP = 0.5
 
 # Realizations that ignore beta, with the beta that is written for them.
 FIXED_BETA = {"native": 1.0, "cosine": 0.0}
+
+# The order of the search: class temperatures start from the choice of angular.
+SEARCHED = ("native", "cosine", "angular", *TEMPERED)
 
 # Among equal losses the first is taken: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
@@ -106,12 +109,18 @@ class Search:
         hit = (s.argmax(-1) == y).double()
         return Choice(point, scale, float(losses @ self.weights), losses, float(hit @ self.weights))
 
-    def best(self, realization: str, fixed: Mapping[str, float] | None = None) -> Choice | None:
+    def best(
+        self,
+        realization: str,
+        fixed: Mapping[str, float] | None = None,
+        near: Point | None = None,
+    ) -> Choice | None:
         """Search the best point of a realization.
 
         Args:
             realization: The realization.
             fixed: Values by name for the axes that are not searched.
+            near: A point of a similar realization, about which the search begins.
 
         Returns:
             The best point; None if no point can be realized.
@@ -124,7 +133,14 @@ class Search:
             fixed.setdefault("temperature", AXES["temperature"][1])
         axes = {name: (fixed[name],) if name in fixed else values for name, values in AXES.items()}
         first = {name: values[len(values) > 3] for name, values in axes.items()}
+        if near is not None:
+            first = {name: fixed.get(name, getattr(near, name)) for name in axes}
         best = self.at(Point(realization, **first))
+        if near is not None and best is not None:
+            # The values on either side; the search goes on from there.
+            for name in axes.keys() - fixed.keys():
+                sides = (beyond(name, first[name], low) for low in (True, False))
+                axes[name] = tuple(value for value in sides if value is not None)
         free = [name for name in axes if name not in fixed]
         moved = True
         while moved:
@@ -150,7 +166,7 @@ class Search:
             best = self._better(origin, name, value, best)
         while best is not None:
             value = getattr(best.point, name)
-            outside = _beyond(name, value, value == values[0])
+            outside = beyond(name, value, value == values[0])
             at_edge = value in (values[0], values[-1])
             if not at_edge or outside is None:
                 break
@@ -171,7 +187,7 @@ class Search:
         return other if best is None or other.loss < best.loss * (1 - LEAST) else best
 
 
-def _beyond(name: str, value: float, low: bool) -> float | None:
+def beyond(name: str, value: float, low: bool) -> float | None:
     """Return the next value of an axis outside its edge, None at the limit."""
     least, most = LIMITS[name]
     if name == "temperature":
@@ -183,12 +199,20 @@ def _beyond(name: str, value: float, low: bool) -> float | None:
 
 def choose(
     search: Search,
-    realizations: Sequence[str] = REALIZATIONS,
     fixed: Mapping[str, float] | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> dict[str, Choice]:
     """Choose settings of each realization; realizations without a point are left out."""
-    found = {realization: search.best(realization, fixed) for realization in realizations}
-    return {name: choice for name, choice in found.items() if choice is not None}
+    choices: dict[str, Choice] = {}
+    for number, name in enumerate(SEARCHED):
+        # Class temperatures change the slopes as angular does, to first order.
+        start = choices.get("angular") if name in TEMPERED else None
+        choice = search.best(name, fixed, start and start.point)
+        if choice is not None:
+            choices[name] = choice
+        if progress is not None:
+            progress((number + 1) / len(SEARCHED))
+    return {name: choices[name] for name in REALIZATIONS if name in choices}
 
 
 def preferred(choices: Mapping[str, Choice], weights: Tensor) -> Choice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,7 +15,9 @@ from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.base import add_rows
-from resultant.classifiers.left_out import fold_parts, left_out_parts, measure
+from resultant.classifiers.calibration import fit_scale
+from resultant.classifiers.choice import beyond
+from resultant.classifiers.left_out import Part, fold_parts, left_out_parts, measure
 from resultant.classifiers.vmf import VMFScores
 
 SCORINGS = ("neg_log_loss", "accuracy")
@@ -28,6 +30,9 @@ RESAMPLES = 1000
 # Groups of folds at most; each group is judged by the choice of the others. With many small groups
 # a choice between equals would turn against the group: a row left out tips it against itself.
 GROUPS = 10
+
+# Rows times classes that fit the scale at most.
+SCALE_CELLS = 1 << 24
 
 # Decimals of scores; further ones are rounding of their sums.
 DIGITS = 12
@@ -59,10 +64,13 @@ class VMFClassifierCV(VMFScores):
         scoring: ``neg_log_loss`` or ``accuracy``.
         balanced: Give every class the same weight in the score, for queries that are not
             distributed as the sample.
+        extend: Add temperatures, by factors of two, while the best is at the edge of several.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
 
     Attributes:
         best_params_: Chosen parameters, with ``best_index_`` and ``best_score_``.
+        scale_: Factor of the scores, fitted on the rows left out at the chosen parameters, with
+            which `predict_proba` is calibrated.
         cv_results_: For each point ``params``, ``param_*``, and ``mean_test_*``, ``std_test_*``,
             ``rank_test_*`` and ``split*_test_*`` of both scorings; ``*_test_score`` is the chosen
             scoring.
@@ -97,6 +105,7 @@ class VMFClassifierCV(VMFScores):
         scoring: str = "neg_log_loss",
         balanced: bool = False,
         device: torch.device | str | None = None,
+        extend: bool = True,
     ) -> None:
         self.realization = realization
         self.beta = beta
@@ -107,9 +116,13 @@ class VMFClassifierCV(VMFScores):
         self.scoring = scoring
         self.balanced = balanced
         self.device = device
+        self.extend = extend
 
     def _chosen(self) -> dict[str, Any]:
         return self.best_params_
+
+    def _scale(self) -> float:
+        return self.scale_
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the parameters by cross-validation and fit the classes.
@@ -129,32 +142,74 @@ class VMFClassifierCV(VMFScores):
         statistics = ClassStatistics(len(classes), rows.shape[1], device=rows.device)
         add_rows(statistics, rows, index, w)
         sample = rows, index, w, statistics
-        params = [
-            {"temperature": tau, "realization": realization, "beta": beta, "prior": prior}
-            for tau in taus
-            for realization, beta in rules
-            for prior in priors
-        ]
         cv: Any = self.cv
         loo = isinstance(cv, str) and cv == "loo"
         if loo:
-            tests, parts = [np.arange(len(rows))], [left_out_parts(*sample, self.estimator)]
+            tests = [np.arange(len(rows))]
+
+            def parts() -> list[Iterator[Part]]:
+                return [left_out_parts(*sample, self.estimator)]
         else:
             labels, indices = index.cpu().numpy(), np.arange(len(rows))
             splitter: Any = check_cv(self.cv, labels, classifier=True)
             # Indices; a splitter may yield lists or masks.
             splits = [tuple(indices[at] for at in s) for s in splitter.split(indices, labels)]
             tests = [test for _, test in splits]
-            parts = [fold_parts(*sample, train, test, self.estimator) for train, test in splits]
+
+            def parts() -> list[Iterator[Part]]:
+                return [fold_parts(*sample, train, test, self.estimator) for train, test in splits]
+
         weight = w / statistics.weight[index] if self.balanced else w
         weight = torch.where(w > 0, weight, 0.0).cpu().numpy()
-        folds = [
-            Fold(*measure(part, taus, rules, priors), weight[test])
-            for part, test in zip(parts, tests, strict=True)
-        ]
+        params: list[dict[str, Any]] = []
+        folds: list[Fold] = []
+        added = taus
+        while added:
+            params += [
+                {"temperature": tau, "realization": realization, "beta": beta, "prior": prior}
+                for tau in added
+                for realization, beta in rules
+                for prior in priors
+            ]
+            measured = [
+                Fold(*measure(part, added, rules, priors), weight[test])
+                for part, test in zip(parts(), tests, strict=True)
+            ]
+            both = zip(folds, measured, strict=True)
+            folds = [fold.with_points(more) for fold, more in both] if folds else measured
+            self._choose_point(params, folds, loo)
+            added = self._beyond({point["temperature"] for point in params})
         self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
-        self._choose(params, folds, loo)
+        self._compare(params, folds, loo)
+        left_out = (part for fold in parts() for part in fold)
+        self.scale_ = self._fit_scale(left_out, weight[np.concatenate(tests)], float(w.sum()))
         return self._finish(statistics, classes)
+
+    def _beyond(self, taus: set[float]) -> list[float]:
+        """Return the temperature outside the edge at which the best point is, if any."""
+        best = self.best_params_["temperature"]
+        if not self.extend or len(taus) < 2 or self.best_params_["realization"] == "cosine":
+            return []
+        outside = beyond("temperature", best, best == min(taus))
+        return [outside] if best in (min(taus), max(taus)) and outside is not None else []
+
+    def _fit_scale(self, parts: Iterable[Part], weight: np.ndarray, number: float) -> float:
+        """Fit the scale of the chosen point on the rows left out, every k-th if there are many."""
+        chosen, kept, top = self.best_params_, [], 0
+        rule = [(chosen["realization"], chosen["beta"])]
+        for part in parts:
+            (s,) = part.realized(chosen["temperature"], rule)
+            s = s + (chosen["prior"] * part.log_prior).to(s.dtype)
+            s = s.masked_fill(~part.present, -torch.inf)
+            every = max(1, len(weight) * s.shape[1] // SCALE_CELLS)
+            w = torch.as_tensor(weight[top : top + len(s)], device=s.device)
+            known = (s.gather(1, part.y[:, None])[:, 0] > -torch.inf).nonzero()[::every, 0]
+            kept.append((s[known], part.y[known], w[known]))
+            top += len(s)
+        scores, labels, weights = (torch.cat(column) for column in zip(*kept, strict=True))
+        if not bool((weights > 0).any()):
+            return 1.0
+        return fit_scale(scores, labels, weights, number=number)
 
     def _grid(self) -> tuple[list[float], list[tuple[str, float]], list[float]]:
         """Return temperatures, realizations with beta, and priors."""
@@ -181,7 +236,8 @@ class VMFClassifierCV(VMFScores):
         ]
         return taus, rules, priors
 
-    def _choose(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
+    def _choose_point(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
+        """Set the results of all points, and the best of them."""
         results: dict[str, Any] = {"params": params}
         for name in params[0]:
             results[f"param_{name}"] = np.array([point[name] for point in params])
@@ -197,7 +253,10 @@ class VMFClassifierCV(VMFScores):
         self.best_index_ = int(results["rank_test_score"].argmin())
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(table.mean[self.best_index_])
-        self.matters_ = {}
+
+    def _compare(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
+        """Compare the best point with those that have parameters at their reference."""
+        table, self.matters_ = Table.of(folds, self.scoring, loo), {}
         first = params[0]
         for name in (*first, "all"):
             kept = first if name == "all" else {name: first[name]}
@@ -220,6 +279,13 @@ class Fold:
     accuracy: np.ndarray
     absent: np.ndarray
     weight: np.ndarray
+
+    def with_points(self, other: Fold) -> Fold:
+        """Return the scores of these points and those of others on the same rows."""
+        scores = (
+            np.concatenate([getattr(fold, name) for fold in (self, other)]) for name in SCORINGS
+        )
+        return Fold(*scores, self.absent, self.weight)
 
 
 @dataclass(frozen=True)

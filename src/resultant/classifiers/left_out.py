@@ -32,7 +32,7 @@ KEPT = 12
 # Folds of a choice, and the rows that choose: rows times classes, but at least so many rows.
 FOLDS = 5
 CHOICE_CELLS = 1 << 18
-CHOICE_ROWS = 2048
+CHOICE_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def sampled_folds(
     # Small classes start in different folds, so that the folds have about one size.
     fold = (rank + y) % FOLDS
     share = max(CHOICE_ROWS, CHOICE_CELLS // C) / len(y)
-    kept = (share * counts.double()).ceil().clamp_min(2)[y]
+    kept = (share * counts.double()).ceil()[y]
     chosen = (rank < kept).nonzero().squeeze(-1)
     rho = X.new_empty(len(chosen), C)
     rest, states = [], []
