@@ -97,7 +97,8 @@ def advise(
     if best_reference is not None:
         right = {j.row.key: j.prediction == labels for j in judgements}
         lead = difference(
-            *(right[row.key] for row in (best_reference, best_vmf)),
+            right[best_reference.key],
+            right[best_vmf.key],
             metric_weights(labels, metric),
             margin,
             len(table) - 1,

@@ -132,9 +132,10 @@ class Search:
             # The temperature is a part of the scale.
             fixed.setdefault("temperature", AXES["temperature"][1])
         axes = {name: (fixed[name],) if name in fixed else values for name, values in AXES.items()}
-        first = {name: values[len(values) > 3] for name, values in axes.items()}
+        first: dict[str, float] = {name: values[len(values) > 3] for name, values in axes.items()}
         if near is not None:
-            first = {name: fixed.get(name, getattr(near, name)) for name in axes}
+            first = {**near._asdict(), **fixed}
+            del first["realization"]
         best = self.at(Point(realization, **first))
         if near is not None and best is not None:
             # The values on either side; the search goes on from there.

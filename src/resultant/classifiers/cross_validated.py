@@ -282,10 +282,9 @@ class Fold:
 
     def with_points(self, other: Fold) -> Fold:
         """Return the scores of these points and those of others on the same rows."""
-        scores = (
-            np.concatenate([getattr(fold, name) for fold in (self, other)]) for name in SCORINGS
-        )
-        return Fold(*scores, self.absent, self.weight)
+        losses = np.concatenate([self.neg_log_loss, other.neg_log_loss])
+        hits = np.concatenate([self.accuracy, other.accuracy])
+        return Fold(losses, hits, self.absent, self.weight)
 
 
 @dataclass(frozen=True)

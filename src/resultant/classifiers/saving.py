@@ -65,7 +65,7 @@ def load_classifier(
     statistics = ClassStatistics(*tensors["total"].shape, device=device)
     for name in SUMS:
         setattr(statistics, name, tensors[name].to(statistics.device))
-    classifier: Any = kind(**about["parameters"], device=device)
+    classifier: Any = kind(**about["parameters"], device=device)  # type: ignore[call-arg]
     for name, value in about["chosen"].items():
         setattr(classifier, name, value)
     if "owner" in tensors:
