@@ -16,7 +16,7 @@ import torch
 from scipy import special, stats
 from torch import Tensor
 
-from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score
+from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score, vmf_score_and_slope
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Score = Callable[[Array, Array, Array, int], Array]
@@ -31,6 +31,12 @@ def ours_score(dtype: torch.dtype) -> Score:
         return vmf_score(r, k, t, p).double().numpy()
 
     return score
+
+
+def ours_both(rho: Array, kappa: Array, tau: Array, p: int) -> tuple[Array, Array]:
+    """Return our score and its slope in float64."""
+    q, slope = vmf_score_and_slope(*(torch.from_numpy(a) for a in (rho, kappa, tau)), p)
+    return q.numpy(), slope.numpy()
 
 
 def ours_ratio(dtype: torch.dtype) -> Ratio:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -237,6 +238,22 @@ def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
         exact, exact_slope = vmf_score_and_slope(rho.double(), kappa.double(), tau.double(), p)
         size = torch.maximum(exact.abs(), (rho * exact_slope).abs())
         assert ((q - exact).abs() <= 6e-7 * size + torch.finfo(dtype).tiny).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rho", "kappa", "tau", "p"),
+    [
+        (torch.float32, 0.5, 1.0945671e-11, 7.691335e12, 10**11),
+        (torch.float32, -0.25, 3e-14, 2e13, 1024),
+        (torch.float64, 0.5, 1e-120, 1e140, 10**30),
+    ],
+)
+def test_tiny_scores(dtype: torch.dtype, rho: float, kappa: float, tau: float, p: int) -> None:
+    """A tilt so small that its share of the dimension underflows: q = (kappa t rho + t^2/2)/p."""
+    inputs = [torch.tensor(a, dtype=dtype) for a in (rho, kappa, tau)]
+    c, k, t = Fraction(float(inputs[0])), Fraction(float(inputs[1])), 1 / Fraction(float(inputs[2]))
+    truth = float((k * t * c + t * t / 2) / p)
+    assert abs(float(vmf_score(*inputs, p)) / truth - 1) <= 8 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])

@@ -1,5 +1,8 @@
 """First and second derivatives of the score against Arb, in training and where terms cancel."""
 
+# pyright: reportCallIssue=false
+# Arguments are unpacked from lists.
+
 from __future__ import annotations
 
 import numpy as np

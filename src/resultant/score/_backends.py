@@ -18,6 +18,7 @@ from resultant._core.compensated import two_reciprocal
 from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special.debye import expansion
 from resultant.special.differences import Lower
+from resultant.special.three import LowerInThree
 
 # A polynomial in rho is built if its nodes are no more than this share of the rows to score.
 ROW_SHARE = 0.25
@@ -87,7 +88,9 @@ class ExactScorer:
 
     def __init__(self, kappa: Tensor, tau: Tensor, p: int) -> None:
         self.tilt = Tilt(kappa, tau)
-        self.lower = Lower(expansion(p / 2 - 1, kappa.dtype), self.tilt.y0)
+        y0 = self.tilt.y0
+        closed = p == 3
+        self.lower = LowerInThree(y0) if closed else Lower(expansion(p / 2 - 1, kappa.dtype), y0)
         self.scale = kappa * self.tilt.t
 
     def __call__(self, rho: Tensor, slope: bool) -> tuple[Tensor, Tensor]:

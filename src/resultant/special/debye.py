@@ -189,6 +189,14 @@ for _function in (coefficients_at, columns_at):
     _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def log_series(b: Sequence[Fraction]) -> list[Fraction]:
+    """Return the power series of the logarithm of a power series ``b`` with b[0] = 1."""
+    c = [Fraction(0)]
+    for k in range(1, len(b)):  # k b_k = sum_j j c_j b_{k-j}
+        c.append(b[k] - sum((j * c[j] * b[k - j] for j in range(1, k)), c[0]) / k)
+    return c
+
+
 def economise(polynomial: Sequence[Fraction], tolerance: float) -> list[Fraction]:
     """Drop the Chebyshev terms on [0, 1] that move ``u P'(u)`` by less than ``tolerance``."""
     chebyshev = [Fraction(0)] * len(polynomial)

@@ -14,7 +14,15 @@ from torch import Tensor
 
 from resultant._core.autograd import elementwise
 from resultant._core.compensated import two_product
-from resultant.special.debye import LogDebye, Number, as_tensor, by_order, economise, horner
+from resultant.special.debye import (
+    LogDebye,
+    Number,
+    as_tensor,
+    by_order,
+    economise,
+    horner,
+    log_series,
+)
 from resultant.special.differences import GROUP
 from resultant.special.ratio import bounded, complement, ratio
 from resultant.special.slopes import direct_if_far
@@ -49,11 +57,7 @@ def log_i_zero() -> tuple[float, ...]:
 
 @cache
 def _log_i_zero() -> tuple[float, ...]:
-    # I_0 is the sum of b_k x^2k, and its logarithm that of c_k x^2k: k b_k = sum_j j c_j b_{k-j}.
-    b = [Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)]
-    c = [Fraction(0)]
-    for k in range(1, len(b)):
-        c.append(b[k] - sum((j * c[j] * b[k - j] for j in range(1, k)), c[0]) / k)
+    c = log_series([Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)])
     return tuple(float(a) for a in economise(c[1:], 2.0**-60))
 
 
