@@ -20,6 +20,8 @@ from resultant.images._torchvision import torchvision_module
 
 # Images that are decoded at a time, and threads that read and write files.
 BATCH, THREADS = 64, 8
+# Bytes of JPEG files that are decoded at a time: some 300 MB of pixels.
+ENCODED_BYTES = 1 << 24
 # Mean pixels of a decoded image from which the GPU is faster than the cores.
 LEAST_PIXELS = 160 * 160
 START, END = b"\xff\xd8", b"\xff\xd9"
@@ -109,13 +111,21 @@ def _decoded(
     result: list[memoryview | None] = [None] * len(files)
     if not whole:
         return result
+    encoded = [torch.frombuffer(bytearray(files[k] or b""), dtype=torch.uint8) for k in whole]
+    reduced: list[Tensor] = []
     try:
-        encoded = [torch.frombuffer(bytearray(files[k] or b""), dtype=torch.uint8) for k in whole]
-        images = decode(encoded)
+        while len(reduced) < len(whole):
+            # Large photographs a few at a time, for the sake of the memory.
+            top, total = len(reduced), 0
+            end = top
+            while end < len(whole) and (end == top or total + len(encoded[end]) <= ENCODED_BYTES):
+                total += len(encoded[end])
+                end += 1
+            images = zip(whole[top:end], decode(encoded[top:end]), strict=True)
+            reduced += [_reduced(image, sizes[k]) for k, image in images]
     except RuntimeError:
         # One file that nvJPEG does not know; Pillow decodes the batch.
         return result
-    reduced = [_reduced(image, sizes[k]) for k, image in zip(whole, images, strict=True)]
     flat = torch.cat(reduced)
     if flat.is_cuda:
         host = torch.empty(flat.shape, dtype=torch.uint8, pin_memory=True)
