@@ -24,7 +24,7 @@ from resultant.classes.statistics import ZERO_LENGTH
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
-FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (4, 512, 8), 1024
+FEW_TILE, MANY_TILE, MANY = (1, 1024, 8), (2, 256, 4), 1024
 # Vectors of at most unit length are split into halves of float16 after this factor.
 UNIT_SCALE = 2.0**15
 # Entries of a row of sums that a program holds at most, and entries per warp.
