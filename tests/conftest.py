@@ -9,14 +9,14 @@ import pytest
 import torch
 from hypothesis import settings
 
+from resultant._core.vision import declare_operators
 from shallow import stacked_resnet
-from torchvision_schemas import define_missing
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers share the cores.
     torch.set_num_threads(1)
 
-define_missing()
+declare_operators()
 
 # The same examples at every run; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True)

@@ -23,9 +23,9 @@ import torch
 # Loaded by the first step of an optimizer.
 import torch._dynamo
 
-from torchvision_schemas import define_missing
+from resultant._core.vision import declare_operators
 
-define_missing()
+declare_operators()
 with contextlib.suppress(ImportError):
     from triton.runtime import interpreter
 

@@ -74,7 +74,8 @@ def test_class_names_travel(photos: Path, trained: Path, tmp_path: Path) -> None
     for file in ("native-seed0", "checkpoint"):
         assert load(run / f"{file}.safetensors")[1]["class_names"] == list(SIZES)
     words = ["--device", "cpu", "--workers", "0", "--data", str(photos), "--out", str(store)]
-    assert cli.main(["extract", str(run), *words]) == 0
+    # The folder holds decoded images too.
+    assert (trained / "store").is_dir() and cli.main(["extract", str(trained), *words]) == 0
     opened = FeatureStore.open(store)
     assert opened.metadata["class_names"] == list(SIZES)
     sizes = {split: len(opened[f"{split}/labels"]) for split in ("train", "val", "test")}
@@ -139,9 +140,10 @@ def test_broken_images_stop_the_training_or_are_skipped(
     assert train(data, out, *words) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(rf"resultant: expected {folder}/\d\.png to be a whole image, got", last)
-    assert not list(out.rglob("*.safetensors")) and not (out / "records.jsonl").exists()
-    assert train(data, out, *words, "--skip-broken") == 0
+    assert not list(out.rglob("native*.safetensors")) and not (out / "records.jsonl").exists()
+    assert train(data, out, *words, "--skip-broken", "--delete-store") == 0
     shown = capsys.readouterr().err
+    assert not list((out / "store").glob("*"))
     assert "skipped 4:" in shown and str(folder / "3.png") in shown and "7 train" in shown
     assert record(out)["train_images"] == 7
 

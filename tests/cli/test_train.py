@@ -232,7 +232,7 @@ def test_listed_runs_are_recorded_one_by_one(
     """The third of three fails: the others have their records, and their networks were freed."""
     seen: list[weakref.ref[Trained]] = []
 
-    def train_images(job: Job, *_: Any) -> Trained:
+    def train_images(job: Job, *_: Any, **__: Any) -> Trained:
         assert not any(trained() for trained in seen)
         if len(seen) == 2:
             raise ValueError("expected a finite loss")

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import pickle
-import re
 import struct
 import tarfile
 import zipfile
@@ -21,7 +20,6 @@ import torch
 from PIL import Image
 
 from resultant.images import cifar
-from resultant.images._torchvision import torchvision_module
 from resultant.images._unpickle import read_batch
 from resultant.images.cifar import KINDS, load_cifar
 from resultant.images.longtail import long_tail_indices
@@ -226,16 +224,6 @@ def test_download_goes_through_torchvision(tmp_path: Path, monkeypatch: Any) -> 
     monkeypatch.setattr(datasets, "CIFAR10", fails)
     with pytest.raises(OSError, match=f"download cifar10 to {tmp_path}, got: File not found"):
         load_cifar("cifar10", tmp_path, download=True)
-
-
-def test_torchvision_for_another_torch(monkeypatch: Any) -> None:
-    def fails(name: str) -> None:
-        raise RuntimeError("operator torchvision::nms does not exist")
-
-    monkeypatch.setattr("importlib.import_module", fails)
-    expected = rf"for torch {re.escape(torch.__version__)}, got torchvision \d.*::nms does not"
-    with pytest.raises(ValueError, match=expected):
-        torchvision_module("datasets")
 
 
 class Runs:

@@ -90,8 +90,11 @@ def test_lists_with_a_folder_of_images(tmp_path: Path) -> None:
     for split, lines in (("train", names), ("test", names[:1])):
         text = "\n".join(f"{name},class {name[0]}" for name in lines)
         (tmp_path / f"{split}.csv").write_text(text)
-    lists = {f"{split}_list": tmp_path / f"{split}.csv" for split in ("train", "test")}
-    splits = open_images(images=tmp_path / "photos", **lists)
+    splits = open_images(
+        images=tmp_path / "photos",
+        train_list=tmp_path / "train.csv",
+        test_list=tmp_path / "test.csv",
+    )
     assert splits.class_names == ("class a", "class b") and splits.counts.tolist() == [3, 2]
     assert counts(splits.test) == [1, 0]
 

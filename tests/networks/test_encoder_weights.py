@@ -45,14 +45,14 @@ def test_names_with_prefixes(prefix: str, suffix: str, tmp_path: Path) -> None:
 def test_wrapped(wrapper: str, tmp_path: Path) -> None:
     encoder, content = network(), {"epoch": 3, wrapper: weights("module.")}
     load_encoder(encoder, written(tmp_path / "w.pth", content), "tiny")
-    assert torch.equal(encoder[0].weight.data, content[wrapper]["module.0.weight"])
+    assert torch.equal(encoder.get_parameter("0.weight").data, content[wrapper]["module.0.weight"])
 
 
 def test_counts_of_batches_may_be_missing(tmp_path: Path) -> None:
     tensors = {k: a for k, a in weights().items() if "num_batches" not in k}
     encoder = network()
     load_encoder(encoder, written(tmp_path / "w.safetensors", tensors), "tiny")
-    assert torch.equal(encoder[0].bias.data, tensors["0.bias"])
+    assert torch.equal(encoder.get_parameter("0.bias").data, tensors["0.bias"])
 
 
 class Thing:

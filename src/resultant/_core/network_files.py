@@ -6,9 +6,11 @@ a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -16,6 +18,8 @@ from resultant._core.tensor_files import KEY
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
+# Entries of the JSON object of a network: of a training, or of a converted checkpoint.
+NETWORKS = frozenset(("config", "proco"))
 # File names in a message; the rest are counted.
 SHOWN = 5
 
@@ -32,14 +36,20 @@ def split_run(path: Location) -> tuple[Path, str | None]:
 
 def is_network(path: Location) -> bool:
     """Return True for the file of a network, False for features and for any other path."""
-    file, _ = split_run(path)
+    facts = _facts(split_run(path)[0])
+    return facts is not None and not NETWORKS.isdisjoint(facts)
+
+
+def _facts(file: Path) -> dict[str, Any] | None:
+    """Return the JSON object of a file of this package, None for any other path."""
     if file.suffix != ".safetensors" or not file.is_file():
-        return False
+        return None
     try:
         with safe_open(file, "np") as opened:
-            return KEY in (opened.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
+            facts = json.loads((opened.metadata() or {}).get(KEY, "null"))
+    except (SafetensorError, OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) else None
 
 
 def find_network(path: Location) -> Path | None:
@@ -79,7 +89,8 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
     networks = [file for file in files if is_network(file)]
     # A finished job has a file for each network, and the checkpoint repeats them.
     finished = [file for file in networks if file.name != CHECKPOINT] or networks
-    return finished, [file for file in files if file not in networks]
+    # Other files of this package, such as those of decoded images, hold no features.
+    return finished, [file for file in files if _facts(file) is None]
 
 
 def first_names(files: Sequence[Path], folder: Location) -> str:

@@ -29,6 +29,7 @@ def shown_default(metavar: str, text: str) -> object:
 Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
 Features = Annotated[Optional[str], shown_default("NAME", "all")]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
+Workers = Annotated[Optional[int], shown_default("INT", "one per core")]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 Estimator = Literal["mle", "proco", "banerjee", "corrected", "loo"]
 

@@ -13,13 +13,14 @@ import tyro
 
 from resultant.cli.arguments import (
     Device,
+    Workers,
     data_root,
     find_device,
     require_output_file,
     shown_default,
 )
 from resultant.cli.image_options import ImageOptions, OptionalPath, open_splits
-from resultant.training.config import CIFAR, WORKERS, TrainConfig
+from resultant.training.config import CIFAR, TrainConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +70,7 @@ class Extract:
     """Type of the stored features."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    workers: int = WORKERS
+    workers: Workers = None
     """Number of processes that decode images."""
 
 

@@ -72,7 +72,11 @@ class ImageOptions:
 
 
 def open_splits(
-    config: TrainConfig, options: ImageOptions, workers: int, log: Console, quiet: bool = False
+    config: TrainConfig,
+    options: ImageOptions,
+    workers: int | None,
+    log: Console,
+    quiet: bool = False,
 ) -> ImageSplits:
     """Open the images of a configuration, and print their numbers and what was left out."""
     from resultant.training.image_sets import open_dataset

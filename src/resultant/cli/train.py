@@ -1,5 +1,8 @@
 """``resultant train``: train networks and evaluate them."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 import itertools
@@ -7,19 +10,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from resultant.cli.arguments import Device, data_root, find_device, shown_default
+from resultant.cli.arguments import Device, Workers, data_root, find_device, shown_default
 from resultant.cli.image_options import ImageOptions, open_splits
 from resultant.training.config import (
     CIFAR,
     PRESETS,
     STACK,
     WITHOUT_BETA,
-    WORKERS,
     Run,
     TrainConfig,
 )
@@ -79,8 +82,12 @@ class Train:
     """Folder for networks, checkpoints, metrics and records; other files are left untouched."""
     device: Device = "auto"
     """auto, cpu, cuda or cuda:N."""
-    workers: int = WORKERS
+    workers: Workers = None
     """Number of processes that decode images."""
+    store: Annotated[Optional[Path], shown_default("PATH", "the folder store of --out")] = None
+    """Folder of the decoded images, which later trainings use too."""
+    delete_store: bool = False
+    """Delete the decoded images at the end."""
     stack: int = STACK
     """Number of runs trained as one network; 1 is faster on a CPU."""
     checkpoint_every: int = 10
@@ -103,6 +110,7 @@ def train(options: Train) -> None:
     from resultant._core.files import require_writable_folder
     from resultant.cli.progress import open_console
     from resultant.images.cifar import load_cifar
+    from resultant.images.store import delete_stores
     from resultant.training.image_sets import resolved
     from resultant.training.job import Job
     from resultant.training.proco_checkpoint import CIFAR_IMAGES
@@ -152,9 +160,16 @@ def train(options: Train) -> None:
             if distributed.rank() == 0:
                 append(out / "records.jsonl", batch)
         if distributed.rank() == 0:
+            if options.delete_store and not cifar:
+                delete_stores(store_folder(options))
             console = open_console()
             console.print(accuracy_table(records))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
+
+
+def store_folder(options: Train) -> Path:
+    """Return the folder of the decoded images, which all runs share."""
+    return options.out / "store" if options.store is None else options.store
 
 
 def require_batch(config: TrainConfig, images: int) -> None:
@@ -204,7 +219,11 @@ def _train_images(
         report_interrupt(job.out, log, quiet),
         EpochProgress(log, title, job.config.epochs, quiet=quiet) as progress,
     ):
-        trained = train_images(job, data, device, options.workers, progress, progress.tick)
+        trained = train_images(
+            *(job, data, device, options.workers, progress, progress.tick),
+            store=store_folder(options),
+            note=None if quiet else partial(log.print, highlight=False, soft_wrap=True),
+        )
     if not options.evaluate or quiet or data.judge is None:
         return base_records(trained, len(data.train))
     if not log.is_terminal:

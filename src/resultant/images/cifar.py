@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.vision import vision_module
 from resultant.features.numpy_files import read_npz
-from resultant.images._torchvision import torchvision_module
 from resultant.images._unpickle import read_batch
 from resultant.images.longtail import long_tail_indices
 
@@ -147,7 +147,7 @@ def load_cifar(name: str, root: str | os.PathLike[str], download: bool = False) 
         raise ValueError(f"expected name to be one of {', '.join(KINDS)}, got {name!r}")
     kind, root = KINDS[name], Path(root)
     if download:
-        fetch = getattr(torchvision_module("datasets"), name.upper())
+        fetch = getattr(vision_module("torchvision.datasets"), name.upper())
         try:
             fetch(str(root), download=True)
         except RuntimeError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from resultant.images.decode import ImageError
 from resultant.images.source import ImageSource
+from resultant.images.store import cores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -77,7 +77,7 @@ def _collate(items: Any) -> Any:
 
 
 def evaluation_batches(
-    source: ImageSource, view: EvaluationView, batch_size: int, workers: int
+    source: ImageSource, view: EvaluationView, batch_size: int, workers: int | None = None
 ) -> Iterator[Tensor]:
     """Yield the views uint8 [B, 3, S, S] of all images in their order.
 
@@ -85,12 +85,12 @@ def evaluation_batches(
         source: The images.
         view: The view.
         batch_size: Images per batch.
-        workers: Processes that decode, at most one per core; 0 for this process.
+        workers: Processes that decode, at most and by default one per core; 0 for this process.
 
     Raises:
         ImageError: If an image is broken.
     """
-    workers = min(workers, os.cpu_count() or 1)
+    workers = cores() if workers is None else min(workers, cores())
     batches = DataLoader(
         _Views(source, view),
         batch_size,

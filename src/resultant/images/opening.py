@@ -58,7 +58,7 @@ def open_images(
     image_column: str = "image",
     label_column: str = "label",
     skip_broken: bool = False,
-    workers: int = 8,
+    workers: int | None = None,
 ) -> ImageSplits:
     """Open an image dataset.
 
@@ -77,7 +77,7 @@ def open_images(
         label_column: Parquet column of the labels.
         skip_broken: Leave out broken and missing images, and classes without images. Every image
             is decoded once to find the broken ones.
-        workers: Number of threads that look for broken images.
+        workers: Number of threads that look for broken images; None for the default of Python.
 
     Returns:
         The splits; ``skipped`` names everything that was left out.

@@ -164,12 +164,12 @@ class ImageSplits:
         return None if self.test is None else self.val
 
 
-def without_broken(splits: ImageSplits, workers: int = 8) -> ImageSplits:
+def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
     """Decode every image and leave out those that are broken.
 
     Args:
         splits: Training and held-out images.
-        workers: Number of threads that decode.
+        workers: Number of threads that decode; None for the default of Python.
 
     Returns:
         The other images; `ImageSplits.skipped` has one line per broken image.
@@ -178,7 +178,7 @@ def without_broken(splits: ImageSplits, workers: int = 8) -> ImageSplits:
         ValueError: If a class has no other training image.
     """
     kept, errors = {}, list(splits.skipped)
-    with ThreadPoolExecutor(max(workers, 1)) as pool:
+    with ThreadPoolExecutor(max(workers, 1) if workers is not None else None) as pool:
         for name, source in {"train": splits.train, **splits.held_out_splits}.items():
             broken = {}
             # A piece at a time: the pool would hold a task per image.

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant._core.vision import vision_module
 from resultant.networks.encoder_weights import load_encoder
 from resultant.networks.outputs import Outputs
 
@@ -28,22 +29,6 @@ class ModelSettings(NamedTuple):
     std: tuple[float, float, float]
     interpolation: str
     crop: float
-
-
-def timm_module() -> Any:
-    """Import timm.
-
-    Raises:
-        ValueError: If timm or torchvision were built for another torch.
-    """
-    try:
-        import timm
-    except ModuleNotFoundError:
-        raise
-    except (ImportError, RuntimeError, AttributeError) as error:
-        rule = f"expected timm and torchvision that fit torch {torch.__version__}"
-        raise ValueError(f"{rule}, got: {' '.join(str(error).split())}") from None
-    return timm
 
 
 def model_settings(architecture: str) -> ModelSettings:
@@ -104,7 +89,7 @@ def feature_width(encoder: nn.Module) -> int:
 
 
 def _known(architecture: str) -> Any:
-    timm = timm_module()
+    timm = vision_module("timm")
     if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
         rule = "expected an architecture of timm, such as resnet50"
         raise ValueError(f"{rule}, got {architecture!r}")

@@ -61,8 +61,6 @@ OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "st
 STACK = 12
 # Default folder of the records of trainings.
 RESULTS = Path("results")
-# Processes that read image files.
-WORKERS = 8
 # Smallest temperature at which float32 scores can be compared (`resultant.class_scores`).
 LEAST_TEMPERATURE = 2.0**-17
 # Bound of seeds: a generator takes 64 bits, and the epoch is mixed in.

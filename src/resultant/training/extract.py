@@ -24,7 +24,7 @@ from resultant.images.source import ImageSource, ImageSplits
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EncoderNetwork, model_settings
-from resultant.training.config import CIFAR, WORKERS, TrainConfig
+from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import accuracies, open_dataset, recipe_view, resolved
 from resultant.training.inference import CHUNK_IMAGES, image_outputs, outputs
 from resultant.training.loading import LoadedNetwork, load_network
@@ -174,7 +174,7 @@ def extract(
     imbalance: float | None = None,
     dtype: Literal["float16", "float32"] = "float16",
     device: torch.device | str = "cpu",
-    workers: int = WORKERS,
+    workers: int | None = None,
     progress: OnImages | None = None,
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
@@ -194,7 +194,7 @@ def extract(
         imbalance: Imbalance of the CIFAR subset; None for that of the training.
         dtype: Type of the stored features.
         device: Device of the network.
-        workers: Processes that read image files.
+        workers: Processes that decode images; by default one per core.
         progress: Called with the finished images and their number.
 
     Raises:
@@ -274,7 +274,7 @@ def view_of(loaded: LoadedNetwork) -> EvaluationView:
 
 
 def _outputs(
-    loaded: LoadedNetwork, images: Tensor | ImageSource, device: torch.device, workers: int
+    loaded: LoadedNetwork, images: Tensor | ImageSource, device: torch.device, workers: int | None
 ) -> Iterator[Outputs]:
     """Yield the outputs of the network, chunk by chunk."""
     network, config = loaded.network.to(device), loaded.config

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from resultant.classes.groups import group_masks
 from resultant.images.source import ImageSource, ImageSplits, SelectedImages
-from resultant.training.config import WORKERS, ProbeConfig
+from resultant.training.config import ProbeConfig
 from resultant.training.evaluation import base_records, frozen_predictions
 from resultant.training.image_sets import accuracies, recipe_view
 from resultant.training.inference import image_outputs
@@ -46,7 +46,7 @@ def evaluate_images(
     trained: Trained,
     data: ImageSplits,
     probes: ProbeConfig | None = None,
-    workers: int = WORKERS,
+    workers: int | None = None,
 ) -> list[dict[str, Any]]:
     """Probe and classify with the network of a job.
 
@@ -54,7 +54,7 @@ def evaluate_images(
         trained: The finished job of one run.
         data: Training and held-out images.
         probes: Settings of the probes; None for those of the paper.
-        workers: Processes that decode images.
+        workers: Processes that decode images; by default one per core.
 
     Returns:
         The record of the run: configuration, versions, time, the network's own ``classifier``,
@@ -111,7 +111,7 @@ def evaluate_images(
     return [record]
 
 
-def _features(stack: Stack, source: ImageSource, workers: int) -> SplitFeatures:
+def _features(stack: Stack, source: ImageSource, workers: int | None) -> SplitFeatures:
     config, device = stack.config, stack.device
     parts: dict[str, list[Tensor]] = {space: [] for space in SPACES}
     predictions: list[Tensor] = []

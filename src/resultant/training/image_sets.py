@@ -26,7 +26,7 @@ from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED, open_published
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, open_store
-from resultant.networks.timm_encoder import model_settings
+from resultant.networks.timm_encoder import model_settings, timm_encoder
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.hooks import HeldOutTest
 from resultant.training.inference import evaluating
@@ -128,6 +128,14 @@ def train_images(
     # Before images are read: errors of the settings.
     require_batches(len(data.train), config.batch_size)
     model_settings(config.architecture)
+    if config.pretrained or config.weights is not None:
+        # Weights that are missing or do not fit.
+        timm_encoder(
+            config.architecture,
+            pretrained=config.pretrained,
+            weights=config.weights,
+            size=config.size,
+        )
     folder = job.out / "store" if store is None else store
     open_images_of = partial(
         open_store,

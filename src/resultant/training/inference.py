@@ -55,7 +55,7 @@ def image_outputs(
     device: torch.device,
     *,
     batch_size: int = BATCH_IMAGES,
-    workers: int = 0,
+    workers: int | None = None,
 ) -> Generator[Outputs]:
     """Yield the outputs of a network on all images of a source in their order, in float32.
 
@@ -66,7 +66,7 @@ def image_outputs(
         channels: Mean and standard deviation of the channels.
         device: Device of the network.
         batch_size: Images per forward pass.
-        workers: Processes that decode.
+        workers: Processes that decode; by default one per core.
 
     Raises:
         ImageError: If an image is broken.
