@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.images._torchvision import torchvision_module
+from resultant._core.vision import vision_module
 
 # Images that are decoded at a time, and threads that read and write files.
 BATCH, THREADS = 64, 8
@@ -42,7 +42,7 @@ def gpu_decoder(device: torch.device) -> Decode | None:
     try:
         from PIL import Image
 
-        vision = torchvision_module("io")
+        vision = vision_module("torchvision.io")
         file = io.BytesIO()
         Image.new("RGB", (32, 32)).save(file, "JPEG")
         data = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
