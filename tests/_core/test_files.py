@@ -261,7 +261,7 @@ def test_an_old_folder_outlives_a_failed_rename(
 
 
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("process", [os.getpid(), 2**40])
+@pytest.mark.parametrize("process", [os.getpid(), 2**40], ids=["own number", "other number"])
 def test_the_only_copy_of_a_killed_process_is_put_back(
     there: bool, process: int, tmp_path: Path
 ) -> None:

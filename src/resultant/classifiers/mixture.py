@@ -44,7 +44,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximization.
 
     The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)` with
-    the exact normaliser. A row x counts by its direction x/|x|. A fit reads the rows in chunks: its
+    the exact normaliser. Rows count by their directions. A fit reads the rows in chunks: its
     memory does not grow with their number beyond a few numbers per row, also for rows on a disk
     (``numpy.memmap``), and a GPU holds one chunk at a time.
 
