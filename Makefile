@@ -81,4 +81,4 @@ dist: install
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) dist out docs/_build docs/gallery docs/reference/generated
+	rm -rf $(VENV) dist out docs/_build docs/gallery docs/*/generated

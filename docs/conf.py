@@ -24,8 +24,12 @@ extensions = [
     "generated_pages",
     "mathml",
     "names",
+    "reproduction_pages",
 ]
-exclude_patterns = ["_build", "_ext", "gallery/**.ipynb", "gallery/**.py", "gallery/**.json"]
+exclude_patterns = [
+    *("_build", "_ext", "reproduction/generated/run/**"),
+    *(f"gallery/**.{suffix}" for suffix in ("ipynb", "py", "json")),
+]
 nitpicky = False
 suppress_warnings = ["config.cache"]  # functions of sphinx-gallery settings cannot be pickled
 
