@@ -107,7 +107,7 @@ def check_finish(
     from resultant.losses._softmax_kernel import finish
 
     z, sums, columns = problem(name, K, p)
-    labels = torch.arange(Q) % min(K, 2)
+    labels = (torch.arange(2 * Q) % min(K, 3))[::2]  # not contiguous
     mu, _ = mean(sums)
     rho = (z.double() @ mu.mT).to(dtype).requires_grad_()
     score = ProCoLoss(2, p).score_and_slope

@@ -293,7 +293,7 @@ def _softmax(
             kappa,
             *(rho if a is None else a for a in (tau, slope, shift)),
             offset,
-            rho if own is None else own,
+            rho if own is None else own.contiguous(),
             **{**unused, "weight_scale": rho, **sizes},
             queries=queries,
             columns=columns,

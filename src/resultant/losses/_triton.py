@@ -117,7 +117,7 @@ def enter(z: Tensor, rows: Tensor, old: Tensor, new: Tensor, off: Tensor, tolera
     with device_of(z):
         _enter_rows[(len(z),)](
             z,
-            rows,
+            rows.contiguous(),
             old,
             new,
             off,

@@ -96,7 +96,8 @@ class ContrastiveLoss(WideModule):
         """
         self.bank.require_batch(z, y)
         require_counted(y, self.log_prior)
-        self.bank.off_length.require()
+        if not torch.compiler.is_compiling():
+            self.bank.off_length.require()
 
     def stored(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the loss of a batch that has been checked, from scores stored as a whole."""
