@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from frozen_data import TAU, features, fitted, rows, score
 from resultant.analysis import FrozenSpace, self_inclusion, support_curve
 from resultant.analysis import finite_sample as samples
+from resultant.analysis.result import UnansweredError, plain
 
 
 @pytest.mark.parametrize("most", [500, 25])
@@ -117,3 +119,25 @@ def test_self_inclusion_against_refits() -> None:
     assert self_inclusion(FrozenSpace.fit(x, y, *test)).history is None
     few = self_inclusion(space, most=9)
     assert few.queries.tolist() == [3, 3, 3]
+
+
+def test_questions_without_rows() -> None:
+    x, y = features(torch.tensor([4, 4]))
+    alone = FrozenSpace.fit(x[::4], y[::4], x, y)
+    with pytest.raises(UnansweredError, match="expected a class of two fitting rows or more"):
+        self_inclusion(alone)
+    space = FrozenSpace.fit(x, y, x, y)
+    refused: list[dict[str, Any]] = [{"sizes": (1, 2)}, {"sizes": ()}, {"draws": 0}]
+    for options in refused:
+        with pytest.raises(ValueError, match="expected sizes >= 2 and draws >= 1, got"):
+            support_curve(space, **options)
+    # Every identity has one row: no history.
+    identities = torch.arange(len(y))
+    assert self_inclusion(FrozenSpace.fit(x, y, x, y, identities=identities)).history is None
+
+
+def test_results_are_numbers_names_and_tensors() -> None:
+    values = {"a": (1, None), "b": torch.tensor([1.0, math.nan]), "c": math.inf}
+    assert plain(values) == {"a": [1, None], "b": [1.0, None], "c": None}
+    with pytest.raises(TypeError, match="expected a result of numbers, names and tensors, got set"):
+        plain({1})

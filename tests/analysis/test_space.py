@@ -113,6 +113,14 @@ def test_arguments_are_checked(small: FrozenSpace) -> None:
         fit(x, y[:5], q, w)
     with pytest.raises(ValueError, match="a row or more in test, got none"):
         fit(x, y, q[:0], w[:0])
+    with pytest.raises(ValueError, match=r"expected test \[N, p\] of a floating dtype, got shape"):
+        fit(x, y, q[0], w)
+    with pytest.raises(ValueError, match=r"expected test_labels \[N\], one per row, got shape"):
+        fit(x, y, q, w[:, None])
+    with pytest.raises(ValueError, match=r"torch.float32 or torch.float64, got torch.float16"):
+        fit(x, y, q, w, dtype=torch.float16)
+    with pytest.raises(ValueError, match=r"expected identities \[12\], got shape \(3,\)"):
+        fit(x, y, q, w, fitting_share=0.5, identities=torch.arange(3))
     with pytest.raises(ValueError, match=r"fitting_share in \(0, 1\), got 1.5"):
         fit(x, y, q, w, fitting_share=1.5)
     with pytest.raises(ValueError, match="tau > 0"):

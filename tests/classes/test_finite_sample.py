@@ -232,6 +232,8 @@ def test_cross_fit_errors() -> None:
         cross_fit_temperature(folds[:1], 0.1, 0.5, **bounds)
     with pytest.raises(ValueError, match="0 < r_min <= r_max, both finite, got r_min = 2"):
         cross_fit_temperature(folds, 0.1, 0.5, r_min=2.0, r_max=1.0)
+    with pytest.raises(ValueError, match=r"expected estimator to be one of .*, got 'median'"):
+        cross_fit_temperature(folds, 0.1, 0.5, **bounds, estimator="median")
     with pytest.raises(ValueError, match=r"expected A_ref in \(0, 1\], got 0"):
         cross_fit_temperature(folds, 0.1, 0.0, **bounds)
     weighted = ClassStatistics(C, P).update(Z, Y, torch.full((20,), 0.5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
+from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 
 
 def test_shot_groups() -> None:
@@ -21,3 +22,24 @@ def test_shot_groups() -> None:
     # Classes of equal count stay together.
     assert shot_groups(torch.full((10,), 30)).tolist() == [MEDIUM] * 10
     assert shot_groups(torch.tensor([9, 9, 9, 9, 5, 4, 3, 2, 1, 1])).tolist() == [1] * 7 + [2] * 3
+
+
+def test_masks_of_groups() -> None:
+    counts = [500, 50, 5, 600]
+    masks = group_masks(counts)
+    assert {name: mask.tolist() for name, mask in masks.items()} == {
+        "head": [True, False, False, True],
+        "medium": [False, True, False, False],
+        "tail": [False, False, True, False],
+    }
+    assert group_masks([30, 30, 30]) == {}
+
+
+def test_counts_that_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected counts \[C\], got shape \(2, 2\)"):
+        shot_groups(torch.ones(2, 2))
+    for counts in (torch.ones(2, 2, dtype=torch.int64), torch.ones(3), torch.ones(0).long()):
+        with pytest.raises(ValueError, match=r"expected counts \[C\] of integers, got shape"):
+            group_masks(counts)
+    with pytest.raises(ValueError, match="expected counts >= 0, got -2 at class 1"):
+        group_masks([3, -2])
