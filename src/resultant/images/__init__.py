@@ -1,6 +1,9 @@
 """Image datasets and augmentation.
 
-- Datasets: `cifar` (every form of CIFAR), `lists` (ImageNet-LT and others), `longtail` (subsets).
+- Datasets are `source.ImageSource`: `opening.open_images` opens `folders`, `lists` and `parquet`,
+  `indexable` any Python dataset, `published` those with names; `labelling` finds the classes,
+  `longtail` subsets. `cifar` reads every form of CIFAR.
+- `decode` is the only decoder of files; `evaluation_view` has images without augmentation.
 - Views of CIFAR on the device: `augment`, on `image_ops` and the Triton kernel `view_kernel`.
 - Photographs are decoded once (`store`) and lie on the device or near it (`residency`). Their views
   are `photo_views`, on `image_ops` and `resample`, or the Triton kernel `photo_kernel`;
