@@ -1,0 +1,259 @@
+r"""Other fits of the classes: do gains or decisions depend on the estimator of kappa, or on one
+vMF per class?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from resultant.analysis.metrics import class_means, paired_gain, rank_correlation
+from resultant.analysis.result import Result, UnansweredError
+from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.space import FrozenSpace, unit
+from resultant.classes.finite_sample import held_out_state
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.classes.statistics import ClassState
+from resultant.classifiers.components import AUTO, Components, fit_components
+from resultant.vmf.estimators import log_normalizer_at
+
+# Rules under which decisions are compared.
+REALIZATIONS = ("native", "angular")
+
+# Fits beside that of the space, and the words for them.
+FITS = {
+    "mle": "maximum likelihood",
+    "corrected": "the bias-corrected estimate",
+    "loo": "leave-one-out kappa",
+    "held-out": "kappa of held-out rows",
+    "components": "a mixture of vMF per class",
+}
+
+# A change of the mean gain, and of accuracy, that is worth a word.
+GAIN_CHANGE = 0.05
+ACCURACY_CHANGE = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class FitDecision(Result):
+    """Decisions of one fit under one rule, against those of the fit of the space.
+
+    Attributes:
+        realization: Name of the rule, at the temperature of the space and beta 0.
+        accuracy: Accuracy on the judging rows.
+        gain: Accuracy less that of the fit of the space, with its paired interval ``low`` to
+            ``high`` and the ``p_value`` of McNemar's test.
+        changed: Fraction of the rows with another decision.
+    """
+
+    realization: str
+    accuracy: float
+    gain: float
+    low: float
+    high: float
+    p_value: float
+    changed: float
+
+
+@dataclass(frozen=True, eq=False)
+class FitRow(Result):
+    """One fit of the classes.
+
+    Attributes:
+        name: Key of `FITS`.
+        gains: Gains [C]; of a mixture the weighted means of its components.
+        mean_gain: Their mean.
+        rank_correlation: Spearman's correlation with the gains of the space; None if constant.
+        fitted: Mean over the classes of the mean cosine that the fit expects of new rows.
+        seen: Mean over the classes of the mean cosine of the judging rows with their direction.
+        log_density: Mean log density of the judging rows under their own class.
+        decisions: One per rule.
+        components: Mean number of components per class.
+    """
+
+    name: str
+    gains: Tensor
+    mean_gain: float
+    rank_correlation: float | None
+    fitted: float
+    seen: float
+    log_density: float
+    decisions: tuple[FitDecision, ...]
+    components: float
+
+
+@dataclass(frozen=True, eq=False)
+class FitComparison(Result):
+    """Fits of the classes on the same rows: the fit of the space first.
+
+    Attributes:
+        rows: The fits.
+        judged: Number of judging rows; the other held-out rows fit kappa of ``held-out``.
+        changes_gains: Names of the fits whose mean gain differs by 5 % or more.
+        changes_decisions: Names of the fits whose accuracy differs by half a point or more under
+            some rule, with an interval without zero.
+        sentence: What this says, for a person.
+    """
+
+    rows: tuple[FitRow, ...]
+    judged: int
+    changes_gains: tuple[str, ...]
+    changes_decisions: tuple[str, ...]
+    sentence: str
+
+
+@torch.no_grad()
+def compare_fits(
+    space: FrozenSpace,
+    fits: Iterable[str] = ("corrected", "loo", "held-out"),
+    *,
+    progress: Callable[[str, float], object] | None = None,
+) -> FitComparison:
+    """Compare other fits of the classes with that of the space.
+
+    Half of the held-out rows of each class, every second one, judge; kappa of ``held-out`` is
+    fitted to the others.
+
+    Args:
+        space: The classes and the queries.
+        fits: Keys of `FITS`. ``components`` chooses the number of components of each class by BIC
+            and reads all training rows several times.
+        progress: Called with the name of the step and the fraction that is done.
+
+    Returns:
+        The fits, and whether gains or decisions depend on them.
+
+    Raises:
+        UnansweredError: No class has two held-out rows.
+        ValueError: A name is not in `FITS`.
+
+    Example:
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> [row.name for row in compare_fits(FrozenSpace.fit(z, y, z, y), ["loo"]).rows]
+        ['mle', 'loo']
+    """
+    names = [name for name in fits if name != space.estimator]
+    unknown = [name for name in names if name not in FITS]
+    if unknown:
+        raise ValueError(f"expected fits among {', '.join(FITS)}, got {unknown}")
+    second = rank_in_class(space.test_labels) % 2 == 1
+    judging, fitting = (a.nonzero().squeeze(1) for a in (second, ~second))
+    if not len(judging):
+        raise UnansweredError("expected two held-out rows of some class, got none")
+    fitted = [(space.estimator, _plain(space.state))]
+    for done, name in enumerate(names):
+        fitted.append((name, _fit(space, name, fitting)))
+        if progress is not None:
+            progress("fits", (done + 1) / (len(names) + 1))
+    judged = [_judge(space, components, judging) for _, components in fitted]
+    rows = tuple(
+        _row(space, name, components, result, judged[0], judging)
+        for (name, components), result in zip(fitted, judged, strict=True)
+    )
+    gains = tuple(r.name for r in rows[1:] if _gain_changes(r, rows[0]))
+    decisions = tuple(r.name for r in rows[1:] if any(map(_decision_changes, r.decisions)))
+    return FitComparison(rows, len(judging), gains, decisions, _sentence(rows, gains, decisions))
+
+
+def _plain(state: ClassState) -> Components:
+    """One component per class."""
+    C = state.num_classes
+    return Components(
+        state, torch.arange(C), torch.zeros(C, dtype=torch.float64), torch.ones(C).long()
+    )
+
+
+def _fit(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
+    if name == "held-out":
+        z = space.units("test", fitting).cpu()
+        return _plain(held_out_state(space.statistics, z, space.test_labels[fitting]))
+    if name != "components":
+        return _plain(space.statistics.state(name))
+    rows = torch.arange(len(space.train))
+    if space.fitting is not None:
+        rows = space.fitting.nonzero().squeeze(1)
+    X = unit(space.train[rows], "train", rows, space.device).to(space.dtype)
+    weight = torch.ones(len(rows), dtype=torch.float64, device=X.device)
+    y = space.labels[rows].to(X.device)
+    estimator = space.estimator
+    found = fit_components(X, y, weight, space.num_classes, AUTO, estimator)
+    return Components.of(found.tensors(), torch.device("cpu"))
+
+
+def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple[Tensor, ...]:
+    """Decisions [R, n] of the rules, own cosines [n] and own log densities [n]."""
+    on = Components.of(components.tensors(), space.device)
+    state = on.state.to(dtype=space.dtype)
+    rules = [
+        realize(state, Rule(space.tau, name, offset=on.log_weight), validate_args=False)
+        for name in REALIZATIONS
+    ]
+    floor = on.log_weight - log_normalizer_at(space.dim, on.state.kappa)
+    decided, cosine, density = [], [], []
+    for _, x, y in space.queries(judging):
+        decided.append(torch.stack([on.of_classes(rule(x)).argmax(1) for rule in rules]).cpu())
+        rho = x.double() @ on.state.mu.T
+        joint = torch.addcmul(floor, on.state.kappa, rho)
+        density.append(on.of_classes(joint).gather(1, y[:, None])[:, 0].cpu())
+        own = rho.masked_fill(on.owner != y[:, None], -torch.inf)
+        cosine.append(own.amax(1).cpu())
+    return torch.cat(decided, 1), torch.cat(cosine), torch.cat(density)
+
+
+def _row(
+    space: FrozenSpace,
+    name: str,
+    components: Components,
+    result: tuple[Tensor, ...],
+    base: tuple[Tensor, ...],
+    judging: Tensor,
+) -> FitRow:
+    labels = space.test_labels[judging]
+    weighted = components.log_weight.exp() * components.state.resultant / space.tau
+    gains = torch.zeros(space.num_classes, dtype=torch.float64)
+    gains.index_add_(0, components.owner, weighted)
+    decisions = []
+    for r, realization in enumerate(REALIZATIONS):
+        before, after = base[0][r] == labels, result[0][r] == labels
+        gain = paired_gain(before, after)
+        accuracy, changed = (a.double().mean() for a in (after, base[0][r] != result[0][r]))
+        decisions.append(FitDecision(realization, float(accuracy), *gain[:4], float(changed)))
+    return FitRow(
+        name=name,
+        gains=gains,
+        mean_gain=float(gains.mean()),
+        rank_correlation=rank_correlation(gains, space.gain),
+        fitted=float(gains.mean()) * space.tau,
+        seen=float(class_means(result[1], labels, space.num_classes).nanmean()),
+        log_density=float(result[2].mean()),
+        decisions=tuple(decisions),
+        components=float(components.number.double().mean()),
+    )
+
+
+def _gain_changes(row: FitRow, base: FitRow) -> bool:
+    return abs(row.mean_gain / base.mean_gain - 1) >= GAIN_CHANGE if base.mean_gain else False
+
+
+def _decision_changes(decision: FitDecision) -> bool:
+    return abs(decision.gain) >= ACCURACY_CHANGE and not decision.low <= 0 <= decision.high
+
+
+def _sentence(rows: tuple[FitRow, ...], gains: Iterable[str], decisions: Iterable[str]) -> str:
+    """Say in words which fits change gains or decisions."""
+    base, parts = rows[0], []
+    for row in (r for r in rows if r.name in gains):
+        change = 100 * (row.mean_gain / base.mean_gain - 1)
+        parts.append(f"{FITS[row.name]} changes the mean gain by {change:+.0f} %")
+    for row in (r for r in rows if r.name in decisions):
+        most = max(row.decisions, key=lambda d: abs(d.gain))
+        what = f"changes the accuracy of {most.realization} by {100 * most.gain:+.1f} points"
+        parts.append(f"{FITS[row.name]} {what}")
+    if not parts:
+        tried = ", ".join(FITS[row.name] for row in rows[1:])
+        return f"Neither gains nor decisions depend on the fit of kappa (tried: {tried})."
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
