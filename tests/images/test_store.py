@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from listed import image_files
 from resultant._core import tensor_files
 from resultant.images import store as stores
 from resultant.images.decode import ImageError
-from resultant.images.decoding import stored_size
+from resultant.images.decoding import jpeg_size, stored_size
 from resultant.images.files import FileImages, file_facts
 from resultant.images.source import select
 from resultant.images.store import ImageStore, delete_stores, open_store
@@ -237,3 +238,19 @@ def test_source_that_is_read_in_order(tmp_path: Path) -> None:
 )
 def test_stored_size(size: tuple[int, int], expected_size: tuple[int, int]) -> None:
     assert stored_size(*size, 20) == expected_size
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"exif": b"Exif\0\0" + b"a" * 900}])
+def test_size_of_a_jpeg(mode: str, options: dict[str, Any]) -> None:
+    file = io.BytesIO()
+    Image.new(mode, (123, 45)).save(file, "JPEG", **options)
+    assert jpeg_size(file.getvalue()) == (45, 123)
+
+
+def test_contents_without_a_size() -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(file, "PNG")
+    cut = b"\xff\xd8\xff\xe0\x00\x10JFIF"
+    for data in (b"", b"\xff\xd8", cut, b"\xff\xd8" + b"\xff" * 50, file.getvalue()):
+        assert jpeg_size(data) is None

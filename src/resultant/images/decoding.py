@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from resultant.images.source import ImageSource, SelectedImages
 
 # Images of one task of a worker, and tasks that each worker has ahead.
 TASK_IMAGES, TASKS_AHEAD = 16, 4
-# Images whose sizes are read by one task.
-SIZE_IMAGES = 256
+# Images whose sizes are read by one task, and threads that read them.
+SIZE_IMAGES, THREADS = 256, 8
 
 
 def stored_size(height: int, width: int, short_side: int) -> tuple[int, int]:
@@ -33,17 +34,21 @@ def stored_size(height: int, width: int, short_side: int) -> tuple[int, int]:
     return (short_side, other) if height <= width else (other, short_side)
 
 
-class _Sizes(Dataset):
-    """Sizes in the store, by lists of indices."""
-
-    def __init__(self, source: ImageSource, short_side: int) -> None:
-        self.source, self.short_side = source, short_side
-
-    def __getitems__(self, rows: Sequence[int]) -> list[tuple[int, int]] | ImageError:
-        try:
-            return [stored_size(*_size(self.source, i), self.short_side) for i in rows]
-        except ImageError as error:
-            return error
+def jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Return height and width from the header of a JPEG file, or None for other contents."""
+    if data[:2] != b"\xff\xd8":
+        return None
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        # A frame: 0xC0 to 0xCF but for tables of codes and conditions.
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = (int.from_bytes(data[k : k + 2], "big") for k in (at + 5, at + 7))
+            return (height, width) if height and width else None
+        if not 0xC0 <= marker <= 0xFE or length < 2:
+            return None
+        at += 2 + length
+    return None
 
 
 def _size(source: ImageSource, index: int) -> tuple[int, int]:
@@ -51,28 +56,35 @@ def _size(source: ImageSource, index: int) -> tuple[int, int]:
     from PIL import Image
 
     data = source.bytes_at(index)
+    if data is not None and (size := jpeg_size(data)) is not None:
+        return size
     try:
         if data is not None:
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                width, height = image.size
-                if image.mode in ("RGB", "L"):
-                    return height, width
+                return image.size[1], image.size[0]
     except Exception:
         pass
     width, height = source.read(index).size
     return height, width
 
 
-def read_sizes(source: ImageSource, short_side: int, workers: int) -> Tensor:
+def read_sizes(source: ImageSource, short_side: int) -> Tensor:
+    """Read the sizes [N, 2] of the decoded images from the headers of the files.
+
+    Raises:
+        ImageError: If an image has none.
+    """
     order = reading_order(source)
     order = torch.arange(len(source)) if order is None else order
-    found: list[tuple[int, int]] = []
-    for sizes in tasks(_Sizes(source, short_side), order.numpy(), SIZE_IMAGES, workers):
-        if isinstance(sizes, ImageError):
-            raise ImageError(str(sizes))
-        found += sizes
+
+    def some(rows: list[int]) -> list[tuple[int, int]]:
+        return [stored_size(*_size(source, i), short_side) for i in rows]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(some, [rows.tolist() for rows in order.split(SIZE_IMAGES)]))
     result = torch.empty(len(source), 2, dtype=torch.int32)
-    result[order] = torch.tensor(found, dtype=torch.int32).view(-1, 2)
+    sizes = [size for rows in found for size in rows]
+    result[order] = torch.tensor(sizes, dtype=torch.int32).view(-1, 2)
     return result
 
 

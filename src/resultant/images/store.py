@@ -12,6 +12,7 @@ with the others.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import time
@@ -34,6 +35,8 @@ from resultant.images.source import ImageSource
 # Part of the name of a store; a new number makes new stores.
 FORMAT = 1
 PIXELS, INDEX, DONE, LOCK = "pixels.bin", "index.safetensors", "done.safetensors", ".lock"
+# Decoded bytes that are worth another process.
+WORKER_BYTES = 1 << 25
 # Seconds between two records of the decoded images.
 RECORD_SECONDS = 20.0
 
@@ -106,7 +109,9 @@ class ImageStore:
         if decode is not None:
             self._tasks = decoding.by_gpu(missing.tolist(), decode)
         else:
-            self._tasks = tasks(decoding, missing, TASK_IMAGES, self.workers)
+            # A process takes as long to start as some megabytes to decode.
+            share = math.ceil(self.bytes * len(missing) / len(self) / WORKER_BYTES)
+            self._tasks = tasks(decoding, missing, TASK_IMAGES, min(self.workers, share))
 
     def _gpu_decoder(self) -> Decode | None:
         """Return the decoder of the GPU if there is one and it pays."""
@@ -213,7 +218,7 @@ def open_store(
         try:
             sizes = tensor_files.load(path / INDEX)[0]["sizes"]
         except (OSError, ValueError, KeyError):
-            sizes = read_sizes(source, short_side, workers)
+            sizes = read_sizes(source, short_side)
             _require_space(path, sizes, note)
             tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
         if len(sizes) != len(source):

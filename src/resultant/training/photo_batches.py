@@ -178,6 +178,8 @@ class PhotoBatches:
                         ready.record()
                 yield Prepared(slot, views, labels[k], ready)
                 step += 1
+        # Images of the last, incomplete batch, so that decoding ends with the first epoch.
+        self.store.wait(torch.arange(len(self.store)))
 
     def _moved(self, *tensors: Tensor) -> list[Tensor]:
         if self.device.type != "cuda":
@@ -254,6 +256,8 @@ def ahead(batches: Iterator[Prepared]) -> Iterator[Prepared]:
         return None
 
     def run() -> None:
+        # Of this thread alone: threads for small tensors wait for the cores that decode.
+        torch.set_num_threads(1)
         try:
             for batch in batches:
                 put(batch)
