@@ -24,6 +24,7 @@ def ids(*values: int) -> torch.Tensor:
         (ids(5, 6), ids(6, 5, 4), "overlap", [(0, 1), (1, 0)]),
         (ids(5, 6), ids(7, 8), "different", []),
         (ids(5, 5), ids(5, 6), "unknown", []),
+        (ids(5, 5), ids(5, 5), "same", [(0, 0), (1, 1)]),
         (None, ids(5, 6), "unknown", []),
     ],
 )

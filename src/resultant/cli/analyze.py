@@ -30,9 +30,10 @@ class Analyze:
     """Analyze frozen features: recommend a realization and beta, and show the reasons.
 
     Prints a summary of ten lines and writes a folder with index.html, results.json and tables.
-    FEATURES is a file (.safetensors, .npz, .npy or .parquet) or a folder of such files; without
-    FEATURES, the features shipped with the package are analyzed. The labels of x.npy are read from
-    x_labels.npy or labels.npy in the same folder. With --engine ray, FEATURES is a folder of
+    FEATURES is a file (.safetensors, .npz, .npy, .parquet, .csv, .pt, .arrow or .h5ad) or a folder
+    of such files, also of Hugging Face datasets; without FEATURES, the features shipped with the
+    package are analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same
+    folder. With --engine ray, FEATURES is a folder of
     Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs of
     this machine.
 
@@ -51,9 +52,11 @@ class Analyze:
     out: Path = Path("out/analyze")
     """Folder of the report; an earlier report is replaced."""
     features: Features = None
-    """Array or Parquet column of the features."""
+    """Array or column of the features."""
     labels: Labels = None
-    """Array or Parquet column of the labels; for features in a .npy file, another .npy file."""
+    """Array or column of the labels; for features in a .npy file, another .npy file."""
+    identities: Labels = None
+    """Array or column that identifies each row by an integer or a string."""
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; without it, rows that do not judge choose it."""
     references: Literal["none", "fast", "all"] = "fast"
@@ -108,11 +111,17 @@ def analyze(options: Analyze) -> None:
     with ExitStack() as stack:
         source = options.path or stack.enter_context(packaged_file())
         if on_ray:
-            prepared = prepare(open_store(source, options.features, options.labels))
+            names = options.features, options.labels, options.identities
+            prepared = prepare(open_store(source, *names))
             stack.enter_context(ray_engine.cluster())
         else:
             refuse_network(source)
-            store = FeatureStore.open(source, features=options.features, labels=options.labels)
+            store = FeatureStore.open(
+                source,
+                features=options.features,
+                labels=options.labels,
+                identities=options.identities,
+            )
             prepared = prepare(store, options.drop_zero_rows, options.skip_unknown_classes)
             require_space_for_copies(log, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2 + (not on_ray)

@@ -49,9 +49,11 @@ class Compare:
     out: Path = Path("out/compare")
     """Folder of the report; an earlier report is replaced."""
     features: Features = None
-    """Array or Parquet column of the features."""
+    """Array or column of the features."""
     labels: Labels = None
-    """Array or Parquet column of the labels; for features in a .npy file, another .npy file."""
+    """Array or column of the labels; for features in a .npy file, another .npy file."""
+    identities: Labels = None
+    """Array or column that identifies each row by an integer or a string."""
     temperature: float = 0.1
     """Shared temperature tau of the scores."""
     estimator: Estimator = "mle"
@@ -91,7 +93,12 @@ def compare(options: Compare) -> None:
     networks = _open_networks(options)
     stores = {
         i: prepare(
-            FeatureStore.open(path, features=options.features, labels=options.labels),
+            FeatureStore.open(
+                path,
+                features=options.features,
+                labels=options.labels,
+                identities=options.identities,
+            ),
             options.drop_zero_rows,
         )
         for i, path in enumerate(paths)
@@ -176,19 +183,13 @@ def matched_rows(a: Prepared, b: Prepared) -> tuple[Tensor, Tensor] | None:
     Equal labels do not show that rows are the same: without identities in both files, rows are not
     paired. Rows in another order are paired if each identity occurs once.
     """
-    import torch
+    from resultant.features.identities import match_rows
 
     names = f"{a.test}/identities", f"{b.test}/identities"
     if names[0] not in a.store or names[1] not in b.store:
         return None
-    first, second = a.store[names[0]], b.store[names[1]]
-    if torch.equal(first, second):
-        rows = torch.arange(len(first))
-        return rows, rows
-    if len(first) != len(second) or len(first.unique()) < len(first):
-        return None
-    order = first.argsort(), second.argsort()
-    return order if torch.equal(first[order[0]], second[order[1]]) else None
+    match = match_rows(a.store[names[0]], b.store[names[1]])
+    return (match.a, match.b) if match.kind in ("same", "reordered") else None
 
 
 def _open_networks(options: Compare) -> dict[int, NetworkFeatures]:

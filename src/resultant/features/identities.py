@@ -38,7 +38,7 @@ class RowMatch:
     Attributes:
         kind: ``same`` rows in the same order, ``reordered`` if only the order differs, ``overlap``
             if some rows are in both, ``different`` if none is, and ``unknown`` if a sample has no
-            identities or repeats one.
+            identities, or repeats one and the samples differ.
         a: Indices [M] of the common rows in the first sample, in its order.
         b: Indices [M] of the same rows in the second sample.
     """
@@ -57,10 +57,12 @@ def match_rows(a: Tensor | None, b: Tensor | None) -> RowMatch:
         ('overlap', [0, 2], [1, 0])
     """
     none = torch.empty(0, dtype=torch.int64)
-    if a is None or b is None or any(len(x.unique()) < len(x) for x in (a, b)):
+    if a is None or b is None:
         return RowMatch("unknown", none, none)
     if torch.equal(a, b):
         return RowMatch("same", torch.arange(len(a)), torch.arange(len(b)))
+    if any(len(x.unique()) < len(x) for x in (a, b)):
+        return RowMatch("unknown", none, none)
     order = b.argsort()
     at = torch.searchsorted(b[order], a).clamp_max(len(b) - 1)
     rows = (b[order][at] == a).nonzero()[:, 0]
