@@ -256,8 +256,6 @@ def ahead(batches: Iterator[Prepared]) -> Iterator[Prepared]:
         return None
 
     def run() -> None:
-        # Of this thread alone: threads for small tensors wait for the cores that decode.
-        torch.set_num_threads(1)
         try:
             for batch in batches:
                 put(batch)
