@@ -6,6 +6,8 @@ cosines to cross-entropies and to their gradient.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -31,8 +33,10 @@ def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
 
 def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
-    softmax = require_kernels()
-    with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
+    softmax, device = require_kernels(), z.device.type
+    # Entered only where needed: the context takes the host as long as a kernel.
+    autocast = torch.is_autocast_enabled(device)
+    with torch.no_grad(), torch.autocast(device, enabled=False) if autocast else nullcontext():
         snapshot = loss.snapshot(z, y)
         rho = by_view(z.detach(), ()) @ snapshot.mu.mT
         kappa = loss.bank.concentrations(snapshot)
