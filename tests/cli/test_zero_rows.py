@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from resultant.cli import main as cli
-from resultant.cli.compare import same_rows
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from resultant.features.subsets import without_zeros
@@ -57,6 +56,7 @@ def test_counted_and_refused(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> 
 def test_left_out(capsys: Shown) -> None:
     """The report is that of the other rows, with notes."""
     arrays = dead(7, 20, 149, test=(3,))
+    arrays["test/identities"] = torch.arange(len(arrays["test/labels"]))
     path, others = written("a.npz", arrays), {}
     for split in ("train", "test"):
         kept = (arrays[f"{split}/projection"] != 0).any(1)
@@ -104,15 +104,13 @@ def test_row_is_left_out_of_every_feature() -> None:
     store.check()
 
 
-def test_rows_differ_if_other_rows_were_left_out() -> None:
-    """Even if the labels are the same."""
-    sides = [
-        prepare(FeatureStore.open(written(f"{row}.npz", dead(test=(row,)))), drop_zeros=True)
-        for row in (3, 4, 3)
-    ]
-    assert torch.equal(sides[0].store["test/labels"], sides[1].store["test/labels"])
-    assert not same_rows(sides[0], sides[1])
-    assert same_rows(sides[0], sides[2])
+def test_identities_of_rows_are_left_out_too() -> None:
+    """Rows with the same labels are still different rows."""
+    arrays = dead(test=(3,))
+    arrays["test/identities"] = torch.arange(len(arrays["test/labels"]))
+    store = prepare(FeatureStore.open(written("a.npz", arrays)), drop_zeros=True).store
+    kept = [row for row in range(len(arrays["test/labels"])) if row != 3]
+    assert store["test/identities"].tolist() == kept
 
 
 def test_refused_on_a_cluster(capsys: Shown) -> None:
