@@ -88,7 +88,7 @@ class Lower:
         excess, product, logs = torch.zeros_like(phi), torch.ones_like(phi), torch.zeros_like(phi)
         for i, step in enumerate(e.steps(), 1):
             f0, df = step + p0.y * r0, h * r1 + p0.y * dr
-            r0, r1 = 1 / f0, 1 / (step + p1.y * r1)
+            r0, r1 = f0.reciprocal(), (step + p1.y * r1).reciprocal()
             growth = -df * r1
             dr = growth * r0
             excess = excess + growth + excess * growth
@@ -109,7 +109,7 @@ def inner_ratio_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Te
     r1 = r0 + dr
     for step in e.steps():
         df = h * r1 + y0 * dr
-        r0, r1 = 1 / (step + y0 * r0), 1 / (step + y1 * r1)
+        r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
     return dr
 
@@ -127,7 +127,7 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     square = p0.w * p1.w
     dR = dR - dx * square * ((a * a - x0 * x1) * square) * half_plus - x1 * p1.w * p1.w * de
     for step in e.steps():
-        r0, r1 = 1 / (step + p0.y * r0), 1 / (step + p1.y * r1)
+        r0, r1 = (step + p0.y * r0).reciprocal(), (step + p1.y * r1).reciprocal()
         dR = r0 * r1 * (step * dx - x0 * x1 * dR)
     return dR
 
@@ -154,7 +154,7 @@ def rise_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     rise0 = a * p0.w * p0.g + ((e1 + e2) - (2 * e1 + e2) * a * a * square0) * square0
     for step in e.steps():
         r1, rest0 = r0 + dr, step - y0 * rise0
-        below0, below1 = 1 / (step + y0 * r0), 1 / (step + y1 * r1)
+        below0, below1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -(h * r1 + y0 * dr) * below0 * below1
         change = h * (rise0 + dR) + y0 * dR
         dR = (below0 + below1) * dr * rest0 - below1 * below1 * change
@@ -201,7 +201,7 @@ def phi_second_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> Ten
     ddr = (ds * p0.g) ** 2 * (p1.g + 0.5 * p0.w) - (du * du * bend + tangent * miss) / (a * a)
     for step in e.steps():
         rise0, df, ddf = 2 * r0 + y0 * d0, h * r1 + y0 * dr, h * dr + y0 * ddr
-        r0, r1 = 1 / (step + y0 * r0), 1 / (step + y1 * r1)
+        r0, r1 = (step + y0 * r0).reciprocal(), (step + y1 * r1).reciprocal()
         dr = -df * r0 * r1
         d0 = -r0 * r0 * rise0
         ddr = -r0 * r1 * ddf - 0.5 * h * rise0 * r0 * dr

@@ -32,8 +32,8 @@ class Point(NamedTuple):
 def point(e: LogDebye, y: Tensor) -> Point:
     a = e.order
     s = (y + a * a).sqrt()
-    w = 1 / s
-    return Point(y, s, w, 1 / (s + a), e.scale * w)
+    w = s.reciprocal()
+    return Point(y, s, w, (s + a).reciprocal(), e.scale * w)
 
 
 def half_plus_at(e: LogDebye, p: Point) -> Tensor:
@@ -58,7 +58,7 @@ def inner_ratio(e: LogDebye, y: Tensor, derivative: int = 0) -> Tensor:
             e3 = horner(e.weighted(3), p.u)
             d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6
     for step in e.steps():
-        below = 1 / (step + y * r)
+        below = (step + y * r).reciprocal()
         if derivative >= 1:
             rise = 2 * r + y * d1
             d1_below = -below * below * rise
@@ -120,7 +120,7 @@ def _ratio_slopes(e: LogDebye, x: Tensor) -> RatioSlopes:
     inner = (2 * e1 + e2) * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
     second = square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
     for step in e.steps():
-        below = 1 / (step + y * r)
+        below = (step + y * r).reciprocal()
         d1_below = -below * below * (2 * r + y * d1)
         rest = step - y * first
         second = 2 * below * d1_below * rest - below * below * (2 * first + y * second)
