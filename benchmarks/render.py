@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,40 @@ Row = dict[str, Any]
 MEASURED = ("results", "gpu", "losses", "frozen", "training", "images", "probes")
 # Us per view of a whole job of many small networks, evaluation included.
 JOB_BAR = 4.5
+
+
+def results(root: Path, measured: Row, jobs: Sequence[Row]) -> str:
+    """Render the few results of the README: the paper's claims beside ours, accuracy and speed."""
+    report = (root / "reproduction" / "REPORT.md").read_text()
+    number = r"[+-][0-9.]+ \[[^]]*\]"
+    frozen = re.search(rf"CIFAR-100 encoder ({number}) \(printed ([^)]*)\)", report)
+    learned = re.search(rf"changes long-tail probes by ({number}).*?Printed are ([^,]*),", report)
+    if frozen is None or learned is None:
+        raise ValueError("expected the frozen and the training effect in reproduction/REPORT.md")
+    body = [
+        ["equal gains on frozen CIFAR-100 features", f"{frozen[1]} points", f"paper: {frozen[2]}"],
+        ["training with equal gains, CIFAR", f"{learned[1]} points", f"paper: {learned[2]}"],
+        *score_bar(measured["results"]["accuracy"]),
+        *loss_bar(measured["losses"]),
+        *job_bar(jobs),
+    ]
+    return table(["what", "ours", "compared with"], body)
+
+
+def score_bar(accuracy: Sequence[Row]) -> Iterator[list[str]]:
+    """Row of the largest errors of the score, ours in float64 and scipy's."""
+    p = 1024
+    ours, peer = (
+        next(
+            row
+            for row in accuracy
+            if (row["what"], row["method"], row["p"]) == ("score, wide", method, p)
+        )
+        for method in ("resultant, float64", "scipy ive")
+    )
+    lost = f", {100 * peer['non_finite']:.0f} % not finite" if peer["non_finite"] else ""
+    error = "all lost" if peer["error"] is None else f"{peer['error']:.1e}"
+    yield [f"largest error of the score, p = {p}", f"{ours['error']:.1e}", f"scipy: {error}{lost}"]
 
 
 def headline(measured: Row, jobs: Sequence[Row]) -> str:
@@ -93,6 +128,7 @@ def documents(root: Path) -> dict[Path, str]:
     jobs, training = training_tables.jobs(records), measured["training"]
     score = score_tables.summary(measured["results"], measured["gpu"])
     sections = {
+        "Targets": headline(measured, jobs),
         "The exact score": score,
         "The loss": loss_tables.report(measured["losses"]),
         "Frozen features": frozen_tables.report(measured["frozen"]),
@@ -103,7 +139,7 @@ def documents(root: Path) -> dict[Path, str]:
     }
     full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     inserted = {
-        Path("README.md"): {"bars": headline(measured, jobs)},
+        Path("README.md"): {"results": results(root, measured, jobs)},
         here / "training.md": {
             "convolutions": training_tables.convolution_table(training),
             "norms": training_tables.norm_table(training),

@@ -17,7 +17,7 @@ from benchmarks.markdown import amount, insert, table
 ROOT = Path(__file__).parents[2]
 AGAIN = "run: python -m benchmarks --render"
 PLACES = {
-    Path("README.md"): ("bars",),
+    Path("README.md"): ("results",),
     Path("benchmarks/training.md"): ("convolutions", "norms", "steps"),
 }
 # The log of attempts is written by hand.
@@ -42,6 +42,7 @@ def copy(tmp_path: Path) -> Path:
     for path in (ROOT / "benchmarks").glob("*.json"):
         shutil.copyfile(path, tmp_path / "benchmarks" / path.name)
     shutil.copytree(ROOT / "reproduction" / "results", tmp_path / "reproduction" / "results")
+    shutil.copy(ROOT / "reproduction" / "REPORT.md", tmp_path / "reproduction")
     return tmp_path
 
 
