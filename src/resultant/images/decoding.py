@@ -19,8 +19,8 @@ from resultant.images.decode import FORMATS, ImageError
 from resultant.images.jpeg_decoding import Decode, jpeg_batches, write_at
 from resultant.images.source import ImageSource, SelectedImages
 
-# Images of one task of a worker, and tasks that each worker has ahead.
-TASK_IMAGES, TASKS_AHEAD = 16, 4
+# Images of one task of a worker, and tasks that each worker has ahead: a task returns no pixels.
+TASK_IMAGES, TASKS_AHEAD = 16, 256
 # Images whose sizes are read by one task, and threads that read them.
 SIZE_IMAGES, THREADS = 256, 8
 

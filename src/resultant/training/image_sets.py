@@ -32,7 +32,12 @@ from resultant.training.hooks import HeldOutTest
 from resultant.training.inference import evaluating
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import train
-from resultant.training.photo_batches import EvaluationViews, PhotoBatches, require_batches
+from resultant.training.photo_batches import (
+    EvaluationViews,
+    PhotoBatches,
+    epoch_order,
+    require_batches,
+)
 from resultant.training.stack import Stack
 
 
@@ -148,6 +153,8 @@ def train_images(
     decoded = open_images_of(data.train)
     if distributed.distributed():
         decoded.fill()
+    # The workers start before the network is built, and decode while it is compiled.
+    decoded.start(epoch_order(len(data.train), job.runs[0].seed, 0)[0])
     views = [contrastive_view(config.size)] * 2
     views += [classification_view(config.size)] * config.classification_view
     batches = PhotoBatches(

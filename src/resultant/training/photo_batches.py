@@ -100,8 +100,7 @@ class PhotoBatches:
 
     def draw(self, epoch: int) -> list[Tensor]:
         """Draw the order [steps, batch] of an epoch; the views are drawn from the state then."""
-        generator = torch.Generator().manual_seed(mixed(self.seed, epoch))
-        order = torch.randperm(len(self.store), generator=generator)
+        order, generator = epoch_order(len(self.store), self.seed, epoch)
         order = order[: self.steps * self.batch_size].view(self.steps, -1)
         return [order, generator.get_state()]
 
@@ -185,6 +184,12 @@ class PhotoBatches:
         if self.device.type != "cuda":
             return list(tensors)
         return [a.pin_memory().to(self.device, non_blocking=True) for a in tensors]
+
+
+def epoch_order(images: int, seed: int, epoch: int) -> tuple[Tensor, torch.Generator]:
+    """Return the order of the images in an epoch, and the generator that draws its views."""
+    generator = torch.Generator().manual_seed(mixed(seed, epoch))
+    return torch.randperm(images, generator=generator), generator
 
 
 def require_batches(images: int, batch_size: int) -> None:
