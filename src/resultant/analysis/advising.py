@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from resultant.analysis.advice import RULE_NAMES, Advice, Caution, RuleRow
+from torch import Tensor
+
+from resultant.analysis.advice import RULE_NAMES, Advice, RuleRow
 from resultant.analysis.cautions import cautions, seen_before
-from resultant.analysis.choice import choose_settings, choosing_rows, metric_of
+from resultant.analysis.choice import ChoosingRows, choose_settings, choosing_rows, metric_of
 from resultant.analysis.headline import headline
-from resultant.analysis.judging import FinishedRule, compared, difference, judge, metric_weights
+from resultant.analysis.judging import (
+    FinishedRule,
+    Judgement,
+    compared,
+    difference,
+    judge,
+    metric_weights,
+)
 from resultant.analysis.references import BUDGETS, reference_rules
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
@@ -28,14 +37,79 @@ MARGIN = 0.005
 JUDGED = 50_000
 
 
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """The vMF rules of a space with their settings, judged on the held-out rows.
+
+    Attributes:
+        metric: "accuracy" or "balanced".
+        rows: The rows that chose.
+        chosen: The preferred rule.
+        judged: Held-out rows [N] that judge, or None for all.
+        judgements: The rules on these rows.
+        seconds: Seconds of the choice.
+    """
+
+    metric: str
+    rows: ChoosingRows
+    chosen: Choice
+    judged: Tensor | None
+    judgements: list[Judgement]
+    seconds: float
+
+    def value(self, row: RuleRow) -> float:
+        """The metric of a row of the table."""
+        return row.accuracy if self.metric == "accuracy" else row.balanced
+
+    @property
+    def quality(self) -> float:
+        """The metric of the preferred rule on the held-out rows."""
+        key = self.chosen.point.realization
+        return next(self.value(j.row) for j in self.judgements if j.row.key == key)
+
+
+def settle(
+    space: FrozenSpace,
+    *,
+    temperature: float | None = None,
+    most: int | None = JUDGED,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Settled:
+    """Choose the settings of the vMF rules of a space, and judge the rules; see `advise`.
+
+    Args:
+        space: The classes, the rows that choose and the held-out rows.
+        temperature: A temperature that is given rather than chosen.
+        most: The most held-out rows that judge; None for all.
+        seed: Seed of all draws.
+        progress: Called with the name of the step and the fraction that is done.
+    """
+    if len(space.test) < 2:
+        raise UnansweredError(f"expected two held-out rows or more, got {len(space.test)}")
+    started = time.perf_counter()
+    metric = metric_of(space)
+    rows = choosing_rows(space, metric, seed=seed)
+    try:
+        choices, chosen = choose_settings(space, rows, temperature=temperature, progress=progress)
+    except ValueError as error:
+        raise UnansweredError(str(error)) from None
+    seconds = time.perf_counter() - started
+    judged = None
+    if most is not None and len(space.test) > most:
+        judged = sample_rows(len(space.test), most, seed)
+    rules = [_vmf_rule(space, choice) for choice in choices.values()]
+    return Settled(metric, rows, chosen, judged, judge(space, rules, judged, progress), seconds)
+
+
 def advise(
     space: FrozenSpace,
     *,
     references: str = "fast",
     temperature: float | None = None,
+    settled: Settled | None = None,
     margin: float = MARGIN,
     source: Source | None = None,
-    found: tuple[Caution, ...] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Advice, FrozenSpace]:
@@ -48,9 +122,9 @@ def advise(
         space: The classes, the rows that choose and the held-out rows.
         references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
         temperature: A temperature that is given rather than chosen.
+        settled: The result of `settle`, if already there.
         margin: Differences of accuracy below this fraction are ties.
         source: Code that opens the features, for the snippet.
-        found: Warnings about the source of the features.
         seed: Seed of all draws.
         progress: Called with the name of the step and the fraction that is done.
 
@@ -65,31 +139,21 @@ def advise(
         >>> advise(FrozenSpace.fit(z, y, z, y), references="none")[0].verdict
         'alone'
     """
-    if len(space.test) < 2:
-        raise UnansweredError(f"expected two held-out rows or more, got {len(space.test)}")
     started = time.perf_counter()
-    metric = metric_of(space)
-    rows = choosing_rows(space, metric, seed=seed)
-    try:
-        choices, chosen = choose_settings(space, rows, temperature=temperature, progress=progress)
-    except ValueError as error:
-        raise UnansweredError(str(error)) from None
-    choice_seconds = time.perf_counter() - started
+    if settled is None:
+        most = None if references == "all" else JUDGED
+        options = {"temperature": temperature, "most": most, "seed": seed}
+        settled = settle(space, **options, progress=progress)
+    value, metric, rows, judged = settled.value, settled.metric, settled.rows, settled.judged
     before = time.perf_counter()
     others = reference_rules(space, rows, references, progress)
     reference_seconds = time.perf_counter() - before
-    judged = None
-    if references == "fast" and len(space.test) > JUDGED:
-        judged = sample_rows(len(space.test), JUDGED, seed)
-    rules = [_vmf_rule(space, choice) for choice in choices.values()]
-    judgements = judge(space, [*rules, *others], judged, progress)
+    judgements = settled.judgements
+    if others:
+        judgements = judgements + judge(space, others, judged, progress)
     labels = space.test_labels if judged is None else space.test_labels[judged]
-    key = chosen.point.realization
+    key = settled.chosen.point.realization
     table = compared(judgements, key, labels, metric, margin)
-
-    def value(row: RuleRow) -> float:
-        return row.accuracy if metric == "accuracy" else row.balanced
-
     advised = next(row for row in table if row.key == key)
     best_vmf = max((row for row in table if row.kind == "vmf"), key=value)
     best_reference = max((r for r in table if r.kind == "reference"), key=value, default=None)
@@ -114,8 +178,7 @@ def advise(
         judged=len(labels),
         chosen_on=rows.described,
     )
-    warnings = (*found, *cautions(space))
-    warnings += seen_before(chosen.accuracy, value(advised), rows.split)
+    warnings = cautions(space) + seen_before(settled.chosen.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:
         snippet = vmf_snippet(advised, source)
@@ -137,12 +200,12 @@ def advise(
         snippet=snippet,
         reference_snippet=reference,
         seconds={
-            "choice": choice_seconds,
+            "choice": settled.seconds,
             "references": reference_seconds,
-            "all": time.perf_counter() - started,
+            "all": settled.seconds + time.perf_counter() - started,
         },
     )
-    return advice, replace(space, tau=chosen.point.temperature)
+    return advice, replace(space, tau=settled.chosen.point.temperature)
 
 
 def _vmf_rule(space: FrozenSpace, choice: Choice) -> FinishedRule:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOLDS = 5
 
 # Rows that choose: so many that rows times classes reach the first number, but at least the second.
-CHOICE_CELLS = 1 << 18
+CHOICE_CELLS = 1 << 17
 CHOICE_ROWS = 1024
 
 

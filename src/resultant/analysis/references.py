@@ -35,7 +35,7 @@ NAMES = {
 }
 
 # Settings that are tried; C is extended threefold beyond an edge that is best.
-COSTS = (1.0, 3.0, 10.0, 30.0)
+COSTS = (3.0, 10.0, 30.0)
 COST_LIMITS = (1e-3, 1e5)
 NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)

@@ -31,7 +31,7 @@ KEPT = 12
 
 # Folds of a choice, and the rows that choose: rows times classes, but at least so many rows.
 FOLDS = 5
-CHOICE_CELLS = 1 << 18
+CHOICE_CELLS = 1 << 17
 CHOICE_ROWS = 1024
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ from rich.text import Text
 
 from resultant._core.text import printable
 from resultant._core.versions import versions
-from resultant.analysis import Analysis, FrozenSpace, advise, analyze_space, load_space
+from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
+from resultant.analysis.advising import JUDGED, Settled, settle
 from resultant.analysis.arcs import arcs
 from resultant.analysis.response import PRIORS, response
+from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source
+from resultant.analysis.space import Progress
 from resultant.cli.progress import Step
 from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
@@ -28,6 +33,9 @@ from resultant.report.words import settings
 
 # Temperature of the scores where none is chosen.
 TEMPERATURE = 0.1
+
+# Questions that a summary answers.
+FIRST = ("gains", "cosine")
 
 
 def require_space_for_copies(console: Console, *stores: Prepared) -> None:
@@ -52,6 +60,7 @@ def analyze_store(
     fit_fraction: float | None = None,
     references: str | None = None,
     opened: str | None = None,
+    first: Callable[[dict[str, Analysis]], object] | None = None,
 ) -> dict[str, tuple[FrozenSpace, Analysis]]:
     """Fit a space to each of the features of a store, and analyze it.
 
@@ -66,39 +75,78 @@ def analyze_store(
         fit_fraction: Fraction of the training rows that are fitted.
         references: References of the advice, "none", "fast" or "all"; None for no advice.
         opened: Code that opens the store, for the snippet of the advice.
+        first: Called with the analyses as soon as they have the advice and the answers of a
+            summary, before the other questions are asked.
 
     Returns:
         The space and the analysis by features.
     """
-    store, results = prepared.store, {}
+    store = prepared.store
+
+    def report(name: str, step: str, fraction: float) -> None:
+        # Mapped pages count as memory until they are released.
+        store.release()
+        progress(f"{name}: {step}", fraction)
+
+    steps = {name: partial(report, name) for name in prepared.features}
     fit = partial(load_space, device=device, fitting_share=fit_fraction, val=prepared.val)
-    answer = analyze_space
     if engine == "ray":
-        fit, answer = ray_engine.fit_space, ray_engine.analyze_on_cluster
-    for name in prepared.features:
-
-        def report(step: str, fraction: float, name: str = name) -> None:
-            # Mapped pages count as memory until they are released.
-            store.release()
-            progress(f"{name}: {step}", fraction)
-
-        tau = TEMPERATURE if temperature is None else temperature
-        space = fit(store, name, test=prepared.test, tau=tau, estimator=estimator, progress=report)
-        if references is not None and engine == "local":
-            source = None
-            if opened is not None:
-                source = Source(opened, name, prepared.test, estimator, fit_fraction)
-            advice, space = advise(
-                space,
-                references=references,
-                temperature=temperature,
-                source=source,
-                progress=report,
-            )
-            results[name] = space, analyze_space(space, questions, advice=advice, progress=report)
-        else:
-            results[name] = space, answer(space, questions, progress=report)
+        fit = ray_engine.fit_space
+    tau = TEMPERATURE if temperature is None else temperature
+    options = {"test": prepared.test, "tau": tau, "estimator": estimator}
+    spaces = {name: fit(store, name, **options, progress=steps[name]) for name in steps}
+    if engine == "ray":
+        cluster = ray_engine.analyze_on_cluster
+        return {n: (s, cluster(s, questions, progress=steps[n])) for n, s in spaces.items()}
+    advice: dict[str, Advice] = {}
+    if references is not None:
+        advice, spaces = _advise(
+            spaces, steps, prepared, temperature, references, opened, fit_fraction
+        )
+    asked = [q for q in FIRST if q in questions]
+    results = {
+        name: (space, analyze_space(space, asked, advice=advice.get(name), progress=steps[name]))
+        for name, space in spaces.items()
+    }
+    if first is not None:
+        first({name: analysis for name, (_, analysis) in results.items()})
+    for name, (space, early) in results.items():
+        rest = [q for q in questions if q not in asked]
+        late = analyze_space(space, rest, advice=advice.get(name), progress=steps[name])
+        answers = {q: getattr(early, q) for q in asked}
+        seconds = {**(early.seconds or {}), **(late.seconds or {})}
+        notes = {**(early.notes or {}), **(late.notes or {})}
+        results[name] = space, replace(late, **answers, seconds=seconds, notes=notes)
     return results
+
+
+def _advise(
+    spaces: Mapping[str, FrozenSpace],
+    steps: Mapping[str, Progress],
+    prepared: Prepared,
+    temperature: float | None,
+    references: str,
+    opened: str | None,
+    fit_fraction: float | None,
+) -> tuple[dict[str, Advice], dict[str, FrozenSpace]]:
+    """Advise on each of the features; fast references are fitted to the foremost alone."""
+    settled: dict[str, Settled] = {}
+    most = None if references == "all" else JUDGED
+    for name, space in spaces.items():
+        # Without an advice the reason stands in the notes of the analysis.
+        with suppress(UnansweredError):
+            settled[name] = settle(space, temperature=temperature, most=most, progress=steps[name])
+    foremost = max(settled, key=lambda name: settled[name].quality, default=None)
+    advice, advised = {}, dict(spaces)
+    for name, done in settled.items():
+        source = None
+        if opened is not None:
+            source = Source(opened, name, prepared.test, spaces[name].estimator, fit_fraction)
+        level = references if name == foremost or references == "all" else "none"
+        advice[name], advised[name] = advise(
+            spaces[name], references=level, settled=done, source=source, progress=steps[name]
+        )
+    return advice, advised
 
 
 def page_sides(
@@ -144,12 +192,30 @@ def provenance(prepared: Prepared, device: torch.device) -> dict[str, Any]:
     }
 
 
-def print_summary(page: Page, out: Path) -> None:
-    """Print the facts and the notes of a page, one per line, and the path of the page."""
-    console, notes = Console(), [("note", note) for note in page.notes]
-    lines = [*page.facts, *notes, ("report", printable(out / "index.html"))]
-    width = max(len(heading) for heading, _ in lines)
-    for i, (heading, text) in enumerate(lines):
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print the facts of a summary, one per line, the first in bold."""
+    console, width = Console(), _width(facts)
+    for i, (heading, text) in enumerate(facts):
         line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")
         line.append(text, style="bold" if not i else "default")
         console.print(line, soft_wrap=True)
+
+
+def print_rest(page: Page, out: Path) -> None:
+    """Print the notes of a page, one per line, and the path of the page."""
+    console, width = Console(), _width(page.facts)
+    lines = [*(("note", note) for note in page.notes), ("report", printable(out / "index.html"))]
+    for heading, text in lines:
+        line = Text(f"{heading:<{width}}  ", style="cyan")
+        line.append(text, style="default")
+        console.print(line, soft_wrap=True)
+
+
+def print_summary(page: Page, out: Path) -> None:
+    """Print the facts and the notes of a page, and the path of the page."""
+    print_facts(page.facts)
+    print_rest(page, out)
+
+
+def _width(facts: Sequence[tuple[str, str]]) -> int:
+    return max(len("report"), *(len(heading) for heading, _ in facts))

@@ -81,13 +81,14 @@ def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
-    from resultant.analysis import QUESTIONS
+    from resultant.analysis import QUESTIONS, Analysis
     from resultant.analysis import ray as ray_engine
     from resultant.analysis.snippet import store_code
     from resultant.cli._analysis import (
         analyze_store,
         page_sides,
-        print_summary,
+        print_facts,
+        print_rest,
         provenance,
         require_space_for_copies,
     )
@@ -98,7 +99,7 @@ def analyze(options: Analyze) -> None:
     from resultant.features.store import FeatureStore
     from resultant.report import page
     from resultant.report.analysis_page import analysis_page
-    from resultant.report.summary import foremost
+    from resultant.report.summary import foremost, summary
 
     page.require(options.figures)
     page.require_report_folder(options.out)
@@ -128,6 +129,13 @@ def analyze(options: Analyze) -> None:
         progress = stack.enter_context(StepProgress(log, steps))
         if not on_ray:
             check_features(prepared, progress)
+        where, printed = printable(os.path.basename(os.path.abspath(source))), False
+
+        def print_first(analyses: dict[str, Analysis]) -> None:
+            nonlocal printed
+            print_facts(summary(analyses, where, prepared.names))
+            printed = True
+
         results = analyze_store(
             prepared,
             QUESTIONS,
@@ -147,13 +155,14 @@ def analyze(options: Analyze) -> None:
                     "skip_unknown": options.skip_unknown_classes,
                 },
             ),
+            first=print_first,
         )
         analyses = {name: analysis for name, (_, analysis) in results.items()}
         # Rows of a cluster are not here.
         explored = None if on_ray else foremost(analyses)
         report = analysis_page(
             analyses,
-            printable(os.path.basename(os.path.abspath(source))),
+            where,
             prepared.names,
             prepared.notes,
             provenance(prepared, device),
@@ -161,7 +170,9 @@ def analyze(options: Analyze) -> None:
         )
         folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, report, progress, figure_files=options.figures)
-    print_summary(report, options.out)
+    if not printed:
+        print_facts(report.facts)
+    print_rest(report, options.out)
 
 
 def _require_engine(options: Analyze, device: str) -> None:
