@@ -37,6 +37,9 @@ NAMES = {
 # Settings that are tried; C is extended threefold beyond an edge that is best.
 COSTS = (3.0, 10.0, 30.0)
 COST_LIMITS = (1e-3, 1e5)
+# Rows times classes that choose settings of references.
+CHOOSING_CELLS = 1e6
+
 NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
@@ -61,7 +64,7 @@ class Budget:
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 100),
+    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 40),
     "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1000),
 }
 
@@ -96,19 +99,21 @@ class _Data:
         """Return rows and labels that are fitted while settings are chosen, and the rows, labels
         and weights that choose."""
         rows, space = self.rows, self.space
-        pool, at = self.fitted, torch.arange(len(rows.index))
+        pool, index, own, weights = self.fitted, rows.index, rows.labels, rows.weights
         if rows.folds is not None:
             # One fold chooses, the others are fitted.
-            pool = (rows.folds != 0).nonzero().squeeze(1)
-            at = (rows.fold == 0).nonzero().squeeze(1)
+            pool, index = ((rows.folds != 0).nonzero()[:, 0], (rows.folds == 0).nonzero()[:, 0])
+            index = index[stratified(space.labels[index], CHOOSING_CELLS / self.C)]
+            own = space.labels[index]
+            mass = torch.ones(self.C) if rows.metric == "balanced" else space.counts
+            weights = (mass / torch.bincount(own, minlength=self.C).clamp_min(1)).double()[own]
         x, y = self.sample(number, pool)
+        seen = torch.from_numpy(np.isin(own.numpy(), y))
         source = space.val if rows.split == "val" else space.train
         labels = space.val_labels if rows.split == "val" else space.labels
         assert source is not None and labels is not None
-        seen = torch.from_numpy(np.isin(rows.labels[at].numpy(), y))
-        at = at[seen]
-        query, own = self.read(source, labels, rows.index[at])
-        return x, y, query, torch.from_numpy(own), rows.weights[at]
+        query, own = self.read(source, labels, index[seen])
+        return x, y, query, torch.from_numpy(own), weights[seen] / weights[seen].sum()
 
 
 def stratified(labels: Tensor, number: float, seed: int = 0) -> Tensor:
@@ -148,9 +153,12 @@ def reference_rules(
         raise ValueError(f"expected references among {REFERENCES}, got {level!r}")
     if level == "none":
         return []
+    from threadpoolctl import threadpool_limits
+
     data, rules = _Data(space, rows, BUDGETS[level]), []
-    # Convergence within the iterations of the budget is not needed for a reference.
-    with warnings.catch_warnings():
+    # Convergence within the iterations of the budget is not needed for a reference. Small products
+    # are no faster on several threads of BLAS, which wait for one another beside those of torch.
+    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
         warnings.simplefilter("ignore")
         for number, family in enumerate((_centroid, _lda, _knn, _logistic)):
             rules += family(data)
@@ -302,7 +310,7 @@ def _logistic(data: _Data) -> list[FinishedRule]:
     kinds = {"logistic": None, "logistic-balanced": "balanced"}
     order = list(kinds) if data.rows.metric == "accuracy" else list(kinds)[::-1]
     cost = None
-    for key, cells in zip(order, (budget.cells, budget.cells / 4), strict=True):
+    for key, cells in zip(order, (budget.cells, budget.cells / 8), strict=True):
         full_x, full_y = data.sample(cells / data.C)
         center = _mean_of_centroids(full_x, full_y)
 
