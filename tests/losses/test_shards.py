@@ -113,6 +113,7 @@ def test_equals_one_process(processes: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_checkpoints_for_any_number_of_processes(tmp_path: Path) -> None:
     run_processes(SAVE, 2, tmp_path)
     run_processes(LOAD, 4, tmp_path)
