@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import torch
 from browser import Browser
 from resultant import certificate, class_scores, realize
 from resultant.analysis import FrozenSpace
+from resultant.analysis.arcs import arcs
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.boundaries import short_arc_roots
+from resultant.report.comparison_page import comparison_page, verdict
 from resultant.report.explorer import Side
+from resultant.report.page import write_page
 from small_features import NAMES
 
 pytestmark = pytest.mark.slow
@@ -300,6 +304,28 @@ def test_on_paper_everything_is_unfolded(opened: Browser) -> None:
     axis = f"figures.drawn['{GROUP}-explore'].plots[0].below[0].axis_label_text_color"
     opened.wait(f"{axis} === '#1a1c20'")
     opened.send("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_both_sides_of_a_comparison_move(
+    browser: Browser, side: Side, space: FrozenSpace, tmp_path: Path
+) -> None:
+    """The sliders and the choice of two classes act on A and B."""
+    few = arcs(space, side.taus, (0.0, 1.5), classes=5)
+    a, b = replace(side, name="A"), replace(side, name="B", arcs=few)
+    right = torch.arange(120) % 2 == 0
+    verdicts = {"z": verdict(right, right, same_rows=True)}
+    page = comparison_page({"z": (a, b)}, verdicts, ["a", "b"], NAMES, [], {})
+    write_page(tmp_path, page)
+    browser.open(tmp_path / "index.html")
+    settings(browser, "angular", 1, 0.0, 0.5)
+    now = browser.js("explorers.z.now")
+    assert len(now) == 2 and now[0] == pytest.approx(now[1])
+    browser.js("explorers.z.follow(2)")
+    pairs = browser.js("explorers.z.pairs.map((arc) => arc.pair.join())")
+    assert pairs[0] == pairs[1] and pairs[0].startswith("2,")
+    browser.js("document.querySelector('[id$=-pairs]').open = true")
+    browser.wait("document.querySelector('#plot-z-arc-b').firstElementChild")
+    assert browser.errors == []
 
 
 def test_the_page_is_small(folder: Path) -> None:

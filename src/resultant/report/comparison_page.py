@@ -162,10 +162,7 @@ def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str,
     used = [recommended(side.analysis) for side in pair]
     rules_ = [rule_name(policy.realization, policy.beta) for policy in used]
     if v.better is None:
-        do = (
-            "Neither side is shown to be better: take the one that is cheaper to make, or compare "
-            "on more held-out rows."
-        )
+        do = "Take the side that is cheaper to make, or compare on more held-out rows."
     else:
         chosen = rules_[SIDES.index(v.better)]
         do = f"Use the {features_name(name)} of {v.better}, with {chosen}."

@@ -65,6 +65,7 @@ class Explorer {
     this.pairs = this.sides.filter((side) => side.arcs).map((side) => new Arc(this, side));
     this.prepare();
     this.reset();
+    this.agree();
   }
 
   prepare() {
@@ -121,8 +122,15 @@ class Explorer {
     this.followed = c;
     figures.follow(this.group, c);
     this.form.elements.follow.value = c === null ? "" : this.data.names[c];
-    if (c !== null) for (const arc of this.pairs) arc.near(c);
+    if (c !== null) this.pairs[0]?.near(c);
+    this.agree();
     this.tell();
+  }
+
+  // Both sides of a comparison show the two classes of the first side.
+  agree() {
+    const [first, ...others] = this.pairs;
+    for (const arc of others) arc.compare(...first.pair.map((k) => first.classes[k]));
   }
 
   update() {
