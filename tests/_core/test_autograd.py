@@ -69,6 +69,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_forward_mode(name: str) -> None:
     """jvp is grad along a direction; forward over reverse is reverse over reverse."""

@@ -72,6 +72,7 @@ def test_snippets_give_the_reported_numbers(
     assert loaded.temperature == advised.settings["temperature"]
 
 
+@pytest.mark.slow
 def test_without_references(small: FrozenSpace) -> None:
     advice, space = advise(small, references="none", temperature=0.05)
     assert advice.verdict == "alone" and "no reference was run" in advice.headline[0]
@@ -86,6 +87,7 @@ def test_too_few_rows_are_said(small: FrozenSpace) -> None:
         advise(one, references="none")
 
 
+@pytest.mark.slow
 def test_headline_calls_ties_ties(small: FrozenSpace) -> None:
     from resultant.analysis.advice import Difference
 

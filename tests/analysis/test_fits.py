@@ -24,6 +24,7 @@ def judging(space: FrozenSpace) -> torch.Tensor:
     return torch.tensor(rows)
 
 
+@pytest.mark.slow
 def test_rows_are_the_estimators(small: FrozenSpace) -> None:
     comparison = compare_fits(small)
     assert [row.name for row in comparison.rows] == ["mle", "corrected", "loo", "held-out"]
@@ -71,6 +72,7 @@ def test_rows_of_a_trained_network_are_too_close() -> None:
     assert comparison.sentence.startswith("Kappa of held-out rows changes the mean gain by -")
 
 
+@pytest.mark.slow
 def test_components_change_decisions_where_a_class_has_two() -> None:
     """Two classes of opposite components: one direction cannot tell them apart."""
     torch.manual_seed(0)

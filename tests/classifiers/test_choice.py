@@ -137,6 +137,7 @@ def test_scale_changes_probabilities_alone(digits: tuple[np.ndarray, np.ndarray]
         VMFClassifier(scale=-1.0).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [[3, 5, 9], ["cat", "dog", "eel"], [True, False]])
 def test_saved_classifiers_continue(labels: list, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)

@@ -43,6 +43,7 @@ def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", [2, "auto"])
 @pytest.mark.parametrize("realization", ["native", "angular", "cosine"])
 def test_components_separate_what_one_direction_cannot(components: Any, realization: str) -> None:
@@ -54,6 +55,7 @@ def test_components_separate_what_one_direction_cannot(components: Any, realizat
     assert many.components_.number.tolist() == ([2, 2, 2] if components == 2 else [2, 2, 1])
 
 
+@pytest.mark.slow
 def test_scores_are_sums_over_components() -> None:
     X, y = opposite()
     fitted = VMFClassifier(TAU, "native", prior=0.5, components=3).fit(X, y)
@@ -70,6 +72,7 @@ def test_scores_are_sums_over_components() -> None:
     np.testing.assert_allclose(fitted.decision_function(X[:7]), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_log_marginal_is_the_density_of_all_components() -> None:
     X, y = opposite()
     fitted = VMFClassifier(components="auto").fit(X, y)
@@ -82,6 +85,7 @@ def test_log_marginal_is_the_density_of_all_components() -> None:
     np.testing.assert_allclose(fitted.log_marginal(X[:9]), density.log(), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_one_component_is_the_plain_classifier(realization: str) -> None:
     """Fitted by EM with ``auto``, on classes of one component."""
@@ -96,6 +100,7 @@ def test_one_component_is_the_plain_classifier(realization: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_small_and_empty_classes() -> None:
     X, y = opposite(10)
     X, y = np.vstack([X, np.eye(6)[3:5]]), np.append(y, [3, 4])
@@ -109,6 +114,7 @@ def test_small_and_empty_classes() -> None:
     assert fitted.predict(X[-2:-1]).tolist() == [3]
 
 
+@pytest.mark.slow
 def test_blocks_of_classes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = opposite()
     whole = VMFClassifier(components=2).fit(X, y)
@@ -119,6 +125,7 @@ def test_blocks_of_classes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
+@pytest.mark.slow
 def test_components_are_checked() -> None:
     X, y = opposite()
     for bad in (0, "many", 1.5):
@@ -131,6 +138,7 @@ def test_components_are_checked() -> None:
         VMFClassifier("auto", components=2).fit(X, y)
 
 
+@pytest.mark.slow
 def test_components_are_saved(tmp_path: Path) -> None:
     X, y = opposite()
     fitted = VMFClassifier(TAU, "native", components="auto").fit(X, y)

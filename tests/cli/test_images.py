@@ -173,6 +173,7 @@ def test_killed_and_resumed_is_uninterrupted(
     assert train(other, killed, *words) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -59,6 +59,7 @@ def test_views_equal_pil(view: PhotoView) -> None:
     assert (out != expected).double().mean() < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WARPS)
 @pytest.mark.parametrize("cubic", [0.0, 1.0])
 def test_warp_is_within_a_level(name: str, cubic: float) -> None:

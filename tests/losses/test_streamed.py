@@ -91,6 +91,7 @@ KERNELS: Any = SimpleNamespace(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("realization", "leave_out", "views"),
     [(name, i % 2 == 0, (2,)) for i, name in enumerate(REALIZATIONS)]

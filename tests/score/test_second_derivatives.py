@@ -78,6 +78,7 @@ def test_hessian_where_two_orders_differed() -> None:
     assert (abs(derivatives(inputs, 28)[1] / truth - 1) <= 1e-5).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 17, 128, 1024, 2048])
 def test_hessian_in_training(p: int) -> None:
     """To 1e-4 in float32 and 1e-11 in float64, relative to the entry; near a zero of the entry,

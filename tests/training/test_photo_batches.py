@@ -51,6 +51,7 @@ def equal(a: list[tuple[Tensor, Tensor]], b: list[tuple[Tensor, Tensor]]) -> boo
     return all(torch.equal(x, y) for one, two in pairs for x, y in zip(one, two, strict=True))
 
 
+@pytest.mark.slow
 def test_epochs_follow_from_the_seed(store: ImageStore) -> None:
     made = batches(store)
     first = [epoch_of(made, epoch) for epoch in (0, 1)]

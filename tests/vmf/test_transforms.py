@@ -43,6 +43,7 @@ def test_grad_of_samples(p: int) -> None:
     torch.testing.assert_close(func.jvp(total, (kappa,), (torch.ones_like(kappa),))[1], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2, 3, 16])
 def test_second_derivative_of_an_angle(p: int) -> None:
     """Along the path on which an angle moves with kappa by its velocity."""
