@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,12 +39,13 @@ def advice() -> Advice:
     quality = Probabilities(1.9, 0.3), Probabilities(1.7, 0.02)
     groups: dict[str, float | None] = {"head": 0.8, "medium": None, "tail": 0.4}
 
-    def row(key: str, name: str, kind: str, accuracy: float, **more: object) -> RuleRow:
+    def row(key: str, name: str, kind: str, accuracy: float, **more: Any) -> RuleRow:
         settings = {"temperature": 0.1, "beta": 0.5, "prior": 0.0, "scale": 1.3}
         ends = accuracy - 0.01, accuracy + 0.01
         return RuleRow(
             *(key, name, kind, settings, accuracy, *ends, accuracy, groups, *quality, 0.01, 0.02),
-            *(100, *more.values()),
+            100,
+            **more,
         )
 
     return Advice(

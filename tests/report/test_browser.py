@@ -192,12 +192,12 @@ def test_hover_tells_the_class_and_click_follows_it(opened: Browser, side: Side)
     gains = side.analysis.gains
     assert gains is not None
     at = place(opened, "gains", 4)
-    opened.mouse(**at)
+    opened.mouse(at["x"], at["y"])
     opened.wait(f"{TOOLTIP}.includes('five')")
     text = opened.js(TOOLTIP)
     number = re.search(r"gain:?\s*([\d.]+)", text)
     assert number is not None and float(number[1]) == pytest.approx(float(gains.gain[4]), abs=1e-4)
-    opened.mouse(**at, click=True)
+    opened.mouse(at["x"], at["y"], click=True)
     opened.wait(f"{EXPLORER}.followed === 4")
     rings = """Object.values(figures.drawn).flatMap((o) => o.rings).filter((r) =>
       r.kind === "class").map((r) => r.ring.data.name.join())"""
