@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant.images.augment import normalize
-from resultant.images.photo_views import Colour, levels, most_taps
+from resultant.images.photo_views import Colour, evaluation_parameters, levels, most_taps
 
 
 class Rendering:
@@ -49,6 +49,16 @@ class Rendering:
 
         on_device = parameters.pin_memory().to(self.device, non_blocking=True)
         return plan(on_device, self.size, most_taps(parameters))
+
+    def rehearse(self, out: Tensor) -> None:
+        """Compile the kernel, if there is one, with a view of a black image in ``out``."""
+        if self.kernel is None:
+            return
+        sizes = torch.full((1, 2), self.size, dtype=torch.int32)
+        plan = self.plan(evaluation_parameters(sizes, self.size, self.size))
+        pixels = torch.zeros(3 * self.size**2, dtype=torch.uint8, device=self.device)
+        offsets = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self(pixels, offsets, sizes.to(self.device), plan, out[:1])
 
     def __call__(
         self,

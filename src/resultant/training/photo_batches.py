@@ -119,7 +119,11 @@ class PhotoBatches:
         self.prepared = ahead(batches) if self.device.type == "cuda" else batches
 
     def rehearse(self, epoch: int) -> None:
-        """Fill the buffers with noise, for steps that warm up before the images are there."""
+        """Fill the buffers with noise, for steps that warm up before the images are there.
+
+        The kernel of the views is compiled before, not in the first epoch.
+        """
+        self.rendering.rehearse(self.buffers[0])
         self.buffers[0].normal_()
         self.labels.zero_()
 
