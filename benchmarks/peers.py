@@ -35,7 +35,8 @@ def ours_score(dtype: torch.dtype) -> Score:
 
 def ours_both(rho: Array, kappa: Array, tau: Array, p: int) -> tuple[Array, Array]:
     """Return our score and its slope in float64."""
-    q, slope = vmf_score_and_slope(*(torch.from_numpy(a) for a in (rho, kappa, tau)), p)
+    r, k, t = (torch.from_numpy(a) for a in (rho, kappa, tau))
+    q, slope = vmf_score_and_slope(r, k, t, p)
     return q.numpy(), slope.numpy()
 
 

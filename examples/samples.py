@@ -14,7 +14,7 @@ torch.manual_seed(0)
 figure = plt.figure(figsize=(10, 3.6), layout="constrained")
 for i, kappa in enumerate((2.0, 20.0, 200.0)):
     vmf = VonMisesFisher(torch.tensor([0.6, -0.8, 0.0]), torch.tensor(kappa))
-    x, y, z = vmf.sample((800,)).T
+    x, y, z = vmf.sample((800,)).T.numpy()
     ax = figure.add_subplot(1, 3, i + 1, projection="3d")
     ax.scatter(x, y, z, s=3)
     ax.set(title=f"kappa = {kappa:g}, mean length {float(vmf.mean.norm()):.2f}")
