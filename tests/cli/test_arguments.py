@@ -25,7 +25,7 @@ def test_devices() -> None:
 def test_output_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the input nor a network, in a folder that can be written."""
     source = tmp_path / "a.safetensors"
-    tensor_files.save(source, {"x": torch.zeros(1)}, {})
+    tensor_files.save(source, {"x": torch.zeros(1)}, {"config": {}})
     os.link(source, tmp_path / "b.safetensors")
     shutil.copy(source, tmp_path / "c.safetensors")
     for name, message in (
@@ -59,7 +59,7 @@ def test_networks_are_not_features(tmp_path: Path) -> None:
 
     refuse_network(tmp_path)
     first = tmp_path / "run" / "0.safetensors"
-    tensor_files.save(first, {"x": torch.zeros(1)}, {})
+    tensor_files.save(first, {"x": torch.zeros(1)}, {"config": {}})
     alone = f"got a network: {first}; resultant extract writes its features"
     assert message(tmp_path).endswith(alone) and message(first).endswith(alone)
     write_store(tmp_path / "z.safetensors", small_features())

@@ -113,7 +113,7 @@ def test_accuracies_are_those_of_linear_probes(tmp_path: Path, capsys: Shown) ->
 
 
 def test_refuses_networks_and_incomplete_stores(tmp_path: Path, capsys: Shown) -> None:
-    tensor_files.save(tmp_path / "n.safetensors", {"x": torch.zeros(1)}, {})
+    tensor_files.save(tmp_path / "n.safetensors", {"x": torch.zeros(1)}, {"config": {}})
     assert cli.main(["probe", str(tmp_path / "n.safetensors")]) == 2
     shown = capsys.readouterr().err
     assert "expected features, got a network" in shown and "resultant extract" in shown

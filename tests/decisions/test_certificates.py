@@ -156,13 +156,14 @@ def test_scores_that_overflow_are_not_certified() -> None:
 
 def test_scores_that_are_not_finite_are_not_certified() -> None:
     """A concentration beyond the range of float32 makes scores of float32 queries NaN."""
+    # Scores in three dimensions have a closed form, which is finite.
     state = ClassState(
-        torch.eye(3, dtype=F64),
-        torch.tensor([1.0, 1e20, 4.0], dtype=F64),
-        torch.ones(3),
+        torch.eye(4, dtype=F64),
+        torch.tensor([1.0, 1e20, 4.0, 2.0], dtype=F64),
+        torch.ones(4),
         validate_args=False,
     )
-    z = torch.eye(3)
+    z = torch.eye(4)
     assert class_scores(z, state, 0.5, "angular").isnan().any()
     assert not certificate(z, state, 0.5).certified.any()
     assert certificate(z.double(), state, 0.5).certified.any()

@@ -55,7 +55,7 @@ def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert part in html
     assert "Representation accuracy after contrastive-only training: not run yet." in html
     # How far each is rerun, and what would add to it, in one table.
-    status = html[html.index('<section id="artefacts">') : html.index('<section id="claims">')]
+    status = html[html.index(' id="artefacts"') : html.index(' id="claims"')]
     assert all(f">{name}</td>" in status for name in FEW)
     assert "resultant reproduce run main" in status and "`" not in status
     assert "| main | tab:angular-training and the frozen tables | 0 of 72 |" in written

@@ -27,6 +27,7 @@ from resultant.training.checkpoints import save_run
 from resultant.training.config import Run, preset
 from resultant.training.extract import (
     extract,
+    keep_split,
     load_data,
     open_networks,
     timm_network,
@@ -225,7 +226,9 @@ def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_pat
     assert store.metadata["imbalance"] is None and store.metadata["held_out"] == "test"
     assert store.metadata["class_names"] == ["0", "1", "2", "3"]
     # The only held-out split is stored as test.
-    extract(loaded, ImageSplits(images.train, val=images.val), out, workers=0)
+    extract(loaded, keep_split(images, "val"), out, workers=0)
+    with pytest.raises(ValueError, match="expected images with the split test, got val"):
+        keep_split(ImageSplits(images.train, val=images.val), "test")
     again = FeatureStore.open(out)
     assert again.metadata["held_out"] == "val" and again["test/labels"].tolist() == [0, 1, 0]
     assert "val/labels" not in again

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from torch import Tensor
 
 from plain_resnet import PlainResNet32
 from proco_alike import C, Model, P, checkpoint, large, refused, small
+from resultant._core import tensor_files
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
 from resultant.training import _proco_layout, proco_checkpoint
@@ -156,9 +156,7 @@ def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
     out = tmp_path / "proco.safetensors"
     read = convert(path, out)
     assert read.old is not None and read.new is not None
-    with safe_open(out, framework="pt") as file:
-        tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = file.metadata()
+    tensors, about = tensor_files.load(out)
     facts = {
         "arch": "resnet32",
         "dim": P,
@@ -166,7 +164,7 @@ def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
         "epoch": 200,
         "best_accuracy": 52.84,
     }
-    assert json.loads(metadata["resultant"]) == {"proco": facts, "num_classes": C}
+    assert about == {"proco": facts, "num_classes": C}
     expected = read.weights | {"bank.old": read.old.sums, "bank.new": read.new.sums}
     assert tensors.keys() == expected.keys()
     for name, value in expected.items():

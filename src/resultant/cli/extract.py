@@ -62,6 +62,8 @@ class Extract:
     """n_max / n_min of a long-tailed subset of the training images."""
     subset_seed: Annotated[Optional[int], shown_default("INT", "as in training")] = None
     """Seed that selects the images of the long-tailed subset."""
+    split: Annotated[Optional[Literal["val", "test"]], shown_default("{val,test}", "all")] = None
+    """The one held-out split to store."""
     balanced: bool = False
     """Use the whole CIFAR training set, not its long-tailed subset."""
     imbalance: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
@@ -82,6 +84,8 @@ def extract(options: Extract) -> None:
 
     device, log = find_device(options.device), open_console(stderr=True)
     network, data = _open(options, log)
+    if options.split is not None:
+        data = extraction.keep_split(data, options.split)
     with EpochProgress(log, f"{network.config.dataset} features", 1) as progress:
         extraction.extract(
             network,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -120,7 +121,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("interrupted", at_once=True)
         return INTERRUPTED
     except TerminatedError as end:
-        complain(": ".join(("terminated", *map(str, end.args))), at_once=True)
+        # torchrun ends the other processes so when one has failed and said why.
+        if end.args or "RANK" not in os.environ:
+            complain(": ".join(("terminated", *map(str, end.args))), at_once=True)
         return TERMINATED
 
 

@@ -137,6 +137,15 @@ def timm_network(
     return LoadedNetwork(network, config, None, 0, None, (), {}, {})
 
 
+def keep_split(data: Images, split: str) -> ImageSplits:
+    """Keep the training images and one held-out split, ``val`` or ``test``."""
+    splits = data.held_out_splits if isinstance(data, ImageSplits) else {}
+    if not isinstance(data, ImageSplits) or split not in splits:
+        got = ", ".join(splits) or "images without splits of that name"
+        raise ValueError(f"expected images with the split {split}, got {got}")
+    return replace(data, **{name: splits[name] if name == split else None for name in splits})
+
+
 def with_classes(network: LoadedNetwork, data: ImageSplits) -> LoadedNetwork:
     """Give an encoder of timm the classes of its images."""
     return replace(network, num_classes=data.num_classes, class_names=data.class_names)
