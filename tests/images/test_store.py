@@ -78,7 +78,7 @@ def test_other_images_and_sizes_have_other_stores(tmp_path: Path) -> None:
 
 
 def test_interrupted_decoding_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was recorded is not decoded again; what was not recorded is."""
+    """Recorded images are not decoded again; others are."""
     images = source(tmp_path / "files", 60)
     store = open_store(images, tmp_path / "s", SHORT, workers=0)
     store.wait(torch.arange(20))
