@@ -126,6 +126,6 @@ def test_equal_gains_have_equal_targets(beta: float) -> None:
 
 
 def test_gradients_of_power_targets() -> None:
-    """Of equal gains too, which share the value of a power, not its gradient."""
+    """Equal gains share the value of a power, not its gradient."""
     g = torch.tensor([0.3, 0.8, 0.3, 0.5, 0.8], dtype=torch.float64, requires_grad=True)
     assert gradcheck(lambda g: target_gain(g, 0.4, "power", validate_args=False), g)

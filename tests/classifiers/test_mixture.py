@@ -168,7 +168,7 @@ def test_published_mixtures_of_movmf(K: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [1, 3, 4])
 def test_starts_find_mixtures_at_least_as_likely_as_those_of_movmf(K: int) -> None:
-    """Of 20 starts each, movMF's best for K = 4 is less likely than ours."""
+    """movMF's best of 20 starts for K = 4 is less likely than ours."""
     found = movmf_bic(fitted(HOUSEHOLD, K, n_init=min(K, 4), tol=1e-5))
     assert found < MOVMF_BIC[K - 1] + 1e-3
     assert found == pytest.approx(MOVMF_BIC[K - 1], abs=1e-3 if K < 4 else 5)
