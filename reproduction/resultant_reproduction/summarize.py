@@ -9,6 +9,7 @@ from torch import Tensor
 
 from resultant.analysis import (
     Analysis,
+    BoundaryDisplacement,
     FrozenSpace,
     SameState,
     analyze_space,
@@ -59,6 +60,7 @@ def summarize(a: Analysis) -> dict[str, Any]:
         summary["boundaries"] = {
             "pairs": len(a.boundaries.pairs),
             "tally": a.boundaries.tally,
+            "displacements": _displacements(a.boundaries),
             **{
                 name: {
                     "comparable": p.comparable,
@@ -80,6 +82,14 @@ def summarize(a: Analysis) -> dict[str, Any]:
     if a.same_state is not None:
         summary["same_state"] = _rules(a.same_state)
     return plain(summary)
+
+
+def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
+    """Displacements of the pairs with one boundary before and after, exact and by the leading
+    score, in degrees to five digits."""
+    shifts = {"exact": b.shift_degrees, "leading": b.predicted["joint_leading"].shift_degrees}
+    both = ~(shifts["exact"].isnan() | shifts["leading"].isnan())
+    return {name: [float(f"{v:.5g}") for v in x[both].tolist()] for name, x in shifts.items()}
 
 
 def _rules(state: SameState) -> dict[str, dict[str, float]]:

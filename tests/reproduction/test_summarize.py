@@ -37,6 +37,10 @@ def test_summaries() -> None:
     assert result["gradients"]["gradient_error"] == a.gradients.gradient_error
     leading = a.boundaries.predicted["joint_leading"]
     assert result["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
+    kept = result["boundaries"]["displacements"]
+    errors = [abs(x - y) for x, y in zip(kept["exact"], kept["leading"], strict=True)]
+    assert len(errors) == leading.comparable
+    assert sum(errors) / len(errors) == pytest.approx(leading.mean_absolute_degrees, abs=1e-3)
     assert result["margins"]["coverage"] == a.margins.coverage
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
 
