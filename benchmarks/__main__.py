@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+from datetime import date
 from pathlib import Path
 
 import scipy
 import torch
 
-from benchmarks import HERE, ROOT, accuracy, render, speed
+from benchmarks import HERE, ROOT, accuracy, growth, render, speed
 from resultant._core.files import write_text
 
 
@@ -30,10 +31,11 @@ def measure() -> dict[str, object]:
         "setting": {
             "queries": speed.QUERIES,
             "classes": speed.CLASSES,
-            "environment": f"{processor()}, {versions}.",
+            "environment": f"{processor()}, {versions}, {date.today()}.",
         },
         "accuracy": accuracy.run(),
         "speed": speed.run(),
+        **growth.run(),
     }
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import torch
 from scipy import special, stats
@@ -21,6 +22,9 @@ from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score, vmf_score_a
 Array = np.ndarray[Any, np.dtype[Any]]
 Score = Callable[[Array, Array, Array, int], Array]
 Ratio = Callable[[int, Array], Array]
+
+# Decimal digits of mpmath.
+DIGITS = 50
 
 OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
 
@@ -147,12 +151,44 @@ def tensorflow_probability() -> Any:
     return jax.jit(tfp.math.log_bessel_ive)
 
 
+def mpmath_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+    """Score by mpmath; NaN where its series does not converge."""
+    nu = mpmath.mpf(p) / 2 - 1
+
+    def phi(x: Any) -> Any:
+        return mpmath.log(mpmath.besseli(nu, x)) - nu * mpmath.log(x)
+
+    def score(r: float, k: float, t: float) -> float:
+        k, t = mpmath.mpf(k), 1 / mpmath.mpf(t)
+        return float(phi(mpmath.sqrt((k - t) ** 2 + 2 * k * t * (1 + mpmath.mpf(r)))) - phi(k))
+
+    return _by_mpmath(score, rho, kappa, tau)
+
+
+def mpmath_ratio(p: int, x: Array) -> Array:
+    nu = mpmath.mpf(p) / 2 - 1
+    return _by_mpmath(lambda v: float(mpmath.besseli(nu + 1, v) / mpmath.besseli(nu, v)), x)
+
+
+def _by_mpmath(function: Callable[..., float], *arguments: Array) -> Array:
+    """Evaluate a function number by number with `DIGITS` digits."""
+    values = []
+    for numbers in zip(*(a.tolist() for a in arguments), strict=True):
+        try:
+            with mpmath.workdps(DIGITS):
+                values.append(function(*numbers))
+        except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+            values.append(math.nan)
+    return np.array(values)
+
+
 def scores() -> dict[str, Score]:
     """List the available scores, ours first."""
     found: dict[str, Score] = {name: ours_score(dtype) for name, dtype in OURS.items()}
     found["scipy ive"] = subtracted(scipy_phi)
     found["Debye, 4 terms"] = subtracted(debye_phi)
     found["ProCo recurrence"] = proco_score
+    found[f"mpmath, {DIGITS} digits"] = mpmath_score
     log_ive = tensorflow_probability()
     if log_ive is not None:
         found["TFP on JAX"] = subtracted(
@@ -166,6 +202,7 @@ def ratios() -> dict[str, Ratio]:
     found["scipy ive"] = scipy_ratio
     found["Debye, 4 terms"] = debye_ratio
     found["ProCo recurrence"] = proco_ratio
+    found[f"mpmath, {DIGITS} digits"] = mpmath_ratio
     log_ive = tensorflow_probability()
     if log_ive is not None:
         found["TFP on JAX"] = lambda p, x: np.exp(

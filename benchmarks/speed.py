@@ -82,6 +82,9 @@ def others() -> dict[str, tuple[str, int, Work]]:
             lambda: peers.miller(P // 2 - 1, few),
         ),
     }
+    one = kt[0, :200].copy()
+    name = f"mpmath.besseli, {peers.DIGITS} digits"
+    work[name] = "R, two values", one.size, lambda: peers.mpmath_ratio(P, one)
     log_ive = peers.tensorflow_probability()
     if log_ive is not None:
         order = np.float64(P / 2 - 1)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # keeps kernels of notebooks quiet
+# Notebooks call the command of this environment, and their output has no colours.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ.update(NO_COLOR="1", TERM="dumb", COLUMNS="100")
 
 from resultant import __version__
 
@@ -38,7 +41,7 @@ html_theme = "furo"
 html_title = "resultant"
 html_static_path = ["_static"]
 html_css_files = ["site.css", "explorer/explorer.css"]
-html_js_files = ["explorer/vmf.js", "explorer/explorer.js"]
+html_js_files = [f"explorer/{name}.js" for name in ("vmf", "picture", "explorer", "tour")]
 html_show_sourcelink = False
 templates_path = ["_templates"]
 
@@ -51,6 +54,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
+nb_execution_in_temp = True
 nb_merge_streams = True
 
 # Gallery

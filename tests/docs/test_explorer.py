@@ -63,7 +63,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if CHROMIUM is None:
         pytest.skip("needs chromium")
     scripts = "".join(
-        f"<script>{(STATIC / n).read_text()}</script>" for n in ("vmf.js", "explorer.js")
+        f"<script>{(STATIC / n).read_text()}</script>"
+        for n in ("vmf.js", "picture.js", "explorer.js")
     )
     probe = PROBE.replace("MOVES", json.dumps(MOVES))
     folder = tmp_path_factory.mktemp("explorer")

@@ -7,17 +7,15 @@ addEventListener("DOMContentLoaded", () => {
   const control = (name) => root.querySelector(`[name=${name}]`);
   const COLOURS = ["var(--explorer-first)", "var(--explorer-second)"];
   const NAMES = ["class 1", "class 2"];
-  const POINTS = 121;
+  const { grid, degrees, short } = picture;
 
   // Concentration, temperature and dimension move on a logarithmic scale.
-  const LOG = { p: [3, 4096], kappa1: [1, 5000], kappa2: [1, 5000], tau: [0.02, 1] };
+  const scale = (low, high, more) => ({ low, high, log: true, ...more });
+  const SCALES = { p: scale(3, 4096, { whole: true }), kappa1: scale(1, 5000), kappa2: scale(1, 5000), tau: scale(0.02, 1) };
 
   function value(name) {
     const raw = Number(control(name).value);
-    if (!(name in LOG)) return raw;
-    const [low, high] = LOG[name];
-    const x = low * (high / low) ** raw;
-    return name === "p" ? Math.round(x) : Number(x.toPrecision(3));
+    return name in SCALES ? picture.fromSlider(raw, SCALES[name]) : raw;
   }
 
   function settings() {
@@ -27,53 +25,10 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   function set(name, x) {
-    const input = control(name);
-    if (name in LOG) {
-      const [low, high] = LOG[name];
-      input.value = Math.log(x / low) / Math.log(high / low);
-    } else input.value = x;
+    control(name).value = name in SCALES ? picture.toSlider(x, SCALES[name]) : x;
   }
 
-  const degrees = (radians) => (radians * 180) / Math.PI;
-  const grid = (low, high) => Array.from({ length: POINTS }, (_, i) => low + ((high - low) * i) / (POINTS - 1));
-  const short = (x) => (Number.isFinite(x) ? (Math.abs(x) >= 1e-3 && Math.abs(x) < 1e4 ? x.toPrecision(4) : x === 0 ? "0" : x.toExponential(1)) : "none");
-
-  // One chart: curves [{x, y, colour, dash, label}], vertical lines [{x, dash, label}], a shaded span.
-  function chart(name, curves, lines, xlabel, ylabel, span) {
-    const svg = root.querySelector(`svg[data-chart=${name}]`);
-    const [W, H, L, R, T, B] = [460, 300, 62, 12, 12, 44];
-    const xs = curves.flatMap((c) => c.x);
-    const ys = curves.flatMap((c) => c.y).filter(Number.isFinite);
-    const [x0, x1] = [Math.min(...xs), Math.max(...xs)];
-    let [y0, y1] = [Math.min(...ys), Math.max(...ys)];
-    if (y1 - y0 < 1e-12) [y0, y1] = [y0 - 0.5, y1 + 0.5];
-    const pad = (y1 - y0) * 0.05;
-    [y0, y1] = [y0 - pad, y1 + pad];
-    const X = (x) => L + ((x - x0) / (x1 - x0)) * (W - L - R);
-    const Y = (y) => H - B - ((y - y0) / (y1 - y0)) * (H - T - B);
-    const parts = [];
-    if (span) parts.push(`<rect x="${X(span[0])}" y="${T}" width="${X(span[1]) - X(span[0])}" height="${H - T - B}" class="span"/>`);
-    for (const tick of ticks(x0, x1, 6)) parts.push(`<line x1="${X(tick)}" x2="${X(tick)}" y1="${T}" y2="${H - B}" class="grid"/><text x="${X(tick)}" y="${H - B + 16}" text-anchor="middle">${Number(tick.toPrecision(6))}</text>`);
-    for (const tick of ticks(y0, y1, 5)) parts.push(`<line x1="${L}" x2="${W - R}" y1="${Y(tick)}" y2="${Y(tick)}" class="grid"/><text x="${L - 6}" y="${Y(tick) + 4}" text-anchor="end">${Math.abs(tick) < 1e-3 && tick !== 0 ? tick.toExponential(0) : Number(tick.toPrecision(4))}</text>`);
-    for (const line of lines) if (Number.isFinite(line.x)) parts.push(`<line x1="${X(line.x)}" x2="${X(line.x)}" y1="${T}" y2="${H - B}" class="mark" stroke-dasharray="${line.dash}"/>`);
-    for (const curve of curves) {
-      const d = curve.x.map((x, i) => `${i ? "L" : "M"}${X(x).toFixed(2)} ${Y(curve.y[i]).toFixed(2)}`).join("");
-      parts.push(`<path d="${d}" fill="none" style="stroke:${curve.colour}" stroke-width="2" stroke-dasharray="${curve.dash || ""}"/>`);
-    }
-    parts.push(`<text x="${(L + W - R) / 2}" y="${H - 6}" text-anchor="middle">${xlabel}</text>`);
-    parts.push(`<text transform="translate(14 ${(T + H - B) / 2}) rotate(-90)" text-anchor="middle">${ylabel}</text>`);
-    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
-    svg.innerHTML = parts.join("");
-  }
-
-  function ticks(low, high, count) {
-    const raw = (high - low) / count;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-    const all = [];
-    for (let k = Math.ceil(low / step); k * step <= high; k++) all.push(k * step);
-    return all;
-  }
+  const chart = (name, options) => picture.chart(root.querySelector(`svg[data-chart=${name}]`), options);
 
   function draw() {
     const s = settings();
@@ -92,13 +47,13 @@ addEventListener("DOMContentLoaded", () => {
     const cells = u.map((x) => vmf.certificate(kappas, s.tau, s.p, angle, x));
     const free = u.filter((_, i) => cells[i].margin <= cells[i].range).map(degrees);
     const span = free.length ? [free[0], free[free.length - 1]] : null;
-    chart("scores", [...curves(native, "2 4"), ...curves(edited, "")], lines, "degrees from class 1", "score", span);
+    chart("scores", { curves: [...curves(native, "2 4"), ...curves(edited, "")], lines, span, xlabel: "degrees from class 1", ylabel: "score" });
 
     const slopes = (rules, dash) => rules.map((rule, c) => ({ x: rho, y: rho.map(rule.slope), colour: COLOURS[c], dash }));
-    chart("slopes", [...slopes(native, "2 4"), ...slopes(edited, "")], [], "cosine", "slope of the score");
+    chart("slopes", { curves: [...slopes(native, "2 4"), ...slopes(edited, "")], xlabel: "cosine", ylabel: "slope of the score" });
 
     const errors = kappas.map((kappa, c) => ({ x: rho, y: rho.map((r) => vmf.expansion(r, kappa, s.tau, s.p) - vmf.score(r, kappa, s.tau, s.p)), colour: COLOURS[c] }));
-    chart("errors", errors, [], "cosine", "expansion less exact");
+    chart("errors", { curves: errors, xlabel: "cosine", ylabel: "expansion less exact" });
 
     const certified = cells.filter((c) => c.margin > c.range).length / cells.length;
     const result = {
@@ -106,7 +61,7 @@ addEventListener("DOMContentLoaded", () => {
       before: degrees(before), after: degrees(after), shift: degrees(after - before), certified: 100 * certified,
     };
     for (const [name, x] of Object.entries(result)) root.querySelector(`[data-result=${name}]`).textContent = short(x);
-    for (const name of Object.keys(LOG).concat("beta", "angle")) control(name).nextElementSibling.textContent = String(s[name]);
+    for (const name of Object.keys(SCALES).concat("beta", "angle")) control(name).nextElementSibling.textContent = String(s[name]);
     const status = Number.isFinite(after)
       ? `The boundary is at ${short(result.after)} degrees from ${NAMES[0]}; it was at ${short(result.before)}.`
       : "One class has the higher score on the whole arc: there is no boundary between them.";

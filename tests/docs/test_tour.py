@@ -1,0 +1,219 @@
+"""The movable pictures of the theory, driven in a browser and compared with the library."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from browser import CHROMIUM, Browser
+from resultant import (
+    BinaryModel,
+    ClassState,
+    Rule,
+    bessel_ratio,
+    certificate,
+    decompose,
+    expected_square_resultant,
+    fixed_expansion,
+    gradient_bound,
+    joint_expansion,
+    joint_terms,
+    loss_bound,
+    mean_resultant,
+    propagate_probabilities,
+    ratio_approximation,
+    realize,
+    short_arc_roots,
+    vmf_score,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = re.findall(r'data-picture="(\w+)"', (DOCS / "tutorials" / "theory.md").read_text())
+Values = dict[str, float]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:joint_expansion is meant"),
+    pytest.mark.filterwarnings("ignore:fixed_expansion is meant"),
+]
+
+
+def number(x: Any) -> torch.Tensor:
+    return torch.tensor(x, dtype=torch.float64)
+
+
+RHO = torch.linspace(-1, 1, 121, dtype=torch.float64)
+
+
+def score(rho: Any, kappa: float, tau: float, p: int) -> torch.Tensor:
+    return vmf_score(number(rho) if isinstance(rho, float) else rho, number(kappa), number(tau), p)
+
+
+def pair(s: Values) -> ClassState:
+    p, angle = int(s["p"]), math.radians(s["angle"])
+    mu = torch.zeros(2, p, dtype=torch.float64)
+    mu[0, 0], mu[1, 0], mu[1, 1] = 1, math.cos(angle), math.sin(angle)
+    return ClassState(mu, number([s["kappa1"], s["kappa2"]]), torch.ones(2))
+
+
+def queries(p: int, angles: torch.Tensor) -> torch.Tensor:
+    z = torch.zeros(len(angles), p, dtype=torch.float64)
+    z[:, 0], z[:, 1] = angles.cos(), angles.sin()
+    return z
+
+
+def gain(s: Values, p: int) -> Values:
+    nu = p / 2 - 1
+    parts = decompose(RHO, number(nu * s["lambda"]), number(s["tau"]), p)
+    most = float(parts.remainder.abs().max())
+    return {"gain": float(parts.gain), "remainder": most, "scaled": nu * most}
+
+
+def bregman(s: Values, p: int) -> Values:
+    kappa = (p / 2 - 1) * s["lambda"]
+    line = RHO * mean_resultant(p, number(kappa)) / s["tau"]
+    divergence = score(RHO, kappa, s["tau"], p) - line
+    return {"least": float(divergence.min()), "most": float(divergence.max())}
+
+
+def fixed(s: Values, p: int) -> Values:
+    at = [number(s[name]) for name in ("rho", "kappa", "tau")]
+    errors = [float(abs(fixed_expansion(*at, p, k) - vmf_score(*at, p))) for k in range(3)]
+    return dict(zip(("zero", "one", "two"), errors, strict=True))
+
+
+def joint(s: Values, p: int) -> Values:
+    at = number(s["rho"]), number((p / 2 - 1) * s["lambda"]), number(s["tau"])
+    errors = [float(abs(joint_expansion(*at, p, k) - vmf_score(*at, p))) for k in range(3)]
+    return dict(zip(("zero", "one", "two"), errors, strict=True))
+
+
+def boundary(s: Values, p: int) -> Values:
+    rules = (Rule(s["tau"], name, s["beta"]) for name in ("angular", "preserve", "temperature"))
+    return {
+        rule.realization: float(short_arc_roots(realize(pair(s), rule)).root.rad2deg())
+        for rule in rules
+    }
+
+
+def transition(s: Values, p: int) -> Values:
+    cosine = math.cos(math.radians(s["angle"]))
+    model = BinaryModel(s["lambdaH"], s["lambdaT"], cosine, b_h=s["delta"])
+    return {"margin": model.typical_margins.t, **model.errors(p)._asdict()}
+
+
+def certified(s: Values, p: int) -> Values:
+    z = queries(p, torch.linspace(0, math.radians(s["angle"]), 121, dtype=torch.float64))
+    root = short_arc_roots(realize(pair(s), Rule(s["tau"], "angular", 0.0))).root
+    share = 100 * certificate(z, pair(s), s["tau"]).coverage
+    return {
+        "certified": share,
+        "boundary": float(root.rad2deg()),
+        "middle": s["angle"] / 2,
+    }
+
+
+def stability(s: Values, p: int) -> Values:
+    z = queries(p, number([s["u"] * math.radians(s["angle"])]))
+    found = [f(z, torch.tensor([0]), pair(s), s["tau"]) for f in (loss_bound, gradient_bound)]
+    values = [float(x) for b in found for x in (b.difference, b.bound)]
+    return dict(zip(("loss", "lossBound", "gradient", "gradientBound"), values, strict=True))
+
+
+def propagation(s: Values, p: int) -> Values:
+    rho, kappa = number([s["rho1"], s["rho2"]]), number([s["lambda1"], s["lambda2"]])
+    at = rho, (p / 2 - 1) * kappa, number(s["tau"])
+    terms = joint_terms(*at, p)
+    return {
+        "exact": float(vmf_score(*at, p).softmax(0)[0]),
+        "second": float(propagate_probabilities(*terms, p)[0]),
+        "alone": float(propagate_probabilities(*terms, p, variance=False)[0]),
+    }
+
+
+def ratio(s: Values, p: int) -> Values:
+    nu = number(s["nu"])
+    x = torch.linspace(-math.log(30), math.log(30), 241, dtype=torch.float64).exp() * nu
+    most = float((bessel_ratio(nu, x) - ratio_approximation(nu, x)).abs().max())
+    return {"bound": float(nu**-3), "most": most, "share": most * float(nu**3)}
+
+
+def crossfit(s: Values, p: int) -> Values:
+    nu, tau = p / 2 - 1, s["tau"]
+    kappa = nu * number([s["lambda1"], s["lambda2"]])
+    A = mean_resultant(p, kappa)
+    reference = float(A.mean())
+    after = vmf_score(RHO[:, None], kappa, tau * A / reference, p)
+    distance = float((after - RHO[:, None] * reference / tau).abs().max())
+    length = expected_square_resultant(A[0], number(s["n"])).sqrt()
+    return {
+        "distance": distance,
+        "scaled": nu * distance,
+        "biased": float(reference / tau * A[0] / length),
+        "gain": reference / tau,
+    }
+
+
+EXPECTED: dict[str, Callable[[Values, int], Values]] = {
+    "gain": gain,
+    "bregman": bregman,
+    "fixed": fixed,
+    "joint": joint,
+    "boundary": boundary,
+    "transition": transition,
+    "certificate": certified,
+    "stability": stability,
+    "propagation": propagation,
+    "ratio": ratio,
+    "crossfit": crossfit,
+}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    folder = DOCS / "_static" / "explorer"
+    scripts = "".join(
+        f"<script>{(folder / f'{name}.js').read_text()}</script>"
+        for name in ("vmf", "picture", "tour")
+    )
+    forms = "".join(f'<form class="movable tour" data-picture="{name}"></form>' for name in NAMES)
+    path = tmp_path_factory.mktemp("tour") / "index.html"
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{scripts}{forms}")
+    browser = Browser()
+    browser.open(path)
+    yield browser
+    browser.close()
+
+
+def test_every_statement_has_a_picture() -> None:
+    assert list(EXPECTED) == NAMES
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_picture_equals_the_library(page: Browser, name: str) -> None:
+    """At the start, and with every slider moved."""
+    form = f"document.querySelector('form[data-picture={name}]')"
+    move = f"""(() => {{ for (const input of {form}.querySelectorAll('input')) {{
+        const [low, high] = [Number(input.min), Number(input.max)];
+        input.value = Number(input.value) + 0.2 * (high - Number(input.value)) - 0.1 * (high - low);
+        input.dispatchEvent(new Event('input', {{ bubbles: true }})); }} }})()"""
+    before = page.js(f"{form}.querySelector('path').getAttribute('d')")
+    seen = [json.loads(page.js(f"{form}.dataset.result"))]
+    page.js(move)
+    seen.append(json.loads(page.js(f"{form}.dataset.result")))
+    assert page.errors == []
+    assert page.js(f"{form}.querySelector('path').getAttribute('d')") != before
+    assert seen[0]["settings"] != seen[1]["settings"]
+    for one in seen:
+        s = one["settings"]
+        exact = EXPECTED[name](s, int(s.get("p", 0)))
+        assert one["results"] == pytest.approx(exact, rel=1e-6, abs=1e-9, nan_ok=True)
