@@ -60,9 +60,10 @@ class ContrastiveLoss(WideModule):
             "log_prior": log_prior,
             "beta": beta.view(*bank.lead, 1),
             "least_target": torch.full((*bank.lead, C), math.inf, dtype=torch.float64),
-            # On the device beforehand: a number would be filled in at every call.
-            "zero": torch.tensor(0.0, dtype=torch.float64),
-            "vanishing": torch.tensor(VANISHING, dtype=torch.float64),
+            # On the device beforehand: a number would be filled in at every call. With an axis:
+            # numbers without one are traced twice by torch.compile.
+            "zero": torch.zeros(1, dtype=torch.float64),
+            "vanishing": torch.full((1,), VANISHING, dtype=torch.float64),
         }.items():
             self.register_buffer(name, a, persistent=False)
 
