@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -9,6 +10,11 @@ ROOT = HERE.parent
 
 # The Arb reference lives with the tests.
 sys.path.append(str(ROOT / "tests"))
+
+
+def today() -> str:
+    """Return the day of a measurement."""
+    return date.today().isoformat()
 
 
 def parser(name: str, text: str | None) -> argparse.ArgumentParser:

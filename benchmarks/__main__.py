@@ -6,32 +6,38 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from datetime import date
-from pathlib import Path
+import re
+import shutil
+import subprocess
+from importlib.metadata import distributions, version
 
-import scipy
-import torch
-
-from benchmarks import HERE, ROOT, accuracy, growth, render, speed
+from benchmarks import HERE, ROOT, accuracy, growth, render, speed, today
 from resultant._core.files import write_text
 
 
 def processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    """Return the name of the processor; that of an Arm core is known to lscpu alone."""
+    if shutil.which("lscpu"):
+        text = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"^Model name:\s*(.+)$", text, re.M)
+        if found:
+            return f"{found[1]} ({platform.machine()})"
     return platform.processor() or platform.machine()
 
 
+def installed(name: str) -> bool:
+    return any(True for _ in distributions(name=name))
+
+
 def measure() -> dict[str, object]:
-    versions = f"torch {torch.__version__}, scipy {scipy.__version__}"
+    packages = ("torch", "scipy", "mpmath", "jax", "tensorflow-probability")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages if installed(name))
     return {
         "setting": {
             "queries": speed.QUERIES,
             "classes": speed.CLASSES,
-            "environment": f"{processor()}, {versions}, {date.today()}.",
+            "environment": f"{processor()}, {versions}.",
+            "date": today(),
         },
         "accuracy": accuracy.run(),
         "speed": speed.run(),

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from benchmarks import parser
+from benchmarks import parser, today
 from resultant._core.files import write_text
 from resultant.analysis import analyze_space, load_space
 from resultant.classes.realization import class_scores
@@ -205,6 +205,7 @@ def updated(known: dict[str, Any], rows: list[dict[str, Any]], threads: int, dev
     kept = {row["size"]: row for row in block.get("rows", ())}
     if device != "cpu":
         block["name"], block["torch"] = torch.cuda.get_device_name(device), torch.__version__
+    block["date"] = today()
     block["threads"], block["rows"] = threads, list({**kept, **new}.values())
     return known
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 import resultant
-from benchmarks import parser
+from benchmarks import parser, today
 from resultant._core.files import write_text
 from resultant.score._backends import ExactScorer
 
@@ -87,7 +87,8 @@ def main() -> None:
                 }
             )
             print(rows[-1], flush=True)
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result |= {"date": today(), "rows": rows}
     write_text(out, json.dumps(result, indent=1) + "\n")
 
 

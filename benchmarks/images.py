@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import parser
+from benchmarks import parser, today
 from resultant._core.files import write_text
 from resultant.images.files import FileImages, file_facts
 from resultant.images.parquet import read_parquet
@@ -229,6 +229,7 @@ def main() -> None:
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     rows: list[dict[str, Any]] = []
     result: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result["date"] = today()
     result["rows"] = rows
     with temporary_folder() as folder:
         photographs = write_photographs(folder / "files", options.images)

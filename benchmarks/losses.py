@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd import DeviceType
 from torch.nn import functional
 
-from benchmarks import parser
+from benchmarks import parser, today
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.loss_tables import REPLAYED
 from resultant._core.files import write_text
@@ -247,6 +247,7 @@ def main() -> None:
     result = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
+        "date": today(),
         "agreement": agreement("cuda"),
         "rows": rows,
         "kernels": {"what": f"2 x {N} x {C}, p = {p}, native", "rows": largest},

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks import HERE
+from benchmarks import HERE, today
 from resultant._core.files import write_text
 from resultant.training.config import ProbeConfig
 from resultant.training.probe import linear_probes
@@ -97,7 +97,7 @@ def main() -> None:
             )
             for space in SPACES
         }
-    found = {"features": PACKAGED, **measure(splits)}
+    found = {"features": PACKAGED, "date": today(), **measure(splits)}
     write_text(HERE / "probes.json", json.dumps(found, indent=1) + "\n")
     print("benchmarks/probes.json")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import (
     frozen_tables,
+    growth_tables,
     image_tables,
     loss_tables,
     probe_tables,
@@ -116,6 +117,31 @@ def frozen_bars(frozen: Row) -> Iterator[list[str]]:
             ]
 
 
+def machines(measured: Row) -> str:
+    """Render where, when and by which command each group of tables was measured."""
+    cpu = measured["results"]["setting"]
+    rows = [["the exact score, growth", cpu["environment"], cpu["date"], "make bench"]]
+    groups = {
+        "gpu": "the exact score on a GPU",
+        "losses": "the loss",
+        "training": "training",
+        "images": "training on image files",
+    }
+    for name, what in groups.items():
+        one = measured[name]
+        device = f"{one['device']}, torch {one['torch']}"
+        rows.append([what, device, one["date"], f"python -m benchmarks.{name}"])
+    for place, _, block in frozen_tables.places(measured["frozen"]):
+        option = "" if block is measured["frozen"] else " --device cuda"
+        command = f"python -m benchmarks.frozen{option}"
+        rows.append(["frozen features", place, block["date"], command])
+    rows.append(["linear probes", "CPU", measured["probes"]["date"], "python -m benchmarks.probes"])
+    return table(
+        ["tables", "machine", "date", "again with"],
+        ([*row[:3], f"`{row[3]}`"] for row in rows),
+    )
+
+
 def documents(root: Path) -> dict[Path, str]:
     """Render each file with tables, by its path below ``root``."""
     here = Path("benchmarks")
@@ -130,12 +156,14 @@ def documents(root: Path) -> dict[Path, str]:
     sections = {
         "Targets": headline(measured, jobs),
         "The exact score": score,
+        "Growth": growth_tables.report(measured["results"]),
         "The loss": loss_tables.report(measured["losses"]),
         "Frozen features": frozen_tables.report(measured["frozen"]),
         "Training": training_tables.report(training, jobs),
         "Training on image files": image_tables.report(measured["images"]),
         "Linear probes": probe_tables.report(measured["probes"]),
         "The exact score in every dimension": score_tables.dimensions(measured["results"]),
+        "Machines and dates": machines(measured),
     }
     full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     inserted = {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from benchmarks import parser
+from benchmarks import parser, today
 from benchmarks.gpu import milliseconds
 from resultant._core.files import write_text
 from resultant.networks.kernels import norm as _norm_kernel
@@ -163,6 +163,7 @@ def main() -> None:
     result = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
+        "date": today(),
         "convolutions": convolutions(),
         "norms": norms(),
         "networks": networks(),

@@ -54,7 +54,6 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
-nb_execution_in_temp = True
 nb_merge_streams = True
 
 # Gallery

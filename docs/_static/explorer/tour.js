@@ -14,7 +14,7 @@ const tour = (() => {
   const dimension = (start, high = 4096) => log("dimension p", 8, high, start, { whole: true });
   const tau = (start) => log("temperature τ", 0.05, 2, start);
   const lambda = (label, start) => log(label, 0.2, 8, start);
-  const CONCENTRATION = "concentration κ over ν";
+  const CONCENTRATION = "concentration κ / ν";
   const nuOf = (p) => p / 2 - 1;
   const curve = (label, x, y, colour, dash = "") => ({ label, x, y, colour, dash });
 
@@ -138,7 +138,7 @@ const tour = (() => {
       },
     },
     propagation: {
-      sliders: { p: dimension(64, 2048), lambda1: lambda("λ of class 1", 0.5), lambda2: lambda("λ of class 2", 2), tau: tau(0.5), rho1: slider("cosine to class 1", -0.95, 0.95, 0.6), rho2: slider("cosine to class 2", -0.95, 0.95, 0.3) },
+      sliders: { p: dimension(64, 2048), lambda1: lambda("λ of class 1", 0.5), lambda2: lambda("λ of class 2", 2), tau: tau(0.25), rho1: slider("cosine to class 1", -0.95, 0.95, 0.6), rho2: slider("cosine to class 2", -0.95, 0.95, 0.3) },
       draw({ p, lambda1, lambda2, tau, rho1, rho2 }) {
         const pairs = [[rho1, lambda1], [rho2, lambda2]];
         const first = (a, b) => 1 / (1 + Math.exp(b - a));
