@@ -17,7 +17,7 @@ from benchmarks import (
     score_tables,
     training_tables,
 )
-from benchmarks.markdown import amount, insert, table
+from benchmarks.markdown import amount, insert, number, table
 
 Row = dict[str, Any]
 
@@ -26,38 +26,87 @@ MEASURED = ("results", "gpu", "losses", "frozen", "training", "images", "probes"
 JOB_BAR = 4.5
 
 
-def results(root: Path, measured: Row, jobs: Sequence[Row]) -> str:
+def results(root: Path, measured: Row) -> str:
     """Render the few results of the README: the paper's claims beside ours, accuracy and speed."""
-    report = (root / "reproduction" / "REPORT.md").read_text()
-    number = r"[+-][0-9.]+ \[[^]]*\]"
-    frozen = re.search(rf"CIFAR-100 encoder ({number}) \(printed ([^)]*)\)", report)
-    learned = re.search(rf"changes long-tail probes by ({number}).*?Printed are ([^,]*),", report)
-    if frozen is None or learned is None:
-        raise ValueError("expected the frozen and the training effect in reproduction/REPORT.md")
+    numbers = effects(root)
+    rows = {
+        "equal gains on frozen CIFAR-100-LT features": numbers["frozen"],
+        "training with equal gains, CIFAR-LT": numbers["training"],
+    }
     body = [
-        ["equal gains on frozen CIFAR-100 features", f"{frozen[1]} points", f"paper: {frozen[2]}"],
-        ["training with equal gains, CIFAR", f"{learned[1]} points", f"paper: {learned[2]}"],
-        *score_bar(measured["results"]["accuracy"]),
-        *loss_bar(measured["losses"]),
-        *job_bar(jobs),
+        *([what, effect(row), f"paper: {row['printed']}"] for what, row in rows.items()),
+        certificate_bar(root),
+        score_bar(measured["results"]["accuracy"]),
+        speed_bar(measured["results"]["speed"]),
+        *list(loss_bar(measured["losses"]))[:1],
     ]
     return table(["what", "ours", "compared with"], body)
 
 
-def score_bar(accuracy: Sequence[Row]) -> Iterator[list[str]]:
-    """Row of the largest errors of the score, ours in float64 and scipy's."""
-    p = 1024
-    ours, peer = (
-        next(
-            row
-            for row in accuracy
-            if (row["what"], row["method"], row["p"]) == ("score, wide", method, p)
-        )
-        for method in ("resultant, float64", "scipy ive")
+def effects(root: Path) -> Row:
+    """Return the effects of the reproduction with their printed values."""
+    pages = root / "reproduction" / "pages" / "headline.json"
+    if pages.exists():
+        return json.loads(pages.read_text())
+    report = (root / "reproduction" / "REPORT.md").read_text()
+    interval = r"([+-][0-9.]+) \[([^,]*), ([^]]*)\]"
+    frozen = re.search(rf"CIFAR-100 encoder {interval} \(printed ([^)]*)\)", report)
+    learned = re.search(rf"changes long-tail probes by {interval}.*?Printed are ([^,]*),", report)
+    assert frozen is not None and learned is not None
+    both = (
+        {"points": float(m[1]), "low": float(m[2]), "high": float(m[3]), "printed": m[4]}
+        for m in (frozen, learned)
     )
-    lost = f", {100 * peer['non_finite']:.0f} % not finite" if peer["non_finite"] else ""
-    error = "all lost" if peer["error"] is None else f"{peer['error']:.1e}"
-    yield [f"largest error of the score, p = {p}", f"{ours['error']:.1e}", f"scipy: {error}{lost}"]
+    return dict(zip(("frozen", "training"), both, strict=True))
+
+
+def certificate_bar(root: Path) -> list[str]:
+    """Row of the share of queries with a certificate, from Table 4: encoder features."""
+    page = root / "reproduction" / "pages" / "table-04.md"
+    text = (page if page.exists() else root / "reproduction" / "REPORT.md").read_text()
+    cell = re.search(r"\| CIFAR-100 / 100, Encoder \|.*\| ([\d,]+) of ([\d,]+) / ([\d,.]+)", text)
+    if cell is None:
+        raise ValueError("expected the certified queries of CIFAR-100 / 100 in Table 4")
+    printed, queries, ours = (float(x.replace(",", "")) for x in cell.groups())
+    what = "queries on which a certificate guarantees the decision, CIFAR-100-LT"
+    return [what, f"{100 * ours / queries:.1f} %", f"paper: {100 * printed / queries:.1f} %"]
+
+
+def effect(row: Row) -> str:
+    return f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}] points"
+
+
+def score_bar(accuracy: Sequence[Row]) -> list[str]:
+    """Row of the largest errors of the score, ours in float64 and those of others."""
+    p = 1024
+    rows = {r["method"]: r for r in accuracy if (r["what"], r["p"]) == ("score, wide", p)}
+
+    def told(name: str, method: str) -> str:
+        row = rows[method]
+        lost = f" and {100 * row['non_finite']:.0f} % not finite" if row["non_finite"] else ""
+        return f"{name} {'nothing finite' if row['error'] is None else number(row['error'])}{lost}"
+
+    peers = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo's recurrence": "ProCo recurrence"}
+    others = "; ".join(told(*pair) for pair in peers.items() if pair[1] in rows)
+    return [
+        f"largest relative error of a score, p = {p}",
+        told("", "resultant, float64").strip(),
+        others,
+    ]
+
+
+def speed_bar(speed: Sequence[Row]) -> list[str]:
+    """Row of the values per second on one thread of a CPU."""
+    rows = {r["method"]: r["million_per_second"] for r in speed}
+    peers = {
+        "scipy": "scipy.special.ive",
+        "TFP": "TFP on JAX, log_bessel_ive",
+        "ProCo's recurrence": "ProCo recurrence",
+    }
+    others = "; ".join(f"{name} {amount(rows[m])}" for name, m in peers.items() if m in rows)
+    ours = f"{amount(rows['resultant, float64, kappa per class'])} with slopes"
+    what = "million values per second, one CPU thread, float64, p = 1024"
+    return [what, ours, f"{others} (Bessel values; a score needs two)"]
 
 
 def headline(measured: Row, jobs: Sequence[Row]) -> str:
@@ -167,7 +216,7 @@ def documents(root: Path) -> dict[Path, str]:
     }
     full = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     inserted = {
-        Path("README.md"): {"results": results(root, measured, jobs)},
+        Path("README.md"): {"results": results(root, measured)},
         here / "training.md": {
             "convolutions": training_tables.convolution_table(training),
             "norms": training_tables.norm_table(training),
