@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from resultant._core.bounded_json import parse_json
 from resultant.training.config import RESULTS, TrainConfig
 from resultant.training.records import (
     Record,
@@ -150,7 +150,7 @@ def read_added(paths: Sequence[Path]) -> list[Record]:
 def read_probes(path: Path) -> Record:
     """Read what ``resultant probe --out`` wrote about the features of a run."""
     try:
-        content: Any = json.loads(path.read_text())
+        content: Any = parse_json(path.read_bytes())
         about = content["metadata"]
         accuracy = dict(zip(content["features"], content["accuracy"], strict=True))
         probes = {space: {"accuracy": float(value)} for space, value in accuracy.items()}
@@ -159,7 +159,7 @@ def read_probes(path: Path) -> Record:
         record = {**about["run"], "config": about["config"], "probes": pool}
         run_of(record)
         protocol = _protocol(content)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         rule = "expected what resultant probe --out writes of the features of a run"
         raise ValueError(f"{rule}, got {path}") from None
     require_values(record, f"in {path}")

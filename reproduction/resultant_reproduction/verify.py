@@ -105,14 +105,15 @@ def run(names: Sequence[str], folder: Path | None, console: Console) -> list[Res
 def table(results: Sequence[Result], path: Path) -> Any:
     """Return the table for the terminal: claim, paper, ours, verdict."""
     from rich.table import Table
+    from rich.text import Text
 
     rows = Table(caption=CAPTION.format(json=path), caption_justify="left", expand=True)
     for name, ratio in (("claim", 5), ("paper", 3), ("ours", 4)):
         rows.add_column(name, ratio=ratio, overflow="fold")
     rows.add_column("verdict", no_wrap=True)
     for check, _, _ in results:
-        verdict = f"[{STYLES[check.holds]}]{check.verdict}[/]"
-        claim = f"{check.claim}\n[dim]{check.name}, {check.label}[/]"
+        verdict = Text(check.verdict, STYLES[check.holds])
+        claim = Text(f"{check.claim}\n").append(f"{check.name}, {check.label}", "dim")
         rows.add_row(claim, check.paper, check.ours, verdict)
     return rows
 

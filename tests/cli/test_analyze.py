@@ -16,8 +16,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from resultant._core import chunks
 from resultant.cli import main as cli
-from resultant.features import parquet
 from resultant.features.store import write_store
 from resultant.report import analysis_page, page
 from small_features import COUNTS, DIM, HELD_OUT, NAMES, small_features, untimed
@@ -340,7 +340,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
         [],
     ),
     "rows": (changed(train_labels=LABELS[1:]), "expected 150 rows|expected 151 rows", []),
-    "bomb": (bomb, "decode to .* beyond the limit", []),
+    "bomb": (bomb, "decodes to .* beyond the limit", []),
 }
 
 
@@ -348,7 +348,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case: str, tmp_path: Path, capsys: Shown, monkeypatch: Any) -> None:
     """One line with the file and the rule, exit status 2, and nothing is written."""
-    monkeypatch.setattr(parquet, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(chunks, "DECODED_BYTES", 1 << 20)
     make, message, options = BAD[case]
     path = make(tmp_path)
     before = sorted(os.listdir(tmp_path))

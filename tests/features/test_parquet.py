@@ -118,10 +118,10 @@ def test_parquet_names_with_dots(tmp_path: Path, monkeypatch: Any) -> None:
     assert torch.equal(result["train/z.v1"], torch.from_numpy(x))
     assert torch.equal(result["train/z"], torch.from_numpy(x[:, :2]))
     assert result["train/labels"].tolist() == y.tolist()
-    for name, value in (("FREE_BYTES", 5 * 8 * 11), ("MAX_RATIO", 0)):
-        monkeypatch.setattr(parquet, name, value)
+    for name, value in (("DECODED_BYTES", 5 * 8 * 11), ("DECODED_RATIO", 0)):
+        monkeypatch.setattr(chunks, name, value)
     FeatureStore.open(tmp_path / "a.parquet", features="z")
-    with pytest.raises(ValueError, match="columns that decode to"):
+    with pytest.raises(ValueError, match="content that decodes to"):
         FeatureStore.open(tmp_path / "a.parquet", features="z.v1")
 
 
@@ -165,12 +165,12 @@ def test_broken_parquet_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
         path.write_bytes(whole[:cut])
         with pytest.raises(ValueError, match=r"a\.parquet"):
             FeatureStore.open(path)
-    # A few kilobytes that stand for eighty million bytes.
-    write_parquet(path, {"x": vectors(np.ones((10**5, 100)))}, row_group_size=10**5)
+    # A few kilobytes that stand for eight million bytes.
+    write_parquet(path, {"x": vectors(np.ones((10**4, 100)))}, row_group_size=10**4)
     assert path.stat().st_size < 30_000
-    assert FeatureStore.open(path).shape("train/x") == (10**5, 100)
-    monkeypatch.setattr(parquet, "FREE_BYTES", 1 << 20)
-    with pytest.raises(ValueError, match=r"a\.parquet.* decode to 80,\d+,\d+ bytes or more"):
+    assert FeatureStore.open(path).shape("train/x") == (10**4, 100)
+    monkeypatch.setattr(chunks, "DECODED_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match=r"a\.parquet.* decodes to 8,\d+,\d+ bytes or more"):
         FeatureStore.open(path)
 
 

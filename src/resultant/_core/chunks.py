@@ -36,11 +36,27 @@ ENCODED_BYTES = 1 << 26
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32
+# The most bytes that a compressed or encoded file may decode to, per byte of the file and beyond:
+# features hardly compress, but the labels of small files do.
+DECODED_RATIO = 64
+DECODED_BYTES = 1 << 26
 
 
 def matrix_bytes(device: torch.device) -> int:
     """Return the budget of one matrix of scores or cosines on a device."""
     return SCORE_BYTES if device.type == "cpu" else DEVICE_BYTES
+
+
+def require_decoded(decoded: int, stored: int) -> None:
+    """Raise a ValueError if ``stored`` bytes of a file would decode to far more bytes.
+
+    With this bound, reading a file takes memory of at most 64 MiB and 64 times its size, beyond
+    what its labels and one chunk of its rows take.
+    """
+    limit = DECODED_BYTES + DECODED_RATIO * stored
+    if decoded > limit:
+        got = f"{decoded:,} bytes or more from a file of {stored:,}"
+        raise ValueError(f"content that decodes to {got}, beyond the limit of {limit:,}")
 
 
 def rows_per_chunk(bytes_per_row: int, budget: int, device: torch.device | None = None) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -78,6 +79,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(text)
+
+
+def require_input_file(path: str | os.PathLike[str]) -> None:
+    """Raise a ValueError if ``path`` is a pipe, a device or a folder: reading may never end.
+
+    A missing file is left to the reader.
+    """
+    with suppress(FileNotFoundError):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            got = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+            raise ValueError(f"expected a file to read, got {got}: {os.fspath(path)}")
 
 
 def require_writable_file(path: Path) -> None:

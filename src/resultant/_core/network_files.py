@@ -6,15 +6,12 @@ a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
-from resultant._core.tensor_files import KEY
+from resultant._core.tensor_files import metadata_of, read_header
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
@@ -45,11 +42,10 @@ def _facts(file: Path) -> dict[str, Any] | None:
     if file.suffix != ".safetensors" or not file.is_file():
         return None
     try:
-        with safe_open(file, "np") as opened:
-            facts = json.loads((opened.metadata() or {}).get(KEY, "null"))
-    except (SafetensorError, OSError, ValueError):
+        with open(file, "rb", buffering=0) as opened:
+            return metadata_of(read_header(opened)[1])
+    except (OSError, ValueError):
         return None
-    return facts if isinstance(facts, dict) else None
 
 
 def find_network(path: Location) -> Path | None:

@@ -1,9 +1,21 @@
-"""Counts, lists and names in notes and messages."""
+"""Text of others in messages: names and errors for a terminal, a table, a page and a file name.
+
+A name from a file may hold anything. `one_line` and `visible` serve the terminal, `csv_cell` tables
+for spreadsheets, `script_json` data inside a page, and `file_name` names of files; the templates of
+pages escape by themselves.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable
+
+# Characters of an error message; the middle of a longer one is left out.
+LONGEST = 2000
+# Beginnings that a spreadsheet takes for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def counted(n: int, one: str, several: str) -> str:
@@ -23,11 +35,61 @@ def shown(name: str) -> str:
     return name or '""'
 
 
+def visible(text: str) -> str:
+    """A text without control characters, which could steer a terminal; lines stay lines."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def one_line(name: object) -> str:
     """A name as a terminal and a page can show it in one line."""
-    return " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
+    return " ".join(visible(str(name)).split())
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text of at most ``longest`` characters: its beginning and its end.
+
+    Example:
+        >>> shortened("expected a name, got " + 100 * "a" + " in x.npz", 40)
+        'expected a name, got aa ... aaa in x.npz'
+    """
+    if len(text) <= longest:
+        return text
+    end = longest * 3 // 10
+    return f"{text[: longest - end - 5]} ... {text[len(text) - end :]}"
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path as text; bytes that are not UTF-8 are replaced."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    """A path as text in one line; bytes that are not UTF-8 are replaced."""
+    return one_line(os.fsencode(path).decode("utf-8", "replace"))
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote.
+
+    Example:
+        >>> csv_cell("=1+1"), csv_cell("-0.5"), csv_cell(-0.5)
+        ("'=1+1", '-0.5', -0.5)
+    """
+    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def script_json(value: object) -> str:
+    """JSON that may stand in an HTML script."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def file_name(name: str) -> str:
+    """A name as part of a file name and of an address: short, of small letters and digits.
+
+    Example:
+        >>> file_name("../Encoder [2]")
+        'encoder-2'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "features"

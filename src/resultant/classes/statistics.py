@@ -13,13 +13,12 @@ from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
 from resultant._core.chunks import feature_slices
-from resultant._core.tensor_files import write_tensors
+from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant.score.limits import LARGEST_KAPPA
 from resultant.vmf.estimators import concentration_at, mean_resultant_at
 
@@ -262,11 +261,10 @@ class ClassStatistics:
         """Read the statistics that `save` wrote; any other file is a ValueError that names it."""
         rule = f"expected {os.fspath(path)} to be a whole safetensors file of ClassStatistics"
         try:
-            with safe_open(path, framework="pt", device="cpu") as file:
-                metadata, names = file.metadata() or {}, sorted(file.keys())
-                tensors = {n: file.get_tensor(n) for n in names}
-        except SafetensorError as error:
+            tensors, metadata = load_tensors(path)
+        except ValueError as error:
             raise ValueError(f"{rule}, got a file that cannot be read ({error})") from None
+        names = list(tensors)
         if metadata.get("format") != FORMAT or names != ["count", "total", "weight"]:
             got = f"format {metadata.get('format')!r} with tensors {names}"
             raise ValueError(f"{rule} (format {FORMAT!r} with count, total and weight), got {got}")

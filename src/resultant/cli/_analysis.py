@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from resultant._core.text import printable
+from resultant._core.text import one_line, printable
 from resultant._core.versions import versions
 from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
 from resultant.analysis import ray as ray_engine
@@ -24,7 +24,7 @@ from resultant.analysis.response import PRIORS, response
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.snippet import Source
 from resultant.analysis.space import Progress
-from resultant.cli.progress import Step
+from resultant.cli.progress import Step, open_console
 from resultant.features.prepare import Prepared
 from resultant.features.rows import require_disk
 from resultant.report.explorer import Side
@@ -194,20 +194,20 @@ def provenance(prepared: Prepared, device: torch.device) -> dict[str, Any]:
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print the facts of a summary, one per line, the first in bold."""
-    console, width = Console(), _width(facts)
+    console, width = open_console(), _width(facts)
     for i, (heading, text) in enumerate(facts):
         line = Text(f"{heading:<{width}}  ", style="bold cyan" if not i else "cyan")
-        line.append(text, style="bold" if not i else "default")
+        line.append(one_line(text), style="bold" if not i else "default")
         console.print(line, soft_wrap=True)
 
 
 def print_rest(page: Page, out: Path) -> None:
     """Print the notes of a page, one per line, and the path of the page."""
-    console, width = Console(), _width(page.facts)
+    console, width = open_console(), _width(page.facts)
     lines = [*(("note", note) for note in page.notes), ("report", printable(out / "index.html"))]
     for heading, text in lines:
         line = Text(f"{heading:<{width}}  ", style="cyan")
-        line.append(text, style="default")
+        line.append(one_line(text), style="default")
         console.print(line, soft_wrap=True)
 
 

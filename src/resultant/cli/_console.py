@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import select
 import shutil
 import sys
 import textwrap
 import time
 
+from resultant._core.text import one_line, shortened
+
 OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 # Seconds for which a process waits before it reports an error: torchrun ends all processes with the
 # first one that fails, so an error of all processes appears once.
 PATIENCE = 5.0
+
+# Parts of a usage error that repeat the help.
+HELP = ("Argument helptext", "For full helptext")
+
+# Messages of torch, Arrow and CUDA about memory, and the sizes in messages.
+SHORTAGE = re.compile(
+    r"(can't|cannot|unable to|not enough|out of) (allocate )?memory", re.IGNORECASE
+)
+SIZE = re.compile(r"(?P<number>\d[\d.]*) (?P<unit>[KMGT]iB)|(allocate|size) (?P<bytes>\d+)")
 
 
 def say(text: str = "", complaint: str = "") -> int:
@@ -83,14 +95,47 @@ def fold(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def one_line(error: Exception) -> str:
-    """Return the message of an error in one line, with the name of its file."""
+def unframed(text: str) -> str:
+    """Return a usage error of tyro, a framed box of several parts, as one line without the help."""
+    parts: list[list[str]] = [[]]
+    for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines():
+        inner = line.strip("│| ")
+        if inner and not inner.strip("─-"):
+            parts.append([])
+        elif not line.startswith(("╭", "╰", "+")):
+            parts[-1].append(inner)
+    joined = (one_line(" ".join(part)).rstrip(".") for part in parts)
+    return shortened("; ".join(part for part in joined if part and not part.startswith(HELP)))
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error in one line of bounded length, with the name of its file."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
-        return f"expected a file, got nothing at {error.filename}"
-    if isinstance(error, OSError) and error.strerror is not None:
+        message = f"expected a file, got nothing at {error.filename}"
+    elif isinstance(error, OSError) and error.strerror is not None:
         where = "" if error.filename is None else f": {error.filename}"
-        return f"{error.strerror}{where}"
-    return " ".join(str(error).split()) or type(error).__name__
+        message = f"{error.strerror}{where}"
+    else:
+        message = str(error) or type(error).__name__
+    return shortened(one_line(message))
+
+
+def memory_shortage(error: BaseException) -> str | None:
+    """Return one line on an allocation that failed, with its size; None for another error.
+
+    NumPy and Python raise a MemoryError, torch a RuntimeError.
+    """
+    text = str(error)
+    if not isinstance(error, MemoryError) and not SHORTAGE.search(text):
+        return None
+    wanted = "more"
+    if size := SIZE.search(text):
+        number = size["number"] or f"{int(size['bytes']) / 2**30:.2f}"
+        wanted = f"{number} {size['unit'] or 'GiB'} more"
+    remedy = (
+        "reduce the rows, --batch-size, --stack or --workers, or use a machine with more memory"
+    )
+    return f"expected enough memory, got no room for {wanted}; {remedy}"
 
 
 def reader_is_gone() -> bool:

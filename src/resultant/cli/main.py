@@ -26,7 +26,7 @@ from resultant.cli._console import (
     TERMINATED,
     WRONG_USE,
     complain,
-    one_line,
+    message_of,
     say,
 )
 
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return status
     except MISTAKES as error:
-        complain(one_line(error))
+        complain(message_of(error))
         return WRONG_USE
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
@@ -115,7 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if not (isinstance(error, BrokenPipeError) and _console.reader_is_gone()):
             where = " (standard output)" if _console.output_is_stuck() else ""
-            complain(f"{one_line(error)}{where}")
+            complain(f"{message_of(error)}{where}")
+        return FAILED
+    except (MemoryError, RuntimeError) as error:
+        shortage = _console.memory_shortage(error)
+        if shortage is None:
+            raise
+        complain(shortage)
         return FAILED
     except KeyboardInterrupt:
         complain("interrupted", at_once=True)
@@ -178,7 +184,7 @@ def find_command(name: str) -> Command:
     try:
         return entry.load()
     except Exception as error:
-        got = f"{type(error).__name__}: {one_line(error)}"
+        got = f"{type(error).__name__}: {message_of(error)}"
         raise ValueError(f"expected {entry.value} to load for {name}, got {got}") from None
 
 
@@ -234,7 +240,9 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
         with redirect_stdout(printed), redirect_stderr(complaint):
             return call(prog=prog, args=arguments, config=config)
     finally:
-        say(_console.fold(printed.text()), complaint.text())
+        wrong = _console.unframed(complaint.text())
+        remedy = f"{prog} --help lists the options"
+        say(_console.fold(printed.text()), f"resultant: {wrong}; {remedy}\n" if wrong else "")
 
 
 def load(target: str) -> Any:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
+
+from resultant._core.text import one_line, shortened, visible
 
 if TYPE_CHECKING:
     from resultant.training.job import Progress
@@ -19,9 +22,18 @@ if TYPE_CHECKING:
 WIDTH = 160
 # Seconds between lines of progress in output that is not a terminal.
 SILENCE = 30.0
+# Characters of the name of a step.
+NAMED = 200
 
 # Reports the name of a step and the fraction of the step that is done.
 Step = Callable[[str, float], object]
+
+
+class PlainConsole(Console):
+    """A console that shows text as it is: no markup, and no characters that steer a terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **{**options, "markup": False, "emoji": False})
 
 
 def open_console(stderr: bool = False) -> Console:
@@ -29,8 +41,8 @@ def open_console(stderr: bool = False) -> Console:
 
     A file has no width of its own and gets lines that are wide enough for a table.
     """
-    console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)
+    console = PlainConsole(stderr=stderr)
+    return console if console.is_terminal else PlainConsole(stderr=stderr, width=WIDTH)
 
 
 def percent(fraction: float | None) -> str:
@@ -69,13 +81,14 @@ class EpochProgress(ProgressBar):
     def __init__(self, console: Console, title: str, epochs: int, quiet: bool = False) -> None:
         super().__init__(
             console,
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:.0f} %"),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             quiet=quiet,
         )
+        title = one_line(title)
         self.title, self.done, self.epochs = title, 0, epochs
         self.printed = time.monotonic()
         self.task = self.bar.add_task(title, total=float(epochs), text="")
@@ -110,13 +123,17 @@ class StepProgress(ProgressBar):
 
     def __init__(self, console: Console, steps: int) -> None:
         super().__init__(
-            console, TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+            console,
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeElapsedColumn(),
         )
         self.task = self.bar.add_task("", total=steps)
         self.done: set[str] = set()
         self.started = time.monotonic()
 
     def __call__(self, step: str, fraction: float) -> None:
+        step = shortened(one_line(step), NAMED)
         if fraction >= 1 and step not in self.done:
             self.done.add(step)
             if not self.console.is_terminal:

@@ -228,7 +228,7 @@ def _train_images(
         return base_records(trained, len(data.train))
     if not log.is_terminal:
         log.print(f"{title}: probes and frozen rules", highlight=False)
-    with log.status(f"{title}: probes and frozen rules"):
+    with log.status("probes and frozen rules"):
         return evaluate_images(trained, data, workers=options.workers)
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.text import one_line
 from resultant.features.columns import MAX_WIDTH
-from resultant.features.parquet import FREE_BYTES, MAX_RATIO
-from resultant.features.rows import MemoryRows, NonNumericArray, Rows, distinct
+from resultant.features.rows import MemoryRows, NonNumericArray, Rows
 
 
 def read_anndata(path: Path) -> dict[str, Rows | NonNumericArray]:
@@ -33,11 +33,11 @@ def read_anndata(path: Path) -> dict[str, Rows | NonNumericArray]:
     """
     arrays: dict[str, Rows | NonNumericArray] = {}
     with _file(path) as file:
-        limit = FREE_BYTES + MAX_RATIO * os.path.getsize(path)
+        size = os.path.getsize(path)
         obs = _get(file, "obs")
         index = _text(obs.attrs.get("_index", "_index"))
         for name in obs:
-            column = _column(_get(obs, name), limit)
+            column = _column(_get(obs, name), size)
             if column is not None:
                 arrays["identities" if name == index else name] = column
         for group, names in ((file, ["X"] if "X" in file else []), ("obsm", None)):
@@ -47,7 +47,7 @@ def read_anndata(path: Path) -> dict[str, Rows | NonNumericArray]:
                 group = _get(file, group)
                 names = list(group)
             for name in names or ():
-                rows = _vectors(path, _get(group, name), limit)
+                rows = _vectors(path, _get(group, name), size)
                 if rows is not None:
                     arrays[name] = rows
     return arrays
@@ -121,19 +121,17 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _require_size(dataset: Any, limit: int) -> None:
-    size = math.prod(dataset.shape) * max(1, dataset.dtype.itemsize)
-    chunk = math.prod(dataset.chunks or (0,)) * max(1, dataset.dtype.itemsize)
-    if max(size, chunk) > limit:
-        raise ValueError(f"{max(size, chunk):,} bytes declared for {dataset.name!r}")
+def _require_size(dataset: Any, stored: int) -> None:
+    numbers = max(math.prod(dataset.shape), math.prod(dataset.chunks or (0,)))
+    chunks.require_decoded(numbers * max(1, dataset.dtype.itemsize), stored)
 
 
-def _vectors(path: Path, member: Any, limit: int) -> Rows | None:
+def _vectors(path: Path, member: Any, size: int) -> Rows | None:
     """The rows of a dataset [N, d] of numbers or of a sparse matrix, or None."""
     import h5py
 
     if isinstance(member, h5py.Dataset):
-        _require_size(member, limit)
+        _require_size(member, size)
         if len(member.shape) != 2 or member.dtype.kind not in "fiu":
             return None
         if member.shape[1] > MAX_WIDTH:
@@ -144,22 +142,22 @@ def _vectors(path: Path, member: Any, limit: int) -> Rows | None:
         return None
     parts = [_get(member, name) for name in ("data", "indices", "indptr")]
     for part in parts:
-        _require_size(part, limit)
+        _require_size(part, size)
     shape = tuple(int(n) for n in member.attrs.get("shape", member.attrs.get("h5sparse_shape")))
     if len(shape) != 2 or parts[2].shape != (shape[0] + 1,) or not 1 <= shape[1] <= MAX_WIDTH:
         raise ValueError(f"a sparse matrix {shape} with {parts[2].shape} rows")
     return CsrRows(path, member.name, shape, parts[0].dtype.newbyteorder("="))
 
 
-def _column(member: Any, limit: int) -> Rows | NonNumericArray | None:
+def _column(member: Any, size: int) -> Rows | NonNumericArray | None:
     """A column of obs: numbers, strings or categories."""
     import h5py
 
     if isinstance(member, h5py.Group):
         if "codes" not in member or "categories" not in member:
             return None
-        codes, categories = _get(member, "codes"), _column(_get(member, "categories"), limit)
-        _require_size(codes, limit)
+        codes, categories = _get(member, "codes"), _column(_get(member, "categories"), size)
+        _require_size(codes, size)
         if codes.dtype.kind not in "iu" or len(codes.shape) != 1 or categories is None:
             return None
         index = torch.from_numpy(codes[:].astype(np.int64))
@@ -171,12 +169,27 @@ def _column(member: Any, limit: int) -> Rows | NonNumericArray | None:
         assert categories.read is not None
         words, order = categories.read()
         return NonNumericArray((len(index),), "categories", lambda: (words, order[index]))
-    _require_size(member, limit)
+    _require_size(member, size)
     if len(member.shape) != 1:
         return None
     if member.dtype.kind in "fiub":
         return MemoryRows(torch.from_numpy(member[:].astype(member.dtype.newbyteorder("="))))
     if h5py.check_string_dtype(member.dtype) is None:
         return None
-    words = member.asstr(errors="replace")[:].astype(str)
-    return NonNumericArray(member.shape, "strings", lambda: distinct(words))
+    words, codes = _strings(member.asstr(errors="replace"), len(member), size)
+    return NonNumericArray(member.shape, "strings", lambda: (words, codes))
+
+
+def _strings(words: Any, number: int, size: int) -> tuple[list[str], Tensor]:
+    """The distinct strings of a dataset, and the index of each row [N] among them.
+
+    Every row may refer to one long string, so that few rows are read at a time.
+    """
+    height = max(chunks.DECODED_RATIO, chunks.DECODED_BYTES // size)
+    numbers: dict[str, int] = {}
+    codes = [
+        numbers.setdefault(word, len(numbers))
+        for top in range(0, number, height)
+        for word in words[top : top + height].tolist()
+    ]
+    return list(numbers), torch.tensor(codes, dtype=torch.int64)

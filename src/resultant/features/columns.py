@@ -6,7 +6,6 @@ Vectors are a list column, or several columns of numbers with numbers in their n
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.bounded_json import parse_json
 from resultant._core.text import one_line
 from resultant.features.naming import identity_name, label_name
 from resultant.features.rows import NonNumericArray, Rows, as_rows
@@ -332,8 +332,8 @@ def refuse_nulls(column: pa.Array | pa.ChunkedArray, what: str) -> None:
 def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
     """The names of the classes in the metadata of Hugging Face datasets, if any."""
     try:
-        metadata = json.loads((schema.metadata or {})[b"huggingface"])
+        metadata = parse_json((schema.metadata or {})[b"huggingface"])
         names = metadata["info"]["features"][label]["names"]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError):
         return []
     return [str(n) for n in names] if isinstance(names, list) else []

@@ -1,8 +1,10 @@
 """The arrays of .npy and .npz files, read without pickles and with bounded memory.
 
 The sizes that a file declares are compared with the bytes that the file has before anything is
-allocated. Arrays that `numpy.save` and `numpy.savez` write are mapped; the members that
-`numpy.savez_compressed` writes are decompressed from their beginning on.
+allocated, and compressed members with `resultant._core.chunks.require_decoded`. Arrays that
+`numpy.save` and `numpy.savez` write are read where they are needed; the members that
+`numpy.savez_compressed` writes are decompressed from their beginning on. The checksums of archives
+are compared.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from resultant._core import chunks
+from resultant._core.files import require_input_file
 from resultant.features.rows import (
     MappedRows,
     MemoryRows,
@@ -33,11 +37,9 @@ from resultant.features.rows import (
     SharedFile,
     distinct,
     identity,
+    spooled,
     swapped,
 )
-
-# A compressed member can grow a thousandfold; the size of the file bounds the other members.
-MAX_INFLATED = 1 << 34
 
 # Bytes that are decompressed at a time.
 STEP = 1 << 22
@@ -85,22 +87,26 @@ def map_npz(path: Path, *, keep_open: bool) -> dict[str, Rows | NonNumericArray]
                 continue
             with archive.open(member) as content:
                 header = _read_header(content, member.file_size, member.filename)
-            offset = _data_offset(file, member, header)
+            offset, crc = _data_offset(file, member, header), None
             stream = None if offset is not None else partial(ArchiveRows, path, member.filename)
+            if offset is not None:
+                file.seek(offset - header.length)
+                crc = zlib.crc32(file.read(header.length)), member.CRC
             whole = partial(_read_again, path, member.filename)
             name = member.filename.removesuffix(".npy")
-            arrays[name] = _rows(source, path, header, offset, whole, stream)
+            arrays[name] = _rows(source, header, offset, crc, whole, stream)
         return arrays
 
 
 def map_npy(path: Path, *, keep_open: bool = True) -> Rows | NonNumericArray:
     """Map the array of an .npy; arguments as in `map_npz`."""
     with _errors(path):
+        require_input_file(path)
         with open(path, "rb") as file:
             header = _read_header(file, os.path.getsize(path), "the file")
-        whole = partial(np.load, path, mmap_mode="c", allow_pickle=False)
+        whole = partial(np.load, path, allow_pickle=False)
         source = SharedFile(path) if keep_open else path
-        return _rows(source, path, header, header.length, whole)
+        return _rows(source, header, header.length, None, whole)
 
 
 def as_tensor(array: np.ndarray, path: PathLike) -> Tensor:
@@ -127,12 +133,11 @@ def _errors(path: PathLike) -> Iterator[None]:
 
 def _members(archive: zipfile.ZipFile, path: PathLike) -> list[zipfile.ZipInfo]:
     """The members of an archive that declares bearable sizes."""
-    members = archive.infolist()
+    members, size = archive.infolist(), os.path.getsize(path)
     inflated = sum(m.file_size for m in members if m.compress_type != zipfile.ZIP_STORED)
-    if inflated > MAX_INFLATED:
-        raise ValueError(f"{inflated} bytes compressed; write it with numpy.savez")
+    chunks.require_decoded(inflated, size)
     # Overlapping members would be copied once each.
-    if sum(m.file_size for m in members) - inflated > os.path.getsize(path):
+    if sum(m.file_size for m in members) - inflated > size:
         raise ValueError("members larger than the file")
     return members
 
@@ -180,29 +185,49 @@ def _data_offset(file: IO[bytes], member: zipfile.ZipInfo, header: Header) -> in
 
 def _rows(
     source: SharedFile | Path,
-    path: Path,
     header: Header,
     offset: int | None,
+    crc: tuple[int, int] | None,
     whole: Callable[[], np.ndarray],
     stream: Callable[[Header, torch.dtype], Rows] | None = None,
 ) -> Rows | NonNumericArray:
-    """The rows of an array: mapped at ``offset``, read by ``whole``, or in sequence by
-    ``stream``."""
+    """The rows of an array: at ``offset`` of the source, or in sequence by ``stream``."""
     shape, order, stored, _ = header
     layout = stored.newbyteorder("=")
     if (dtype := _torch_dtype(layout)) is None:
         strings = (lambda: distinct(whole())) if stored.kind in "US" else None
         return NonNumericArray(shape, str(stored), strings)
-    if not shape or (order == "F" and offset is None):
+    if not shape:
         return MemoryRows(torch.from_numpy(whole().astype(layout, copy=False)))
-    if order == "F" and math.prod(shape):
-        # The rows do not lie one after the other.
-        rows = MemoryRows(torch.from_numpy(np.memmap(path, layout, "c", offset or 0, shape, "F")))
-    elif stream is None:
-        rows = MappedRows(source, offset or 0, shape, dtype, layout.str)
+    columns = order == "F" and len(shape) > 1
+    stored_shape = (math.prod(shape),) if columns else shape
+    if stream is None:
+        rows: Rows = MappedRows(source, offset or 0, stored_shape, dtype, layout.str, crc)
     else:
-        rows = stream(header._replace(dtype=layout), dtype)
+        rows = stream(header._replace(dtype=layout, shape=stored_shape), dtype)
+    rows = FortranRows(rows, shape) if columns else rows
     return rows if stored.isnative else swapped(rows)
+
+
+class FortranRows(Rows):
+    """Rows of an array [N, ...] that is stored column by column, as ``flat`` [N * ...]."""
+
+    def __init__(self, flat: Rows, shape: tuple[int, ...]) -> None:
+        self.flat, self.shape, self.dtype = flat, shape, flat.dtype
+
+    def read(self, start: int, stop: int) -> Tensor:
+        number, height = len(self), stop - start
+        if height < number and not isinstance(self.flat, (MappedRows, MemoryRows)):
+            # The columns are far apart in a stream, which would be read once for each of them.
+            self.flat = spooled(self.flat, "columns in Fortran order")
+        if height == number:
+            columns = self.flat.read(0, len(self.flat))
+        else:
+            tops = range(start, start + len(self.flat), number)
+            columns = torch.cat([self.flat.read(top, top + height) for top in tops])
+        return columns.view(*reversed(self.shape[1:]), height).permute(
+            *reversed(range(len(self.shape)))
+        )
 
 
 def _torch_dtype(layout: np.dtype[Any]) -> torch.dtype | None:

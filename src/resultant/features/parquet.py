@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-# The largest ratio of decoded and stored bytes: features hardly compress. Small files may exceed
-# the ratio by some bytes, as labels do compress.
-MAX_RATIO = 64
-FREE_BYTES = 1 << 30
-
 
 def read_parquet(
     path: Path | str,
@@ -139,6 +134,7 @@ def _open(
         # Footers have a few bytes per column and row group.
         thrift_string_size_limit=1 << 27,
         thrift_container_size_limit=1 << 22,
+        page_checksum_verification=True,
     )
 
 
@@ -155,16 +151,18 @@ def _leaves(file: pq.ParquetFile, fields: list[str]) -> list[int]:
 
 def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
     """Raise if the columns would decode to far more than the file holds."""
-    limit = FREE_BYTES + MAX_RATIO * size
-    total, columns = 0, _leaves(file, used)
+    total, columns, schema = 0, _leaves(file, used), file.schema
     for g in range(file.num_row_groups):
         group = file.metadata.row_group(g)
-        for column in map(group.column, columns):
+        for number in columns:
+            column = group.column(number)
+            single = not schema.column(number).max_repetition_level
+            if single and column.num_values != group.num_rows:
+                got = f"{column.num_values:,} values in {group.num_rows:,} rows"
+                raise ValueError(f"{got} of {column.path_in_schema!r:.80}")
             # At most eight bytes per number, whatever the encoding.
             total += max(column.total_uncompressed_size, 8 * column.num_values)
-        if total > limit:
-            got = f"{total:,} bytes or more from a file of {size:,}"
-            raise ValueError(f"columns that decode to {got}, beyond the limit of {limit:,}")
+    chunks.require_decoded(total, size)
 
 
 def _rows(path: Path | str, file: pq.ParquetFile, name: str, columns: tuple[str, ...]) -> Rows:

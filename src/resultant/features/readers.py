@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
+from resultant._core.bounded_json import parse_json
+from resultant._core.files import require_input_file
 from resultant.features.anndata_files import read_anndata
 from resultant.features.arrow_files import read_arrow
 from resultant.features.columns import TableColumns
@@ -43,6 +42,8 @@ def read_arrays(
     """Read the arrays of a file or a folder of shards; arguments as in `FeatureStore.open`."""
     if not path.exists():
         raise ValueError(f"expected {path} to exist, got no such file")
+    if not path.is_dir():
+        require_input_file(path)
     if path.is_dir():
         files, keep_open = shards(path), False
     elif path.suffix == ".npy":
@@ -136,16 +137,14 @@ def _read_safetensors(
         arrays, header = map_safetensors(path, keep_open=keep_open)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"{rule}, got: {error}") from None
-    except (RuntimeError, OverflowError, MemoryError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{rule}, got: {error}") from None
     # Files of other programs have no format, "pt" or "np".
     if header.get("format", FORMAT) not in (FORMAT, "pt", "np"):
         raise ValueError(f"{rule} (format {FORMAT!r}), got format {header['format']!r}")
     try:
-        metadata = json.loads(header.get("metadata", "{}"))
-    except (ValueError, RecursionError) as error:
+        metadata = parse_json(header.get("metadata", "{}"))
+    except ValueError as error:
         raise ValueError(f"{rule} with JSON metadata, got: {error}") from None
     if not isinstance(metadata, dict):
         raise ValueError(f"{rule} with a JSON object, got {type(metadata).__name__}")

@@ -6,42 +6,27 @@ A folder of shards is one array per name. Memory holds only the rows that a call
 from __future__ import annotations
 
 import io
-import json
 import math
 import mmap
 import os
 import shutil
 import tempfile
 import warnings
+import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
-# The dtypes of safetensors and the NumPy dtypes of their maps; NumPy has no bfloat16.
-DTYPES = {
-    "F64": (torch.float64, "<f8"),
-    "F32": (torch.float32, "<f4"),
-    "F16": (torch.float16, "<f2"),
-    "BF16": (torch.bfloat16, "<i2"),
-    "I64": (torch.int64, "<i8"),
-    "I32": (torch.int32, "<i4"),
-    "I16": (torch.int16, "<i2"),
-    "I8": (torch.int8, "|i1"),
-    "U64": (torch.uint64, "<u8"),
-    "U32": (torch.uint32, "<u4"),
-    "U16": (torch.uint16, "<u2"),
-    "U8": (torch.uint8, "|u1"),
-    "BOOL": (torch.bool, "|b1"),
-}
+from resultant._core import chunks, tensor_files
+from resultant._core.tensor_files import DTYPES, checksums, read_at, read_header
 
 
 class Rows(ABC):
@@ -73,11 +58,19 @@ class MemoryRows(Rows):
 
 
 class MappedRows(Rows):
-    """Consecutive rows of a file, mapped piece by piece.
+    """Consecutive rows of a file, read piece by piece; only `whole` maps the file.
 
-    A piece releases its memory when it is dropped, and writing to a piece never changes the file.
-    An open ``source`` stays the same file. A path is opened at each reading, as thousands of shards
-    must be, and the file must not have changed.
+    A piece has memory of its own. An open ``source`` stays the same file. A path is opened at each
+    reading, as thousands of shards must be, and the file must not have changed.
+
+    Args:
+        source: The file.
+        offset: The first byte of the rows.
+        shape: The shape [N, ...].
+        dtype: The dtype of the rows.
+        layout: The NumPy dtype of the bytes.
+        crc: The checksum of the bytes before the rows, and that after the rows; all rows are
+            compared with the latter before the first of them is used.
     """
 
     def __init__(
@@ -87,50 +80,63 @@ class MappedRows(Rows):
         shape: tuple[int, ...],
         dtype: torch.dtype,
         layout: str,
+        crc: tuple[int, int] | None = None,
     ) -> None:
         self.source, self.offset, self.layout = source, offset, np.dtype(layout)
-        self.shape, self.dtype = shape, dtype
+        self.shape, self.dtype, self.crc = shape, dtype, crc
+        self.width = math.prod(shape[1:]) * self.layout.itemsize
         self.identity = identity(source)
 
     def read(self, start: int, stop: int) -> Tensor:
-        shape = (stop - start, *self.shape[1:])
-        if not math.prod(shape):
-            return torch.empty(shape, dtype=self.dtype)
-        top = self.offset + start * math.prod(self.shape[1:]) * self.layout.itemsize
-        source = self.source
-        if isinstance(source, Path) and identity(source) != self.identity:
-            raise ValueError(f"expected {source} as it was when it was opened, got it changed")
-        piece = np.memmap(source, self.layout, "c", top, shape)
-        tensor = torch.from_numpy(np.require(piece, requirements="A"))
-        return tensor.view(self.dtype)
+        rows = torch.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
+        with self._opened() as file:
+            read_at(file, self.offset + start * self.width, tensor_files.bytes_of(rows))
+        return rows
 
     def __getitem__(self, rows: slice | Tensor) -> Tensor:
-        """Return a slice of the rows, or the rows at indices [n].
-
-        Rows at indices are read, not mapped: mapping one row can load megabytes around the row.
-        """
+        """Return a slice of the rows, or the rows at indices [n]."""
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self.read(start, max(start, stop))
-        values = np.empty((len(rows), *self.shape[1:]), self.layout)
-        width = math.prod(self.shape[1:]) * self.layout.itemsize
-        lines = values.view(np.uint8).reshape(len(rows), width)
+        chosen = torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype)
+        lines = tensor_files.bytes_of(chosen)
         with self._opened() as file:
-            for line, row in zip(lines, rows.tolist(), strict=True):
-                file.seek(self.offset + row * width)
-                if file.readinto(line.data) != width:
-                    raise ValueError(f"expected {len(self)} rows in {file.name}, got {row}")
-        return torch.from_numpy(values).view(self.dtype)
+            for i, row in enumerate(rows.tolist()):
+                line = lines[i * self.width : (i + 1) * self.width]
+                read_at(file, self.offset + row * self.width, line)
+        return chosen
 
-    def _opened(self) -> AbstractContextManager[io.FileIO]:
-        return (
-            SharedFile(self.source) if isinstance(self.source, Path) else nullcontext(self.source)
-        )
+    @contextmanager
+    def _opened(self) -> Iterator[io.FileIO]:
+        """Open the file, which must be the same, and compare its checksum once."""
+        file = SharedFile(self.source) if isinstance(self.source, Path) else self.source
+        try:
+            if file is not self.source and identity(file) != self.identity:
+                got = f"expected {self.source} as it was when it was opened, got it changed"
+                raise ValueError(got)
+            if self.crc is not None:
+                self._verify(file, *self.crc)
+                self.crc = None
+            yield file
+        finally:
+            if file is not self.source:
+                file.close()
+
+    def _verify(self, file: io.FileIO, crc: int, expected: int) -> None:
+        end = self.offset + len(self) * self.width
+        for top in range(self.offset, end, chunks.READ_BYTES):
+            piece = bytearray(min(chunks.READ_BYTES, end - top))
+            read_at(file, top, memoryview(piece))
+            crc = zlib.crc32(piece, crc)
+        if crc != expected:
+            raise ValueError(f"expected the checksum of {file.name}, got another: it is damaged")
 
     def whole(self) -> tuple[Tensor, mmap.mmap]:
         """Return all rows as a read-only tensor, and the map behind the tensor.
 
-        A writable map would count as memory even where no page is touched.
+        A writable map would count as memory even where no page is touched. A file that is
+        truncated while it is mapped ends the process, so that pieces are read instead wherever
+        that is possible.
         """
         with self._opened() as f:
             view = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -240,6 +246,16 @@ def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
     return strings, torch.from_numpy(codes.reshape(-1))
 
 
+def spooled(rows: Rows, name: str) -> Rows:
+    """Copy rows that can only be read in sequence, into memory or a temporary file."""
+    if bytes_of(rows) <= chunks.HELD_BYTES:
+        return MemoryRows(rows.read(0, len(rows)))
+    with Spool(rows, name) as spool:
+        for piece in chunks.row_slices(len(rows), bytes_of(rows) // len(rows), chunks.READ_BYTES):
+            spool.write(rows.read(piece.start, min(piece.stop, len(rows))))
+        return spool.mapped()
+
+
 class Spool:
     """A temporary file for rows that arrive in pieces, deleted with the last `mapped` rows.
 
@@ -311,28 +327,21 @@ def map_safetensors(
 ) -> tuple[dict[str, Rows | NonNumericArray], dict[str, str]]:
     """Map the arrays of a safetensors file by name, and return its metadata too.
 
-    The safetensors library checks the header against the file.
-
     Args:
         path: The file.
         keep_open: Keep the file open, or open it at each reading.
     """
-    # Opened first: the library reports a file without read permission as missing.
     file = SharedFile(path)
-    with safe_open(path, framework="np") as checked:
-        names, metadata = sorted(checked.keys()), checked.metadata() or {}
-    length = int.from_bytes(file.read(8), "little")
-    header = json.loads(file.read(length))
+    entries, metadata = read_header(file)
+    sums = checksums(metadata)
     rows: dict[str, Rows | NonNumericArray] = {}
-    for name in names:
-        entry = header[name]
-        shape = tuple(entry["shape"])
-        if entry["dtype"] not in DTYPES:
-            rows[name] = NonNumericArray(shape, entry["dtype"])
+    for name, entry in entries.items():
+        if entry.dtype not in DTYPES:
+            rows[name] = NonNumericArray(entry.shape, entry.dtype)
             continue
-        dtype, layout = DTYPES[entry["dtype"]]
-        offset = 8 + length + entry["data_offsets"][0]
-        rows[name] = MappedRows(file if keep_open else path, offset, shape, dtype, layout)
+        crc = (0, sums[name]) if name in sums else None
+        source = file if keep_open else path
+        rows[name] = MappedRows(source, entry.start, entry.shape, *DTYPES[entry.dtype], crc)
     return rows, metadata
 
 

@@ -52,14 +52,14 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
     if not checked:
         raise ValueError(f"expected arrays such as train/features in {where}, got none")
     for by_name in lengths.values():
-        _require_one_length(where, by_name)
+        require_one_length(where, by_name)
     for name in checked:
         if what_of(name) in INTEGERS:
             checked[name] = as_rows(checked[name].read(0, len(checked[name])).to(torch.int64))
     return checked
 
 
-def _require_one_length(where: str, lengths: Mapping[str, int]) -> None:
+def require_one_length(where: str, lengths: Mapping[str, int]) -> None:
     """Raise at the first array of a split that is shorter or longer than most."""
     usual = Counter(lengths.values()).most_common(1)[0][0]
     for name, length in lengths.items():

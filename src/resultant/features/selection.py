@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from resultant.features.naming import (
     what_of,
 )
 from resultant.features.rows import IndexedRows, NonNumericArray, Rows, as_floats, join
+from resultant.features.schema import require_one_length
 
 RESERVED = ("labels", "identities", "class_names")
 CLASS_NAMES = "train/class_names"
@@ -95,6 +97,7 @@ def combine(
         left_out += [called.get(n, n) for n in parts if n not in used]
         called = {n: called.get(old, old) for n, old in kept.items()}
         parts = {n: parts[old] for n, old in kept.items()}
+    _require_rows(where, parts)
     label_parts = {n: p for n, p in parts.items() if what_of(n) == "labels"}
     arrays, names = class_labels(where, label_parts)
     if names:
@@ -108,6 +111,19 @@ def combine(
     others = {file for n, pieces in parts.items() if n not in label_parts for file, _ in pieces}
     label_files = tuple(file for file in dict.fromkeys(of_labels) if file not in others)
     return Contents(arrays, metadata, called, tuple(dict.fromkeys(left_out)), label_files)
+
+
+def _require_rows(where: str, parts: Parts) -> None:
+    """Raise unless the arrays of each split have one length, before any of them is decoded."""
+    lengths: dict[str, dict[str, int]] = {}
+    for name, pieces in parts.items():
+        # Labels of another shape are refused with a better reason.
+        table = what_of(name) == "labels" and any(math.prod(a.shape[1:]) != 1 for _, a in pieces)
+        if not table and all(array.shape for _, array in pieces):
+            of_split = lengths.setdefault(split_part(name), {})
+            of_split[name] = sum(array.shape[0] for _, array in pieces)
+    for by_name in lengths.values():
+        require_one_length(where, by_name)
 
 
 def at_indices(array: Rows | NonNumericArray, index: Tensor) -> Rows | NonNumericArray:
@@ -208,7 +224,7 @@ def _choose(
         identities = require(identities)
     else:
         # An array of that name but of another length or kind is something else.
-        fits = {what_of(n) for n, p in parts.items() if _can_be_identities(parts, n, p)}
+        fits = _possible_identities(parts)
         identities = identity_name(fits - {labels, features})
     if features is not None:
         selected = {require(features)}
@@ -231,23 +247,24 @@ def _choose(
     return kept
 
 
-def _can_be_identities(
-    parts: Parts, name: str, pieces: list[tuple[str, Rows | NonNumericArray]]
-) -> bool:
-    """Return True for one whole number or string per row of the other arrays of the split."""
-    if what_of(name) == "identities":
-        return True
-    rows = sum(array.shape[0] if array.shape else 0 for _, array in pieces)
-    others = {
-        sum(array.shape[0] if array.shape else 0 for _, array in p)
-        for n, p in parts.items()
-        if split_part(n) == split_part(name) and n != name
+def _possible_identities(parts: Parts) -> set[str]:
+    """The arrays of one whole number or string per row of another array of the split."""
+    heights = {n: sum(a.shape[0] if a.shape else 0 for _, a in p) for n, p in parts.items()}
+    shared = Counter((split_part(n), height) for n, height in heights.items())
+    return {
+        what_of(n)
+        for n, pieces in parts.items()
+        if what_of(n) == "identities"
+        or (
+            shared[split_part(n), heights[n]] > 1
+            and all(_one_per_row(array) for _, array in pieces)
+        )
     }
-    return rows in others and all(
-        len(array.shape) == 1
-        and (array.read is not None if isinstance(array, NonNumericArray) else _whole(array.dtype))
-        for _, array in pieces
-    )
+
+
+def _one_per_row(array: Rows | NonNumericArray) -> bool:
+    whole = array.read is not None if isinstance(array, NonNumericArray) else _whole(array.dtype)
+    return len(array.shape) == 1 and whole
 
 
 def _whole(dtype: torch.dtype) -> bool:

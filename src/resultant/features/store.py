@@ -333,8 +333,10 @@ def write_store(
     store.check()
     # Separate memory for each: safetensors refuses tensors that share memory.
     whole: dict[str, Tensor] = {}
+    taken: set[int] = set()
     for name in store:
         array = store[name].contiguous()
-        taken = {a.untyped_storage().data_ptr() for a in whole.values()}
-        whole[name] = array.clone() if array.untyped_storage().data_ptr() in taken else array
+        array = array.clone() if array.untyped_storage().data_ptr() in taken else array
+        taken.add(array.untyped_storage().data_ptr())
+        whole[name] = array
     write_tensors(path, whole, header)

@@ -221,9 +221,9 @@ def open_store(
             sizes = read_sizes(source, short_side)
             _require_space(path, sizes, note)
             tensor_files.save(path / INDEX, {"sizes": sizes}, {"source": about})
-        if len(sizes) != len(source):
+        if sizes.shape != (len(source), 2) or sizes.dtype != torch.int32 or not (sizes > 0).all():
             rule = f"expected the sizes of {len(source)} images in {path / INDEX}"
-            raise ValueError(f"{rule}, got {len(sizes)}; delete the folder")
+            raise ValueError(f"{rule}, got {len(sizes)} or others; delete the folder")
         return ImageStore(source, path, sizes, workers, device)
 
 

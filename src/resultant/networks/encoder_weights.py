@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
+
+from resultant._core.files import require_input_file
+from resultant._core.tensor_files import load_tensors
 
 # Entries under which training programs store the weights.
 WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")
@@ -66,11 +68,12 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
 def read_weights(path: str) -> dict[str, Tensor]:
     """Read the tensors of a file by name; pickled objects are refused."""
     file = Path(path)
-    if not file.is_file():
+    if not file.exists():
         raise ValueError(f"expected a file of weights, got nothing at {file}")
+    require_input_file(file)
     try:
         if file.suffix == ".safetensors":
-            return load_file(file)
+            return load_tensors(file)[0]
         content = torch.load(file, map_location="cpu", weights_only=True)
     except MemoryError:
         raise

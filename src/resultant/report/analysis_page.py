@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resultant._core.text import counted, listed, shown
+from resultant._core.text import counted, file_name, listed, shown
 from resultant.analysis import Analysis
 from resultant.classes.groups import GROUPS
 from resultant.report import decision_figures, explorer_figures, theory_figures
@@ -199,7 +198,7 @@ def slugs(names: Sequence[str]) -> list[str]:
     """
     unique: list[str] = []
     for name in names:
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "features"
+        slug = file_name(name)
         unique.append(slug if slug not in unique else f"{slug}-{len(unique)}")
     return unique
 

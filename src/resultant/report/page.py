@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.resources
 import importlib.util
 import io
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resultant._core.files import require_writable_folder
+from resultant._core.text import script_json
 from resultant.report import style
 from resultant.report.charts import Chart
 from resultant.report.figures import Drawing
 from resultant.report.glossary import TERMS, link_terms
 from resultant.report.paper import printed
-from resultant.report.plots import ClassColumns, Plots, as_json, javascript
+from resultant.report.plots import ClassColumns, Plots, javascript
 from resultant.report.tables import SHOWN, Table
 
 if TYPE_CHECKING:
@@ -239,14 +242,17 @@ def render(
             Markup(link_terms(text)) if page.glossary else text
         )
         environment.filters["printed"] = printed
+        js = "\n".join(scripts if len(plots) else scripts[:1])
+        bokeh = javascript() if len(plots) else ""
         return environment.get_template("page.html").render(
             page=page,
             css=Markup(css),
-            js=Markup("\n".join(scripts if len(plots) else scripts[:1])),
-            bokeh=Markup(javascript()) if len(plots) else "",
+            js=Markup(js),
+            bokeh=Markup(bokeh),
+            script_hashes=[script_hash(js), *([script_hash(bokeh)] if bokeh else [])],
             plots=plots,
-            document=Markup(as_json(plots.document())),
-            explorers=Markup(as_json(explorers)),
+            document=Markup(script_json(plots.document())),
+            explorers=Markup(script_json(explorers)),
             shown=SHOWN,
             files=files,
             swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
@@ -254,6 +260,13 @@ def render(
             pictures={term.slug: Markup(term.picture) for term in TERMS} if page.glossary else {},
             drawn={key: Markup(svg) for key, svg in (drawn or {}).items()},
         )
+
+
+def script_hash(script: str) -> str:
+    """Return the hash by which the policy of a page allows this script and no other."""
+    # The template puts the script on lines of its own.
+    digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> str:

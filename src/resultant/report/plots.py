@@ -10,7 +10,6 @@ numbers as tables. Bokeh's models are made in the browser; making them in Python
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -95,12 +94,6 @@ def javascript() -> str:
     text = "\n".join((folder / name).read_text(encoding="utf-8") for name in BOKEH)
     # A script ends at the first closing tag, wherever that is.
     return text.replace("</script", "<\\/script").replace("//# sourceMappingURL", "//")
-
-
-def as_json(value: object) -> str:
-    """Return JSON that may stand in an HTML script."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _mark(mark: Mark) -> dict[str, Any]:

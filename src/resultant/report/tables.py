@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.files import replacing
-from resultant._core.text import counted
+from resultant._core.text import counted, csv_cell
 from resultant.analysis import Analysis, GainDistribution
 from resultant.classes.groups import GROUPS
 from resultant.report.words import (
@@ -82,8 +82,9 @@ class Table:
         """Return all rows as CSV with every digit."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.name for column in self.columns])
-        writer.writerows([["" if _is_missing(v) else v for v in row] for row in self.rows])
+        writer.writerow([csv_cell(column.name) for column in self.columns])
+        rows = [["" if _is_missing(v) else csv_cell(v) for v in row] for row in self.rows]
+        writer.writerows(rows)
         return text.getvalue().encode()
 
     def write(self, path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
+from resultant._core.bounded_json import require_types
 from resultant._core.files import replacing
 from resultant._core.network_files import CHECKPOINT
 from resultant._core.validation import DivergedError
@@ -142,10 +143,15 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
             raise ValueError(
                 f"expected the checkpoint of this job, {difference} in {path}; {AFRESH}"
             )
+    require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
+    done = Done(*(facts.get(name) for name in STORED))
+    if None in done or not 0 < done.epoch <= facts["config"]["epochs"] or not done.seconds >= 0:
+        rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
+        raise ValueError(f"{rule}, got {done.epoch} and {done.seconds}; {AFRESH}")
     for i, stack in enumerate(stacks):
         prefix = f"{i}."
         stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
-    return Done(*(facts[name] for name in STORED))
+    return done
 
 
 def _newest_whole(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

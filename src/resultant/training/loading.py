@@ -78,7 +78,7 @@ def load_network(path: Location) -> LoadedNetwork:
         else:
             run, config = Run(**about["run"]), _config(about["config"], location)
             imbalance = config.imbalance if config.dataset in CIFAR else None
-    except (KeyError, TypeError, IndexError) as error:
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
     banks = {k.removeprefix("bank."): a for k, a in tensors.items() if k.startswith("bank.")}
@@ -108,6 +108,12 @@ def _network(
     location: str,
 ) -> StackedResNet32 | ImageNetwork:
     classified = any(k.startswith("classifier.") for k in weights)
+    # Before a network of these sizes is built, which a small file may declare as large.
+    sizes = {"projector.3.weight": config.dim, "classifier.weight": num_classes}
+    for name, size in sizes.items():
+        if name in weights and size not in weights[name].shape:
+            got = f"{name} of shape {tuple(weights[name].shape)}"
+            raise ValueError(f"expected {size} outputs in {location}, got {got}")
     network = build(config, [run], num_classes if classified else None)
     stacked = isinstance(network, StackedResNet32)
     # The authors use both kinds of classifiers for both kinds of networks.

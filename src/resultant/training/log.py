@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from resultant._core import distributed, files
+from resultant._core.bounded_json import parse_json, require_types
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 
-# The beginning of every line of metrics.jsonl.
+# Types of the entries of a line of metrics.jsonl, and the beginning of every line.
+KINDS = {"run": str, "epoch": int, "loss": float, "accuracy": float, "best_accuracy": float}
 BEGINNING = b'{"run": '
 
 
@@ -58,13 +60,15 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         ValueError: If any other line is no JSON object with a run and an epoch.
     """
+    files.require_input_file(path)
     lines = path.read_bytes().splitlines() if path.exists() else []
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            values = json.loads(line)
-            valid = isinstance(values["run"], str) and isinstance(values["epoch"], int)
-        except (ValueError, TypeError, KeyError, RecursionError):
+            values = parse_json(line)
+            require_types(values, KINDS, "here")
+            valid = {"run", "epoch"} <= values.keys()
+        except ValueError:
             values, valid = None, False
         if valid:
             rows.append(values)

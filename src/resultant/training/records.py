@@ -8,7 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resultant._core.files import write_text
+from resultant._core.bounded_json import parse_json, require_types
+from resultant._core.files import require_input_file, write_text
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
 # Settings that change the training by rounding only.
@@ -16,6 +17,15 @@ IGNORED = ("precision", "fuse")
 
 DEFAULTS = {f.name: f.default for f in fields(TrainConfig)}
 FLOATS = tuple(f.name for f in fields(TrainConfig) if "float" in str(f.type))
+
+# Types of the entries that are used without a further check.
+KINDS = {
+    **dict.fromkeys(("job_runs", "train_images", "beside"), int),
+    **dict.fromkeys(("job_seconds", "last.loss"), float),
+    **dict.fromkeys(("config", "versions", "last", "probes", "frozen", "analysis"), dict),
+    "trajectory": dict,
+    "trajectory.epoch": list,
+}
 
 # Keys that hold accuracies, at any depth of a record.
 ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
@@ -66,20 +76,22 @@ def read_lines(path: Path) -> list[Record]:
         ValueError: If a line is no record, with the number of the line.
     """
     records = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), start=1):
+    require_input_file(path)
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         where = f"at {path}:{number}"
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             run_of(record)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"expected a record {where}, got {line[:80]!r}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            raise ValueError(f"expected a record {where}, got {str(line[:80])[2:-1]!r}") from None
         require_values(record, where)
         records.append(record)
     return records
 
 
 def require_values(record: Record, where: str) -> None:
-    """Raise a ValueError unless the run is valid and all accuracies are in [0, 1]."""
+    """Raise a ValueError unless types and run are valid and all accuracies are in [0, 1]."""
+    require_types(record, KINDS, where)
     try:
         Run(record["realization"], record["beta"], record["seed"])
     except ValueError as error:

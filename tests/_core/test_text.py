@@ -1,0 +1,37 @@
+"""Names of others for a terminal, a spreadsheet, a page and a file name."""
+
+from __future__ import annotations
+
+import pytest
+
+from resultant._core.text import csv_cell, file_name, one_line, printable, script_json, shortened
+
+
+def test_a_line_steers_no_terminal() -> None:
+    assert one_line("a\x1b]0;b\x07\r\nc\x9b31m") == "a ]0;b c 31m"
+    assert printable("out\x1b[2J/a") == "out [2J/a"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@sum", "\t=1", " =1"])
+def test_formulas_are_text(text: str) -> None:
+    assert csv_cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", ["a=1", "-0.5", "1e-3", -0.5, None, ""])
+def test_other_cells_stay(value: object) -> None:
+    assert csv_cell(value) == value
+
+
+def test_a_long_message_keeps_its_ends() -> None:
+    text = "begin " + "x" * 10**6 + " end"
+    assert len(shortened(text)) == 2000
+    assert shortened(text).startswith("begin x") and shortened(text).endswith("x end")
+
+
+def test_json_closes_no_script() -> None:
+    assert script_json({"a": "</script>\u2028"}) == '{"a":"\\u003c/script>\\u2028"}'
+
+
+def test_file_names_are_short_and_plain() -> None:
+    assert file_name("../../etc/passwd") == "etc-passwd"
+    assert len(file_name("a" * 1000)) == 80 and file_name("/") == "features"
