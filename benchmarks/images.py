@@ -40,6 +40,8 @@ from resultant.training.stack import Stack
 CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 # Number, width and height of the synthetic photographs, and their classes.
 PHOTOGRAPHS, WIDTH, HEIGHT, CLASSES = 8192, 500, 375, 1000
+# Epochs after the first whose mean time is told.
+EPOCHS = 5
 DEVICE = torch.device("cuda")
 
 
@@ -167,8 +169,6 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     short_side = case.size * 256 // 224
     views = case.batch * case.views
     open_here = partial(open_store, source, short_side=short_side, device=DEVICE)
-    decoding = seconds(lambda: open_here(folder / "alone").fill())
-    shutil.rmtree(folder / "alone")
     opening = time.perf_counter()
     store = open_here(folder / "store", note=print)
     opening = time.perf_counter() - opening
@@ -181,8 +181,10 @@ def measure(case: Case, source: ImageSource, folder: Path) -> dict[str, Any]:
     network = torch.cuda.memory_reserved() - views_bytes
     steps = stack.batches.steps
     still = resident(stack, min(steps, 30))
+    decoding = seconds(lambda: open_here(folder / "alone").fill())
+    shutil.rmtree(folder / "alone")
     first = opening + epoch_of([stack], 0)
-    later = [epoch_of([stack], epoch) / steps for epoch in (1, 2)]
+    later = [epoch_of([stack], epoch) / steps for epoch in range(1, 1 + EPOCHS)]
     still = min(still, resident(stack, min(steps, 30)))
     step = sum(later) / len(later)
     beside = torch.cuda.memory_reserved() - network - store.bytes

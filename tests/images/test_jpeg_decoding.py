@@ -93,14 +93,15 @@ def test_broken_file_is_named(tmp_path: Path, broken: str) -> None:
     assert again.complete
 
 
-def test_small_images_and_other_formats_stay_with_the_workers(
+def test_small_images_other_formats_and_many_cores_leave_the_gpu_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "gpu_decoder", lambda device: pytest.fail("asked for the GPU"))
     small = write(tmp_path / "small", {"a.jpg": jpeg(0, (64, 64))})
     large = write(tmp_path / "large", {"a.png": jpeg(0, (300, 300), form="PNG")})
-    for images in (small, large):
-        open_store(images, tmp_path / "s", 256, device=CPU, workers=0).fill()
+    many = write(tmp_path / "many", {"a.jpg": jpeg(0, (300, 300))})
+    for images, workers in ((small, 0), (large, 0), (many, 8)):
+        open_store(images, tmp_path / "s", 256, device=CPU, workers=workers).fill()
 
 
 def test_whole_files() -> None:
@@ -119,7 +120,7 @@ def test_gpu(tmp_path: Path) -> None:
     files = {f"{i}.jpg": jpeg(i, (300 + i, 400 - i)) for i in range(100)}
     files |= {"grey.jpg": jpeg(100, (300, 300), "L"), "cmyk.jpg": jpeg(101, (300, 300), "CMYK")}
     images = write(tmp_path / "files", files)
-    ours = open_store(images, tmp_path / "a", 256, device=device)
+    ours = open_store(images, tmp_path / "a", 256, device=device, workers=0)
     theirs = open_store(images, tmp_path / "b", 256, workers=0)
     ours.fill()
     theirs.fill()

@@ -22,8 +22,9 @@ from resultant._core.vision import vision_module
 BATCH, THREADS = 64, 8
 # Bytes of JPEG files that are decoded at a time: some 300 MB of pixels.
 ENCODED_BYTES = 1 << 24
-# Mean pixels of a decoded image from which the GPU is faster than the cores.
-LEAST_PIXELS = 160 * 160
+# Mean pixels of a decoded image from which the GPU is faster than a few cores, and the cores that
+# are faster than the GPU: it trains meanwhile, and the pixels go through the memory of the host.
+LEAST_PIXELS, MANY_CORES = 160 * 160, 8
 START, END = b"\xff\xd8", b"\xff\xd9"
 # Bytes after the end of a JPEG file that some programs write.
 TRAILING = 64

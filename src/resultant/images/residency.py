@@ -51,16 +51,18 @@ class ResidentPixels:
         self.store = store
         self.pixels = torch.empty(store.bytes, dtype=torch.uint8, device=device)
         self.present = torch.zeros(len(store), dtype=torch.bool)
-        if store.complete:
-            for top in range(0, store.bytes, PIECE):
-                self.pixels[top : top + PIECE].copy_(store.pixels[top : top + PIECE])
-            self.present.fill_(True)
 
     def place(self, rows: Tensor, slot: int) -> tuple[Tensor, Tensor]:
         missing = rows[~self.present[rows]]
         if len(missing):
             self.store.wait(missing)
-            for start, end in _ranges(self.store, missing):
+            ranges = _ranges(self.store, missing)
+            if self.store.complete:
+                # All images at once: many small copies take longer.
+                missing = torch.arange(len(self.present))
+                tops = range(0, self.store.bytes, PIECE)
+                ranges = [[top, min(top + PIECE, self.store.bytes)] for top in tops]
+            for start, end in ranges:
                 self.pixels[start:end].copy_(self.store.pixels[start:end], non_blocking=True)
             self.present[missing] = True
         return self.pixels, self.store.offsets[rows]

@@ -29,7 +29,13 @@ from torch import Tensor
 from resultant._core import tensor_files, validation
 from resultant._core.text import counted
 from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
-from resultant.images.jpeg_decoding import LEAST_PIXELS, Decode, gpu_decoder, is_whole_jpeg
+from resultant.images.jpeg_decoding import (
+    LEAST_PIXELS,
+    MANY_CORES,
+    Decode,
+    gpu_decoder,
+    is_whole_jpeg,
+)
 from resultant.images.source import ImageSource
 
 # Part of the name of a store; a new number makes new stores.
@@ -115,7 +121,8 @@ class ImageStore:
 
     def _gpu_decoder(self) -> Decode | None:
         """Return the decoder of the GPU if there is one and it pays."""
-        if self.device is None or self.bytes < 3 * LEAST_PIXELS * len(self):
+        large = self.bytes >= 3 * LEAST_PIXELS * len(self)
+        if self.device is None or self.workers >= MANY_CORES or not large:
             return None
         data = self.source.bytes_at(0)
         return None if data is None or not is_whole_jpeg(data) else gpu_decoder(self.device)
