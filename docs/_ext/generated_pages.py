@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -20,6 +22,19 @@ ROOMS = {
     "losses": "Losses",
     "classifiers": "Classifiers",
 }
+# Public names of other folders, which load on their own.
+MODULES = {
+    "features": ("Feature files", "resultant.features"),
+    "analysis": ("Analysis of frozen features", "resultant.analysis"),
+}
+TRAINING = (
+    "resultant.images.opening.open_images",
+    "resultant.images.indexable.open_indexable",
+    "resultant.training.config.TrainConfig",
+    "resultant.training.job.Job",
+    "resultant.training.cifar.train_cifar",
+    "resultant.training.image_sets.train_images",
+)
 COMMANDS = (
     "analyze",
     "compare",
@@ -42,18 +57,24 @@ def _write(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     assert set(ROOMS) == set(resultant._NAMES), "a room of public names has no title here"
     for room, names in resultant._NAMES.items():
-        _replace(folder / f"{room}.rst", _room(room, names))
+        paths = [f"resultant.{name}" for name in names]
+        _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
+    for room, (title, module) in MODULES.items():
+        names = importlib.import_module(module).__all__
+        paths = [f"{module}.{name}" for name in names if not name.isupper()]
+        _replace(folder / f"{room}.rst", _room(title, paths))
+    _replace(folder / "training.rst", _room("Images and training", TRAINING))
     _replace(folder / "commands.md", _commands())
 
 
-def _room(room: str, names: list[str]) -> str:
-    title = ROOMS[room]
+def _room(title: str, paths: Iterable[str]) -> str:
     text = [title, "=" * len(title), ""]
-    for name in names:
-        obj = getattr(resultant, name)
-        kind = "autoclass" if isinstance(obj, type) else "autofunction"
-        text += [name, "-" * len(name), "", f".. {kind}:: resultant.{name}"]
-        text += ["   :members:", ""] if kind == "autoclass" else [""]
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        kind = getattr(importlib.import_module(module), name)
+        directive = "autoclass" if isinstance(kind, type) else "autofunction"
+        text += [name, "-" * len(name), "", f".. {directive}:: {path}"]
+        text += ["   :members:", ""] if directive == "autoclass" else [""]
     return "\n".join(text)
 
 

@@ -18,6 +18,7 @@ from sphinx.application import Sphinx
 import resultant
 
 PAPER = tomllib.loads((Path(__file__).parent.parent / "paper.toml").read_text())
+EQUATIONS = tomllib.loads((Path(__file__).parent.parent / "equations.toml").read_text())
 LABEL = re.compile("|".join(re.escape(label) for label in sorted(PAPER, key=len, reverse=True)))
 
 
@@ -49,7 +50,8 @@ def _name(
 
 def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Replace labels by numbers of the paper, and append the formulas."""
-    labels = list(dict.fromkeys(LABEL.findall("\n".join(lines))))
+    more = EQUATIONS.get(name.rpartition(".")[2], []) if name.count(".") == 1 else []
+    labels = list(dict.fromkeys([*LABEL.findall("\n".join(lines)), *more]))
     lines[:] = [LABEL.sub(lambda match: PAPER[match[0]]["number"], text) for text in lines]
     formulas = [PAPER[label] for label in labels if "formula" in PAPER[label]]
     for entry in formulas:

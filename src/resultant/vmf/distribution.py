@@ -281,7 +281,9 @@ class VonMisesFisher(Distribution):
 
 
 class HypersphericalUniform(VonMisesFisher):
-    """The uniform distribution on the unit sphere: vMF of concentration zero.
+    r"""The uniform distribution on the unit sphere: vMF of concentration zero.
+
+    Its density is :math:`\Gamma(p/2)/(2\pi^{p/2})` everywhere.
 
     Args:
         dim: Dimension >= 2.
