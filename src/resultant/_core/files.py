@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import stat
 import tempfile
@@ -60,7 +61,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
     """
     # Of a link the target is replaced.
     out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     remove_leftovers(out)
     with _private_folder(out) as folder:
         temporary, old = folder / out.name, folder / OLD
@@ -76,7 +77,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file that is complete or absent; create its folder."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with replacing(path) as temporary:
         temporary.write_text(text)
 
@@ -121,8 +122,11 @@ def require_writable_folder(out: Path, option: str = "--out", *, replace: bool =
         raise ValueError(f"{rule}, got the mount itself: {out}")
     if replace:
         existing = next(part for part in out.resolve().parents if part.exists())
+    probe = existing / "writable"
+    remove_leftovers(probe)
     try:
-        tempfile.TemporaryDirectory(dir=existing).cleanup()
+        with _private_folder(probe):
+            pass
     except OSError as error:
         can = "files can be written" if existing == out else "a folder can be made"
         rule = f"expected {option} where {can}, got {out}"
@@ -142,7 +146,7 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
         return
     from filelock import FileLock, Timeout
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / LOCK
     lock = FileLock(path, timeout=0, fallback_to_soft=False)
     me = f"process {os.getpid()} on {platform.node()}"
@@ -159,6 +163,7 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
         return
     try:
         path.write_text(me)
+        clean_folder(folder)
         yield
     finally:
         # While the lock is held: a process that waits for the name sees that the file is gone.
@@ -166,20 +171,35 @@ def lock_folder(folder: Path, rank: int = 0) -> Iterator[None]:
         lock.release()
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, so that they survive a power failure."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove the private folders of ``path`` left by killed processes of this machine.
 
     A process killed between two renames may have left the only copy of a folder, which is put back.
     """
-    if not path.parent.is_dir():
-        return
-    start = _start(path)
-    for name in os.listdir(path.parent):
-        if name.startswith(start) and name.endswith(SUFFIX):
-            process = name.removeprefix(start).partition("-")[0]
-            folder = path.with_name(name)
-            if process.isdecimal() and folder not in _in_use and not _alive(int(process)):
-                _remove(folder, path)
+    _clean(path.parent, path.name)
+
+
+def clean_folder(folder: Path) -> None:
+    """Remove the private folders of all files in ``folder``, see `remove_leftovers`."""
+    _clean(folder, None)
+
+
+def _clean(folder: Path, wanted: str | None) -> None:
+    pattern = re.compile(rf"\.(.+)\.{re.escape(platform.node())}-(\d+)-\w+{re.escape(SUFFIX)}")
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        match = pattern.fullmatch(name)
+        if match is not None and wanted in (None, match[1]):
+            private = folder / name
+            if private not in _in_use and not _alive(int(match[2])):
+                _remove(private, folder / match[1])
 
 
 def sync(path: Path) -> None:

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from resultant._core.bounded_json import MAX_BYTES, parse_json
-from resultant._core.files import replacing, require_input_file
+from resultant._core.files import make_folder, replacing, require_input_file
 
 KEY = "resultant"
 # Checksum of the tensors and the JSON object of `save`, and checksums by tensor in the metadata of
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 def save(path: str | os.PathLike[str], tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write ``tensors`` and the JSON object ``about`` to a file; create its folder."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     contiguous = {name: a.detach().cpu().contiguous() for name, a in tensors.items()}
     # One entry of metadata: safetensors writes several in no fixed order.
     text = json.dumps({**about, CHECKSUM: checksum(contiguous, json.dumps(about))})

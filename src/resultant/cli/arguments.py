@@ -90,7 +90,7 @@ def refuse_network(path: Path | str) -> None:
 def require_output_file(out: Path, source: Path) -> None:
     """Make the folder of an output file; raise if the file cannot be written, or if ``out`` is the
     ``source`` or a network."""
-    from resultant._core.files import require_writable_file, require_writable_folder
+    from resultant._core.files import make_folder, require_writable_file, require_writable_folder
     from resultant._core.network_files import is_network
 
     if out.exists() and source.exists() and out.samefile(source):
@@ -98,5 +98,5 @@ def require_output_file(out: Path, source: Path) -> None:
     if is_network(out):
         raise ValueError(f"expected --out that is not a network, got the network {out}")
     require_writable_folder(out.parent)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     require_writable_file(out)

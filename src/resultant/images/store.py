@@ -27,6 +27,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from resultant._core import tensor_files, validation
+from resultant._core.files import clean_folder, make_folder
 from resultant._core.text import counted
 from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
 from resultant.images.jpeg_decoding import (
@@ -219,9 +220,10 @@ def open_store(
     workers = cores() if workers is None else validation.integer("workers", workers, 0)
     about = f"{FORMAT} {short_side} {source.digest()}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     # The processes of a job open the store at the same time.
     with FileLock(path / LOCK):
+        clean_folder(path)
         try:
             sizes = tensor_files.load(path / INDEX)[0]["sizes"]
         except (OSError, ValueError, KeyError):

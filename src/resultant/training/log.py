@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ class MetricsLog:
         self.board: Any = None
         if not self.writes:
             return
-        out.mkdir(parents=True, exist_ok=True)
+        files.make_folder(out)
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
         self.last |= {values["run"]: values for values in kept}
         files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
@@ -164,3 +165,6 @@ class MetricsLog:
             self.board.flush()
         with self.path.open("a") as file:
             file.write("".join(lines))
+            file.flush()
+            # A checkpoint of this epoch must not survive a power failure without these lines.
+            os.fsync(file.fileno())
