@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 # Before torch is loaded: a process with one thread can be forked.
@@ -16,19 +17,34 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 from torture import commands
 from torture.crashes import Crashes
+from torture.files import Files
+from torture.numbers import Numbers
+from torture.resources import Resources
 from torture.runner import Kind, torment
+from torture.soak import Soak
 from torture.watched import supported
 
-KINDS: dict[str, Callable[[commands.Bench], Kind]] = {"crashes": Crashes}
+Make = Callable[..., Kind]
+KINDS: dict[str, Make] = {
+    "files": Files,
+    "crashes": Crashes,
+    "resources": Resources,
+    "numbers": Numbers,
+    "soak": Soak,
+}
+# Of the short form: the number of trials, and a command that takes a moment.
+TRIALS = {"files": 40, "crashes": 16, "resources": 10, "numbers": 5, "soak": 6}
+QUICK = ("probe",)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     kinds = "; ".join(f"{name}: {(kind.__doc__ or '').strip()}" for name, kind in KINDS.items())
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"all by default. {kinds}")
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, default=5, help="for all kinds together")
-    length.add_argument("--hours", type=float)
+    duration = parser.add_mutually_exclusive_group()
+    duration.add_argument("--minutes", type=float, default=5, help="for all kinds together")
+    duration.add_argument("--hours", type=float)
+    duration.add_argument("--short", action="store_true", help="a few trials of each")
     parser.add_argument("--seed", type=int, help="of all choices; random by default")
     options = parser.parse_args()
     if unknown := set(options.kinds) - set(KINDS):
@@ -38,17 +54,32 @@ def main() -> int:
     chosen = options.kinds or list(KINDS)
     minutes = 60 * options.hours if options.hours else options.minutes
     seed = int(time.time()) if options.seed is None else options.seed
-    say = lambda text: print(text, flush=True)  # noqa: E731
-    say(f"seed {seed}, {minutes:g} minutes: {', '.join(chosen)}")
-    commands.warm()
+    say = partial(print, flush=True)
+    length = "short form" if options.short else f"{minutes:g} minutes"
+    say(f"seed {seed}, {length}: {', '.join(chosen)}")
+    commands.warm(commands.SHORT if options.short else commands.LOADED)
     tallies = []
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        inputs = Path(folder, "inputs")
+        inputs.mkdir()
+        commands.write_inputs(inputs)
         for name in chosen:
-            bench = commands.Bench(Path(folder, name))
-            kind = KINDS[name](bench)
-            tallies.append(torment(name, kind, seed, seconds=60 * minutes / len(chosen), say=say))
-            say(tallies[-1].line())
+            bench = commands.Bench(Path(folder, name), inputs)
+            seconds = 60 * minutes / len(chosen)
+            if options.short:
+                kind = short_form(name, bench)
+                tally = torment(name, kind, seed, trials=TRIALS[name], say=say)
+            else:
+                tally = torment(name, KINDS[name](bench), seed, seconds=seconds, say=say)
+            say(tally.line())
+            tallies.append(tally)
     return int(any(tally.failures for tally in tallies))
+
+
+def short_form(name: str, bench: commands.Bench) -> Kind:
+    if name == "resources":
+        return Resources(bench, QUICK, programs=False)
+    return KINDS[name](bench) if name in ("files", "numbers") else KINDS[name](bench, QUICK)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Crashes:
         shutil.copytree(state, self.bench.out)
         if text.endswith(END) and self.bench.results() != self.expected[name]:
             return f"results that were reported as done are lost: {self.difference(name)}"
-        return self.incomplete(name) or self.again(name)
+        return self.incomplete(name) or self.again(name, killed=text.startswith(KILL))
 
     def crash(self, name: str, faults: list[tuple[str, int]], *, over: bool) -> str:
         """Crash several times in a row."""
@@ -134,7 +134,8 @@ class Crashes:
                 disk.fail(names_survive=failure == KEPT)
                 if done and bench.results() != self.expected[name]:
                     return f"{failure} after the end loses {self.difference(name)}"
-        return self.incomplete(name) or self.again(name)
+        killed = all(failure == KILL for failure, _ in faults)
+        return self.incomplete(name) or self.again(name, killed=killed)
 
     def killed(self, name: str, k: int, disk: Disk) -> tuple[Outcome, bool]:
         """Run a command and kill it before operation k; True if it ended before."""
@@ -158,13 +159,14 @@ class Crashes:
             return f"outputs are incomplete: {self.difference(name)}"
         return ""
 
-    def again(self, name: str) -> str:
+    def again(self, name: str, *, killed: bool) -> str:
         end = self.bench.run(name)
         if end.status or end.traceback:
             return f"given again, status {end.status}: {end.errors[-500:]}"
         if self.bench.results() != self.expected[name]:
             return f"given again, other results: {self.difference(name)}"
-        left = self.bench.leftovers()
+        # A power failure may undo the removal of temporary files.
+        left = self.bench.leftovers() if killed else []
         return f"given again, leaves {left}" if left else ""
 
     def difference(self, name: str) -> list[str]:

@@ -26,7 +26,8 @@ def bounded(x: Tensor, root: float) -> Tensor:
 def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
     x = bounded(x, 2.2)
     if derivative == 0:
-        return by_order(nu, x.dtype, lambda e: (x * inner_ratio(e, x * x),))[0]
+        # Near one rounding exceeds one.
+        return by_order(nu, x.dtype, lambda e: (x * inner_ratio(e, x * x),))[0].clamp(-1, 1)
     slopes = ratio_slopes(nu, x)
     return slopes.first if derivative == 1 else x * slopes.second
 

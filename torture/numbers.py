@@ -1,0 +1,198 @@
+"""Random and adversarial numbers for the Bessel functions, the score and the certificates.
+
+Properties: values are finite and in their range, monotone where the function is, and symmetric
+where the function is; a certified query has the same winner under both rules, also where an
+adversary has moved the query towards the nearest boundary.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from resultant import (
+    VonMisesFisher,
+    bessel_ratio,
+    bessel_ratio_inverse,
+    certificate,
+    class_scores,
+    decompose,
+    log_bessel_i,
+    vmf_score,
+    vmf_score_slope,
+)
+from resultant.classes.statistics import ClassState
+from torture.commands import Bench
+from torture.runner import Trial
+
+SIZE, ROWS, STEPS = 1 << 17, 1 << 12, 16
+EPS = torch.finfo(torch.float64).eps
+SPECIAL = (0.0, 5e-324, 1e-308, 1e-160, 1e-16, 0.5, 1.0, 12.0, 1e8, 1e16, 1e100, 1e154, 1e300)
+
+
+def magnitudes(seed: int, number: int, low: float, high: float) -> Tensor:
+    """Numbers of all magnitudes between 10^low and 10^high, with special ones and their neighbours,
+    sorted."""
+    generator = torch.Generator().manual_seed(seed)
+    x = 10.0 ** (low + (high - low) * torch.rand(number, generator=generator, dtype=torch.float64))
+    special = torch.tensor([s for s in SPECIAL if s <= 10.0**high], dtype=torch.float64)
+    near = torch.nextafter(special, torch.full_like(special, math.inf))
+    x[: len(special)], x[-len(near) :] = special, near
+    return x.clamp(max=10.0**high).sort().values
+
+
+def falls(values: Tensor, slack: Tensor | float) -> str:
+    """Return where values that should rise fall by more than the slack."""
+    fall = values[:-1] - values[1:] > slack
+    return f"falls at index {int(fall.nonzero()[0])}" if fall.any() else ""
+
+
+def outside(values: Tensor, low: float = -math.inf, high: float = math.inf) -> str:
+    wrong = ~(values.isfinite() & (values >= low) & (values <= high))
+    if not wrong.any():
+        return ""
+    i = int(wrong.nonzero()[0])
+    return f"expected finite values in [{low:g}, {high:g}], got {values[i]} at index {i}"
+
+
+def ratio(seed: int) -> str:
+    rng = random.Random(seed)
+    nu = rng.choice((0.0, 0.5, 1.0, 31.0, 63.0, 1023.0, 10 ** rng.uniform(-3, 6)))
+    x = magnitudes(seed, SIZE, -300, 300)
+    r = bessel_ratio(nu, x)
+    problem = outside(r, 0, 1) or falls(r, 4 * EPS)
+    if not problem:
+        inner = (r > 1e-300) & (r < 1 - 1e-12)
+        back = bessel_ratio(nu, bessel_ratio_inverse(nu, r[inner]))
+        error = (back / r[inner] - 1).abs().max().item() if inner.any() else 0.0
+        problem = f"the inverse is off by {error}" if error > 1e-12 else ""
+    return f"bessel_ratio at nu = {nu}: {problem}" if problem else ""
+
+
+def logarithm(seed: int) -> str:
+    nu = 10 ** random.Random(seed).uniform(-3, 6)
+    x = magnitudes(seed, SIZE, -300, 300)
+    x = x[x > 0]
+    value = log_bessel_i(nu, x)
+    problem = outside(value) or falls(value, 16 * EPS * value.abs().clamp(min=1)[1:])
+    return f"log_bessel_i at nu = {nu}: {problem}" if problem else ""
+
+
+def score(seed: int) -> str:
+    rng = random.Random(seed)
+    p = rng.choice((2, 3, 8, 64, 128, 2048, 10**5))
+    kappa, tau = 10 ** rng.uniform(-6, 8), 10 ** rng.uniform(-4, 3)
+    generator = torch.Generator().manual_seed(seed)
+    rho = 2 * torch.rand(SIZE, generator=generator, dtype=torch.float64) - 1
+    rho[:2] = torch.tensor([-1.0, 1.0])
+    # Clusters of neighbours: the difference of two is smaller than any rounding.
+    rho[2:1002] = torch.nextafter(rho[1002:2002], torch.ones(1000, dtype=torch.float64))
+    rho = rho.sort().values
+    value, slope = vmf_score(rho, kappa, tau, p), vmf_score_slope(rho, kappa, tau, p)
+    slack = 64 * EPS * (value.abs().max().clamp(min=1) + slope.abs().max())
+    intercept, gain, remainder = decompose(rho, kappa, tau, p)
+    whole = (intercept + gain * rho + remainder - value).abs().max()
+    swapped = vmf_score(rho, 1 / tau, 1 / kappa, p)
+    change = (value - value[0]) - (swapped - swapped[0])
+    size = 256 * EPS * (value.abs().max() + swapped.abs().max() + 1)
+    problem = (
+        outside(value)
+        or outside(slope, 0)
+        or falls(value, slack)
+        or ("the parts do not add up" if whole > slack else "")
+        or ("kappa and 1 / tau are not symmetric" if change.abs().max() > size else "")
+    )
+    return f"vmf_score at kappa = {kappa}, tau = {tau}, p = {p}: {problem}" if problem else ""
+
+
+def distribution(seed: int) -> str:
+    rng = random.Random(seed)
+    p = rng.choice((2, 3, 16, 512))
+    generator = torch.Generator().manual_seed(seed)
+    number = SIZE // 64
+    mu, x = (
+        normalize(torch.randn(number, p, generator=generator, dtype=torch.float64), dim=1)
+        for _ in range(2)
+    )
+    kappa = magnitudes(seed, number, -12, 12).clamp(min=1e-12)
+    law = VonMisesFisher(mu, kappa)
+    log = law.log_prob(x)
+    far = torch.distributions.kl_divergence(law, VonMisesFisher(x, kappa))
+    back = torch.distributions.kl_divergence(VonMisesFisher(x, kappa), law)
+    scale = 1e-9 * (1 + far.abs())
+    problem = (
+        outside(log)
+        or outside(law.entropy())
+        or outside(far, -1e-9)
+        or (
+            "the divergence at one kappa is not symmetric"
+            if ((far - back).abs() > scale).any()
+            else ""
+        )
+    )
+    return f"VonMisesFisher in p = {p}: {problem}" if problem else ""
+
+
+def attack(seed: int) -> str:
+    """Move certified queries towards the boundary of another class by bisection."""
+    rng = random.Random(seed)
+    generator = torch.Generator().manual_seed(seed)
+    classes, p = rng.randint(2, 8), rng.choice((2, 3, 8, 32, 128))
+    dtype = rng.choice((torch.float32, torch.float64))
+    mu = torch.randn(classes, p, generator=generator, dtype=torch.float64)
+    if rng.random() < 0.3:
+        # Classes that nearly coincide.
+        mu = mu[:1] + 10 ** rng.uniform(-6, 0) * mu
+    kappa = 10 ** (rng.uniform(-2, 4) + 2 * torch.rand(classes, generator=generator))
+    state = ClassState(
+        normalize(mu, dim=1).to(dtype), kappa.to(dtype), torch.full((classes,), 50.0, dtype=dtype)
+    )
+    tau = 10 ** rng.uniform(-2, 1)
+    inside, target = (
+        normalize(torch.randn(ROWS, p, generator=generator, dtype=torch.float64), dim=1)
+        for _ in range(2)
+    )
+    inside, other = inside.to(dtype), normalize(-inside + 0.3 * target, dim=1).to(dtype)
+    for _ in range(STEPS):
+        middle = normalize(inside + other, dim=1)
+        found = certificate(middle, state, tau)
+        angular = class_scores(middle, state, tau, "angular", 0.0)
+        cosine = class_scores(middle, state, tau, "cosine")
+        wrong = found.certified & (angular.argmax(1) != cosine.argmax(1))
+        if wrong.any():
+            i = int(wrong.nonzero()[0])
+            gap = float(found.margin[i] - found.residual_range[i])
+            return f"a certificate is broken: seed {seed}, row {i}, margin - D = {gap}"
+        keep = found.certified[:, None]
+        inside, other = torch.where(keep, middle, inside), torch.where(keep, other, middle)
+    return ""
+
+
+CHECKS: dict[Callable[[int], str], int] = {
+    ratio: SIZE,
+    logarithm: SIZE,
+    score: SIZE,
+    distribution: SIZE // 64,
+    attack: ROWS * STEPS,
+}
+
+
+class Numbers:
+    """finite, monotone and symmetric functions; certificates under attack"""
+
+    def __init__(self, bench: Bench | None = None) -> None:
+        self.counts = dict.fromkeys(CHECKS, 0)
+
+    def prepare(self) -> None:
+        """Nothing is shared."""
+
+    def trials(self, rng: random.Random) -> Iterator[Trial]:
+        while True:
+            for check, number in CHECKS.items():
+                seed = rng.getrandbits(32)
+                yield Trial(f"{check.__name__} {seed}", lambda c=check, s=seed: c(s), number)

@@ -1,0 +1,330 @@
+"""Machines that fail: full disks, little memory, read-only folders, clocks, signals, neighbours.
+
+Property: a command ends with status 0 or with one line and no traceback, and the same command,
+given again on a healthy machine, ends with the results of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from torture import ROOT
+from torture.commands import COMMANDS, Bench
+from torture.runner import Trial
+from torture.watched import NEEDS_SPACE, Call, Outcome, Watcher
+
+TORN = re.compile(r"^(\s+at |\s*File \"|\*\*\* SIG|Traceback)", re.MULTILINE)
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
+TRAININGS = ("train", "train-images")
+
+
+class Resources:
+    """full disks, little memory, read-only folders, clocks, signals, neighbours, lost workers"""
+
+    def __init__(
+        self, bench: Bench, names: tuple[str, ...] = tuple(COMMANDS), *, programs: bool = True
+    ) -> None:
+        self.bench, self.commands, self.programs = bench, names, programs
+        self.expected: dict[str, dict[str, str]] = {}
+        self.seconds: dict[str, float] = {}
+        self.writes: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        for name in self.commands:
+            self.bench.clear()
+            number = 0
+
+            def count(call: Call) -> int:
+                nonlocal number
+                number += self.needs_space(call)
+                return 0
+
+            end = self.bench.run(name, count)
+            if end.status:
+                raise RuntimeError(f"expected {name} to work undisturbed, got: {end.errors}")
+            self.expected[name], self.seconds[name] = self.bench.results(), end.seconds
+            self.writes[name] = number
+
+    def trials(self, rng: random.Random) -> Iterator[Trial]:
+        """A full disk at every write first, then everything at random."""
+        every = [(name, k) for name in self.commands for k in range(self.writes[name])]
+        faults = (self.memory, self.read_only, self.clock, self.stopped, self.ended, self.many)
+        for name in self.commands:
+            for fault in faults:
+                yield fault(name, rng)
+        if self.programs:
+            yield Trial("a rank of two dies", lambda: self.rank_dies(rng.uniform(0, 3)))
+            yield Trial("a task of Ray dies", self.task_dies)
+        for name in set(TRAININGS).intersection(self.commands):
+            for k in range(2):
+                yield self.diverged(name, k)
+        for name, k in rng.sample(every, len(every)):
+            yield self.full(name, k)
+        while True:
+            yield rng.choice(faults)(rng.choice(self.commands), rng)
+
+    def full(self, name: str, k: int) -> Trial:
+        number = 0
+
+        def watch(call: Call) -> int:
+            nonlocal number
+            if self.needs_space(call):
+                number += 1
+            return errno.ENOSPC if number > k and self.needs_space(call) else 0
+
+        text = f"{name}: a disk that is full from write {k} on"
+        return Trial(text, lambda: self.disturbed(name, watch, {1, 2}))
+
+    def needs_space(self, call: Call) -> bool:
+        folders = str(self.bench.out), str(self.bench.temporary)
+        return call.name in NEEDS_SPACE and call.paths[-1].startswith(folders)
+
+    def read_only(self, name: str, rng: random.Random) -> Trial:
+        number = rng.choice((errno.EROFS, errno.EACCES))
+
+        def watch(call: Call) -> int:
+            return number if call.paths[-1].startswith(str(self.bench.out)) else 0
+
+        text = f"{name}: a folder that gives {errno.errorcode[number]}"
+        return Trial(text, lambda: self.disturbed(name, watch, {1, 2}))
+
+    def memory(self, name: str, rng: random.Random) -> Trial:
+        size = int(2 ** rng.uniform(20, 30))
+        text = f"{name}: {size >> 20} MiB of memory"
+        return Trial(text, lambda: self.disturbed(name, statuses={0, 1, 2}, memory=size))
+
+    def clock(self, name: str, rng: random.Random) -> Trial:
+        seed = rng.getrandbits(32)
+        true = time.time
+
+        def run() -> str:
+            jumps = random.Random(seed)
+            # In the child: a clock that jumps by years, forwards and backwards.
+            time.time = lambda: true() + jumps.choice((-1, 1)) * jumps.uniform(0, 10**8)
+            try:
+                return self.disturbed(name, statuses={0})
+            finally:
+                time.time = true
+
+        return Trial(f"{name}: a clock that jumps", run)
+
+    def stopped(self, name: str, rng: random.Random) -> Trial:
+        moments = sorted(rng.uniform(0, self.seconds[name]) for _ in range(3))
+        pair = (0, signal.SIGSTOP), (0.05, signal.SIGCONT)
+        signals = [(moment + delay, number) for moment in moments for delay, number in pair]
+        return self.signalled(f"{name}: stopped and continued", name, signals, {0})
+
+    def ended(self, name: str, rng: random.Random) -> Trial:
+        number = rng.choice((signal.SIGTERM, signal.SIGINT))
+        moment = rng.uniform(0, 1.1 * self.seconds[name])
+        text = f"{name}: {number.name} after {moment:.2f} s"
+        return self.signalled(text, name, [(moment, number)], {0, STATUS[number]})
+
+    def signalled(
+        self, text: str, name: str, signals: list[tuple[float, signal.Signals]], statuses: set[int]
+    ) -> Trial:
+        def start(child: int) -> None:
+            def send() -> None:
+                begun = time.monotonic()
+                for moment, number in signals:
+                    time.sleep(max(0, begun + moment - time.monotonic()))
+                    with suppress(ProcessLookupError):
+                        os.kill(child, number)
+
+            threading.Thread(target=send, daemon=True).start()
+
+        return Trial(text, lambda: self.disturbed(name, statuses=statuses, start=start))
+
+    def many(self, name: str, rng: random.Random) -> Trial:
+        return Trial(f"{name}: ten at once", lambda: self.ten(name))
+
+    def ten(self, name: str) -> str:
+        self.bench.clear()
+        children = []
+        for i in range(10):
+            folder = self.bench.scratch / f"ten-{i}"
+            folder.mkdir(exist_ok=True)
+            child = os.fork()
+            if child == 0:
+                for number in (1, 2):
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                    os.dup2(os.open(folder / str(number), flags), number)
+                sys.stdout, sys.stderr = (os.fdopen(n, "w") for n in (1, 2))
+                status = 70
+                with suppress(BaseException):
+                    status = self.bench._run(name)
+                sys.stderr.flush()
+                os._exit(status)
+            children.append((child, folder / "2"))
+        ends = [(os.waitpid(c, 0)[1], path.read_text(errors="replace")) for c, path in children]
+        statuses = [os.waitstatus_to_exitcode(status) for status, _ in ends]
+        for status, errors in zip(statuses, (e for _, e in ends), strict=True):
+            if status not in (0, 2) or TORN.search(errors):
+                return f"status {status}: {errors[-400:]}"
+        if 0 not in statuses:
+            return f"none of ten succeeds: {ends[0][1][-300:]}"
+        return self.again(name)
+
+    def diverged(self, name: str, k: int) -> Trial:
+        def run() -> str:
+            from resultant.training import stack
+
+            original, steps = stack.Stack.step, 0
+
+            def step(self: stack.Stack, *arguments: object, **options: object) -> object:
+                nonlocal steps
+                result = original(self, *arguments, **options)  # type: ignore[arg-type]
+                if steps == k:
+                    next(iter(self.tensors().values())).fill_(float("nan"))
+                steps += 1
+                return result
+
+            stack.Stack.step = step  # type: ignore[method-assign]
+            try:
+                cure = partial(setattr, stack.Stack, "step", original)
+                return self.disturbed(name, statuses={2}, cured=cure)
+            finally:
+                stack.Stack.step = original
+
+        return Trial(f"{name}: NaN in step {k}", run)
+
+    def disturbed(
+        self,
+        name: str,
+        watcher: Watcher = lambda call: 0,
+        statuses: set[int] = frozenset({0}),  # type: ignore[assignment]
+        cured: Callable[[], None] = lambda: None,
+        memory: int | None = None,
+        start: Callable[[int], None] = lambda child: None,
+    ) -> str:
+        """Run a command on a failing machine, then again on a healthy one."""
+        self.bench.clear()
+        end = self.bench.run(name, watcher, memory=memory, start=start)
+        cured()
+        return problem(end, statuses) or self.again(name)
+
+    def again(self, name: str) -> str:
+        end = self.bench.run(name)
+        if end.status:
+            return f"given again, status {end.status}: {end.errors[-400:]}"
+        results, expected = self.bench.results(), self.expected[name]
+        if results != expected:
+            every = sorted({*results, *expected})
+            changed = [path for path in every if results.get(path) != expected.get(path)]
+            return f"given again, other results: {changed}"
+        left = self.bench.leftovers()
+        return f"given again, leaves {left}" if left else ""
+
+    def rank_dies(self, moment: float) -> str:
+        """Kill one of two processes of torchrun; the other ends, and the same call resumes."""
+        self.bench.clear()
+        words = COMMANDS["train-images"].arguments(self.bench.inputs, self.bench.out)
+        program = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        program += ["-m", "resultant", *words, "--epochs", "6"]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
+        outcomes = []
+        for attempt in range(2):
+            job = subprocess.Popen(
+                program,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            if attempt == 0:
+                self.kill_rank(job.pid, moment)
+            _, errors = job.communicate(timeout=300)
+            outcomes.append((job.returncode, errors))
+        if outcomes[0][0] == 0:
+            return f"status 0 though a rank was killed: {outcomes[0][1][-300:]}"
+        return f"given again: {outcomes[1][1][-400:]}" if outcomes[1][0] else ""
+
+    def kill_rank(self, launcher: int, moment: float) -> None:
+        """Kill a process of the launcher some seconds after training has begun."""
+        checkpoint = self.bench.out / "train"
+        until = time.monotonic() + 120
+        while not any(checkpoint.rglob("metrics.jsonl")) and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(moment / 10)
+        children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+        if children:
+            os.kill(int(children[-1]), signal.SIGKILL)
+
+    def task_dies(self) -> str:
+        """Kill a worker of Ray; the analysis ends with a result or one message."""
+        import pyarrow.parquet as pq
+
+        from torture.files import _table
+
+        self.bench.clear()
+        pq.write_table(_table(), self.bench.scratch / "train-0.parquet")
+        program = [
+            sys.executable,
+            "-m",
+            "resultant",
+            "analyze",
+            str(self.bench.scratch / "*.parquet"),
+        ]
+        program += ["--engine", "ray", "--out", str(self.bench.out / "report")]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
+        job = subprocess.Popen(
+            program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        killed = 0
+        while job.poll() is None and killed < 2:
+            for line in subprocess.run(
+                ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
+            ).stdout.splitlines():
+                number, _, text = line.strip().partition(" ")
+                if (
+                    text.startswith("ray::")
+                    and "IDLE" not in text
+                    and descends(int(number), job.pid)
+                ):
+                    with suppress(ProcessLookupError):
+                        os.kill(int(number), signal.SIGKILL)
+                        killed += 1
+                        break
+            time.sleep(0.2)
+        _, errors = job.communicate(timeout=300)
+        if job.returncode == 0:
+            return ""
+        lines = [line for line in errors.splitlines() if line.startswith("resultant: ")]
+        torn = TORN.search(errors)
+        return "" if len(lines) == 1 and not torn else f"status {job.returncode}: {errors[-500:]}"
+
+
+def descends(process: int, ancestor: int) -> bool:
+    """Return True if a process was started below another."""
+    while process > 1:
+        if process == ancestor:
+            return True
+        try:
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def problem(end: Outcome, statuses: set[int]) -> str:
+    """Return what is wrong with the end of a disturbed command, or an empty text."""
+    if end.timed_out:
+        return "does not end"
+    if end.status not in statuses or TORN.search(end.errors):
+        return f"status {end.status}: {end.errors[-600:]}"
+    said = [line for line in end.errors.splitlines() if line.startswith("resultant: ")]
+    if end.status and len(said) != 1:
+        return f"status {end.status} with {len(said)} lines: {end.errors[-300:]}"
+    return ""
