@@ -64,6 +64,9 @@ def cluster() -> Iterator[None]:
         except ConnectionError as error:
             rule = f"expected a Ray cluster at RAY_ADDRESS={address}"
             raise ValueError(f"{rule}, got: {error}") from None
+        except Exception as error:
+            # Ray raises an Exception if its processes do not start in time.
+            raise OSError(f"expected Ray to start on this machine, got: {error}") from None
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
     context.enable_progress_bars = False
