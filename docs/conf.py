@@ -1,11 +1,19 @@
 """Sphinx configuration of the site; `make docs` builds it."""
 
+import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
-os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # keeps kernels of notebooks quiet
+# Kernels of notebooks are quiet: nothing about debuggers, transport or their start.
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+os.environ["IPYTHONDIR"] = tempfile.mkdtemp()
+profile = Path(os.environ["IPYTHONDIR"]) / "profile_default"
+profile.mkdir()
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+logging.getLogger("traitlets").setLevel(logging.ERROR)
 # Notebooks call the command of this environment, and their output has no colours.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ.update(NO_COLOR="1", TERM="dumb", COLUMNS="100")
