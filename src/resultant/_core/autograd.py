@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _functorch  # type: ignore[attr-defined]
+from torch.autograd import forward_ad
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
@@ -27,6 +28,24 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
             a = a.reshape(a.shape[:1] + (1,) * (rank + 1 - a.dim()) + a.shape[1:])
         aligned.append(a)
     return aligned
+
+
+def is_plain() -> bool:
+    """Return True outside of traces, of transforms of torch.func, and of modes."""
+    return (
+        not torch.compiler.is_compiling()
+        and _functorch.peek_interpreter_stack() is None
+        and torch._C._len_torch_dispatch_stack() == 0
+    )
+
+
+def is_constant(*arguments: Any) -> bool:
+    """Return True if no derivative of a function of the arguments can be asked for."""
+    if not is_plain() or forward_ad._current_level >= 0:
+        return False
+    if not torch.is_grad_enabled():
+        return True
+    return not any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
 
 
 def is_transformed() -> bool:
@@ -88,6 +107,8 @@ def elementwise(
             return reduce(operator.add, changes).expand(ctx.shape)
 
     def apply(*args: Any) -> Tensor:
+        if is_constant(*args):
+            return value(*args)
         # torch.compile accepts no forward mode.
         rule = Reverse if torch.compiler.is_compiling() else Both
         return rule.apply(*args)  # type: ignore[return-value]

@@ -1,7 +1,8 @@
 r"""Evaluation of the score by the fastest way of each device.
 
-Under torch.compile and on other devices the score is one expression (`ExactScorer`), on CUDA the
-fused kernel, on the CPU chunks that fit the cache, as polynomials in rho where that is faster.
+On the CPU the compiled kernel is used, or polynomials in rho where those are faster, on CUDA the
+fused kernel. Under torch.compile, on other devices and without a kernel the score is one expression
+(`ExactScorer`), on the CPU in chunks that fit the cache.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from torch import Tensor
 from resultant._core import chunks, validation
 from resultant._core.compensated import two_reciprocal
 from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
-from resultant.special.debye import expansion
+from resultant.special import compiled
+from resultant.special.debye import expansion, smallest_order
 from resultant.special.differences import Lower
 from resultant.special.three import LowerInThree
 
@@ -28,7 +30,10 @@ def evaluate(
     rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, slope: bool
 ) -> tuple[Tensor, Tensor]:
     """Compute the score and, if ``slope``, its slope (else an empty tensor), broadcasting."""
-    if not torch.compiler.is_compiling() and rho.device.type in ("cpu", "cuda"):
+    if torch.compiler.is_compiling():
+        if _is_long(p, kappa.dtype):
+            return torch.ops.resultant.score(rho, kappa, tau, p, slope)
+    elif rho.device.type in ("cpu", "cuda"):
         score = _by_chunks if rho.device.type == "cpu" else _fused()
         if score is not None:
             shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
@@ -37,6 +42,34 @@ def evaluate(
                 return q, slopes
             return q.reshape(shape), slopes.reshape(shape) if slope else slopes
     return ExactScorer(kappa, tau, p)(rho, slope)
+
+
+def _is_long(p: int, dtype: torch.dtype) -> bool:
+    """Return True if the expression for p has a recurrence or two legs, which takes minutes to
+    compile; an exported program has the expression, and does not need this package."""
+    return p / 2 - 1 < smallest_order(dtype) and not torch.compiler.is_exporting()
+
+
+# The score as one operation to torch.compile.
+_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+_OPERATORS.define(
+    "score(Tensor rho, Tensor kappa, Tensor tau, int p, bool slope) -> (Tensor, Tensor)"
+)
+
+
+def _operator(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
+) -> tuple[Tensor, Tensor]:
+    return evaluate(rho, kappa, tau, p, slope=slope)
+
+
+def _shapes(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
+    q = rho.new_empty(torch.broadcast_shapes(rho.shape, kappa.shape, tau.shape))
+    return q, torch.empty_like(q) if slope else rho.new_empty(0)
+
+
+_OPERATORS.impl("score", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("resultant::score", _shapes, lib=_OPERATORS)
 
 
 class Tilt:
@@ -114,9 +147,14 @@ def _by_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Score rho [rows, classes] on the CPU, in chunks that fit the cache."""
     size = chunks.CACHE_BYTES // rho.element_size() * torch.get_num_threads()
-    if rho.numel() <= size:
-        return ExactScorer(kappa, tau, p)(rho, slope)
     rows, columns = rho.shape
+    if compiled.available(rho, kappa, tau):
+        # A polynomial in rho is faster still, if its degree is small for the rows.
+        few = rho.numel() <= size or rows * ROW_SHARE < 4
+        if few or degree_for(kappa, tau, p, kappa.dtype) is None:
+            return compiled.score(rho, kappa, tau, p, slope)
+    elif rho.numel() <= size:
+        return ExactScorer(kappa, tau, p)(rho, slope)
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
     width = min(columns, size)

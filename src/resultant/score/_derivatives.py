@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import batched, elementwise, signed
+from resultant._core.autograd import batched, elementwise, is_constant, signed
 from resultant._core.compensated import two_product
 from resultant.score._backends import Tilt, evaluate
+from resultant.special import compiled
 from resultant.special.debye import expansion
 from resultant.special.differences import (
     inner_ratio_difference,
@@ -150,6 +151,8 @@ _temperature_slope = elementwise(
 
 
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    if compiled.available(rho, kappa, tau):
+        return evaluate(rho, kappa, tau, p, slope=True)[1]
     tilt = Tilt(kappa, tau)
     e = expansion(p / 2 - 1, rho.dtype)
     return 0.5 * tilt.twice * inner_ratio(e, tilt.y1(rho.clamp(-1, 1)))
@@ -226,6 +229,8 @@ class _Both(_Reverse):
 
 def score_and_slope(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Compute the score and its slope of (rho, kappa, tau, p), differentiable in all tensors."""
+    if is_constant(*arguments):
+        return evaluate(*arguments, slope=True)
     rule = _Reverse if torch.compiler.is_compiling() else _Both
     return rule.apply(*arguments)  # type: ignore[return-value]
 

@@ -183,9 +183,20 @@ def _columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     )
 
 
+def log_i_zero() -> tuple[float, ...]:
+    """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
+    return _log_i_zero()
+
+
+@cache
+def _log_i_zero() -> tuple[float, ...]:
+    c = log_series([Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)])
+    return tuple(float(a) for a in economise(c[1:], 2.0**-60))
+
+
 # The mark of torch.compiler.assume_constant_result, set without loading the compiler: the results
 # are constants to torch.compile, which would otherwise trace the rational arithmetic.
-for _function in (coefficients_at, columns_at):
+for _function in (coefficients_at, columns_at, log_i_zero):
     _function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 

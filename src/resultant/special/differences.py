@@ -16,6 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from resultant.special import compiled
 from resultant.special.debye import (
     LogDebye,
     Number,
@@ -239,6 +240,8 @@ def _along(
 
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0)``."""
+    if not isinstance(nu, Tensor) and compiled.available(x0, x1):
+        return compiled.step(nu, x0, x1, shortfall=False)
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         h = (x1 - x0) * (x1 + x0)
@@ -249,6 +252,8 @@ def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
 
 def shortfall(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``(x1 - x0) - (phi(x1) - phi(x0))``, with an error relative to its own size."""
+    if not isinstance(nu, Tensor) and compiled.available(x0, x1):
+        return compiled.step(nu, x0, x1, shortfall=True)
 
     def step(e: LogDebye, x0: Tensor, x1: Tensor) -> Tensor:
         dx = x1 - x0

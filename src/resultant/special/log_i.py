@@ -6,22 +6,20 @@ The functions compute on tensors of one dtype and validate nothing.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise
 from resultant._core.compensated import two_product
+from resultant.special import compiled
 from resultant.special.debye import (
     LogDebye,
     Number,
     as_tensor,
     by_order,
-    economise,
     horner,
-    log_series,
+    log_i_zero,
 )
 from resultant.special.differences import GROUP
 from resultant.special.ratio import bounded, complement, ratio
@@ -35,6 +33,8 @@ ZERO_REST = 8.155323790501267e-18
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
+    if not isinstance(nu, Tensor) and compiled.available(x):
+        return compiled.log(nu, x, scaled=False)
     total = by_order(nu, x.dtype, lambda e: (_log_sum(e, x),), absolute=True)[0]
     small, value = _near_zero(nu, x)
     return total if small is None else torch.where(small, value, total)
@@ -48,21 +48,6 @@ def _near_zero(nu: Number, x: Tensor) -> tuple[Tensor | None, Tensor]:
     small = (x.abs() <= 1) & (nu == 0)
     u = torch.where(small, x * x, 0.0)
     return small, u * horner(log_i_zero(), u)
-
-
-def log_i_zero() -> tuple[float, ...]:
-    """Return log I_0(x)/x^2 as a polynomial in x^2 on [0, 1], to the precision of float64."""
-    return _log_i_zero()
-
-
-@cache
-def _log_i_zero() -> tuple[float, ...]:
-    c = log_series([Fraction(1, 4**k * math.factorial(k) ** 2) for k in range(30)])
-    return tuple(float(a) for a in economise(c[1:], 2.0**-60))
-
-
-# As in `debye`: a constant to torch.compile.
-log_i_zero._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _log_sum(e: LogDebye, x: Tensor) -> Tensor:
@@ -116,6 +101,9 @@ log_i = elementwise(_log_value, None, _log_partial)
 
 
 def _scaled_value(nu: Number, x: Tensor) -> Tensor:
+    if not isinstance(nu, Tensor) and compiled.available(x):
+        return compiled.log(nu, x, scaled=True)
+
     def total(e: LogDebye) -> Tensor:
         return _log_sum(e, x) - x if e.shift else _scaled_sum(e, x)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise
+from resultant.special import compiled
 from resultant.special.debye import Number, by_order, expansion
 from resultant.special.differences import phi_step, rise_difference
 from resultant.special.slopes import RatioSlopes, direct_if_far, inner_ratio, ratio_slopes
@@ -24,6 +25,8 @@ def bounded(x: Tensor, root: float) -> Tensor:
 
 
 def _ratio_value(nu: Number, x: Tensor, derivative: int) -> Tensor:
+    if not isinstance(nu, Tensor) and compiled.available(x):
+        return compiled.ratio(nu, x, derivative)
     x = bounded(x, 2.2)
     if derivative == 0:
         # Near one rounding exceeds one.
@@ -59,9 +62,15 @@ def _at_most_second(derivative: int) -> None:
         raise ValueError(f"derivatives of R_nu go up to the second, got order {derivative}")
 
 
+def _complement_value(nu: Number, x: Tensor) -> Tensor:
+    if not isinstance(nu, Tensor) and compiled.available(x):
+        return compiled.ratio(nu, x, 3)
+    return ratio_slopes(nu, bounded(x, 2.2)).complement
+
+
 # complement(nu, x): 1 - R_nu(x).
 complement = elementwise(
-    lambda nu, x: ratio_slopes(nu, bounded(x, 2.2)).complement,
+    _complement_value,
     None,
     lambda nu, x: -ratio(nu, x, 1),
 )
@@ -102,6 +111,8 @@ ratio_integral = elementwise(
 
 def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
     """Solve R_nu(x) = r for x, where 1 - r is the gap."""
+    if not isinstance(nu, Tensor) and compiled.available(r):
+        return compiled.inverse(nu, r, gap, HALLEY_STEPS if nu < 0.5 else 2)
     p = 2 * nu + 2
     start = x = r * (p - r * r) / (gap * (1 + r))
     for _ in range(HALLEY_STEPS):

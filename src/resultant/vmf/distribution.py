@@ -20,6 +20,7 @@ from resultant._core import validation
 from resultant._core.arrays import unit_vector
 from resultant._core.autograd import elementwise
 from resultant._core.validation import COMPUTE_DTYPE, Number
+from resultant.special import compiled
 from resultant.special.differences import bregman, ratio_step, shortfall
 from resultant.special.ratio import complement, gap_inverse, inner, ratio
 from resultant.vmf.angle import angle
@@ -48,6 +49,21 @@ _shortfall = elementwise(
     None,
     lambda nu, x: complement(nu, x),
 )
+
+
+def _information_value(nu: float, x: Tensor) -> Tensor:
+    if not compiled.available(x):
+        return bregman(nu, x, torch.zeros_like(x))
+    # Two differences, of which the one whose terms do not cancel is used.
+    gap = compiled.ratio(nu, x, 3)
+    zero = torch.zeros_like(x)
+    small = x * compiled.ratio(nu, x, 0) - compiled.step(nu, zero, x, shortfall=False)
+    large = compiled.step(nu, zero, x, shortfall=True) - x * gap
+    return torch.where(gap > 0.5, small, large)
+
+
+# phi(0) - phi(x) + x R(x): the KL divergence from concentration x to the uniform distribution.
+_information = elementwise(_information_value, None, lambda nu, x: x * ratio(nu, x, 1))
 
 
 def _by_default(validate_args: bool | None) -> bool | None:
@@ -222,7 +238,7 @@ class VonMisesFisher(Distribution):
     def entropy(self) -> Tensor:
         r"""The entropy :math:`\log Z_p(\kappa) - \kappa A_p(\kappa)` [...]."""
         kappa = self.concentration.double()
-        gain = _bregman(self._nu, kappa, torch.zeros_like(kappa))
+        gain = _information(self._nu, kappa)
         return (log_area(self.event_shape[0]) - gain).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:

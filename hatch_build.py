@@ -1,0 +1,53 @@
+"""Build of the compiled kernel with the package, where there is a C compiler.
+
+The kernel is plain C, called through ctypes, so that one library serves every version of Python and
+torch. Without a compiler the package is built without the kernel, and computes in torch alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path(__file__).parent / "src" / "resultant" / "special"
+# No option changes the meaning of the arithmetic; products and sums may be contracted.
+OPTIONS = (
+    "-O3 -std=gnu11 -fPIC -shared -fvisibility=hidden -fopenmp-simd "
+    "-ffp-contract=fast -fno-math-errno -fno-trapping-math"
+)
+
+
+def build(target: Path) -> bool:
+    """Compile the kernel to ``target``; return False, with a message, if that fails."""
+    compiler = shlex.split(os.environ.get("CC", "")) or [shutil.which("cc") or "gcc"]
+    sources = [str(FOLDER / f"_kernel_{name}.c") for name in ("f64", "f32")]
+    temporary = target.with_suffix(f".{os.getpid()}.tmp")
+    command = [*compiler, *OPTIONS.split(), "-o", str(temporary), *sources, "-lm"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        temporary.replace(target)
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = getattr(error, "stderr", None) or error
+        print(f"resultant is built without its compiled kernel: {reason}", file=sys.stderr)
+        temporary.unlink(missing_ok=True)
+        return False
+    return True
+
+
+class KernelBuild(BuildHookInterface):
+    """Adds the kernel to wheels, and builds it in place for editable installs."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        target = FOLDER / "_kernel.so"
+        if self.target_name == "wheel" and build(target):
+            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_')}"
+            build_data["pure_python"] = False
+            build_data["artifacts"].append("src/resultant/special/_kernel.so")

@@ -1,0 +1,295 @@
+/* Bessel functions of one order at many arguments, on top of `_kernel.h`. */
+
+/* The ratio and its derivatives at one block, `slopes.RatioSlopes`. */
+typedef struct {
+    T r[B], complement[B], first[B], second[B];
+} Slopes;
+
+INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
+    const T a = e->a, scale = e->scale;
+    T y[B], s[B], w[B], g[B], u[B], e1[B], e2[B], e3[B], d1[B];
+    EACH {
+        y[i] = x[i] * x[i];
+        s[i] = SQRT(y[i] + a * a);
+        w[i] = 1 / s[i];
+        g[i] = 1 / (s[i] + a);
+        u[i] = scale * w[i];
+    }
+    horner(e1, e->e1, e->n, u);
+    horner(e2, e->e2, e->n, u);
+    horner(e3, e->e3, e->n, u);
+    EACH {
+        const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
+        out->r[i] = g[i] - e1[i] * square;
+        out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
+        d1[i] = twice * square * square - w[i] * g[i] * g[i];
+        out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
+        const T inner = twice * (1 + 2 * a * a * square)
+                        - share * (4 * e1[i] + 4 * e2[i] + e3[i]);
+        out->second[i] = square * w[i] * (w[i] * inner - a * (a + 2 * s[i]) * g[i] * g[i]);
+    }
+    for (int j = 0; j < e->shift; j++) {
+        const T step = e->steps[j];
+        EACH {
+            const T below = 1 / (step + y[i] * out->r[i]), square = below * below;
+            const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
+            const T rest = step - y[i] * out->first[i];
+            out->second[i] = 2 * below * d1_below * rest
+                             - square * (2 * out->first[i] + y[i] * out->second[i]);
+            out->first[i] = square * rest;
+            out->complement[i] = (step - x[i] * out->complement[i]) * below;
+            out->r[i] = below;
+            d1[i] = d1_below;
+        }
+    }
+}
+
+INLINE int any_above(const T *y, T least) {
+    int above = 0;
+    for (int i = 0; i < B; i++) above |= y[i] >= least;
+    return above;
+}
+
+/* By the expansion or, for s well above its smallest order, by the one at nu itself, `direct`. */
+INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *direct, const T *x) {
+    slopes_by(out, e, x);
+    T square[B];
+    EACH square[i] = x[i] * x[i] + e->nu * e->nu;
+    if (!e->shift || !any_above(square, e->far)) return;
+    Slopes beyond;
+    slopes_by(&beyond, direct, x);
+    EACH {
+        const int far = square[i] >= e->far;
+        out->r[i] = far ? beyond.r[i] : out->r[i];
+        out->complement[i] = far ? beyond.complement[i] : out->complement[i];
+        out->first[i] = far ? beyond.first[i] : out->first[i];
+        out->second[i] = far ? beyond.second[i] : out->second[i];
+    }
+}
+
+/* Clamp to where the power 2.2 is finite. */
+INLINE void bounded(T *to, const T *x) {
+    EACH to[i] = x[i] < -ROOT_LARGEST ? -ROOT_LARGEST : x[i];
+    EACH to[i] = to[i] > ROOT_LARGEST ? ROOT_LARGEST : to[i];
+}
+
+/* R (kind 0), R' (1), R'' (2) or 1 - R (3). */
+EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const T *x, T *out,
+                            int64_t count, int64_t kind) {
+    const Expansion e = read(expansion), direct = read(direct_expansion);
+    for (int64_t first = 0; first < count; first += B) {
+        T room[B], at[B], result[B];
+        bounded(at, block(room, x + first, 1, count - first));
+        if (kind == 0) {
+            T y[B], w[B], u[B];
+            EACH y[i] = at[i] * at[i];
+            EACH w[i] = 1 / SQRT(y[i] + e.a * e.a);
+            EACH u[i] = e.scale * w[i];
+            horner(result, e.e1, e.n, u);
+            EACH result[i] = 1 / (SQRT(y[i] + e.a * e.a) + e.a) - result[i] * w[i] * w[i];
+            for (int j = 0; j < e.shift; j++) {
+                const T step = e.steps[j];
+                EACH result[i] = 1 / (step + y[i] * result[i]);
+            }
+            EACH result[i] *= at[i];
+        } else {
+            Slopes slopes;
+            slopes_at(&slopes, &e, &direct, at);
+            if (kind == 1) EACH result[i] = slopes.first[i];
+            if (kind == 2) EACH result[i] = at[i] * slopes.second[i];
+            if (kind == 3) EACH result[i] = slopes.complement[i];
+        }
+        store(out + first, result, count - first);
+    }
+}
+
+/* The x with R(x) = r, where gap = 1 - r, by Halley's steps from the start of Banerjee et al. */
+EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, const T *r,
+                              const T *gap, T *out, int64_t count, int64_t steps) {
+    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const T p = 2 * e.nu + 2;
+    for (int64_t first = 0; first < count; first += B) {
+        T room[B], other[B], start[B], x[B], at[B];
+        const T *length = block(room, r + first, 1, count - first);
+        const T *rest = block(other, gap + first, 1, count - first);
+        EACH {
+            start[i] = length[i] * (p - length[i] * length[i]) / (rest[i] * (1 + length[i]));
+            x[i] = start[i];
+        }
+        for (int64_t step = 0; step < steps; step++) {
+            Slopes slopes;
+            bounded(at, x);
+            slopes_at(&slopes, &e, &direct, at);
+            EACH {
+                /* Near one the digits are in 1 - r. */
+                const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
+                                                  : rest[i] - slopes.complement[i];
+                const T newton = miss / slopes.first[i];
+                const T bend = (T)0.5 * newton * at[i] * slopes.second[i] / slopes.first[i];
+                const T low = bend < (T)-0.5 ? (T)-0.5 : bend;
+                x[i] = at[i] - newton / (1 - (low > (T)0.5 ? (T)0.5 : low));
+            }
+        }
+        /* Where squares would overflow the start is exact to the precision. */
+        EACH x[i] = start[i] < (T)0.5 * ROOT_LARGEST ? x[i] : start[i];
+        store(out + first, x, count - first);
+    }
+}
+
+/* One leg of the path from x0 to x1: the step of phi, or by how much dx exceeds it. */
+INLINE void leg(T *out, const Expansion *e, const T *x0, const T *x1, int shortfall) {
+    T y0[B], y1[B], h[B];
+    Lower lower;
+    Step step;
+    EACH {
+        y0[i] = x0[i] * x0[i];
+        y1[i] = x1[i] * x1[i];
+        h[i] = (x1[i] - x0[i]) * (x1[i] + x0[i]);
+    }
+    lower_end(&lower, e, y0);
+    difference(&step, e, &lower, y1, h, 0);
+    if (shortfall) {
+        EACH {
+            const T lag = (e->a / (lower.s[i] + x0[i])) * (e->a / (step.s[i] + x1[i]));
+            out[i] = lag * ((x1[i] - x0[i]) + step.ds[i]) - step.corrections[i]
+                     + e->a * step.log[i];
+        }
+        if (e->shift) EACH out[i] -= step.down[i];
+    } else {
+        EACH {
+            const T others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);
+            out[i] = others + step.ds[i] * lower.share[i];
+        }
+        if (e->shift) EACH out[i] += step.down[i];
+    }
+}
+
+/* phi(x1) - phi(x0) or, if `shortfall`, x1 - x0 less that; x0 has the given step. At a small order
+   the path has two legs, which meet in the corner: beyond it the recurrence would lose digits. */
+EXPORT void EXPORTED(step)(const T *expansion, const T *direct_expansion, const T *x0, const T *x1,
+                           T *out, int64_t count, int64_t x0_step, int64_t shortfall) {
+    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const T corner = e.shift ? SQRT(e.far - e.nu * e.nu) : 0;
+    for (int64_t first = 0; first < count; first += B) {
+        T room[B], other[B], result[B], beyond[B], a[B], b[B];
+        const T *from = block(room, x0 + x0_step * first, x0_step, count - first);
+        const T *to = block(other, x1 + first, 1, count - first);
+        if (!e.shift) {
+            leg(result, &e, from, to, (int)shortfall);
+        } else {
+            EACH a[i] = from[i] > corner ? corner : from[i];
+            EACH b[i] = to[i] > corner ? corner : to[i];
+            leg(result, &e, a, b, (int)shortfall);
+            if (any_above(from, corner) || any_above(to, corner)) {
+                EACH a[i] = from[i] < corner ? corner : from[i];
+                EACH b[i] = to[i] < corner ? corner : to[i];
+                leg(beyond, &direct, a, b, (int)shortfall);
+                EACH result[i] += beyond[i];
+            }
+        }
+        store(out + first, result, count - first);
+    }
+}
+
+/* The leading part of log I vanishes at x = ZERO a, where s = COTH a; see `log_i`. */
+#define COTH (T)1.1996786402577337
+#define ZERO 0.6627434193491816
+#define ZERO_REST 8.155323790501267e-18
+#define LOG_2PI (T)1.8378770664093454836
+
+INLINE void log_by_recurrence(T *total, const Expansion *e, const T *x, T limit) {
+    const T a = e->a, zero = (T)ZERO, x0 = a * zero, lost = FMA(a, zero, -x0);
+    const T rest = (T)(ZERO_REST + (ZERO - (double)zero)), nu = e->nu;
+    const T log_x0 = log_at(x0), s0 = a * COTH;
+    T at[B], y[B], w[B], u[B], series[B], half[B], r[B], product[B];
+    EACH at[i] = x[i] < -limit ? -limit : x[i];
+    EACH at[i] = at[i] > limit ? limit : at[i];
+    EACH {
+        y[i] = at[i] * at[i];
+        const T s = SQRT(y[i] + a * a);
+        w[i] = 1 / s;
+        u[i] = a * w[i];
+        r[i] = 1 / (s + a);
+    }
+    horner(series, e->log, e->n, u);
+    horner(half, e->e1, e->n, u);
+    EACH {
+        const T s = SQRT(y[i] + a * a), d = (at[i] - x0) - (lost + a * rest);
+        const T ds = d * ((at[i] + x0) / (s + s0));
+        const T lead = ds - a * log1p_at(ds / (a + s0)) - (T)0.5 * (log_at(s) + LOG_2PI);
+        const int near = FABS(d) < (T)0.5 * x0;
+        const T close = log1p_at(near ? d / x0 : 0);
+        /* Below one no difference of logarithms cancels, and the quotient may underflow. */
+        const T apart = at[i] < 1 ? log_at(at[i]) - log_x0 : log_at(at[i] < 1 ? 1 : at[i] / x0);
+        const T power = nu == 0 ? 0 : nu * (near ? close : apart);
+        total[i] = lead + series[i] + power;
+        r[i] -= half[i] * w[i] * w[i];
+        product[i] = 1;
+    }
+    for (int j = 0; j < e->shift; j++) {
+        const T step = e->steps[j];
+        EACH {
+            r[i] = 1 / (step + y[i] * r[i]);
+            product[i] *= x0 * r[i];
+        }
+        if (j % 4 == 3 || j == e->shift - 1) {
+            EACH {
+                total[i] -= log_at(product[i]);
+                product[i] = 1;
+            }
+        }
+    }
+    EACH total[i] += x[i] - at[i];
+}
+
+/* log I - x without a shift: s - x and the logarithm of (a + s)/x do not cancel. */
+INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
+    const T a = e->a;
+    T s[B], u[B], at[B];
+    bounded(at, x);
+    EACH s[i] = x[i] > ROOT_LARGEST ? x[i] : SQRT(at[i] * at[i] + a * a);
+    EACH u[i] = e->scale / s[i];
+    horner(total, e->log, e->n, u);
+    EACH {
+        const T part = a * (a / (s[i] + x[i])) - (T)0.5 * (log_at(s[i]) + LOG_2PI);
+        const T z = a / (x[i] < 1 ? 1 : x[i]);
+        const T hyperbolic = a * log1p_at(z + z * (z / (1 + SQRT(1 + z * z))));
+        const T inside = a == 0 ? 0 : a * log_at(a + s[i]) - a * log_at(x[i]);
+        total[i] += part - (x[i] < 1 ? inside : hyperbolic);
+    }
+}
+
+/* log I or, if `scaled`, log I - x. `zero` holds log I_0(x)/x^2 on [0, 1]; `limit` bounds x such
+   that powers of the recurrence are finite. */
+EXPORT void EXPORTED(log)(const T *expansion, const T *direct_expansion, const T *x, T *out,
+                          int64_t count, int64_t scaled, const T *zero, int64_t zeros) {
+    const Expansion e = read(expansion), direct = read(direct_expansion);
+    const T most = e.a * (T)ZERO * LARGEST_ROOT, limit = most < ROOT_LARGEST ? most : ROOT_LARGEST;
+    for (int64_t first = 0; first < count; first += B) {
+        T room[B], result[B], beyond[B], square[B];
+        const T *at = block(room, x + first, 1, count - first);
+        if (scaled && !e.shift) {
+            log_scaled(result, &e, at);
+        } else {
+            log_by_recurrence(result, &e, at, limit);
+            if (scaled) {
+                bounded(square, at);
+                EACH square[i] = square[i] * square[i] + e.nu * e.nu;
+                EACH result[i] -= at[i];
+                if (any_above(square, e.far)) {
+                    log_scaled(beyond, &direct, at);
+                    EACH result[i] = square[i] >= e.far ? beyond[i] : result[i];
+                }
+            }
+        }
+        if (e.nu == 0) {
+            EACH square[i] = FABS(at[i]) <= 1 ? at[i] * at[i] : 0;
+            horner(beyond, (Table)zero, (int)zeros, square);
+            EACH {
+                const T small = square[i] * beyond[i] - (scaled ? at[i] : 0);
+                result[i] = FABS(at[i]) <= 1 ? small : result[i];
+            }
+        }
+        store(out + first, result, count - first);
+    }
+}

@@ -1,0 +1,227 @@
+"""The compiled kernel for CPUs: loading, coefficients, and calls on tensors.
+
+The library `_kernel` is built with the package where there is a C compiler. Without the library, or
+with the environment variable ``RESULTANT_KERNEL=0``, `available` is False and the functions in
+torch are used, which compute the same in many small operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._core.autograd import is_plain
+from resultant.special.debye import LogDebye, expansion, far, log_i_zero, smallest_order
+from resultant.special.slopes import FAR
+
+# Below this size a second thread costs more than it saves.
+GRAIN = 16384
+
+# The largest y whose powers in `_lommel` are finite.
+LARGEST = {torch.float64: 1e18, torch.float32: 1e7}
+
+# Elements in a block of the kernel.
+BLOCK = {torch.float64: 16, torch.float32: 32}
+
+_NUMPY = {torch.float64: np.float64, torch.float32: np.float32}
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def _load() -> ctypes.CDLL | None:
+    if os.environ.get("RESULTANT_KERNEL") == "0":
+        return None
+    try:
+        return ctypes.CDLL(str(Path(__file__).with_name("_kernel.so")))
+    except OSError:
+        return None
+
+
+_library = _load()
+
+
+def _functions(name: str, arguments: str) -> dict[torch.dtype, Callable[..., None]]:
+    """Return the function of each dtype; ``arguments`` has p for a pointer and n for a number."""
+    if _library is None:
+        return {}
+    types = [ctypes.c_void_p if a == "p" else ctypes.c_int64 for a in arguments]
+    functions = {}
+    for dtype, suffix in ((torch.float64, "f64"), (torch.float32, "f32")):
+        functions[dtype] = function = getattr(_library, f"resultant_{name}_{suffix}")
+        function.argtypes, function.restype = types, None
+    return functions
+
+
+_SCORE = _functions("score", "ppppppnnnn")
+_RATIO = _functions("ratio", "ppppnn")
+_INVERSE = _functions("inverse", "pppppnn")
+_STEP = _functions("step", "pppppnnn")
+_LOG = _functions("log", "ppppnnpn")
+
+
+def available(*tensors: Tensor) -> bool:
+    """Return True if the kernel can compute on these tensors here: plain tensors on the CPU,
+    outside of a transform of torch.func, of a trace and of a mode."""
+    if _library is None or not is_plain():
+        return False
+    return all(type(a) in _PLAIN and a.device.type == "cpu" for a in tensors)
+
+
+@lru_cache(maxsize=1024)
+def _table(nu: float, dtype: torch.dtype, kind: str = "") -> np.ndarray:
+    """Return an expansion as the kernel reads it; ``kind`` is "", "far" or "absolute"."""
+    e = expansion(nu, dtype, absolute=kind == "absolute")
+    e = far(e, dtype) if kind == "far" else e
+    powers = _lommel(e) if e.shift else []
+    weighted = [e.weighted(n) for n in (1, 2, 3)]
+    weighted[0][0] = 0.5
+    far_from = FAR * smallest_order(dtype)
+    header = [nu, e.order, e.scale, far_from**2, LARGEST[dtype]]
+    counts = [len(e.coefficients), e.shift, len(powers[0]) if powers else 0]
+    tables = [float(c) for values in (e.coefficients, *weighted, *powers) for c in values]
+    numbers = [*header, *counts, *e.steps(), *np.repeat(tables, BLOCK[dtype])]
+    return np.array(numbers, dtype=_NUMPY[dtype])
+
+
+def _lommel(e: LogDebye) -> list[list[float]]:
+    """Return the polynomials P and Q of ``D = P(y) + y r Q(y)`` at nu, and those at nu + 1, all
+    divided by P(0) at nu."""
+    # From the shifted order down by D_{j-1} = 2j D_j + y D_{j+1}, with D_j = 1 and D_{j+1} = r.
+    zero = Fraction(0)
+    above, here = ([zero], [Fraction(1)]), ([Fraction(1)], [zero])
+    steps = [2 * (Fraction(float(e.nu)) + j) for j in range(e.shift, 0, -1)]
+    for step in steps:
+        below = tuple(
+            [
+                step * (h[k] if k < len(h) else 0) + (a[k - 1] if 0 < k <= len(a) else 0)
+                for k in range(max(len(h), len(a) + 1))
+            ]
+            for h, a in zip(here, above, strict=True)
+        )
+        above, here = here, below
+    size = e.shift // 2 + 1
+    lists = [here[0], here[1][1:], above[0], above[1][1:]]
+    return [[float(c / here[0][0]) for c in (v + [zero] * size)[:size]] for v in lists]
+
+
+@lru_cache(maxsize=1024)
+def _addresses(nu: float, dtype: torch.dtype, kind: str = "") -> tuple[int, int]:
+    """Return where the expansion at ``nu`` is, and the one for s well above its smallest order."""
+    near = _table(nu, dtype, kind)
+    is_small = nu < smallest_order(dtype)
+    beyond = _table(nu, dtype, "far") if is_small else near
+    _KEPT.update({near.ctypes.data: near, beyond.ctypes.data: beyond})
+    return near.ctypes.data, beyond.ctypes.data
+
+
+# Tables by their address, which the kernel reads.
+_KEPT: dict[int, np.ndarray] = {}
+
+
+def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
+    """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
+    kappa and tau, each [classes] or [1]."""
+    rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
+    q = torch.empty_like(rho)
+    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
+    total = rho.numel()
+    if not total:
+        return q, slopes
+    kappa_step, tau_step = int(kappa.numel() > 1), int(tau.numel() > 1)
+    columns = max(kappa.numel(), tau.numel())
+    # One row, if all elements have one kappa and tau.
+    rows, columns = (total // columns, columns) if columns > 1 else (1, total)
+    table, size, function = (
+        _addresses(p / 2 - 1, rho.dtype)[0],
+        rho.element_size(),
+        _SCORE[rho.dtype],
+    )
+    rho_at, kappa_at, tau_at, q_at = (a.data_ptr() for a in (rho, kappa, tau, q))
+    slope_at = slopes.data_ptr() if slope else 0
+
+    def part(first: int, last: int) -> None:
+        """Score rows or, if there is one, columns."""
+        move = first * size * (columns if rows > 1 else 1)
+        along = 0 if rows > 1 else move
+        height, width = (last - first, columns) if rows > 1 else (1, last - first)
+        function(
+            table,
+            rho_at + move,
+            kappa_at + kappa_step * along,
+            tau_at + tau_step * along,
+            q_at + move,
+            slope_at + move if slope else None,
+            height,
+            width,
+            kappa_step,
+            tau_step,
+        )
+
+    in_parts(part, rows if rows > 1 else columns, total)
+    return q, slopes
+
+
+def _each(
+    call: Callable[..., None], inputs: list[Tensor], *options: Any, nu: float, kind: str = ""
+) -> Tensor:
+    """Call the kernel on the elements of inputs of one shape."""
+    inputs = [a.contiguous() for a in inputs]
+    out = torch.empty_like(inputs[-1])
+    tables = _addresses(nu, out.dtype, kind)
+    at, size = [a.data_ptr() for a in (*inputs, out)], out.element_size()
+
+    def part(first: int, last: int) -> None:
+        call(*tables, *(a + first * size for a in at), last - first, *options)
+
+    in_parts(part, out.numel(), out.numel())
+    return out
+
+
+def ratio(nu: float, x: Tensor, kind: int) -> Tensor:
+    """Compute R_nu (kind 0), its first or second derivative (1, 2), or 1 - R_nu (3)."""
+    return _each(_RATIO[x.dtype], [x], kind, nu=nu)
+
+
+def inverse(nu: float, r: Tensor, gap: Tensor, steps: int) -> Tensor:
+    """Solve R_nu(x) = r for x in ``steps`` steps, where 1 - r is the gap."""
+    return _each(_INVERSE[r.dtype], [r, gap], steps, nu=nu)
+
+
+def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
+    """Compute phi(x1) - phi(x0) or, if ``shortfall``, the amount by which x1 - x0 exceeds it."""
+    x0, x1 = torch.broadcast_tensors(x0, x1)
+    return _each(_STEP[x1.dtype], [x0, x1], 1, int(shortfall), nu=nu)
+
+
+def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:
+    """Compute log I_nu(x) or, if ``scaled``, log I_nu(x) - x."""
+    zero = _log_zero(x.dtype)
+    options = int(scaled), zero.ctypes.data, len(zero) // BLOCK[x.dtype]
+    return _each(_LOG[x.dtype], [x], *options, nu=nu, kind="absolute")
+
+
+@cache
+def _log_zero(dtype: torch.dtype) -> np.ndarray:
+    return np.repeat(log_i_zero(), BLOCK[dtype]).astype(_NUMPY[dtype])
+
+
+def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:
+    """Call ``part(first, last)`` over the ranges of ``count`` items, in as many threads as torch
+    uses and as the ``work`` in elements is worth. The kernel runs without the lock of Python."""
+    threads = min(torch.get_num_threads(), work // GRAIN, count)
+    if threads <= 1:
+        if count:
+            part(0, count)
+        return
+    ends = [count * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(part, ends[:-1], ends[1:]))
