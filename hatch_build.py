@@ -46,8 +46,8 @@ class KernelBuild(BuildHookInterface):
     """Adds the kernel to wheels, and builds it in place for editable installs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        target = FOLDER / "_kernel.so"
+        target = FOLDER / "_kernel.shared"
         if self.target_name == "wheel" and build(target):
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_')}"
             build_data["pure_python"] = False
-            build_data["artifacts"].append("src/resultant/special/_kernel.so")
+            build_data["artifacts"].append("src/resultant/special/_kernel.shared")

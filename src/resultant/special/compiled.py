@@ -1,6 +1,7 @@
 """The compiled kernel for CPUs: loading, coefficients, and calls on tensors.
 
-The library `_kernel` is built with the package where there is a C compiler. Without the library, or
+The library `_kernel.shared` is built with the package where there is a C compiler; its suffix keeps
+Python from taking it for a module. Without the library, or
 with the environment variable ``RESULTANT_KERNEL=0``, `available` is False and the functions in
 torch are used, which compute the same in many small operations.
 """
@@ -41,7 +42,7 @@ def _load() -> ctypes.CDLL | None:
     if os.environ.get("RESULTANT_KERNEL") == "0":
         return None
     try:
-        return ctypes.CDLL(str(Path(__file__).with_name("_kernel.so")))
+        return ctypes.CDLL(str(Path(__file__).with_name("_kernel.shared")))
     except OSError:
         return None
 
