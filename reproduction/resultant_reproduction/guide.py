@@ -36,7 +36,6 @@ from resultant_reproduction.spec import Artefact, Cell, Outcome
 from resultant_reproduction.stats import (
     Effects,
     Interval,
-    Signs,
     by_network,
     change_effects,
     effects_text,
@@ -143,21 +142,15 @@ def by_setting(evidence: Evidence) -> dict[str, Interval]:
 
 
 def _choices(evidence: Evidence) -> str:
-    """Rules that half of the queries choose and the others judge."""
-    result = {place: evidence.analysis(*at) for place, at in evidence.store_places.items()}
-    chosen = {place: a.recommendation for place, a in result.items() if a.recommendation}
-    gains = {
-        place: Interval(100 * r.gain, 100 * r.low, 100 * r.high, r.queries, p=r.p_value)
-        for place, r in chosen.items()
-    }
-    better, parts = Signs.of(gains).up, []
-    for place, r in chosen.items():
-        name = r.candidate
-        if name not in ("cosine", "native"):
-            name += f" at beta {r.candidate_beta:g}"
-        use = f"use {name}" if place in better else "keep native"
-        less = "" if name == "native" else f" ({name} less native {gains[place].text()} points)"
-        parts.append(f"{place}: {use}{less}")
+    """The most accurate rule of each store without a prior, and its change from native."""
+    parts = []
+    for place, at in evidence.store_places.items():
+        if (grid := evidence.analysis(*at).grid) is not None:
+            known = [p for p in grid.points if not p.gamma and p.accuracy is not None]
+            best = max(known, key=lambda p: p.accuracy or 0.0)
+            beta = "" if best.realization in ("cosine", "native") else f" at beta {best.beta:g}"
+            change = 100 * (best.change or 0.0)
+            parts.append(f"{place}: {best.realization}{beta} ({change:+.2f} points)")
     return "; ".join(parts)
 
 

@@ -15,6 +15,7 @@ from resultant.analysis.choice import (
     choosing_part,
     choosing_rows,
     metric_of,
+    remaining_sums,
 )
 from resultant.classifiers.choice import Point, Search
 
@@ -54,7 +55,7 @@ def test_rows_of_one_identity_share_a_fold() -> None:
 def test_folds_are_scored_by_the_other_folds(small: FrozenSpace) -> None:
     """Cosines, concentrations and scores equal those of a space that is fitted to other rows."""
     rows = choosing_rows(small, "accuracy")
-    part = choosing_part(small, rows)
+    part = choosing_part(small, rows, remaining_sums(small, rows))
     search = Search(part, rows.weights)
     assert rows.folds is not None
     fold = 2
@@ -79,7 +80,7 @@ def test_val_chooses_where_there_is_one(small: FrozenSpace) -> None:
     space = replace(small, val=val, val_labels=labels)
     rows = choosing_rows(space, "balanced")
     assert rows.split == "val" and len(rows.index) == 5 * C and rows.folds is None
-    part = choosing_part(space, rows)
+    part = choosing_part(space, rows, remaining_sums(space, rows))
     expected = torch.nn.functional.normalize(val.double(), dim=1) @ space.state.mu.T
     torch.testing.assert_close(part.rho, expected[rows.index], rtol=1e-9, atol=1e-9)
 
@@ -93,7 +94,7 @@ def test_rows_that_are_not_fitted_choose() -> None:
 
 def test_given_temperature_is_kept(small: FrozenSpace) -> None:
     rows = choosing_rows(small, "balanced")
-    choices, _ = choose_settings(small, rows, temperature=0.07)
+    choices, _, _ = choose_settings(small, rows, remaining_sums(small, rows), temperature=0.07)
     assert {choice.point.temperature for choice in choices.values()} == {0.07}
 
 
@@ -101,9 +102,9 @@ def test_given_temperature_is_kept(small: FrozenSpace) -> None:
 def test_choice_is_the_best_of_a_fine_grid(small: FrozenSpace) -> None:
     """No point of a grid about the choice is better by more than the least improvement."""
     rows = choosing_rows(small, "balanced")
-    choices, best = choose_settings(small, rows)
+    choices, best, _ = choose_settings(small, rows, remaining_sums(small, rows))
     assert best.point.realization in choices
-    search = Search(choosing_part(small, rows), rows.weights)
+    search = Search(choosing_part(small, rows, remaining_sums(small, rows)), rows.weights)
     for name, choice in choices.items():
         p = choice.point
         for tau in (p.temperature / 2, p.temperature * 2):

@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 from resultant.analysis import FrozenSpace
 from resultant.analysis.judging import (
+    Batch,
     FinishedRule,
     compared,
     difference,
@@ -23,7 +24,8 @@ from resultant.classifiers.calibration import expected_calibration_error
 
 
 def rule(space: FrozenSpace, realization: str, scale: float) -> FinishedRule:
-    scores = realize(space.state, Rule(0.1, realization), dtype=space.dtype).at
+    realized = realize(space.state, Rule(0.1, realization), dtype=space.dtype)
+    scores = lambda batch: realized.at(batch.rho)  # noqa: E731
     return FinishedRule(realization, realization, "vmf", {}, scale, scores, 0.0, 1)
 
 
@@ -32,7 +34,7 @@ def test_measures_are_those_of_scikit_learn(small: FrozenSpace) -> None:
     (judged,) = judge(small, [built])
     row, y = judged.row, small.test_labels.numpy()
     z = small.units("test", torch.arange(len(y)))
-    s = built.scores(z @ small.state.mu.T)
+    s = built.scores(Batch(slice(0, len(z)), z, z @ small.state.mu.T))
     classes = np.arange(small.num_classes)
     assert row.accuracy == pytest.approx(accuracy_score(y, s.argmax(1).numpy()))
     assert row.balanced == pytest.approx(balanced_accuracy_score(y, s.argmax(1).numpy()))

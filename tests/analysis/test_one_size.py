@@ -49,8 +49,8 @@ def equal() -> Analysis:
 def test_no_groups_of_an_analysis() -> None:
     a = equal()
     assert a.space.groups == {} and a.gains is not None and a.gains.group is None
-    assert a.gains.groups == {} and a.grid is not None and a.recommendation is not None
-    assert a.grid.point("native").groups == {} and a.recommendation.groups == {}
+    assert a.gains.groups == {} and a.grid is not None
+    assert a.grid.point("native").groups == {}
 
 
 def test_ranks_of_about_one_size_are_no_groups() -> None:

@@ -10,14 +10,24 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from resultant.analysis import FrozenSpace
-from resultant.analysis.choice import choosing_rows
-from resultant.analysis.judging import FinishedRule
-from resultant.analysis.references import BUDGETS, NAMES, Budget, reference_rules, stratified
+from resultant.analysis.choice import choosing_rows, remaining_sums
+from resultant.analysis.judging import Batch, FinishedRule
+from resultant.analysis.references import BUDGETS, NAMES, Budget, References, stratified
+
+
+def reference_rules(space: FrozenSpace, metric: str, level: str = "fast") -> list[FinishedRule]:
+    rows = choosing_rows(space, metric)
+    return References(space, rows, level).rules(remaining_sums(space, rows))
+
+
+def decided(rule: FinishedRule, q: np.ndarray) -> torch.Tensor:
+    """The scores of all held-out rows."""
+    return rule.scores(Batch(slice(0, len(q)), torch.from_numpy(q), torch.empty(0)))
 
 
 @pytest.fixture(scope="module")
 def fitted(small: FrozenSpace) -> dict[str, FinishedRule]:
-    rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
+    rules = reference_rules(small, "balanced", "fast")
     return {rule.key: rule for rule in rules}
 
 
@@ -32,9 +42,9 @@ def data(space: FrozenSpace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_all_references_are_there(fitted: dict[str, FinishedRule], small: FrozenSpace) -> None:
     assert list(fitted) == list(NAMES)
     assert all(rule.rows == len(small.train) and not rule.note for rule in fitted.values())
-    assert reference_rules(small, choosing_rows(small, "balanced"), "none") == []
+    assert reference_rules(small, "balanced", "none") == []
     with pytest.raises(ValueError, match="expected references among"):
-        reference_rules(small, choosing_rows(small, "balanced"), "some")
+        reference_rules(small, "balanced", "some")
 
 
 def test_scores_are_those_of_scikit_learn(
@@ -52,10 +62,10 @@ def test_scores_are_those_of_scikit_learn(
         ).fit(x, y),
     }
     for key, model in own.items():
-        result = fitted[key].scores(torch.from_numpy(q)).argmax(1).numpy()
+        result = decided(fitted[key], q).argmax(1).numpy()
         assert (result == model.predict(q)).mean() > 0.99, key
     equal = q @ lda.coef_.T + lda.intercept_ - np.log(lda.priors_)
-    result = fitted["lda-equal"].scores(torch.from_numpy(q)).argmax(1).numpy()
+    result = decided(fitted["lda-equal"], q).argmax(1).numpy()
     assert (result == equal.argmax(1)).mean() > 0.99
 
 
@@ -65,19 +75,24 @@ def test_two_classes(small: FrozenSpace) -> None:
     space = FrozenSpace.fit(
         small.train[at], small.labels[at], small.test[asked], small.test_labels[asked]
     )
-    rules = {r.key: r for r in reference_rules(space, choosing_rows(space, "accuracy"), "fast")}
+    rules = {r.key: r for r in reference_rules(space, "accuracy")}
     x, y, q = data(space)
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
-    s = rules["lda"].scores(torch.from_numpy(q))
+    s = decided(rules["lda"], q)
     np.testing.assert_allclose((s[:, 1] - s[:, 0]).numpy(), model.decision_function(q), rtol=1e-3)
 
 
 def test_samples_are_said(small: FrozenSpace, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = Budget(
-        cells=2400, trial_cells=2400, neighbours=(200, 1e9), covariance=1.0, iterations=20
+        cells=2400,
+        trial_cells=2400,
+        neighbours=(200, 1e9),
+        covariance=1.0,
+        entries=1e9,
+        iterations=20,
     )
     monkeypatch.setitem(BUDGETS, "fast", tiny)
-    rules = reference_rules(small, choosing_rows(small, "balanced"), "fast")
+    rules = reference_rules(small, "balanced", "fast")
     result = {rule.key: rule for rule in rules}
     assert "lda" not in result and result["centroid"].note == ""
     assert result["knn"].rows < len(small.train) and "stratified sample" in result["knn"].note

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -41,9 +42,11 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of a few questions without references, for tests of everything else."""
-    questions = ("gains", "grid", "recommendation", "cosine", "gradients")
+    questions = ("gains", "grid", "cosine", "gradients")
     monkeypatch.setattr("resultant.analysis.QUESTIONS", questions)
-    monkeypatch.setattr("resultant.analysis.advising.reference_rules", lambda *_: [])
+    monkeypatch.setattr("resultant.analysis.references.References.rules", lambda *_: [])
+    monkeypatch.setattr("resultant._core.background.Background.submit", lambda *_: Future())
+    monkeypatch.setattr("resultant._core.background.Foreground.submit", lambda *_: Future())
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ def advice() -> Advice:
         chosen_rows=100,
         judged_rows=120,
         warnings=(Caution("duplicates", "3 rows are in both splits; remove them."),),
+        left_out="",
         snippet='print("<fit> & save")\n',
         reference_snippet="import sklearn\n",
         seconds={},

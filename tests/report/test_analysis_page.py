@@ -66,10 +66,10 @@ def test_the_first_screen_is_the_advice(report: Page, folder: Path) -> None:
 def test_questions_without_answers_are_left_out(analysis: Analysis) -> None:
     bare = Analysis(analysis.space)
     (use, *_) = summary({"z": bare}, "file", NAMES)
-    assert use == ("use", "no recommendation: not asked")
+    assert use == ("use", "no advice: not asked")
     page = analysis_page({"z": bare}, "file", NAMES, [], {})
     assert page.sections == []
-    assert "no recommendation" in render(page)
+    assert "no advice" in render(page)
 
 
 @pytest.mark.parametrize("names", [NAMES, tuple("246810")])
@@ -119,7 +119,7 @@ def test_class_without_held_out_rows() -> None:
     keep = arrays["test/labels"] != 3
     z, y = arrays["test/projection"][keep], arrays["test/labels"][keep]
     space = FrozenSpace.fit(arrays["train/projection"], arrays["train/labels"], z, y)
-    a = analyze_space(space, ("gains", "grid", "recommendation"))
+    a = analyze_space(space, ("gains", "grid"))
     page = analysis_page({"z": a}, "file", NAMES, [], {})
     for drawing in drawings(page).values():
         assert isinstance(drawing, Chart) and "nan" not in drawing.sentence

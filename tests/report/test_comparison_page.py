@@ -47,26 +47,7 @@ def test_verdict_on_other_rows() -> None:
 
 
 def test_advice(analysis: Analysis) -> None:
-    """The recommended rule of a side, its accuracy, and the difference to native."""
-    r = analysis.recommendation
-    assert r is not None
-
-    def advice(**changes: Any) -> str:
-        recommendation = replace(r, accuracy_before=0.4, accuracy_after=0.5, **changes)
-        return comparison_page._advice(replace(analysis, recommendation=recommendation))
-
-    gain: dict[str, Any] = {"gain": 0.1, "low": 0.05, "high": 0.15, "better": 9, "worse": 1}
-    native = {"realization": "native", "candidate": "native"}
-    assert comparison_page._advice(replace(analysis, recommendation=None)) == "no recommendation"
-    assert advice(**native) == "Native, 40.00\u00a0% accurate"
-    native |= {"candidate": "angular"}
-    points = "+10.00 points (+5.00 to +15.00)"
-    kept = "Native, 40.00\u00a0% accurate; Pure Angular at β = 0.5"
-    assert advice(**native, candidate_beta=0.5, **gain) == f"{kept} changes it by {points}"
-    gain |= {"better": 0, "worse": 0}
-    assert advice(**native, candidate_beta=0.5, **gain) == f"{kept} is correct on the same rows"
-    used = "Pure Angular at β = 0, 50.00\u00a0% accurate, +10.00 points (+5.00 to +15.00)"
-    assert advice(realization="angular", beta=0.0, **gain) == f"{used} more than Native"
+    assert comparison_page._advice(replace(analysis, advice=None)) == "no advice"
 
 
 def test_questions_without_answers_have_no_figure(analysis: Analysis) -> None:

@@ -32,12 +32,6 @@ def test_better_features_are_advised(analysis: Analysis, advice: Advice) -> None
     assert "--features" not in dict(summary({"a": a}, "file", NAMES))["features"]
 
 
-def test_without_advice_the_recommendation_is_given(analysis: Analysis) -> None:
-    assert analysis.recommendation is not None
-    facts = dict(summary({"z": analysis}, "file", NAMES))
-    assert facts["use"] == analysis.recommendation.reason
-
-
 def test_a_rank_correlation_of_two_classes_is_not_shown(analysis: Analysis) -> None:
     g = analysis.gains
     assert g is not None

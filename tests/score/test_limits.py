@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from frozen_data import C, small_space
+from frozen_data import small_space
 from reference import arb
 from resultant import (
     ClassState,
@@ -24,9 +23,8 @@ from resultant import (
     vmf_score,
 )
 from resultant._core import validation
-from resultant.analysis import Policy, decide, recommend
-from resultant.analysis.result import UnansweredError
-from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
+from resultant.analysis import Policy, decide
+from resultant.classes.rule import TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
 from resultant.score.limits import temperature_range
 
@@ -171,26 +169,6 @@ def test_the_loss_names_classes_below_the_limit(
     assert unlooked(z.float(), y).isnan()
     with pytest.raises(ValueError, match=named):
         unlooked.check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_no_recommendation_from_nan(realization: str) -> None:
-    space = small_space(F32)
-    policies = [Policy(r, b).canonical for r in REALIZATIONS for b in (0.0, 0.5, 1.0, 1.5)]
-    decisions = decide(space, policies)
-    for policy in decisions.nll:
-        if policy.realization == realization:
-            # All predictions are right, but the scores are NaN: no recommendation.
-            decisions.prediction[policy] = decisions.labels.clone()
-            decisions.nll[policy] = torch.full_like(decisions.nll[policy], math.nan)
-    if realization == "native":
-        with pytest.raises(UnansweredError, match=f"got {9 * C} of {9 * C} that are not"):
-            recommend(space, decisions=decisions)
-        return
-    advice = recommend(space, decisions=decisions)
-    assert realization not in (advice.candidate, advice.realization)
-    assert math.isfinite(advice.nll_after)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, F32])

@@ -28,6 +28,7 @@ from resultant.analysis.finite_sample import (
     self_inclusion,
     support_curve,
 )
+from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.gains import GainDistribution, gain_distribution
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.intercepts import (
@@ -48,7 +49,6 @@ from resultant.analysis.pairs import (
     margin_directions,
     typical_margins,
 )
-from resultant.analysis.recommendation import ClassEffect, Recommendation, recommend
 from resultant.analysis.result import Result
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, SpaceSummary
@@ -59,10 +59,10 @@ __all__ = [
     "Analysis",
     "BoundaryDisplacement",
     "Caution",
-    "ClassEffect",
     "CosineAgreement",
     "Decisions",
     "Difference",
+    "FitComparison",
     "FocusClass",
     "FrozenSpace",
     "GainDistribution",
@@ -75,7 +75,6 @@ __all__ = [
     "PredictedDisplacement",
     "Probabilities",
     "RealizationGrid",
-    "Recommendation",
     "Reliability",
     "Result",
     "RuleRow",
@@ -88,6 +87,7 @@ __all__ = [
     "advise",
     "analyze_space",
     "boundary_displacement",
+    "compare_fits",
     "compare_gradients",
     "cosine_agreement",
     "decide",
@@ -97,7 +97,6 @@ __all__ = [
     "load_space",
     "margin_directions",
     "realization_grid",
-    "recommend",
     "same_state",
     "self_inclusion",
     "support_curve",

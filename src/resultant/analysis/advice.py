@@ -54,8 +54,9 @@ class RuleRow(Result):
     """One rule on the held-out rows: a row of the table of all rules.
 
     Attributes:
-        key: Unique name: a realization (``native``, ..., ``cosine``) or a reference
-            (``logistic``, ``logistic-balanced``, ``lda``, ``lda-equal``, ``knn``, ``centroid``,
+        key: Unique name: a realization (``native``, ..., ``cosine``), ``mixture`` (native with
+            several components per class) or a reference (``logistic``,
+            ``logistic-balanced``, ``lda``, ``lda-equal``, ``knn``, ``centroid``,
             ``tau-normalized``).
         name: Name for people.
         kind: "vmf" or "reference".
@@ -121,6 +122,7 @@ class Advice(Result):
         chosen_rows: Number of these rows.
         judged_rows: Number of held-out rows.
         warnings: Warnings about the data.
+        left_out: A sentence about references that are too large, or "".
         snippet: Python that fits and saves the advised rule, and prints its accuracy.
         reference_snippet: Python that fits the best reference, if that is better, or "".
         seconds: Seconds for the choice of settings, the references and all together.
@@ -137,6 +139,7 @@ class Advice(Result):
     chosen_rows: int
     judged_rows: int
     warnings: tuple[Caution, ...]
+    left_out: str
     snippet: str
     reference_snippet: str
     seconds: dict[str, float]

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from resultant.analysis.advice import RULE_NAMES, Advice, RuleRow
 from resultant.analysis.cautions import cautions, seen_before
-from resultant.analysis.choice import ChoosingRows, choose_settings, choosing_rows, metric_of
+from resultant.analysis.choice import (
+    ChoosingRows,
+    FoldSums,
+    Remaining,
+    choose_settings,
+    choosing_rows,
+    metric_of,
+    remaining_sums,
+)
 from resultant.analysis.headline import headline
 from resultant.analysis.judging import (
+    Batch,
     FinishedRule,
     Judgement,
     compared,
@@ -20,16 +29,15 @@ from resultant.analysis.judging import (
     judge,
     metric_weights,
 )
-from resultant.analysis.references import BUDGETS, reference_rules
+from resultant.analysis.mixtures import MixtureChoice, choose_mixture
+from resultant.analysis.references import BUDGETS, References
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.snippet import Source, reference_snippet, vmf_snippet
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.space import FrozenSpace, Progress, Vectors
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
-
-if TYPE_CHECKING:
-    from resultant.classifiers.choice import Choice
+from resultant.classifiers.choice import Choice
 
 MARGIN = 0.005
 
@@ -38,68 +46,121 @@ JUDGED = 50_000
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
-    """The vMF rules of a space with their settings, judged on the held-out rows.
+class Plan:
+    """The rows that choose and judge; labels decide alone.
 
     Attributes:
         metric: "accuracy" or "balanced".
-        rows: The rows that chose.
-        chosen: The preferred rule.
+        rows: The rows that choose.
         judged: Held-out rows [N] that judge, or None for all.
-        judgements: The rules on these rows.
-        seconds: Seconds of the choice.
     """
 
     metric: str
     rows: ChoosingRows
-    chosen: Choice
     judged: Tensor | None
+
+
+def plan(space: FrozenSpace, most: int | None = JUDGED, seed: int = 0) -> Plan:
+    """Draw the rows that choose, and ``most`` held-out rows that judge.
+
+    Raises:
+        UnansweredError: There are fewer than two held-out rows.
+    """
+    if len(space.test) < 2:
+        raise UnansweredError(f"expected two held-out rows or more, got {len(space.test)}")
+    metric = metric_of(space)
+    judged = None
+    if most is not None and len(space.test) > most:
+        judged = sample_rows(len(space.test), most, seed)
+    return Plan(metric, choosing_rows(space, metric, seed=seed), judged)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """The vMF rules of a space with their settings, judged on the held-out rows.
+
+    Attributes:
+        plan: The rows that chose and judged.
+        remaining: Sums of the training rows without each fold.
+        key: Key of the preferred rule.
+        accuracy: Its accuracy on the rows that chose, weighted by the metric.
+        judgements: The rules on the held-out rows.
+        seconds: Seconds of the choice.
+    """
+
+    plan: Plan
+    remaining: Remaining
+    key: str
+    accuracy: float
     judgements: list[Judgement]
     seconds: float
 
     def value(self, row: RuleRow) -> float:
         """The metric of a row of the table."""
-        return row.accuracy if self.metric == "accuracy" else row.balanced
+        return row.accuracy if self.plan.metric == "accuracy" else row.balanced
 
     @property
-    def quality(self) -> float:
-        """The metric of the preferred rule on the held-out rows."""
-        key = self.chosen.point.realization
-        return next(self.value(j.row) for j in self.judgements if j.row.key == key)
+    def row(self) -> RuleRow:
+        """The preferred rule on the held-out rows."""
+        return next(j.row for j in self.judgements if j.row.key == self.key)
+
+    def at(self, space: FrozenSpace) -> FrozenSpace:
+        """Return the space at the temperature of the preferred rule."""
+        return replace(space, tau=self.row.settings["temperature"])
 
 
 def settle(
     space: FrozenSpace,
     *,
     temperature: float | None = None,
-    most: int | None = JUDGED,
-    seed: int = 0,
+    plan: Plan,
     progress: Progress | None = None,
+    fold_sums: FoldSums | None = None,
+    mixtures: bool = True,
 ) -> Settled:
     """Choose the settings of the vMF rules of a space, and judge the rules; see `advise`.
 
     Args:
         space: The classes, the rows that choose and the held-out rows.
         temperature: A temperature that is given rather than chosen.
-        most: The most held-out rows that judge; None for all.
-        seed: Seed of all draws.
+        plan: The rows that choose and judge.
         progress: Called with the name of the step and the fraction that is done.
+        fold_sums: The function that sums rows by fold, such as that of a cluster.
+        mixtures: Also try a mixture per class, where rows are few.
     """
-    if len(space.test) < 2:
-        raise UnansweredError(f"expected two held-out rows or more, got {len(space.test)}")
     started = time.perf_counter()
-    metric = metric_of(space)
-    rows = choosing_rows(space, metric, seed=seed)
+    rows = plan.rows
+    remaining = remaining_sums(space, rows, progress, fold_sums)
     try:
-        choices, chosen = choose_settings(space, rows, temperature=temperature, progress=progress)
+        choices, chosen, present = choose_settings(
+            space, rows, remaining, temperature=temperature, progress=progress
+        )
     except ValueError as error:
         raise UnansweredError(str(error)) from None
-    seconds = time.perf_counter() - started
-    judged = None
-    if most is not None and len(space.test) > most:
-        judged = sample_rows(len(space.test), most, seed)
     rules = [_vmf_rule(space, choice) for choice in choices.values()]
-    return Settled(metric, rows, chosen, judged, judge(space, rules, judged, progress), seconds)
+    key, accuracy = chosen.point.realization, chosen.accuracy
+    mixture = choose_mixture(space, rows, temperature) if mixtures else None
+    if mixture is not None:
+        rules.append(mixture.rule)
+        if _mixture_is_better(mixture, chosen, rows, present):
+            key, accuracy = mixture.rule.key, mixture.accuracy
+    seconds = time.perf_counter() - started
+    judgements = judge(space, rules, plan.judged, progress)
+    return Settled(plan, remaining, key, accuracy, judgements, seconds)
+
+
+def _mixture_is_better(
+    mixture: MixtureChoice, chosen: Choice, rows: ChoosingRows, present: Tensor
+) -> bool:
+    """Return True if the loss of a mixture is smaller by more than a standard error."""
+    losses = chosen.losses.new_full((len(rows.index),), float("nan"))
+    losses[present] = chosen.losses
+    d = mixture.losses - losses[mixture.rows].to(mixture.losses)
+    known = ~d.isnan()
+    weights = rows.weights[mixture.rows][known]
+    weights = weights / weights.sum()
+    mean = float(d[known] @ weights)
+    return mean < -float((weights * (d[known] - mean)).square().sum().sqrt())
 
 
 def advise(
@@ -108,6 +169,8 @@ def advise(
     references: str = "fast",
     temperature: float | None = None,
     settled: Settled | None = None,
+    fitted: References | None = None,
+    hashes: Callable[[Vectors], Tensor] | None = None,
     margin: float = MARGIN,
     source: Source | None = None,
     seed: int = 0,
@@ -123,6 +186,8 @@ def advise(
         references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
         temperature: A temperature that is given rather than chosen.
         settled: The result of `settle`, if already there.
+        fitted: The references, if already fitted or on the way.
+        hashes: The function that hashes all rows, such as that of a cluster.
         margin: Differences of accuracy below this fraction are ties.
         source: Code that opens the features, for the snippet.
         seed: Seed of all draws.
@@ -141,18 +206,23 @@ def advise(
     """
     started = time.perf_counter()
     if settled is None:
-        most = None if references == "all" else JUDGED
-        options = {"temperature": temperature, "most": most, "seed": seed}
-        settled = settle(space, **options, progress=progress)
-    value, metric, rows, judged = settled.value, settled.metric, settled.rows, settled.judged
+        planned = plan(space, None if references == "all" else JUDGED, seed)
+        settled = settle(space, temperature=temperature, plan=planned, progress=progress)
+    value, metric, rows, judged = (
+        *(settled.value, settled.plan.metric, settled.plan.rows, settled.plan.judged),
+    )
     before = time.perf_counter()
-    others = reference_rules(space, rows, references, progress)
+    if fitted is None:
+        fitted = References(space, rows, references, judged)
+    others = fitted.rules(settled.remaining)
     reference_seconds = time.perf_counter() - before
+    if progress is not None:
+        progress("references", 1.0)
     judgements = settled.judgements
     if others:
         judgements = judgements + judge(space, others, judged, progress)
     labels = space.test_labels if judged is None else space.test_labels[judged]
-    key = settled.chosen.point.realization
+    key = settled.key
     table = compared(judgements, key, labels, metric, margin)
     advised = next(row for row in table if row.key == key)
     best_vmf = max((row for row in table if row.kind == "vmf"), key=value)
@@ -178,12 +248,12 @@ def advise(
         judged=len(labels),
         chosen_on=rows.described,
     )
-    warnings = cautions(space) + seen_before(settled.chosen.accuracy, value(advised), rows.split)
+    warnings = cautions(space, hashes) + seen_before(settled.accuracy, value(advised), rows.split)
     snippet = reference = ""
     if source is not None:
         snippet = vmf_snippet(advised, source)
         if verdict == "reference" and best_reference and best_reference.rows == len(space.train):
-            iterations = BUDGETS[references].iterations
+            iterations = BUDGETS[fitted.level].iterations
             reference = reference_snippet(best_reference, source, iterations)
     advice = Advice(
         headline=sentences,
@@ -197,6 +267,7 @@ def advise(
         chosen_rows=len(rows.index),
         judged_rows=len(labels),
         warnings=warnings,
+        left_out=fitted.left_out,
         snippet=snippet,
         reference_snippet=reference,
         seconds={
@@ -205,14 +276,18 @@ def advise(
             "all": settled.seconds + time.perf_counter() - started,
         },
     )
-    return advice, replace(space, tau=settled.chosen.point.temperature)
+    return advice, settled.at(space)
 
 
 def _vmf_rule(space: FrozenSpace, choice: Choice) -> FinishedRule:
     p = choice.point
     offset = space.offset(p.prior)
     rule = Rule(p.temperature, p.realization, p.beta, offset=offset)
-    scores = realize(space.state, rule, dtype=space.dtype).to(space.device).at
+    realization = realize(space.state, rule, dtype=space.dtype).to(space.device)
+
+    def scores(batch: Batch) -> Tensor:
+        return realization.at(batch.rho)
+
     fitted = len(space.train) if space.fitting is None else int(space.fitting.sum())
     settings = {"temperature": p.temperature, "beta": p.beta, "prior": p.prior}
     return FinishedRule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -24,24 +24,27 @@ UNCENTERED = 0.5
 SEEN = 0.1
 
 
-def cautions(space: FrozenSpace) -> tuple[Caution, ...]:
-    """Check the rows of a space.
+def cautions(
+    space: FrozenSpace, hashes: Callable[[Vectors], Tensor] | None = None
+) -> tuple[Caution, ...]:
+    """Check the rows of a space; ``hashes`` gives those of all rows, such as on a cluster.
 
     Returns:
         A warning per check that found something: duplicates, few rows, two classes, a dominating
         class, features that are not centred, and sorted labels.
     """
-    checks = (_duplicates, _few_rows, _few_classes, _dominant, _uncentered, _sorted)
-    return tuple(caution for check in checks for caution in check(space))
+    checks = (_few_rows, _few_classes, _dominant, _uncentered, _sorted)
+    found = [*_duplicates(space, hashes or row_hashes)]
+    return (*found, *(caution for check in checks for caution in check(space)))
 
 
-def _duplicates(space: FrozenSpace) -> Iterator[Caution]:
-    seen = row_hashes(space.train)
+def _duplicates(space: FrozenSpace, hashes: Callable[[Vectors], Tensor]) -> Iterator[Caution]:
+    seen = hashes(space.train)
     splits = [("held-out", space.test)]
     if space.val is not None:
         splits.append(("val", space.val))
     for name, vectors in splits:
-        number = int(torch.isin(row_hashes(vectors), seen).sum())
+        number = int(torch.isin(hashes(vectors), seen).sum())
         if number:
             rows = counted(number, "row is", "rows are")
             text = f"{number:,} of {len(vectors):,} {name} {rows.split(' ', 1)[1]}"

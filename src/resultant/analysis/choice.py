@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,16 +14,14 @@ from resultant.analysis.sampling import owners, rank_in_class
 from resultant.analysis.space import FrozenSpace, Progress, unit, unit_chunks
 from resultant.classes.cosines import cosines
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.choice import Choice, Search, choose, preferred
+from resultant.classifiers.left_out import CHOICE_CELLS, CHOICE_ROWS, FOLDS, Part
 
-if TYPE_CHECKING:
-    from resultant.classifiers.choice import Choice
-    from resultant.classifiers.left_out import Part
+# Sums of the training rows without each fold, or of all fitted rows.
+Remaining = list[ClassStatistics]
 
-FOLDS = 5
-
-# Rows that choose: so many that rows times classes reach the first number, but at least the second.
-CHOICE_CELLS = 1 << 17
-CHOICE_ROWS = 1024
+# A function that sums training rows by class and fold: classes times folds are its classes.
+FoldSums = Callable[[FrozenSpace, Tensor, int], ClassStatistics]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +127,55 @@ def _folds(space: FrozenSpace, seed: int) -> Tensor:
     return fold[number]
 
 
-def choosing_part(space: FrozenSpace, rows: ChoosingRows, progress: Progress | None = None) -> Part:
-    """Compute the cosines of the rows that choose with the classes of other rows."""
-    from resultant.classifiers.left_out import Part
+def remaining_sums(
+    space: FrozenSpace,
+    rows: ChoosingRows,
+    progress: Progress | None = None,
+    fold_sums: FoldSums | None = None,
+) -> Remaining:
+    """Return the sums of the training rows without each fold; of all fitted rows without folds.
 
+    Args:
+        space: The classes.
+        rows: The rows that choose.
+        progress: Called with the name of the step and the fraction that is done.
+        fold_sums: The function that sums the rows, such as that of a cluster.
+    """
+    if rows.folds is None:
+        return [space.statistics]
+    # One pass: the pairs of class and fold are classes of their own.
+    C, K = space.num_classes, FOLDS
+    label = space.labels * K + rows.folds
+    if fold_sums is None:
+        pairs = _sums(space, label, C * K, progress)
+    else:
+        pairs = fold_sums(space, label, C * K)
+    remaining = []
+    for fold in range(K):
+        part = ClassStatistics(C, space.dim)
+        part.count, part.weight = pairs.count[fold::K], pairs.weight[fold::K]
+        part.total = pairs.total[fold::K]
+        remaining.append(space.statistics.without(part))
+    return remaining
+
+
+def _sums(
+    space: FrozenSpace, label: Tensor, number: int, progress: Progress | None
+) -> ClassStatistics:
+    statistics = ClassStatistics(number, space.dim, device=space.device)
+    height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
+    stream = unit_chunks(space.train, label, height, torch.float64, space.device)
+    for at, x, y in stream:
+        statistics.add(x, y)
+        if progress is not None:
+            progress("folds", at.stop / len(label))
+    return statistics.to("cpu")
+
+
+def choosing_part(space: FrozenSpace, rows: ChoosingRows, remaining: Remaining) -> Part:
+    """Compute the cosines of the rows that choose with the classes of other rows."""
     source = space.val if rows.split == "val" else space.train
     assert source is not None
-    remaining = [space.statistics]
-    if rows.folds is not None:
-        remaining = _without_folds(space, rows.folds, progress)
     states = [statistics.state(space.estimator) for statistics in remaining]
     rho = torch.empty(len(rows.index), space.num_classes, dtype=space.dtype, device=space.device)
     height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
@@ -158,52 +196,30 @@ def choosing_part(space: FrozenSpace, rows: ChoosingRows, progress: Progress | N
     )
 
 
-def _without_folds(
-    space: FrozenSpace, folds: Tensor, progress: Progress | None
-) -> list[ClassStatistics]:
-    """Statistics of the training rows without each fold: the sums of all less those of the fold."""
-    # One pass: the pairs of class and fold are classes of their own.
-    C, K = space.num_classes, FOLDS
-    pairs = ClassStatistics(C * K, space.dim, device=space.device)
-    label = space.labels * K + folds
-    height = chunks.rows_per_chunk(8 * space.dim, chunks.ROW_BYTES, space.device)
-    stream = unit_chunks(space.train, label, height, torch.float64, space.device)
-    for at, x, y in stream:
-        pairs.add(x, y)
-        if progress is not None:
-            progress("folds", at.stop / len(label))
-    pairs = pairs.to("cpu")
-    remaining = []
-    for fold in range(K):
-        part = ClassStatistics(C, space.dim)
-        part.count, part.weight = pairs.count[fold::K], pairs.weight[fold::K]
-        part.total = pairs.total[fold::K]
-        remaining.append(space.statistics.without(part))
-    return remaining
-
-
 def choose_settings(
     space: FrozenSpace,
     rows: ChoosingRows,
+    remaining: Remaining,
     *,
     temperature: float | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[str, Choice], Choice]:
+) -> tuple[dict[str, Choice], Choice, Tensor]:
     """Choose temperature, beta and prior of each realization, and the realization.
 
     Args:
         space: The classes.
         rows: The rows that choose.
+        remaining: Sums of `remaining_sums`.
         temperature: A temperature that is given rather than chosen.
         progress: Called with the name of the step and the fraction that is done.
 
     Returns:
-        The choices by realization, and the preferred one of them.
+        The choices by realization, the preferred one of them, and the choosing rows [M] bool whose
+        class has other rows.
     """
-    from resultant.classifiers.choice import Search, choose, preferred
-
-    search = Search(choosing_part(space, rows, progress), rows.weights.to(space.device))
+    part = choosing_part(space, rows, remaining)
+    search = Search(part, rows.weights.to(space.device))
     fixed = {} if temperature is None else {"temperature": temperature}
     report = None if progress is None else partial(progress, "choice")
     choices = choose(search, fixed, report)
-    return choices, preferred(choices, search.weights)
+    return choices, preferred(choices, search.weights), ~part.absent()

@@ -11,6 +11,7 @@ from resultant._core import chunks
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import sample_rows
 from resultant.analysis.space import FrozenSpace, Progress
+from resultant.classes.cosines import cosines
 from resultant.classes.realization import realize, realized
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
@@ -233,3 +234,12 @@ def compare_gradients(
         linear_error=errors[0],
         joint_error=errors[1] if len(errors) > 1 else None,
     )
+
+
+@torch.no_grad()
+def cosine_accuracy(space: FrozenSpace) -> float:
+    """Accuracy of the nearest class direction on the held-out rows, in float32."""
+    mu, hits = space.state.mu.to(space.device, torch.float32), 0
+    for _, z, y in space.queries(dtype=torch.float32):
+        hits += int((cosines(z, mu).argmax(1) == y).sum())
+    return hits / len(space.test)

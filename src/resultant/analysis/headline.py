@@ -28,8 +28,10 @@ def rule_text(row: RuleRow) -> str:
     s, parts = row.settings, []
     if row.key != "cosine":
         parts.append(f"temperature {s['temperature']:g}")
-    if row.key not in ("native", "cosine"):
+    if row.key not in ("native", "cosine", "mixture"):
         parts.append(f"beta {s['beta']:g}")
+    if "components" in s:
+        parts.append(f"{s['components']} components")
     if s["prior"]:
         parts.append(f"prior {s['prior']:g}")
     return f"{row.name} ({', '.join(parts)})" if parts else row.name

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,14 @@ from resultant.classes.cosines import cosines
 FEW_ROWS = 30
 
 
+class Batch(NamedTuple):
+    """Held-out rows: their positions, unit vectors [n, p], and cosines [n, C] with the classes."""
+
+    at: slice
+    z: Tensor
+    rho: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class FinishedRule:
     """A rule with its settings and its fitted scale.
@@ -36,11 +44,11 @@ class FinishedRule:
         kind: "vmf" or "reference".
         settings: Settings by name.
         scale: Factor of the scores that makes probabilities of them.
-        scores: Function that returns scores [n, C] of cosines [n, C] with the classes, or for a
-            reference of unit vectors [n, p].
+        scores: Function of a `Batch` that returns new scores [n, C].
         fit_seconds: Seconds of the fit.
         rows: Fitted rows.
         note: A sentence about the fit, or "".
+        predict_seconds: Seconds that the scores took already.
     """
 
     key: str
@@ -48,10 +56,11 @@ class FinishedRule:
     kind: str
     settings: dict[str, Any]
     scale: float
-    scores: Callable[[Tensor], Tensor]
+    scores: Callable[[Batch], Tensor]
     fit_seconds: float
     rows: int
     note: str = ""
+    predict_seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +92,7 @@ def judge(
     labels = space.test_labels if rows is None else space.test_labels[rows]
     N = len(labels)
     columns = [torch.empty(5, N, dtype=torch.float64) for _ in rules]
-    seconds = [0.0] * len(rules)
+    seconds = [rule.predict_seconds for rule in rules]
     mu = space.state.mu.to(space.device, space.dtype)
     for at, z, y in space.queries(rows):
         started = time.perf_counter()
@@ -91,7 +100,7 @@ def judge(
         shared = time.perf_counter() - started
         for number, rule in enumerate(rules):
             started = time.perf_counter()
-            s = rule.scores(rho if rule.kind == "vmf" else z)
+            s = rule.scores(Batch(at, z, rho))
             seconds[number] += time.perf_counter() - started
             seconds[number] += shared if rule.kind == "vmf" else 0.0
             columns[number][:, at] = _measures(s, y, rule.scale).cpu()

@@ -24,8 +24,11 @@ import torch
 from torch import Tensor
 
 from resultant._core import chunks
+from resultant.analysis import cautions
+from resultant.analysis.advising import JUDGED, Plan
 from resultant.analysis.cosine import CosineAgreement, collect_agreement, compare_queries
 from resultant.analysis.decisions import COLUMNS, Decisions, Policy, Scorer
+from resultant.analysis.references import reference_samples
 from resultant.analysis.result import UnansweredError
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import CPU, FrozenSpace, Progress, unit, unit_chunks
@@ -39,7 +42,10 @@ from resultant.score.limits import require_temperature
 FAN = 8
 
 # Questions about some rows, in the order of the number of rows.
-SAMPLED = ("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit")
+SAMPLED = (
+    *("gradients", "same_state", "self_inclusion", "support", "margins", "typical", "fit"),
+    "fits",
+)
 
 # A function of row numbers [k], rows [k, p] and labels [k] that returns columns [k, ...] by name.
 RowFunction = Callable[[Tensor, Tensor, Tensor], dict[str, Tensor]]
@@ -332,18 +338,51 @@ def fetch_samples(space: FrozenSpace, questions: Iterable[str], *, seed: int = 0
         rows.fetch(index)
 
 
+def fold_sums(space: FrozenSpace, labels: Tensor, number: int) -> ClassStatistics:
+    """Sum the training rows per class of other ``labels`` [N] on the cluster."""
+    assert isinstance(space.train, FetchedRows)
+    return fit_statistics(space.train.rows, labels, number)
+
+
+def row_hashes(vectors: Any) -> Tensor:
+    """Hash all rows on the cluster; see `resultant.analysis.cautions`."""
+    return _collect(vectors, _hashes, "hashes", None)["hash"]
+
+
+def _hashes(at: Tensor, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+    return {"hash": cautions.row_hashes(z)}
+
+
+def judging_rows(space: FrozenSpace) -> int:
+    """Return the most held-out rows that judge: they take half of the rows on the driver."""
+    return max(2, min(JUDGED, chunks.SAMPLE_BYTES // 2 // (8 * space.dim)))
+
+
+def fetch_for_advice(space: FrozenSpace, plan: Plan, level: str) -> None:
+    """Fetch the rows that choose, judge and are fitted by references."""
+    train, test = space.train, space.test
+    assert isinstance(train, FetchedRows) and isinstance(test, FetchedRows)
+    rows = [plan.rows.index]
+    if level != "none":
+        samples = reference_samples(space, plan.rows, level, plan.judged)
+        rows += [samples.train, samples.index]
+    train.fetch(torch.cat(rows).unique())
+    test.fetch(torch.arange(len(test)) if plan.judged is None else plan.judged)
+
+
 def analyze_on_cluster(
     space: FrozenSpace,
     questions: Iterable[str] = QUESTIONS,
     *,
     seed: int = 0,
     progress: Progress | None = None,
+    **grid: Any,
 ) -> Analysis:
-    """Ask questions about a space of `fit_space`; see `analyze_space`.
+    """Ask questions about a space of `fit_space`; see `analyze_space`, also for ``grid``.
 
     The cluster decides all queries; other questions fetch their rows from the cluster.
     """
     questions = tuple(questions)
     fetch_samples(space, questions, seed=seed)
     functions = {"decide": decide_all, "cosine_agreement": cosine_agreement}
-    return analyze_space(space, questions, seed=seed, progress=progress, **functions)
+    return analyze_space(space, questions, seed=seed, progress=progress, **grid, **functions)

@@ -1,26 +1,28 @@
 r"""Reference classifiers of scikit-learn on the same directions as the vMF rules.
 
-Settings (C of logistic regression, k of kNN, the exponent of tau-normalization) and the scale of
-the scores are chosen on rows that are not fitted, by the same loss as the settings of the vMF
-rules.
+The rows of the references are drawn here; `resultant.classifiers.references` fits them, in a
+process of its own where one is given. Nearest centroids need no fit: sums of the classes have them.
 """
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.analysis.choice import ChoosingRows
-from resultant.analysis.judging import FinishedRule
-from resultant.analysis.space import FrozenSpace, Progress, unit_chunks
+from resultant._core.background import Foreground
+from resultant.analysis.choice import ChoosingRows, Remaining
+from resultant.analysis.judging import Batch, FinishedRule
+from resultant.analysis.sampling import rank_in_class
+from resultant.analysis.space import FrozenSpace, unit_chunks
+from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.references import FIT, Reference, Task, votes
+from resultant.classifiers.scale import scale_of
 
 REFERENCES = ("none", "fast", "all")
 
@@ -34,14 +36,8 @@ NAMES = {
     "centroid": "Nearest centroid",
 }
 
-# Settings that are tried; C is extended threefold beyond an edge that is best.
-COSTS = (3.0, 10.0, 30.0)
-COST_LIMITS = (1e-3, 1e5)
 # Rows times classes that choose settings of references.
 CHOOSING_CELLS = 1e6
-
-NEIGHBOURS = (1, 3, 5, 10, 20, 50)
-EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,7 @@ class Budget:
         trial_cells: The same while C is chosen.
         neighbours: Rows of kNN, and products of held-out rows, rows and dimension.
         covariance: Classes times squared dimension of shrinkage LDA; it is left out beyond.
+        entries: Rows times dimension of shrinkage LDA.
         iterations: Iterations of a logistic regression.
     """
 
@@ -60,66 +57,226 @@ class Budget:
     trial_cells: float
     neighbours: tuple[float, float]
     covariance: float
+    entries: float
     iterations: int
 
 
 BUDGETS = {
-    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 40),
-    "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1000),
+    "fast": Budget(1.2e6, 2e5, (4e3, 5e10), 2e8, 5e7, 40),
+    "all": Budget(1e9, 2e6, (1e6, 1e14), 4e9, 1e9, 1000),
 }
 
 
-class _Data:
-    """Unit rows of a space as NumPy arrays: rows to fit, and a division that chooses settings."""
+class Calls(Protocol):
+    """Calls of `fit_references`: here, or in the background."""
 
-    def __init__(self, space: FrozenSpace, rows: ChoosingRows, budget: Budget) -> None:
-        self.space, self.budget, self.rows = space, budget, rows
-        self.C = space.num_classes
-        fitted = torch.arange(len(space.labels))
-        if space.fitting is not None:
-            fitted = space.fitting.nonzero().squeeze(1)
-        self.fitted = fitted
-        self.device = torch.device("cpu")
+    def submit(self, argument: Any, /) -> Future[Any]: ...
 
-    def sample(self, number: float, pool: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return at most about ``number`` unit rows and labels, at least two rows per class."""
-        pool = self.fitted if pool is None else pool
-        index = stratified(self.space.labels[pool], number)
-        return self.read(self.space.train, self.space.labels, pool[index])
 
-    def read(self, vectors: Any, labels: Tensor, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        x = torch.empty(len(index), self.space.dim)
-        for at, z, _ in unit_chunks(
-            vectors, labels, 1 << 13, torch.float32, self.device, rows=index
-        ):
-            x[at] = z
-        return x.numpy(), labels[index].numpy()
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Rows of the references.
 
-    def trial(self, number: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, Tensor, Tensor]:
-        """Return rows and labels that are fitted while settings are chosen, and the rows, labels
-        and weights that choose."""
-        rows, space = self.rows, self.space
-        pool, index, own, weights = self.fitted, rows.index, rows.labels, rows.weights
-        if rows.folds is not None:
-            # One fold chooses, the others are fitted.
-            pool, index = ((rows.folds != 0).nonzero()[:, 0], (rows.folds == 0).nonzero()[:, 0])
-            index = index[stratified(space.labels[index], CHOOSING_CELLS / self.C)]
-            own = space.labels[index]
-            mass = torch.ones(self.C) if rows.metric == "balanced" else space.counts
-            weights = (mass / torch.bincount(own, minlength=self.C).clamp_min(1)).double()[own]
-        x, y = self.sample(number, pool)
-        seen = torch.from_numpy(np.isin(own.numpy(), y))
-        source = space.val if rows.split == "val" else space.train
-        labels = space.val_labels if rows.split == "val" else space.labels
-        assert source is not None and labels is not None
-        query, own = self.read(source, labels, index[seen])
-        return x, y, query, torch.from_numpy(own), weights[seen] / weights[seen].sum()
+    Attributes:
+        parts: Training rows by ``lda``, ``knn``, ``logistic`` and ``logistic-balanced``: those that
+            are fitted while settings are chosen, and those of the final fit.
+        index: Rows [m] that choose, of the split of the choosing rows.
+        labels: Their classes [m].
+        weights: Their weights [m].
+        judged: Held-out rows [M] that judge.
+    """
+
+    parts: dict[str, tuple[Tensor, Tensor]]
+    index: Tensor
+    labels: Tensor
+    weights: Tensor
+    judged: Tensor
+
+    @property
+    def train(self) -> Tensor:
+        """All training rows [n] that are fitted, ascending."""
+        rows = [rows for pair in self.parts.values() for rows in pair]
+        return torch.cat(rows).unique()
+
+
+def reference_samples(
+    space: FrozenSpace, rows: ChoosingRows, level: str, judged: Tensor | None
+) -> Samples:
+    """Draw the rows of the references; labels decide alone.
+
+    ``fast`` fits logistic regression and kNN to a stratified sample where rows times classes are
+    many, and leaves out LDA where its covariances are; ``all`` does so much later.
+    """
+    budget, C, p = BUDGETS[level], space.num_classes, space.dim
+    fitted = pool = torch.arange(len(space.labels))
+    if space.fitting is not None:
+        fitted = pool = space.fitting.nonzero().squeeze(1)
+    index, own, weights = rows.index, rows.labels, rows.weights
+    if rows.folds is not None:
+        # One fold chooses, the others are fitted.
+        pool, index = ((rows.folds != 0).nonzero()[:, 0], (rows.folds == 0).nonzero()[:, 0])
+        index = index[stratified(space.labels[index], CHOOSING_CELLS / C)]
+        own = space.labels[index]
+        mass = torch.ones(C) if rows.metric == "balanced" else space.counts
+        weights = (mass / torch.bincount(own, minlength=C).clamp_min(1)).double()[own]
+    judged = torch.arange(len(space.test)) if judged is None else judged
+
+    def drawn(number: float, rows: Tensor) -> Tensor:
+        return rows[stratified(space.labels[rows], number)]
+
+    most, products = budget.neighbours
+    near = min(most, products / (len(judged) * p))
+    parts = {"knn": (drawn(near, pool), drawn(near, fitted))}
+    if C * p**2 <= budget.covariance:
+        parts["lda"] = (drawn(budget.entries / p, pool), drawn(budget.entries / p, fitted))
+    # That of the metric has most of the budget.
+    shares = {"logistic": 1.0, "logistic-balanced": 0.125}
+    if rows.metric == "balanced":
+        shares = {"logistic": 0.125, "logistic-balanced": 1.0}
+    trial = drawn(budget.trial_cells / C, pool)
+    for key, share in shares.items():
+        parts[key] = trial, drawn(share * budget.cells / C, fitted)
+    return Samples(parts, index, own, weights, judged)
+
+
+def reference_task(space: FrozenSpace, rows: ChoosingRows, samples: Samples, level: str) -> Task:
+    """Read the rows of the references as unit vectors."""
+    index = samples.train
+    choosing = (space.val, space.val_labels) if rows.split == "val" else (space.train, space.labels)
+    places = {
+        key: (torch.searchsorted(index, a).numpy(), torch.searchsorted(index, b).numpy())
+        for key, (a, b) in samples.parts.items()
+    }
+    return Task(
+        num_classes=space.num_classes,
+        metric=rows.metric,
+        iterations=BUDGETS[level].iterations,
+        x=_units(space.train, space.labels, index),
+        y=space.labels[index].numpy(),
+        samples=places,
+        query=_units(*choosing, samples.index),
+        own=samples.labels.numpy(),
+        weights=samples.weights.numpy(),
+        held_out=_units(space.test, space.test_labels, samples.judged),
+    )
+
+
+def _units(vectors: Any, labels: Any, index: Tensor) -> np.ndarray:
+    x = torch.empty(len(index), vectors.shape[1])
+    for at, z, _ in unit_chunks(
+        vectors, labels, 1 << 13, torch.float32, torch.device("cpu"), rows=index
+    ):
+        x[at] = z
+    return x.numpy()
+
+
+class References:
+    """References of a space, which may be fitted in the background.
+
+    Args:
+        space: The classes and their rows.
+        rows: The rows that choose settings.
+        level: ``fast`` or ``all``.
+        judged: Held-out rows [M] that judge, or None for all.
+        calls: Calls of `fit_references`; by default here.
+
+    Raises:
+        ValueError: The level is not one of `REFERENCES`.
+    """
+
+    def __init__(
+        self,
+        space: FrozenSpace,
+        rows: ChoosingRows,
+        level: str,
+        judged: Tensor | None = None,
+        calls: Calls | None = None,
+    ) -> None:
+        if level not in REFERENCES:
+            raise ValueError(f"expected references among {REFERENCES}, got {level!r}")
+        self.space, self.rows, self.level, self.judged = space, rows, level, judged
+        self.future: Future[list[Reference]] | None = None
+        if level != "none":
+            self.samples = reference_samples(space, rows, level, judged)
+            task = reference_task(space, rows, self.samples, level)
+            self.query, self.future = task.query, (calls or Foreground(FIT)).submit(task)
+
+    def done(self) -> bool:
+        """Return True if `rules` need not wait."""
+        return self.future is None or self.future.done()
+
+    @property
+    def left_out(self) -> str:
+        """A sentence about references that are too large, or ""."""
+        if self.level == "none" or "lda" in self.samples.parts:
+            return ""
+        size = f"{self.space.num_classes:,} classes of {self.space.dim:,} dimensions"
+        hint = "; --references all fits it" if self.level == "fast" else ""
+        return f"LDA is left out: the covariances of {size} are too large{hint}."
+
+    def rules(self, remaining: Remaining) -> list[FinishedRule]:
+        """Return the fitted references.
+
+        Args:
+            remaining: Sums of the training rows without the rows that choose, by fold.
+        """
+        if self.future is None:
+            return []
+        rules = [self._finished(reference) for reference in self.future.result()]
+        rules.append(self._centroid(remaining[0]))
+        order = list(NAMES)
+        return sorted(rules, key=lambda rule: order.index(rule.key))
+
+    def _finished(self, r: Reference) -> FinishedRule:
+        total = int(self.space.statistics.count.sum())
+        sampled = f"Fitted to a stratified sample of {r.rows:,} of {total:,} rows."
+        scores = _nearest(r.near, self.space.num_classes)
+        if r.weight is not None and r.bias is not None:
+            scores = _linear(torch.from_numpy(r.weight), torch.from_numpy(r.bias))
+        return FinishedRule(
+            *(r.key, NAMES[r.key], "reference", r.settings, r.scale, scores, r.seconds, r.rows),
+            "" if r.rows == total else sampled,
+            r.predict_seconds,
+        )
+
+    def _centroid(self, remaining: ClassStatistics) -> FinishedRule:
+        """Nearest centroids, as scikit-learn's, from the sums of the classes."""
+        w, b = _centroids(remaining)
+        s = self.query @ w.numpy().T + b.numpy()
+        known = s[np.arange(len(s)), self.samples.labels.numpy()] > -np.inf
+        chosen = self.samples.labels.numpy()[known], self.samples.weights.numpy()[known]
+        statistics = self.space.statistics
+        return FinishedRule(
+            *("centroid", NAMES["centroid"], "reference", {}, scale_of(s[known], *chosen)),
+            *(_linear(*_centroids(statistics)), self.space.fit_seconds),
+            int(statistics.count.sum()),
+        )
+
+
+def _centroids(statistics: ClassStatistics) -> tuple[Tensor, Tensor]:
+    """Weights [C, p] and intercepts [C] of squared distances to the means of the classes."""
+    mean = statistics.total / statistics.weight.clamp_min(1)[:, None]
+    bias = torch.where(statistics.weight > 0, -mean.square().sum(1), -torch.inf)
+    return (2 * mean).float(), bias.float()
+
+
+def _linear(weight: Tensor, bias: Tensor) -> Callable[[Batch], Tensor]:
+    def scores(batch: Batch) -> Tensor:
+        return torch.addmm(bias.to(batch.z), batch.z, weight.T.to(batch.z))
+
+    return scores
+
+
+def _nearest(near: np.ndarray | None, C: int) -> Callable[[Batch], Tensor]:
+    def scores(batch: Batch) -> Tensor:
+        assert near is not None
+        return torch.from_numpy(votes(near[batch.at], C)).to(batch.z)
+
+    return scores
 
 
 def stratified(labels: Tensor, number: float, seed: int = 0) -> Tensor:
     """Draw about ``number`` rows, each class in proportion but with two rows or more, in order."""
-    from resultant.analysis.sampling import rank_in_class
-
     if number >= len(labels):
         return torch.arange(len(labels))
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
@@ -127,259 +284,3 @@ def stratified(labels: Tensor, number: float, seed: int = 0) -> Tensor:
     rank[order] = rank_in_class(labels[order])
     kept = (number / len(labels) * torch.bincount(labels).double()).ceil().clamp_min(2)
     return (rank < kept[labels]).nonzero().squeeze(1)
-
-
-def reference_rules(
-    space: FrozenSpace, rows: ChoosingRows, level: str, progress: Progress | None = None
-) -> list[FinishedRule]:
-    """Fit the references of a level, ``fast`` or ``all``.
-
-    ``fast`` fits logistic regression and kNN to a stratified sample where rows times classes are
-    many, and leaves out LDA where its covariances are; ``all`` does so much later.
-
-    Args:
-        space: The classes and their rows.
-        rows: The rows that choose settings.
-        level: One of `REFERENCES`.
-        progress: Called with the name of the step and the fraction that is done.
-
-    Returns:
-        The fitted references.
-
-    Raises:
-        ValueError: The level is not one of these.
-    """
-    if level not in REFERENCES:
-        raise ValueError(f"expected references among {REFERENCES}, got {level!r}")
-    if level == "none":
-        return []
-    from threadpoolctl import threadpool_limits
-
-    data, rules = _Data(space, rows, BUDGETS[level]), []
-    # Convergence within the iterations of the budget is not needed for a reference. Small products
-    # are no faster on several threads of BLAS, which wait for one another beside those of torch.
-    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
-        warnings.simplefilter("ignore")
-        for number, family in enumerate((_centroid, _lda, _knn, _logistic)):
-            rules += family(data)
-            if progress is not None:
-                progress("references", (number + 1) / 4)
-    order = list(NAMES)
-    return sorted(rules, key=lambda rule: order.index(rule.key))
-
-
-def _rule(
-    data: _Data,
-    key: str,
-    settings: dict[str, Any],
-    scale: float,
-    scores: Callable[[Tensor], Tensor],
-    seconds: float,
-    rows: int,
-) -> FinishedRule:
-    total = len(data.fitted)
-    note = "" if rows == total else f"Fitted to a stratified sample of {rows:,} of {total:,} rows."
-    return FinishedRule(key, NAMES[key], "reference", settings, scale, scores, seconds, rows, note)
-
-
-def _chosen(trials: Iterator[tuple[Any, Tensor]], y: Tensor, weights: Tensor) -> tuple[Any, float]:
-    """Return the setting with the smallest loss after its own scale, and the scale."""
-    from resultant.classifiers.calibration import fit_scale, log_losses
-
-    best: tuple[float, Any, float] | None = None
-    for setting, scores in trials:
-        scale = fit_scale(scores, y, weights)
-        loss = float(log_losses(scores, y, scale) @ weights)
-        if best is None or loss < best[0]:
-            best = loss, setting, scale
-    assert best is not None
-    return best[1], best[2]
-
-
-def _linear(weight: np.ndarray, bias: np.ndarray, classes: np.ndarray, C: int) -> Any:
-    """Scores of a linear classifier; classes that were not fitted have score -inf."""
-    w, b = torch.zeros(C, weight.shape[1]), torch.full((C,), -torch.inf)
-    w[classes], b[classes] = torch.as_tensor(weight).float(), torch.as_tensor(bias).float()
-
-    def scores(z: Tensor) -> Tensor:
-        return torch.addmm(b.to(z), z, w.T.to(z))
-
-    return scores
-
-
-def _binary(weight: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two rows of weights for the one of two classes."""
-    if len(weight) == 1:
-        return np.concatenate([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
-    return weight, bias
-
-
-def _centroid(data: _Data) -> list[FinishedRule]:
-    from sklearn.neighbors import NearestCentroid
-
-    x, y, query, own, weights = data.trial(np.inf)
-
-    def fit(x: np.ndarray, y: np.ndarray) -> Any:
-        centroids = NearestCentroid().fit(x, y).centroids_
-        return _linear(2 * centroids, -(centroids**2).sum(1), np.unique(y), data.C)
-
-    _, scale = _chosen(iter([(None, fit(x, y)(torch.from_numpy(query)))]), own, weights)
-    x, y = data.sample(np.inf)
-    started = time.perf_counter()
-    scores = fit(x, y)
-    seconds = time.perf_counter() - started
-    return [_rule(data, "centroid", {}, scale, scores, seconds, len(x))]
-
-
-def _lda(data: _Data) -> list[FinishedRule]:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    if data.C * data.space.dim**2 > data.budget.covariance:
-        return []
-
-    def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
-        weight, bias = _binary(lda.coef_, lda.intercept_)
-        # The same covariance for both: the prior changes the intercepts alone.
-        log_prior = np.log(lda.priors_)
-        return {
-            "lda": _linear(weight, bias, lda.classes_, data.C),
-            "lda-equal": _linear(weight, bias - log_prior, lda.classes_, data.C),
-        }
-
-    x, y, query, own, weights = data.trial(np.inf)
-    trial, z = fit(x, y), torch.from_numpy(query)
-    x, y = data.sample(np.inf)
-    started = time.perf_counter()
-    fitted = fit(x, y)
-    seconds, rules = time.perf_counter() - started, []
-    for key, scores in fitted.items():
-        _, scale = _chosen(iter([(None, trial[key](z))]), own, weights)
-        rules.append(_rule(data, key, {}, scale, scores, seconds, len(x)))
-    return rules
-
-
-def _knn(data: _Data) -> list[FinishedRule]:
-    from sklearn.neighbors import NearestNeighbors
-
-    def fit(x: np.ndarray, y: np.ndarray) -> Callable[[Tensor, int], Tensor]:
-        # Euclidean neighbours of unit vectors are those of the cosine, and faster.
-        index, labels = NearestNeighbors(algorithm="brute").fit(x), torch.from_numpy(y)
-
-        def nearest(z: Tensor, k: int) -> Tensor:
-            rows = index.kneighbors(z.float().cpu().numpy(), k, return_distance=False)
-            return labels[torch.from_numpy(rows)]
-
-        return nearest
-
-    most, products = data.budget.neighbours
-    number = min(most, products / (len(data.space.test) * data.space.dim))
-    x, y, query, own, weights = data.trial(number)
-    ks = [k for k in NEIGHBOURS if k <= len(x)]
-    near = fit(x, y)(torch.from_numpy(query), ks[-1])
-    trials = ((k, _votes(near[:, :k], data.C)) for k in ks)
-    k, scale = _chosen(trials, own, weights)
-    x, y = data.sample(number)
-    started = time.perf_counter()
-    nearest = fit(x, y)
-    seconds = time.perf_counter() - started
-
-    def scores(z: Tensor) -> Tensor:
-        return _votes(nearest(z, k), data.C).to(z)
-
-    return [_rule(data, "knn", {"k": k}, scale, scores, seconds, len(x))]
-
-
-def _votes(near: Tensor, C: int) -> Tensor:
-    """Logarithms of the shares [n, C] of votes of neighbours [n, k], with one vote for all classes.
-
-    Among equal votes the first class wins, as in scikit-learn.
-    """
-    votes = torch.zeros(len(near), C)
-    votes.scatter_add_(1, near, torch.ones(()).expand(near.shape))
-    return ((votes + 1 / C) / (near.shape[1] + 1)).log()
-
-
-def _logistic(data: _Data) -> list[FinishedRule]:
-    from sklearn.linear_model import LogisticRegression
-
-    budget, rules = data.budget, []
-    x, y, query, own, weights = data.trial(budget.trial_cells / data.C)
-    z = torch.from_numpy(query)
-    # That of the metric comes first, has most of the budget, and chooses C for both.
-    kinds = {"logistic": None, "logistic-balanced": "balanced"}
-    order = list(kinds) if data.rows.metric == "accuracy" else list(kinds)[::-1]
-    cost = None
-    for key, cells in zip(order, (budget.cells, budget.cells / 8), strict=True):
-        full_x, full_y = data.sample(cells / data.C)
-        center = _mean_of_centroids(full_x, full_y)
-
-        def scores(model: Any, exponent: float | None = None, center: np.ndarray = center) -> Any:
-            weight, bias = _binary(model.coef_, model.intercept_)
-            if exponent is not None:
-                weight = weight / np.linalg.norm(weight, axis=1, keepdims=True) ** exponent
-                bias = -weight @ center
-            return _linear(weight, bias, model.classes_, data.C)
-
-        settings = {"class_weight": kinds[key], "max_iter": budget.iterations}
-        trial = LogisticRegression(tol=1e-3, warm_start=True, **settings)
-        costs = COSTS if cost is None else (cost,)
-        cost, scale, model = _cost(trial, costs, x, y, scores, z, own, weights)
-        if len(x) < len(full_x) / 2:
-            # A model of few rows says nothing about the scale of one of many; the fit has its own.
-            scale = 1.0
-        # The same penalty per row; two digits are enough.
-        fitted = float(f"{cost * len(x) / len(full_x):.2g}")
-        final = LogisticRegression(C=fitted, **settings)
-        started = time.perf_counter()
-        final.fit(full_x, full_y)
-        common = time.perf_counter() - started, len(full_x)
-        rules.append(_rule(data, key, {"C": fitted}, scale, scores(final), *common))
-        if key == "logistic":
-            tried = ((e, scores(model, e)(z)) for e in EXPONENTS)
-            exponent, scale = _chosen(tried, own, weights)
-            chosen, linear = {"C": fitted, "tau": exponent}, scores(final, exponent)
-            rules.append(_rule(data, "tau-normalized", chosen, scale, linear, *common))
-    return rules
-
-
-def _cost(
-    model: Any,
-    costs: tuple[float, ...],
-    x: np.ndarray,
-    y: np.ndarray,
-    scores: Callable[[Any], Callable[[Tensor], Tensor]],
-    z: Tensor,
-    own: Tensor,
-    weights: Tensor,
-) -> tuple[float, float, Any]:
-    """Choose C along a path of warm starts; a path of several values is extended while its edge is
-    best. Return C, the scale of the scores and the model that was fitted with C."""
-    from resultant.classifiers.calibration import fit_scale, log_losses
-
-    tried: dict[float, tuple[float, float, Any]] = {}
-
-    def fit(cost: float) -> None:
-        model.set_params(C=cost).fit(x, y)
-        s = scores(model)(z)
-        scale = fit_scale(s, own, weights)
-        loss = float(log_losses(s, own, scale) @ weights)
-        tried[cost] = loss, scale, copy(model)
-
-    for cost in costs:
-        fit(cost)
-    while True:
-        best = min(tried, key=lambda cost: tried[cost][0])
-        low, high = min(tried), max(tried)
-        outside = best / 3 if best == low else best * 3
-        inside = len(costs) == 1 or best not in (low, high)
-        if inside or not COST_LIMITS[0] <= outside <= COST_LIMITS[1]:
-            return best, *tried[best][1:]
-        fit(outside)
-
-
-def _mean_of_centroids(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    classes, index = np.unique(y, return_inverse=True)
-    total = np.zeros((len(classes), x.shape[1]))
-    np.add.at(total, index, x)
-    return (total / np.bincount(index)[:, None]).mean(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,9 +53,9 @@ def response(
     space: FrozenSpace,
     *,
     realizations: Sequence[str] = REALIZATIONS,
-    steps: Sequence[float] = STEPS,
-    betas: Sequence[float] = BETAS,
-    gammas: Sequence[float] = PRIORS,
+    taus: Iterable[float] | None = None,
+    betas: Iterable[float] = BETAS,
+    gammas: Iterable[float] = PRIORS,
     scores: int = SCORES,
     seed: int = 0,
     progress: Progress | None = None,
@@ -65,7 +65,7 @@ def response(
     Args:
         space: The classes and the queries.
         realizations: Realizations to measure; native and cosine are always measured.
-        steps: Temperatures as multiples of the temperature of the space.
+        taus: Temperatures; by default `STEPS` times that of the space.
         betas: Strengths of the target gain.
         gammas: Multiples of the log prior.
         scores: The most scores per temperature; beyond, each class keeps an equal number of
@@ -78,7 +78,7 @@ def response(
 
     Example:
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> found = response(FrozenSpace.fit(z, y, z, y), steps=(1.0, 2.0))
+        >>> found = response(FrozenSpace.fit(z, y, z, y), taus=(0.1, 0.2))
         >>> found.taus, found.grids[0].point("native").accuracy
         ((0.1, 0.2), 1.0)
     """
@@ -86,7 +86,8 @@ def response(
     betas, gammas = sorted(set(betas)), sorted(set(gammas))
     kept = tuple(r for r in REALIZATIONS if r in {"native", "cosine", *realizations})
     policies = [p for p in grid_policies(betas, gammas) if p.realization in kept]
-    taus, grids = sorted(space.tau * step for step in set(steps)), []
+    taus = sorted({space.tau * step for step in STEPS} if taus is None else set(taus))
+    grids = []
     for i, tau in enumerate(taus):
         at = replace(space, tau=tau)
         grids.append(measure(at, betas, gammas, policies, decide(at, policies, rows)))

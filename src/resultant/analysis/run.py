@@ -29,6 +29,7 @@ from resultant.analysis.finite_sample import (
     self_inclusion,
     support_curve,
 )
+from resultant.analysis.fits import FitComparison, compare_fits
 from resultant.analysis.gains import GainDistribution, gain_distribution
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.intercepts import InterceptDrift, SameState, intercept_drift, same_state
@@ -41,7 +42,6 @@ from resultant.analysis.pairs import (
     margin_directions,
     typical_margins,
 )
-from resultant.analysis.recommendation import Recommendation, recommend
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, Progress, SpaceSummary
 
@@ -58,7 +58,6 @@ class Analysis(Result):
     advice: Advice | None = None
     gains: GainDistribution | None = None
     grid: RealizationGrid | None = None
-    recommendation: Recommendation | None = None
     cosine: CosineAgreement | None = None
     gradients: GradientComparison | None = None
     boundaries: BoundaryDisplacement | None = None
@@ -69,6 +68,7 @@ class Analysis(Result):
     support: SupportCurve | None = None
     self_inclusion: SelfInclusion | None = None
     fit: GoodnessOfFit | None = None
+    fits: FitComparison | None = None
     seconds: dict[str, float] | None = None
     notes: dict[str, str] | None = None
 
@@ -91,7 +91,7 @@ def analyze_space(
 ) -> Analysis:
     """Ask questions about one space.
 
-    The recommendation is at zero prior. A question that the space cannot answer (p = 2, no class
+    A question that the space cannot answer (p = 2, no class
     with enough rows) leaves None and a note.
 
     Args:
@@ -114,9 +114,8 @@ def analyze_space(
     Example:
         >>> import torch
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
-        >>> analysis = analyze_space(FrozenSpace.fit(z, y, z, y), ["recommendation"])
-        >>> analysis.recommendation.realization
-        'native'
+        >>> analyze_space(FrozenSpace.fit(z, y, z, y), ["grid"]).grid.point("native").accuracy
+        1.0
     """
     questions = tuple(questions)
     unknown = [name for name in questions if name not in QUESTIONS]
@@ -128,16 +127,14 @@ def analyze_space(
         gammas = tuple(sorted({*gammas, settings["prior"]}))
     # Computed once for all questions that need them.
     decisions, seconds = None, {}
-    if "grid" in questions or "recommendation" in questions:
-        needed = grid_policies(betas, gammas if "grid" in questions else (0.0,))
+    if "grid" in questions:
         started = time.perf_counter()
-        decisions = decide(space, (*needed, *grid_policies(betas, (0.0,))), progress=progress)
+        decisions = decide(space, grid_policies(betas, gammas), progress=progress)
         seconds["decisions"] = time.perf_counter() - started
     pairs = cache(lambda: choose_pairs(space, seed=seed))
     functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: gain_distribution(space),
         "grid": lambda: realization_grid(space, betas, gammas, decisions=decisions),
-        "recommendation": lambda: recommend(space, betas, decisions=decisions, seed=seed),
         "cosine": lambda: cosine_agreement(space, progress=progress),
         "gradients": lambda: compare_gradients(space, seed=seed),
         "boundaries": lambda: boundary_displacement(space, chosen=pairs()),
@@ -148,6 +145,7 @@ def analyze_space(
         "support": lambda: support_curve(space, seed=seed, progress=progress),
         "self_inclusion": lambda: self_inclusion(space, seed=seed, progress=progress),
         "fit": lambda: goodness_of_fit(space, seed=seed, progress=progress),
+        "fits": lambda: compare_fits(space, progress=progress),
     }
     answers, notes = {}, {}
     for name in (q for q in QUESTIONS if q in questions):

@@ -62,12 +62,14 @@ def vmf_snippet(row: RuleRow, source: Source) -> str:
     s = row.settings
     settings = {
         "temperature": s["temperature"],
-        "realization": row.key,
+        "realization": "native" if "components" in s else row.key,
         "beta": s["beta"],
         "prior": s["prior"],
         "estimator": source.estimator,
         "scale": float(f"{s['scale']:.4g}"),
     }
+    if "components" in s:
+        settings["components"] = s["components"]
     arguments = "".join(f"    {name}={value!r},\n" for name, value in settings.items())
     return (
         "from resultant import VMFClassifier\n"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,12 +34,12 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from resultant._core import chunks
 from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers.rows import add_rows, row_chunks
 from resultant.classifiers.saving import load_classifier, save_classifier
 from resultant.score.limits import require_comparable
 
@@ -316,18 +315,6 @@ def _require_directions(X: Tensor) -> None:
             got = "a row of zeros" if float(largest[i]) == 0 else "NaN or infinity"
             rule = "expected X finite, without rows of zeros, which have no direction"
             raise ValueError(f"{rule}, got {got} in row {part.start + i}")
-
-
-def add_rows(statistics: ClassStatistics, X: Tensor, y: Tensor, w: Tensor) -> ClassStatistics:
-    """Add rows [N, p] of any length with labels [N] and weights [N]; return the statistics."""
-    for part in row_chunks(X, 1):
-        statistics.add(directions(X[part])[0], y[part], w[part])
-    return statistics
-
-
-def row_chunks(X: Tensor, num_classes: int) -> Iterator[slice]:
-    """Slice rows of X [N, p] so that float64 features and scores fit `MATRIX_BYTES` each."""
-    return chunks.row_slices(len(X), 8 * max(X.shape[1], num_classes), chunks.MATRIX_BYTES)
 
 
 def as_numpy(a: Any) -> Any:

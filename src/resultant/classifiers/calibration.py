@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-
-# Limits of the scale, and the last relative step: the error is about its square.
-SCALES = (1e-6, 1e6)
-ACCURACY = 1e-2
+from resultant.classifiers.scale import SCALES, solve_scale
 
 
 def expected_calibration_error(probabilities: Any, labels: Any, bins: int = 15) -> float:
@@ -108,24 +105,18 @@ def fit_scale(
     target = float(w @ ((1 - smooth) * own + smooth * everyone))
     if target >= 0:
         return 1.0
-    s = start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
-    low, high = SCALES
-    for _ in range(60):
+
+    def moments(s: float) -> tuple[float, float]:
         e = torch.exp(s * d)
         total = e.sum(1)
         e *= d
         mean = e.sum(1) / total
         e *= d
-        slope = float(w @ mean) - target
-        curvature = float(w @ (e.sum(1) / total - mean.square()))
-        low, high = (s, high) if slope < 0 else (low, s)
-        step = s - slope / curvature if curvature > 0 else 0.0
-        # Newton's step in s may leave the interval; the middle in log s never does.
-        new = step if low < step < high else (low * high) ** 0.5
-        if abs(new - s) <= ACCURACY * s:
-            return min(max(new, SCALES[0]), SCALES[1])
-        s = new
-    return s
+        return float(w @ mean) - target, float(w @ (e.sum(1) / total - mean.square()))
+
+    return solve_scale(
+        moments, start if start is not None else 1 / max(-float(w @ everyone), SCALES[0])
+    )
 
 
 def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:

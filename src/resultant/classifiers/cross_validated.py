@@ -14,10 +14,10 @@ from sklearn.model_selection import check_cv
 from resultant._core.validation import finite_number
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.base import add_rows
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.choice import beyond
 from resultant.classifiers.left_out import Part, fold_parts, left_out_parts, measure
+from resultant.classifiers.rows import add_rows
 from resultant.classifiers.vmf import VMFScores
 
 SCORINGS = ("neg_log_loss", "accuracy")

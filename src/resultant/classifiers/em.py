@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from sklearn.cluster import kmeans_plusplus
 from torch import Tensor
 
 from resultant._core import chunks
@@ -241,6 +240,8 @@ def seed_directions(rows: GroupedRows, num: int, generator: np.random.RandomStat
     On the sphere the squared distance of k-means++ is 2(1 - cosine). Of a large group, a random
     part is drawn first.
     """
+    from sklearn.cluster import kmeans_plusplus
+
     fit = chunks.rows_per_chunk(8 * rows.X.shape[1], chunks.HELD_BYTES)
     most = max(min(SEED_ROWS, fit), ROWS_PER_SEED * num)
     seeds = []

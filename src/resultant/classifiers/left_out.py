@@ -22,7 +22,7 @@ from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassStatistics
-from resultant.classifiers.base import add_rows, row_chunks
+from resultant.classifiers.rows import add_rows, row_chunks
 from resultant.score.exact import exact_score
 from resultant.vmf.estimators import mean_resultant_at
 

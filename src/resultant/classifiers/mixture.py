@@ -18,7 +18,7 @@ from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number, integer
 from resultant.classes.statistics import MAX_KAPPA
-from resultant.classifiers.base import Array, features, returned, row_chunks, sample_weights
+from resultant.classifiers.base import Array, features, returned, sample_weights
 from resultant.classifiers.em import (
     EM,
     Fit,
@@ -29,6 +29,7 @@ from resultant.classifiers.em import (
     fit_mixtures,
     seed_directions,
 )
+from resultant.classifiers.rows import row_chunks
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import ESTIMATORS
 

@@ -21,11 +21,11 @@ from resultant.classifiers.base import (
     IncrementalClassifier,
     require_temperatures,
     returned,
-    row_chunks,
 )
 from resultant.classifiers.choice import Search
 from resultant.classifiers.components import Components, fit_components, require_components
 from resultant.classifiers.left_out import sampled_folds
+from resultant.classifiers.rows import row_chunks
 from resultant.score.limits import require_comparable
 from resultant.vmf.estimators import log_normalizer_at
 

@@ -9,7 +9,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Optional
 
 import tyro
 
@@ -23,6 +23,9 @@ from resultant.cli.arguments import (
     require_temperature,
     shown_default,
 )
+
+if TYPE_CHECKING:
+    from resultant.analysis.references import Calls
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,18 @@ class Analyze:
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
+    from resultant._core.background import calls as background
+    from resultant.classifiers.references import FIT, MODULES
+
+    with ExitStack() as stack:
+        calls = None
+        if options.references != "none" and options.engine == "local":
+            # Starts at once, so that scikit-learn loads while torch does.
+            calls = stack.enter_context(background(FIT, MODULES))
+        _analyze(options, stack, calls)
+
+
+def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.analysis import QUESTIONS, Analysis
@@ -109,7 +124,7 @@ def analyze(options: Analyze) -> None:
     device, log = find_device(options.device), open_console(stderr=True)
     on_ray = options.engine == "ray"
     _require_engine(options, device.type)
-    with ExitStack() as stack:
+    with stack:
         source = options.path or stack.enter_context(packaged_file())
         if on_ray:
             names = options.features, options.labels, options.identities
@@ -146,6 +161,7 @@ def analyze(options: Analyze) -> None:
             device=device,
             fit_fraction=options.fit_fraction,
             references=options.references,
+            calls=calls,
             opened=store_code(
                 options.path,
                 features=options.features,

@@ -1,5 +1,8 @@
 """``resultant compare``: a report on two feature sets or networks."""
 
+# Optional for a fast help, as in `resultant.cli.arguments`.
+# ruff: noqa: UP045
+
 from __future__ import annotations
 
 import tempfile
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
@@ -18,6 +21,7 @@ from resultant.cli.arguments import (
     Labels,
     find_device,
     require_temperature,
+    shown_default,
 )
 from resultant.cli.image_options import ImageOptions
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from resultant.analysis import Analysis, FrozenSpace
+    from resultant.analysis.references import Calls
     from resultant.features.prepare import Prepared
     from resultant.training.extract import NetworkFeatures
 
@@ -54,8 +59,10 @@ class Compare:
     """Array or column of the labels; for features in a .npy file, another .npy file."""
     identities: Labels = None
     """Array or column that identifies each row by an integer or a string."""
-    temperature: float = 0.1
-    """Shared temperature tau of the scores."""
+    temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
+    """Temperature tau of both sides; without it, each side chooses its own."""
+    references: Literal["none", "fast", "all"] = "fast"
+    """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
     estimator: Estimator = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
     image_set: ImageOptions = field(default_factory=ImageOptions)
@@ -70,6 +77,18 @@ class Compare:
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
+    from resultant._core.background import calls as background
+    from resultant.classifiers.references import FIT, MODULES
+
+    with ExitStack() as stack:
+        calls = None
+        if options.references != "none":
+            # Starts at once, so that scikit-learn loads while torch does.
+            calls = stack.enter_context(background(FIT, MODULES))
+        _compare(options, stack, calls)
+
+
+def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.cli._analysis import (
@@ -87,7 +106,8 @@ def compare(options: Compare) -> None:
 
     page.require(options.figures)
     page.require_report_folder(options.out)
-    require_temperature(options.temperature)
+    if options.temperature is not None:
+        require_temperature(options.temperature)
     paths, sides = (options.a, options.b), comparison_page.SIDES
     device, log = find_device(options.device), open_console(stderr=True)
     networks = _open_networks(options)
@@ -108,7 +128,7 @@ def compare(options: Compare) -> None:
     chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
     stores = {i: replace(store, features=chosen[i]) for i, store in stores.items()}
     require_space_for_copies(log, *stores.values())
-    with ExitStack() as stack:
+    with stack:
         questions = comparison_page.QUESTIONS
         steps = 2 * (1 + len(names) * (len(questions) + 3)) + len(networks) + 1
         progress = stack.enter_context(StepProgress(log, steps))
@@ -132,6 +152,11 @@ def compare(options: Compare) -> None:
                 temperature=options.temperature,
                 estimator=options.estimator,
                 device=device,
+                references=options.references,
+                # Both sides are decided again by rules of the grid, which has no mixtures.
+                mixtures=False,
+                calls=calls,
+                opened=None if i in networks else _code(options, paths[i]),
             )
             for i, side in enumerate(sides)
         ]
@@ -142,10 +167,10 @@ def compare(options: Compare) -> None:
             if order is not None:
                 correct = [a[rows] for a, rows in zip(correct, order, strict=True)]
             verdicts[name] = comparison_page.verdict(*correct, same_rows=order is not None)
-            # The same rules on both sides.
-            rules = [settings(analysis).realization for _, analysis in answers]
+            # The same rules and settings on both sides.
+            rules = [settings(analysis) for _, analysis in answers]
             own = (
-                page_sides({side: answer}, progress, explored=side, realizations=rules)[side]
+                page_sides({side: answer}, progress, explored=side, others=rules)[side]
                 for side, answer in zip(sides, answers, strict=True)
             )
             a, b = (replace(side, name=name) for side, name in zip(own, sides, strict=True))
@@ -161,6 +186,18 @@ def compare(options: Compare) -> None:
         folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, report, progress, figure_files=options.figures)
     print_summary(report, options.out)
+
+
+def _code(options: Compare, path: Path) -> str:
+    """Return lines that open a side, for the snippet of its advice."""
+    from resultant.analysis.snippet import store_code
+
+    return store_code(
+        str(path),
+        features=options.features,
+        labels=options.labels,
+        prepared={"drop_zeros": options.drop_zero_rows},
+    )
 
 
 def match_names(

@@ -19,6 +19,7 @@ from resultant.report.tables import (
     Table,
     cosine_tables,
     decision_tables,
+    fit_tables,
     gain_tables,
     pair_tables,
     rules,
@@ -61,7 +62,7 @@ def analysis_page(
         footer=footer(about),
         headline=headline(analyses[first]),
         warnings=[] if advice is None else [w.text for w in advice.warnings],
-        snippets=_snippets(analyses[first]),
+        snippets=snippets(analyses[first]),
         glossary=True,
         results={
             **about,
@@ -74,7 +75,8 @@ def analysis_page(
     )
 
 
-def _snippets(a: Analysis) -> list[tuple[str, str]]:
+def snippets(a: Analysis) -> list[tuple[str, str]]:
+    """Return Python that fits the advised rule, and a better reference, each with a heading."""
     if (advice := a.advice) is None:
         return []
     both = (
@@ -166,6 +168,7 @@ def _sections(
                 *(decision_figures.calibration(a), theory_figures.fit(a)),
                 *(theory_figures.support(a), theory_figures.self_inclusion(a)),
             ),
+            fit_tables(a),
         ),
         section("numbers", "All realizations", "", (), decision_tables(a, names)),
     ]

@@ -15,7 +15,7 @@ from resultant.analysis.metrics import NORMAL, SIGNIFICANCE, paired_gain
 from resultant.classes.groups import GROUPS
 from resultant.classes.rule import EDITED
 from resultant.report import decision_figures, explorer_figures
-from resultant.report.analysis_page import class_columns, footer, slugs
+from resultant.report.analysis_page import class_columns, footer, slugs, snippets
 from resultant.report.charts import Axis, Chart, Points, kept
 from resultant.report.explorer import Side, payload, rows_of
 from resultant.report.figures import Drawing
@@ -35,7 +35,7 @@ from resultant.report.words import (
 )
 
 # Questions of `resultant.analysis` that a comparison needs.
-QUESTIONS = ("gains", "grid", "recommendation", "cosine", "intercepts")
+QUESTIONS = ("gains", "grid", "cosine", "intercepts")
 SIDES = ("A", "B")
 
 Pair = tuple[Analysis, Analysis]
@@ -70,8 +70,7 @@ def recommended(a: Analysis) -> Policy:
     if a.advice is not None:
         at = settings(a)
         return Policy(at.realization, at.beta, at.prior).canonical
-    r = a.recommendation
-    return (Policy("native") if r is None else Policy(r.realization, r.beta)).canonical
+    return Policy("native").canonical
 
 
 def verdict(a: Tensor, b: Tensor, *, same_rows: bool) -> Verdict:
@@ -153,6 +152,11 @@ def comparison_page(
         results,
         headline=_headline(first, verdicts[first], best),
         warnings=_warnings(verdicts[first], best),
+        snippets=[
+            (f"{side.name}: {heading}", code)
+            for side in best
+            for heading, code in snippets(side.analysis)
+        ],
         glossary=True,
     )
 
@@ -347,19 +351,7 @@ def _advice(a: Analysis) -> str:
         row = a.advice.row(a.advice.advised)
         policy = recommended(a)
         return f"{rule_name(policy.realization, policy.beta)}, {percent(row.accuracy)} accurate"
-    r = a.recommendation
-    if r is None:
-        return "no recommendation"
-    gain = f"{points(r.gain)} points ({points(r.low)} to {points(r.high)})"
-    if r.realization == "native":
-        candidate = rule_name(r.candidate, r.candidate_beta)
-        own = f"{NAMES['native']}, {percent(r.accuracy_before)} accurate"
-        if r.candidate == "native":
-            return own
-        changed = f"changes it by {gain}" if r.better + r.worse else "is correct on the same rows"
-        return f"{own}; {candidate} {changed}"
-    used = rule_name(r.realization, r.beta)
-    return f"{used}, {percent(r.accuracy_after)} accurate, {gain} more than {NAMES['native']}"
+    return "no advice"
 
 
 def _gains(pair: Pair) -> Chart | None:

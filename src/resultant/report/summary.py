@@ -20,8 +20,6 @@ def foremost(analyses: Mapping[str, Analysis]) -> str:
         if (advice := a.advice) is not None:
             row = advice.row(advice.advised)
             return row.balanced if advice.metric == "balanced" else row.accuracy
-        if (r := a.recommendation) is not None:
-            return r.accuracy_before if r.realization == "native" else r.accuracy_after
         return -1.0
 
     return max(analyses, key=quality)
@@ -48,9 +46,8 @@ def summary(
     a = analyses[chosen]
     facts = headline(a)
     if a.advice is None:
-        reason = (a.notes or {}).get("recommendation", "not asked")
-        r = a.recommendation
-        facts = [("use", f"no recommendation: {reason}" if r is None else r.reason)]
+        reason = (a.notes or {}).get("advice", "not asked")
+        facts = [("use", f"no advice: {reason}")]
     facts.append(("features", _features(analyses, chosen, where)))
     if a.gains is not None:
         facts.append(("angular gain", f"{_gains(a.gains)}, at temperature {a.space.tau:g}"))

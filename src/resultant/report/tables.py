@@ -14,6 +14,7 @@ from typing import Any
 from resultant._core.files import replacing
 from resultant._core.text import counted, csv_cell
 from resultant.analysis import Analysis, GainDistribution
+from resultant.analysis.fits import FITS
 from resultant.classes.groups import GROUPS
 from resultant.report.words import (
     NAMES,
@@ -138,7 +139,7 @@ def rules(a: Analysis) -> Table | None:
         f"which chose nothing; settings were chosen on {advice.chosen_on}. The advised rule is "
         f"highlighted, the best has a star. The difference is in points of {of} to the advised "
         f"rule; below {100 * advice.margin:g} points it is a tie. Log-loss and calibration error "
-        "(ECE) are as the rule gives them, and with its fitted scale (scaled).",
+        f"(ECE) are as the rule gives them, and with its fitted scale (scaled). {advice.left_out}",
         "tab:frozen-vmf",
         columns,
         rows,
@@ -176,6 +177,40 @@ def decision_tables(a: Analysis, names: Sequence[str]) -> list[Table]:
 def cosine_tables(a: Analysis) -> list[Table]:
     """Return the table about the cosine rule."""
     return _kept(_cosine(a))
+
+
+def fit_tables(a: Analysis) -> list[Table]:
+    """Return the table of other fits of the classes."""
+    if (r := a.fits) is None:
+        return []
+    rows = [
+        (
+            *(FITS.get(row.name, row.name), row.mean_gain, row.fitted, row.seen),
+            *(value for d in row.decisions for value in (d.accuracy, d.gain if i else None)),
+        )
+        for i, row in enumerate(r.rows)
+    ]
+    decided = [
+        Column(f"{NAMES[d.realization]}{more}", kind)
+        for d in r.rows[0].decisions
+        for more, kind in (("", percent), (", change", points))
+    ]
+    return [
+        Table(
+            "fits",
+            "Other fits of the classes",
+            f"{r.sentence} The first row is the fit of this page. A fit expects the mean cosine "
+            "“expected” of new rows with the direction of their class; held-out rows have "
+            f"“seen”. Accuracies are of {counted(r.judged, 'held-out row', 'held-out rows')} "
+            f"at temperature {a.space.tau:g}.",
+            "sec:self-inclusion",
+            (
+                *(Column("fit of kappa"), Column("mean gain"), Column("expected")),
+                *(Column("seen"), *decided),
+            ),
+            rows,
+        )
+    ]
 
 
 def _kept(*every: Table | None) -> list[Table]:

@@ -6,14 +6,9 @@ from typing import NamedTuple
 
 from resultant._core.text import shown
 from resultant.analysis import Analysis, GridPoint
+from resultant.analysis.advice import RULE_NAMES
 
-NAMES = {
-    "native": "Native",
-    "temperature": "Direct Temperature",
-    "preserve": "Intercept-Preserving",
-    "angular": "Pure Angular",
-    "cosine": "Cosine",
-}
+NAMES = RULE_NAMES
 
 # Printed once, for readers of the paper.
 NATIVE_IN_PAPER = f"{NAMES['native']} is the paper's Original vMF."
@@ -105,9 +100,8 @@ def settings(a: Analysis) -> Settings:
     if a.advice is not None:
         row = a.advice.row(a.advice.advised)
         prior, beta = (float(row.settings.get(name) or 0.0) for name in ("prior", "beta"))
-        return Settings(row.key, beta, a.space.tau, prior)
-    if (r := a.recommendation) is not None:
-        return Settings(r.candidate, r.candidate_beta, a.space.tau, r.gamma)
+        realization = row.key if row.key in NAMES else "native"
+        return Settings(realization, beta, a.space.tau, prior)
     return Settings("native", 1.0, a.space.tau, 0.0)
 
 

@@ -1,0 +1,101 @@
+"""A mixture of vMF per class as one more rule, where its fit takes about a second."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from resultant.analysis.choice import ChoosingRows
+from resultant.analysis.judging import Batch, FinishedRule
+from resultant.analysis.space import FrozenSpace, unit
+from resultant.classes.realization import realize
+from resultant.classes.rule import Rule
+from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.choice import AXES
+from resultant.classifiers.components import Components, fit_components
+
+KEY, NAME = "mixture", "Native, mixture per class"
+
+# Rows times dimension up to which mixtures are fitted.
+ENTRIES = 200_000
+
+# Components per class that are tried.
+NUMBERS = (2, 4, 8)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureChoice:
+    """A mixture per class, with settings chosen on rows that were not fitted.
+
+    Attributes:
+        rule: The rule, fitted to all rows.
+        rows: Positions [m] of the choosing rows that chose.
+        losses: Their cross-entropies [m] with the scale of the rule.
+        accuracy: Fraction of these rows that are predicted correctly, weighted as the loss.
+    """
+
+    rule: FinishedRule
+    rows: Tensor
+    losses: Tensor
+    accuracy: float
+
+
+def choose_mixture(
+    space: FrozenSpace, rows: ChoosingRows, temperature: float | None = None
+) -> MixtureChoice | None:
+    """Choose the number of components and the temperature; None where rows are many or few.
+
+    The rows of the first fold choose, the other training rows are fitted.
+    """
+    fitted = torch.arange(len(space.labels))
+    if space.fitting is not None:
+        fitted = space.fitting.nonzero().squeeze(1)
+    least = int(space.statistics.count.min())
+    if len(fitted) * space.dim > ENTRIES or least < 2 * max(NUMBERS):
+        return None
+    pool = fitted if rows.folds is None else (rows.folds != 0).nonzero().squeeze(1)
+    chosen = (rows.fold == 0).nonzero().squeeze(1)
+    source = space.val if rows.split == "val" else space.train
+    assert source is not None
+    index = rows.index[chosen]
+    query, own = unit(source[index], rows.split, index).to(space.dtype), rows.labels[chosen]
+    weights = rows.weights[chosen] / rows.weights[chosen].sum()
+    best: tuple[float, int, float, float, Tensor, float] | None = None
+    for number in NUMBERS:
+        components = _fit(space, pool, number)
+        for tau in AXES["temperature"] if temperature is None else (temperature,):
+            s = _scores(space, components, tau, query)
+            scale = fit_scale(s, own, weights)
+            losses = log_losses(s, own, scale)
+            loss = float(losses @ weights)
+            if best is None or loss < best[0]:
+                hits = float((s.argmax(1) == own).double() @ weights)
+                best = loss, number, tau, scale, losses, hits
+    assert best is not None
+    _, number, tau, scale, losses, accuracy = best
+    started = time.perf_counter()
+    components = _fit(space, fitted, number)
+    seconds = time.perf_counter() - started
+
+    def scores(batch: Batch) -> Tensor:
+        return _scores(space, components, tau, batch.z.cpu()).to(batch.z)
+
+    settings = {"temperature": tau, "beta": 1.0, "prior": 0.0, "components": number}
+    rule = FinishedRule(KEY, NAME, "vmf", settings, scale, scores, seconds, len(fitted))
+    return MixtureChoice(rule, chosen, losses, accuracy)
+
+
+def _fit(space: FrozenSpace, rows: Tensor, number: int) -> Components:
+    x = unit(space.train[rows], "train", rows)
+    weight = torch.ones(len(rows), dtype=torch.float64)
+    y = space.labels[rows]
+    return fit_components(x, y, weight, space.num_classes, number, space.estimator)
+
+
+def _scores(space: FrozenSpace, components: Components, tau: float, z: Tensor) -> Tensor:
+    rule = Rule(tau, "native", offset=components.log_weight)
+    realization = realize(components.state, rule, validate_args=False, dtype=space.dtype)
+    return components.of_classes(realization(z))
