@@ -17,7 +17,9 @@ from sphinx.application import Sphinx
 
 import resultant
 
-PAPER = tomllib.loads((Path(__file__).parent.parent / "paper.toml").read_text())
+ROOT = Path(__file__).parents[2]
+LABELS = ROOT / "reproduction" / "resultant_reproduction" / "printed" / "paper.toml"
+PAPER = tomllib.loads(LABELS.read_text())
 EQUATIONS = tomllib.loads((Path(__file__).parent.parent / "equations.toml").read_text())
 LABEL = re.compile("|".join(re.escape(label) for label in sorted(PAPER, key=len, reverse=True)))
 

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction.controls import TABLES, control_table
 from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.figures import HOLLOW, OURS, Chart, Curve, draw_charts, name_rows
 from resultant_reproduction.formats import SIGNIFICANCE, p_equation, p_text
 from resultant_reproduction.historical import heads
 from resultant_reproduction.plan import controlled, joint_trials, official, stronger_views
 from resultant_reproduction.recipes import recipe
 from resultant_reproduction.records import probe_path
-from resultant_reproduction.spec import Artefact, Cell, Change, Outcome
+from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.spread import pairings, spread_notes, weak_pairs
 from resultant_reproduction.stats import significant
 from resultant_reproduction.summarize import SPACES
@@ -24,6 +25,9 @@ from resultant_reproduction.tables import angular_training, frozen_table, joint_
 from resultant_reproduction.templating import fill
 from resultant_reproduction.training_claims import PRINTED_SEEDS
 from resultant_reproduction.value import Value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LOGS = "public logs"
 # Largest distance from the printed number, in points, that counts as near.
@@ -160,7 +164,20 @@ def baseline(evidence: Evidence) -> Outcome:
         *fill("recipe.md", **_recipe_numbers(evidence, every)).split("\n\n"),
     ]
     headline = f"{_headline(paper)}{_differing(paper)}{weak_pairs(evidence, pairs)}"
-    return Outcome(cells, parts=parts, notes=notes, headline=headline if paper else "")
+    draw = (lambda: _draw(paper)) if paper else None
+    return Outcome(cells, (), draw, parts, notes, headline=headline if paper else "")
+
+
+def _draw(gaps: Sequence[Gap]) -> Figure:
+    """Draw the differences by kind of training, one dot per number."""
+    kinds = list(dict.fromkeys(g.kind for g in gaps))
+    curves = []
+    for label, single in (("several networks", False), ("one network", True)):
+        own = [g for g in gaps if (g.seeds == 1) == single]
+        x, y = [g.difference for g in own], [kinds.index(g.kind) for g in own]
+        curves.append(Curve(x, y, "o", label, OURS, more=HOLLOW if single else {}))
+    chart = Chart(curves, "ours less paper (points)", paint=lambda ax: name_rows(ax, kinds))
+    return draw_charts([chart], width=6.4, height=1.0 + 0.25 * len(kinds))
 
 
 def _headline(gaps: Sequence[Gap]) -> str:
@@ -284,14 +301,3 @@ def _recipe_numbers(evidence: Evidence, cells: Sequence[tuple[str, Cell]]) -> di
         "weighted": texts(replace(kept, prior=1.0), "last.accuracy"),
         "uniform": texts(replace(kept, prior=0.0), "last.accuracy"),
     }
-
-
-ARTEFACTS = (
-    Artefact(
-        "baseline",
-        "beyond:baseline",
-        "Native ProCo and the paper's, and what could explain the difference",
-        baseline,
-        ("main", "joint", "controls", "power", "beyond", "members", "trials"),
-    ),
-)

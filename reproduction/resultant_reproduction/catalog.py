@@ -34,7 +34,12 @@ class Entry(NamedTuple):
     Attributes:
         name: Name on the command line.
         label: Label in the paper, such as ``tab:joint-fc``.
+        title: Title in a few words.
+        shows: One sentence that says what it shows.
         plans: Training plans whose records it reads.
+        checks: Checks of `resultant verify` behind it.
+        caption: Caption of its figure; empty for that of the mechanism.
+        source: Source of its numbers where no training is.
         data: Data that may not be shipped; empty if it needs none.
         commands: Commands for a user who has these data.
         needs: The part that needs these data: all, some, optional, or none if empty.
@@ -42,7 +47,12 @@ class Entry(NamedTuple):
 
     name: str
     label: str
+    title: str = ""
+    shows: str = ""
     plans: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    caption: str = ""
+    source: str = ""
     data: str = ""
     commands: tuple[str, ...] = ()
     needs: str = ""
@@ -51,13 +61,14 @@ class Entry(NamedTuple):
 @cache
 def catalog() -> dict[str, Entry]:
     """Return all artefacts by name: tables, figures, and questions beyond the paper."""
+    printed = load("printed/tables") | load("printed/figures")
     entries = {}
     for name, about in load("artefacts").items():
-        data = load("external").get(about.get("external"), {"data": "", "commands": ()})
-        entries[name] = Entry(
-            *(name, about["label"], tuple(about.get("plans", ()))),
-            *(data["data"], tuple(data["commands"]), about.get("needs", "")),
-        )
+        own = {"title": printed.get(name, {}).get("title", ""), **about}
+        external = load("external").get(own.pop("external", ""), {})
+        own |= {key: tuple(value) for key, value in own.items() if isinstance(value, list)}
+        own |= {"data": external.get("data", ""), "commands": tuple(external.get("commands", ()))}
+        entries[name] = Entry(name, **own)
     return entries
 
 

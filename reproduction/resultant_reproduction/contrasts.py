@@ -27,7 +27,7 @@ from resultant_reproduction.plan import (
     stronger_views,
 )
 from resultant_reproduction.records import paired, probe_path
-from resultant_reproduction.spec import Artefact, Cell, Change, Outcome
+from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.stats import (
     Interval,
     Signs,
@@ -117,7 +117,7 @@ def sweep(evidence: Evidence) -> Outcome:
     )
     trained = added(evidence, config, [b for b in BETAS if b != 1], "beta {beta:g} ")
     headline = f"{_best(evidence)} Trained at these strengths, less native: {seen_text(trained)}."
-    return Outcome(cells, changes, {"beta": draw}, parts, [note], headline=headline)
+    return Outcome(cells, changes, draw, parts, [note], headline=headline)
 
 
 def _frozen_lines(evidence: Evidence, space: str, colour: str) -> list[Curve]:
@@ -278,21 +278,3 @@ def views(evidence: Evidence) -> Outcome:
     headline = f"Pure Angular less ProCo on stronger views (points): {'; '.join(effects)}."
     tested = [c for c in changes if c.differences]
     return Outcome((), tested, parts=parts, notes=notes, headline=headline if effects else "")
-
-
-ARTEFACTS = (
-    Artefact(
-        "beta-sweep",
-        "beyond:beta-sweep",
-        "Strength of the intervention, CIFAR-100 IF 100",
-        sweep,
-        ("main", "beyond"),
-    ),
-    Artefact(
-        "stronger-views",
-        "beyond:stronger-views",
-        "AutoAugment and Cutout views, CIFAR-10 IF 100",
-        views,
-        ("main", "beyond"),
-    ),
-)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from resultant.report import style
 from resultant.training.config import TrainConfig
 from resultant_reproduction.courses import Course, seeds_of
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.figures import heat_maps, trajectories
+from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.formats import SIGNIFICANCE, network_counts, span
 from resultant_reproduction.plan import controlled, planned_seeds
 from resultant_reproduction.records import probe_path
@@ -22,7 +21,6 @@ from resultant_reproduction.spec import (
     Change,
     Outcome,
     load,
-    make_artefact,
     parse_cell,
     printed_rows,
     unprinted,
@@ -33,6 +31,7 @@ from resultant_reproduction.tables import LATER, Entry, compare
 from resultant_reproduction.value import Value
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TABLES = tuple(name for name in load("printed/tables") if name.startswith("c10-"))
@@ -106,7 +105,7 @@ def change_map(names: tuple[str, ...], objective: str, evidence: Evidence) -> Ou
                 row, paper = f"{name[4:].upper()} {column}", parse_cell(f"{change.paper:+.2f}")
                 cells.append(Cell(row, change.row, paper, change.ours, planned=seeds))
     headline, notes = _map_headline(cells, objective), _sign_counts(cells)
-    return Outcome(cells, (), {"changes": lambda: _draw_map(cells)}, notes=notes, headline=headline)
+    return Outcome(cells, (), lambda: _draw_map(cells), notes=notes, headline=headline)
 
 
 def _map_headline(cells: Sequence[Cell], objective: str) -> str:
@@ -152,8 +151,9 @@ def _sign_counts(cells: Sequence[Cell]) -> list[str]:
 
 def _draw_map(cells: Sequence[Cell]) -> Figure:
     maps = {
-        "paper": {(c.row, c.column): c.paper and c.paper.value.mean for c in cells},
-        "ours": {(c.row, c.column): c.ours and c.ours.mean for c in cells},
+        # The paper does not say how many networks its changes are of.
+        "paper": {(c.row, c.column): c.paper and (c.paper.value.mean, 0) for c in cells},
+        "ours": {(c.row, c.column): c.ours and (c.ours.mean, c.ours.n) for c in cells},
     }
     return heat_maps(maps, "percentage points from ProCo")
 
@@ -183,25 +183,25 @@ def trajectory(evidence: Evidence) -> Outcome:
     for objective, own in lines.items():
         drifts = {name: own.get(name, {}).get("intercept_drift") for name in POLICIES}
         notes.append(f"{objective.capitalize()}: {seeds_of(drifts)}.")
-    drawings: dict[str, Callable[[], Figure]] = {}
-    if lines:
-        drawings["trajectory"] = lambda: _draw_courses(lines)
-    return Outcome(cells, drawings=drawings, parts=parts, notes=notes)
+    draw = (lambda: _draw_courses(lines)) if lines else None
+    return Outcome(cells, draw=draw, parts=parts, notes=notes)
 
 
 def _draw_courses(lines: dict[str, dict[str, dict[str, Course]]]) -> Figure:
-    panels = {
-        objective: {
-            title: {name: own[key] for name, own in courses.items() if key in own}
-            for key, title in FOLLOWED.items()
-        }
-        for objective, courses in lines.items()
-    }
     looks = {
         name: ("--" if name.endswith("0.5") else "-", COLOURS[realization])
         for name, (realization, _) in POLICIES.items()
     }
-    return trajectories(panels, looks)
+    charts = []
+    for (objective, courses), (key, ylabel) in product(lines.items(), FOLLOWED.items()):
+        curves = [course(own[key], *looks[n], n) for n, own in courses.items() if key in own]
+        paint = _signed_log if key == "intercept_drift" else None
+        charts.append(Chart(curves, "epoch", ylabel, objective, paint=paint))
+    return draw_charts(charts, columns=len(FOLLOWED), legend=4)
+
+
+def _signed_log(ax: Axes) -> None:
+    ax.set_yscale("symlog", linthresh=1e-3)
 
 
 # Settings in which contrastive Pure Angular is compared under both priors: imbalance and space.
@@ -258,18 +258,3 @@ def _plans(names: tuple[str, ...], objectives: Sequence[str] = OBJECTIVES) -> tu
     """Plans of tables: native and beta = 0 under the frequency prior are in main and joint."""
     others = {"contrastive": "main", "joint": "joint"} if set(names) & set(FREQUENCY) else {}
     return (*(others[objective] for objective in objectives if others), "controls")
-
-
-ARTEFACTS = (
-    *(
-        make_artefact(f"tab:{name}", partial(control_table, name), _plans((name,)))
-        for name in TABLES
-    ),
-    *(
-        make_artefact(
-            f"fig:{name}", partial(change_map, names, objective), _plans(names, (objective,))
-        )
-        for name, (names, objective) in MAPS.items()
-    ),
-    make_artefact("fig:c10-trajectory", trajectory, ("controls",)),
-)

@@ -29,7 +29,7 @@ from resultant_reproduction.refits import (
     leave_out,
     percent_right,
 )
-from resultant_reproduction.spec import Artefact, Cell, Change, Outcome
+from resultant_reproduction.spec import Cell, Change, Outcome
 from resultant_reproduction.stats import (
     Effects,
     Interval,
@@ -205,14 +205,3 @@ def estimators(evidence: Evidence) -> Outcome:
     headline = _headline(evidence, left | crossed, changes)
     tested = [c for c in changes if c.differences]
     return Outcome(cells, tested, parts=parts, notes=[note, *notes], headline=headline)
-
-
-ARTEFACTS = (
-    Artefact(
-        "estimator",
-        "beyond:estimator",
-        "How much of the effect is the estimator",
-        estimators,
-        ("main", "beyond"),
-    ),
-)

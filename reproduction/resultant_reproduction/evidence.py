@@ -100,11 +100,17 @@ def _require_store(name: str, store: FeatureStore) -> None:
 
 
 class Evidence:
-    """Records, the packaged features, and stores by the names of `ADDED_STORES`. Results computed
-    from features are cached."""
+    """Records, the packaged features, stores by the names of `ADDED_STORES`, and records of the
+    second round (``protocol.md``). Results computed from features are cached."""
 
-    def __init__(self, records: Records, stores: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        records: Records,
+        stores: Mapping[str, Path] | None = None,
+        second: Records | None = None,
+    ) -> None:
         self.records, self.stores = records, dict(stores or {})
+        self.second = Records() if second is None else second
         unknown = self.stores.keys() - ADDED_STORES.keys()
         if unknown:
             rule = f"expected stores named {', '.join(ADDED_STORES)}"

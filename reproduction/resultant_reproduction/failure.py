@@ -14,7 +14,7 @@ from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.formats import seed_list
 from resultant_reproduction.plan import controlled, planned_seeds
 from resultant_reproduction.records import dig, paired, probe_path
-from resultant_reproduction.spec import Cell, Claim, Outcome, make_artefact, parse_cell
+from resultant_reproduction.spec import Cell, Claim, Outcome, parse_cell
 from resultant_reproduction.special_figures import draw_intercepts
 from resultant_reproduction.stats import Interval, over_seeds
 from resultant_reproduction.summarize import SPACES
@@ -243,20 +243,23 @@ def realization(evidence: Evidence) -> Outcome:
     failed = bool(trainings and training and trainings.lost(training))
 
     def draw() -> Figure:
-        shown, title = last or states[0], "native"
-        if last:
-            title = "direct temperature" + ("" if failed else ", did not fail")
         drifts = {name: [state["intercepts"][name] for state in states] for name in EDITED}
-        losses = {name: row["cross_entropy"] for name, row in shown["same_state"].items()}
-        return draw_intercepts(drifts, last["intercepts"] if last else {}, losses, title)
+        shown = ends if failed else ends[:1]
+        kept = "" if failed else ", kept its classes"
+        named = {f"{_named(t).replace('kappa', 'least kappa')}{kept}": s for t, s in shown}
+        return draw_intercepts(drifts, named, {name: float(v) for name, v in LOSSES.items()})
 
-    drawings = {"intercepts": draw} if states or last else {}
     parts = {"native states": bool(states)}
     notes = [
         f"Circles: {len(states)} native networks of the frozen tables, every seed; "
         f"{_star(trainings, training)}."
     ]
-    return Outcome(_cells(ends if failed else ()), drawings=drawings, parts=parts, notes=notes)
+    return Outcome(
+        _cells(ends if failed else ()),
+        draw=draw if states or last else None,
+        parts=parts,
+        notes=notes,
+    )
 
 
 def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
@@ -277,7 +280,7 @@ def _cells(failed: Sequence[tuple[Training, dict[str, Any]]]) -> list[Cell]:
 def _star(trainings: Trainings | None, training: Training | None) -> str:
     """Describe the network of the star and of panel (b)."""
     if trainings is None or training is None or training.state is None:
-        return "panel (b) is of a native state until the failing one is trained"
+        return "panel (b) has the printed numbers alone until the failing state is trained"
     lost, rows = list(map(trainings.lost, trainings.edited)), training.state["same_state"]
     losses = ", ".join(f"{name} {row['cross_entropy']:.2f}" for name, row in rows.items())
     kappas = f"least kappa {training.kappa:.3g}"
@@ -295,6 +298,3 @@ def _star(trainings: Trainings | None, training: Training | None) -> str:
         f"{losses}; a class collapsed in {sum(lost)} of {len(lost)} such trainings, of "
         f"{seed_list(trainings.seeds)}"
     )
-
-
-ARTEFACTS = (make_artefact("fig:realization", realization, ("failure",)),)

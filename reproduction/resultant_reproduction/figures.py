@@ -1,15 +1,19 @@
-"""Drawing mechanisms: charts of curves, forest, heat map, bars and trajectories.
+"""Drawing mechanisms: charts of curves, and the charts of tables; figures as small SVG files.
 
-Every function takes plain numbers by name and returns a figure in the style of `resultant.report`.
+A figure is a list of `Chart`, one per panel. Every function takes plain numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.report import style
+from resultant_reproduction.spec import Cell, Change
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,9 +23,11 @@ if TYPE_CHECKING:
 
 # Readable on light and on dark shades of a map; unlike style.BLACK it does not follow the page.
 INK = "#1A1A1B"
-
+PALE = "#5F5F62"
+PAPER, OURS = style.ORANGE, style.BLUE
 
 LOG: dict[str, Any] = {"xscale": "log", "yscale": "log"}
+HOLLOW: dict[str, Any] = {"mfc": "none"}
 
 
 class Curve(NamedTuple):
@@ -57,13 +63,15 @@ def means(
 
 
 class Chart(NamedTuple):
-    """One panel: curves, labels, and settings for ``Axes.set`` such as scales and limits."""
+    """One panel: curves, labels, settings for ``Axes.set`` such as scales and limits, and a
+    function that draws on the panel what curves cannot."""
 
     curves: Iterable[Curve]
-    xlabel: str
-    ylabel: str
+    xlabel: str = ""
+    ylabel: str = ""
     title: str = ""
     more: Mapping[str, Any] = {}
+    paint: Callable[[Axes], object] | None = None
 
 
 def draw_chart(ax: Axes, chart: Chart) -> None:
@@ -77,6 +85,8 @@ def draw_chart(ax: Axes, chart: Chart) -> None:
             line = ax.errorbar(curve.x, curve.y, curve.error, fmt=curve.look, **look).lines[0]
         if curve.band is not None:
             ax.fill_between(curve.x, *curve.band, color=line.get_color(), alpha=0.2, lw=0)
+    if chart.paint is not None:
+        chart.paint(ax)
     # Last: limits that are set before the curves would hold for all sides.
     ax.set(xlabel=chart.xlabel, ylabel=chart.ylabel, **chart.more)
     ax.set_title(chart.title, loc="left")
@@ -90,7 +100,6 @@ def draw_charts(
     height: float = 2.8,
     legend: int = 3,
     under: bool = False,
-    letters: str = "abcdefgh",
 ) -> Figure:
     """Draw charts side by side, lettered if there are several.
 
@@ -101,7 +110,6 @@ def draw_charts(
         height: Height of a panel in inches.
         legend: Columns of the legend.
         under: One legend under each panel, instead of the fullest one below all.
-        letters: Names of the panels.
 
     Returns:
         The figure.
@@ -112,64 +120,140 @@ def draw_charts(
         figure, axes = style.panels(columns, -(-len(charts) // columns), **size)
         for ax, chart in zip(axes, charts, strict=False):
             draw_chart(ax, chart)
-            if under:
+            if under and ax.get_legend_handles_labels()[1]:
                 style.legend_under(ax, columns=legend)
         for ax in axes[len(charts) :]:
             ax.axis("off")
-        if len(charts) > 1 or len(letters) == 1:
-            style.letter(axes[: len(charts)], letters)
+        if len(charts) > 1:
+            style.letter(axes[: len(charts)])
         if not under:
             fullest = max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1]))
-            style.legend_below(figure, fullest, columns=legend)
+            if fullest.get_legend_handles_labels()[1]:
+                style.legend_below(figure, fullest, columns=legend)
     return figure
 
 
-def forest(rows: Mapping[str, tuple[float, Sequence[float]]], xlabel: str) -> Figure:
-    """Draw one row per name: the printed value, ours seed by seed, and the mean of ours."""
-    with style.style():
-        figure, (ax,) = style.panels(width=6.4, height=0.9 + 0.3 * len(rows))
-        for y, (paper, seeds) in enumerate(rows.values()):
-            ax.plot(paper, y, "D", color=style.ORANGE, label="" if y else "paper")
-            if seeds:
-                ax.plot(seeds, [y] * len(seeds), ".", color=style.SKY)
-                ax.plot(fmean(seeds), y, "|", ms=14, mew=2, color=style.BLUE)
-        ax.plot([], [], "|", ms=10, mew=2, color=style.BLUE, label="ours, mean")
-        ax.plot([], [], ".", color=style.SKY, label="ours, one seed")
-        ax.axvline(0, color=style.GREY, lw=1)
-        ax.set_yticks(range(len(rows)), list(rows))
-        # From above, with room for the marks of the first and the last row.
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(xlabel)
-        style.legend_below(figure, ax)
-    return figure
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows from above, with room for the marks of the first and the last."""
+    ax.set_yticks(range(len(names)), list(names))
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.axvline(0, color=style.GREY, lw=1, zorder=0)
+
+
+def forest(changes: Sequence[Change], xlabel: str) -> Figure:
+    """Draw one row per change: the printed value, ours seed by seed, and the mean of ours. A row
+    names its number of seeds."""
+    curves = [
+        Curve(label="paper", look="D", color=PAPER),
+        Curve(label="ours, mean", look="|", color=OURS, more={"ms": 10, "mew": 2}),
+        Curve(label="ours, one seed", look=".", color=style.SKY),
+    ]
+    for y, change in enumerate(changes):
+        seeds = change.differences
+        if change.paper is not None:
+            curves.append(Curve([change.paper], [y], "D", color=PAPER))
+        if seeds:
+            curves.append(Curve(seeds, [y] * len(seeds), ".", color=style.SKY))
+            mean = {"ms": 14, "mew": 2}
+            curves.append(Curve([fmean(seeds)], [y], "|", color=OURS, more=mean))
+    if all(change.paper is None for change in changes):
+        del curves[0]
+    names = [f"{change.row} [{len(change.differences)}]" for change in changes]
+    chart = Chart(curves, xlabel, paint=lambda ax: name_rows(ax, names))
+    return draw_charts([chart], width=6.4, height=0.9 + 0.27 * len(changes))
+
+
+def comparison(cells: Sequence[Cell]) -> Figure:
+    """Draw ours less the printed numbers, one panel per column and one row per row of the table;
+    the printed numbers themselves if there are none of ours. Numbers of one network are hollow."""
+    known = [c for c in cells if c.paper is not None]
+    ours = [c for c in known if c.ours is not None]
+    rows = list(dict.fromkeys(c.row for c in ours or known))
+    columns = list(dict.fromkeys(c.column for c in ours or known))
+    charts = []
+    for column in columns:
+        curves = [Curve(label="ours less paper, mean and SD over networks", look="o", color=OURS)]
+        if any(c.ours and c.ours.n == 1 for c in ours):
+            curves.append(Curve(label="one network", look="o", color=OURS, more=HOLLOW))
+        if any(c.paper and c.paper.value.sd for c in ours):
+            wide = {"lw": 5, "alpha": 0.5}
+            curves.append(Curve(label="SD of the paper", color=PAPER, more=wide))
+        if not ours:
+            curves = [Curve(label="paper", look="D", color=PAPER)]
+        for cell in (c for c in ours or known if c.column == column):
+            curves += _compared(cell, rows.index(cell.row))
+        names = rows if not charts else [""] * len(rows)
+
+        def paint(ax: Axes, names: Sequence[str] = names) -> None:
+            name_rows(ax, names)
+            ax.locator_params(axis="x", nbins=4)
+
+        charts.append(Chart(curves, title=column, paint=paint))
+    width = max(1.5, 7.6 / len(charts)) + (2.2 / len(charts))
+    return draw_charts(charts, width=width, height=1.1 + 0.21 * len(rows))
+
+
+def _compared(cell: Cell, y: int) -> list[Curve]:
+    assert cell.paper is not None
+    if cell.ours is None or cell.difference is None:
+        return [Curve([cell.paper.value.mean], [y], "D", color=PAPER)]
+    d, sd, printed = cell.difference, cell.ours.sd, cell.paper.value.sd
+    curves = []
+    if printed:
+        wide = {"lw": 5, "alpha": 0.5, "solid_capstyle": "butt"}
+        curves.append(Curve((-printed, printed), (y, y), color=PAPER, more=wide))
+    if sd is not None:
+        curves.append(Curve((d - sd, d + sd), (y, y), color=OURS, more={"lw": 1}))
+    single = cell.ours.n == 1
+    return [*curves, Curve([d], [y], "o", color=OURS, more=HOLLOW if single else {})]
 
 
 def heat_maps(
-    maps: Mapping[str, Mapping[tuple[str, str], float | None]], label: str, limit: float = 5.0
+    maps: Mapping[str, Mapping[tuple[str, str], tuple[float, int] | None]],
+    label: str,
+    limit: float = 5.0,
 ) -> Figure:
-    """Draw one map per title, of values by row and column. Values beyond ``limit`` have one shade;
-    a missing value is a dash."""
+    """Draw one map per title, of values with their numbers of networks by row and column.
+
+    Values beyond ``limit`` have its shade, and a bold number with a triangle. A value of one
+    network has a pale cell and a grey, slanted number; a missing value is a dash.
+    """
     known = [*next(iter(maps.values()))]
     rows, columns = (list(dict.fromkeys(names)) for names in zip(*known, strict=True))
-    with style.style():
-        figure, axes = style.panels(len(maps), width=4.2, height=1.5 + 0.27 * len(rows))
-        mesh: Any = None
-        for ax, (title, values) in zip(axes, maps.items(), strict=True):
-            grid = [[values[row, column] for column in columns] for row in rows]
-            shade: Any = [[float("nan") if v is None else v for v in line] for line in grid]
-            mesh = ax.imshow(shade, cmap=style.DIVERGING, vmin=-limit, vmax=limit, aspect="auto")
-            for y, line in enumerate(grid):
-                for x, v in enumerate(line):
-                    text = "–" if v is None else f"{v:+.2f}" if round(v, 2) else "0.00"
-                    strong = v is not None and abs(v) > 0.6 * limit
-                    colour = style.GREY if v is None else "white" if strong else INK
-                    ax.text(x, y, text, ha="center", va="center", fontsize=7, color=colour)
-            ax.set_title(title, loc="left")
-            ax.set_xticks(range(len(columns)), columns, rotation=40, ha="right")
-            ax.set_yticks(range(len(rows)), rows if ax is axes[0] else [])
-            ax.grid(False)
-        figure.colorbar(mesh, ax=axes, extend="both", label=label)
-    return figure
+
+    def paint(ax: Axes, title: str) -> None:
+        import matplotlib as mpl
+
+        shade = mpl.cm.ScalarMappable(mpl.colors.Normalize(-limit, limit), style.DIVERGING)
+        for (row, column), value in maps[title].items():
+            x, y = columns.index(column), rows.index(row)
+            if value is None:
+                ax.text(x, y, "–", ha="center", va="center", color=style.GREY)
+                continue
+            v, n = value
+            single, beyond = n == 1, abs(v) > limit
+            # One network: two fifths of the strength of the shade.
+            colour = shade.to_rgba(0.4 * max(-limit, min(limit, v)) if single else v)
+            ax.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
+            text = f"{v:+.2f}" if round(v, 2) else "0.00"
+            text += ("▲" if v > 0 else "▼") if beyond else ""
+            dark = abs(v) > 0.6 * limit and not single
+            look = {"color": "white" if dark else PALE if single else INK, "fontsize": 7}
+            look |= {"weight": "bold" if beyond else "normal"}
+            look |= {"style": "italic" if single else "normal"}
+            ax.text(x, y, text, ha="center", va="center", **look)
+        ax.set_xlim(-0.5, len(columns) - 0.5)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xticks(range(len(columns)), columns, rotation=40, ha="right")
+        ax.set_yticks(range(len(rows)), rows if title == next(iter(maps)) else [])
+        ax.grid(False)
+        if title == [*maps][-1]:
+            ax.figure.colorbar(shade, ax=ax, extend="both", label=label)
+
+    charts = [
+        Chart((), title=title, paint=lambda ax, title=title: paint(ax, title)) for title in maps
+    ]
+    return draw_charts(charts, width=4.4, height=1.5 + 0.25 * len(rows))
 
 
 def bars(
@@ -178,11 +262,10 @@ def bars(
     """Draw one bar per group and kind: mean, standard deviation and seeds; a dash without seeds.
     ``groups`` are by kind and then by group, ``colours`` by kind."""
     names = list(next(iter(groups.values())))
-    with style.style():
-        figure, (ax,) = style.panels(width=5.2, height=3.0)
+
+    def paint(ax: Axes) -> None:
         for i, (kind, values) in enumerate(groups.items()):
             colour = colours[kind]
-            ax.plot([], [], "s", color=colour, label=kind)
             for j, name in enumerate(names):
                 x, seeds = j + 0.4 * i - 0.2, values[name]
                 if not seeds:
@@ -195,32 +278,48 @@ def bars(
                 ax.plot([x] * len(seeds), seeds, ".", color=style.BLACK)
         ax.axhline(0, color=style.GREY, lw=1)
         ax.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
-        ax.set_ylabel(ylabel)
-        style.legend_below(figure, ax)
-    return figure
+
+    key = [Curve(look="s", label=kind, color=colours[kind]) for kind in groups]
+    return draw_charts([Chart(key, ylabel=ylabel, paint=paint)], width=5.2, height=3.0)
 
 
 def course(values: Course, look: str, color: str, label: str | None = None) -> Curve:
-    """Return the curve of the mean over seeds, with the range of several seeds as a band."""
+    """Return the curve of the mean over seeds, with the range of several seeds as a band; the curve
+    of one seed is thin and pale."""
     epochs, seeds = list(values.values), list(values.values.values())
     band = [[bound(own) for own in seeds] for bound in (min, max)]
-    more = {"marker": "."} if len(epochs) == 1 else {}
-    both = (band[0], band[1]) if len(values.seeds) > 1 else None
+    single = len(values.seeds) == 1
+    more: dict[str, Any] = {"marker": "."} if len(epochs) == 1 else {}
+    more |= {"lw": 1.0, "alpha": 0.55} if single else {}
+    both = None if single else (band[0], band[1])
     return Curve(epochs, list(map(fmean, seeds)), look, label, color, band=both, more=more)
 
 
-def trajectories(
-    rows: Mapping[str, Mapping[str, Mapping[str, Course]]], looks: Mapping[str, tuple[str, str]]
-) -> Figure:
-    """Draw one row of panels per title and one panel per y label, with courses by name; the first
-    panel of a row has a symmetric log scale. ``looks`` are dash and colour by name."""
-    charts = []
-    for title, row in rows.items():
-        for ylabel, courses in row.items():
-            curves = [course(own, *looks[name], name) for name, own in courses.items()]
-            charts.append(Chart(curves, "epoch", ylabel, title))
-    columns = len(charts) // len(rows)
-    figure = draw_charts(charts, columns=columns, legend=4)
-    for ax in figure.axes[::columns]:
-        ax.set_yscale("symlog", linthresh=1e-3)
-    return figure
+def svg(figure: Figure) -> str:
+    """Return a figure as SVG: coordinates to a hundredth of a point, text as text, no dates."""
+    drawn = io.StringIO()
+    with style.style():
+        figure.savefig(drawn, format="svg", metadata=style.METADATA["svg"])
+    text = drawn.getvalue()
+    text = re.sub(r"<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)
+    # Within tags: numbers of labels keep their digits.
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"-?\d+\.\d{3,}", _short, tag[0]), text)
+    text = re.sub(r";? ?font-family: [^;\"]*", "", text)
+    text = re.sub(r' transform="rotate\(-?0 [-\d.]+ [-\d.]+\)"', "", text)
+    text = re.sub(r'<g id="(?!figure)[^"]*">', "<g>", re.sub(r"\s*\n\s*", "\n", text))
+    # Groups of one element: the element alone.
+    while (less := re.sub(r"<g>\n(<[^>]*/>|<text[^\n]*</text>)\n</g>", r"\1", text)) != text:
+        text = less
+    text = re.sub(r"\n([LQCM] )", r" \1", re.sub(r"<g>\n</g>\n", "", text))
+    # Styles that repeat, once.
+    looks = Counter(re.findall(r' style="([^"]*)"', text))
+    classes = {look: f"s{i}" for i, (look, n) in enumerate(looks.items()) if n > 2}
+    for look, name in classes.items():
+        text = text.replace(f' style="{look}"', f' class="{name}"')
+    rules = "\n".join(f".{name}{{{look}}}" for look, name in classes.items())
+    text = text.replace("</style>", f"\n{rules}</style>", 1)
+    return text.replace("<svg ", '<svg font-family="DejaVu Sans, Verdana, sans-serif" ', 1)
+
+
+def _short(number: re.Match[str]) -> str:
+    return f"{float(number[0]):z.2f}".rstrip("0").rstrip(".")

@@ -11,7 +11,7 @@ from resultant.report import style
 from resultant_reproduction.evidence import PACKAGED, Evidence
 from resultant_reproduction.figures import Chart, Curve, draw_charts, means
 from resultant_reproduction.plan import official, planned_seeds
-from resultant_reproduction.spec import Cell, Outcome, load, make_artefact, parse_cell
+from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
 from resultant_reproduction.tables import cross_backbone
 from resultant_reproduction.value import Value
 
@@ -74,7 +74,7 @@ def gain_prior(evidence: Evidence) -> Outcome:
         for title, networks in shown.items()
         for network, changes in networks.items()
     ]
-    return Outcome(cells, drawings={"prior": lambda: _draw(shown)}, notes=[NOTE, *notes])
+    return Outcome(cells, draw=lambda: _draw(by_data), notes=[NOTE, *notes])
 
 
 def _known(networks: Mapping[str, Changes]) -> dict[str, Changes]:
@@ -114,20 +114,28 @@ def _describe(changes: Changes) -> str:
     return f"points from ProCo, {'; '.join(lines)}"
 
 
-def _draw(shown: Mapping[str, Mapping[str, Changes]]) -> Figure:
+def _draw(by_data: Mapping[str, Mapping[str, Changes]]) -> Figure:
     colours = dict(zip(GAMMAS, style.CYCLE, strict=False))
+    printed = {title: texts for title, *texts in load("printed/figures")["gain-prior"]["rows"]}
     charts = []
-    for title, networks in shown.items():
+    for title, networks in by_data.items():
         curves = []
         for (network, changes), (gamma, colour) in product(networks.items(), colours.items()):
             own = _over_beta(changes, gamma)
             points = {beta: (v.mean, v.sd or 0.0) for beta, v in own.items()}
             curves.append(means(points, "o--" if network == PLAIN else "o-", colour))
-        charts.append(Chart(curves, r"$\beta$", "points from ProCo", title))
+        for gamma, text in zip(SHOWN, printed[title], strict=True):
+            if cell := parse_cell(text):
+                look: dict[str, Any] = {"ms": 7, "mec": style.BLACK, "mew": 0.7, "zorder": 5}
+                value = [cell.value.mean]
+                curves.append(Curve([0.0], value, "D", color=colours[gamma], more=look))
+        name = title if _known(networks) else f"{title} (paper alone)"
+        limits = {"xlim": (-0.1, 1.6)}
+        ylabel = "" if charts else "points from ProCo"
+        charts.append(Chart(curves, r"$\beta$", ylabel, name, limits))
     for gamma, colour in colours.items():
         charts[0].curves.append(Curve(look="o-", label=rf"$\gamma={gamma:g}$", color=colour))
     charts[0].curves.append(Curve(look="--", label=PLAIN, color=style.GREY))
-    return draw_charts(charts, width=3.6, legend=2)
-
-
-ARTEFACTS = (make_artefact("fig:gain-prior", gain_prior, ("power",), "gain-prior"),)
+    diamond = {"ms": 7, "mec": style.BLACK, "mew": 0.7}
+    charts[0].curves.append(Curve(look="D", label="paper", color=style.GREY, more=diamond))
+    return draw_charts(charts, width=3.0, legend=5)

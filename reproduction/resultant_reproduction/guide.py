@@ -32,7 +32,7 @@ from resultant_reproduction.failure import Training, Trainings
 from resultant_reproduction.formats import by_dataset, network_counts, seed_list
 from resultant_reproduction.historical import heads
 from resultant_reproduction.plan import controlled, missing, plan, stronger_views
-from resultant_reproduction.spec import Artefact, Cell, Outcome
+from resultant_reproduction.spec import Cell, Outcome
 from resultant_reproduction.stats import (
     Effects,
     Interval,
@@ -316,14 +316,3 @@ def guide(evidence: Evidence) -> Outcome:
     parts = {name: not missing(plan(name).jobs(), evidence.records) for name in PLANS}
     cells = table(networks, over_stores(evidence), native_accuracies(evidence))
     return Outcome(cells, parts=parts, lead=advice, notes=[note])
-
-
-ARTEFACTS = (
-    Artefact(
-        "guide",
-        "beyond:guide",
-        "When to edit the gain, how, by how much, and when not to",
-        guide,
-        PLANS,
-    ),
-)

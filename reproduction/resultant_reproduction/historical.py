@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from resultant_reproduction.spec import (
     Change,
     Outcome,
     load,
-    make_artefact,
     parse_cell,
     printed_table,
     unprinted,
@@ -160,7 +159,9 @@ def training_gain(evidence: Evidence) -> Outcome:
         for state, (seed, epoch, ends) in list(planes.items())[:1]:
             plane = {name: ends[strength] for strength, name in STRENGTHS.items()}
             plane_of = f"{state}, seed {seed}, epoch {epoch}"
-        return draw_training_gain(applied, native, named, plane, plane_of, LOOKS)
+        names = ("gain_sd", "applied_gain_sd", "increment_error")
+        printed = {key: [*map(float, printed_last(key))] for key in names}
+        return draw_training_gain(applied, native, named, plane, plane_of, LOOKS, printed)
 
     followed = {n for n, e in errors.items() if any(len(c.values) > 1 for c in e.values())}
     parts = {
@@ -190,10 +191,8 @@ def training_gain(evidence: Evidence) -> Outcome:
             f"(c) One network, {state} of seed {seed} at epoch {epoch}: "
             f"{100 * plane['share']:.2f} % of their squared lengths are in the plane."
         )
-    drawings: dict[str, Callable[[], Figure]] = {}
-    if applied or errors or planes:
-        drawings["training-gain"] = draw
-    return Outcome(_last_epoch(evidence), drawings=drawings, parts=parts, notes=notes)
+    some = applied or errors or planes
+    return Outcome(_last_epoch(evidence), draw=draw if some else None, parts=parts, notes=notes)
 
 
 def _last_epoch(evidence: Evidence) -> list[Cell]:
@@ -243,20 +242,19 @@ def common_readouts(evidence: Evidence) -> Outcome:
             differences = paired(values[name], values["ProCo"])
             changes.append(Change(readout, f"{name} - ProCo", None, differences))
     tested = [change for change in changes if change.differences]
-    drawings: dict[str, Callable[[], Figure]] = {}
     notes = [
         "The paper does not say which images the probes are fitted on: ours are of both pools, "
         "of the last epoch, in percent. Its figure is of CIFAR-100 / 100, and so are our changes; "
         "the other settings are in the table alone."
     ]
     if tested:
-        drawings["readouts"] = lambda: _draw_readouts(changes)
         notes.append(
             "Bars are means over the seeds that both kinds have, lines their standard deviation, "
             "points the seeds."
         )
     parts = {f"{change.what}, {change.row}": bool(change.differences) for change in changes}
-    return Outcome(cells, tested, drawings, parts, notes)
+    draw = (lambda: _draw_readouts(changes)) if tested else None
+    return Outcome(cells, tested, draw, parts, notes)
 
 
 def _draw_readouts(changes: Sequence[Change]) -> Figure:
@@ -266,10 +264,3 @@ def _draw_readouts(changes: Sequence[Change]) -> Figure:
     }
     colours = {name: colour for name, (_, colour) in LOOKS.items()}
     return bars(groups, colours, "points from ProCo")
-
-
-ARTEFACTS = (
-    make_artefact("tab:historical-power-temperature", heads, ("power", "official")),
-    make_artefact("fig:training-gain", training_gain, ("power",)),
-    make_artefact("fig:common-readouts", common_readouts, ("power",)),
-)

@@ -36,9 +36,9 @@ class Verify:
 class Reproduce:
     """Compare the paper's tables, figures and claims with our numbers.
 
-    WHAT is one of: list, for an overview; names such as joint-fc, or claims, to show a part; all,
-    to write the report and a page with every figure; run and the name of a plan, to train the runs
-    of the plan that have no record yet.
+    WHAT is one of: list, for an overview; names such as table-01, figure-04 or claims, to show a
+    part; all, to write a page with its figure for every table and figure; run and the name of a
+    plan, to train the runs of the plan that have no record yet.
 
     Examples:
       resultant reproduce list
@@ -54,7 +54,7 @@ class Reproduce:
     results: Path = RESULTS
     """Folder of your records, to which "run" appends; the default adds them to our records."""
     out: Path = Path("out/reproduce")
-    """Folder for the page and the figures."""
+    """Folder for the pages and their figures."""
     text: Path = Path("REPRODUCTION.md")
     """Markdown file that "all" writes."""
     store: Annotated[tuple[str, ...], shown_default("NAME=PATH ...", "none")] = ()

@@ -17,7 +17,7 @@ from resultant_reproduction.plan import (
     joint_trials,
     official,
 )
-from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, printed_rows
+from resultant_reproduction.spec import Cell, Change, Outcome, printed_rows
 from resultant_reproduction.stats import (
     significant,
 )
@@ -114,21 +114,3 @@ def _trials_headline(cells: Sequence[Cell], changes: Sequence[Change]) -> str:
                 apart = f"these are: {', '.join(seen)}"
             text += f" Distinguished from what is kept by Holm's correction: {apart}."
     return text if parts else ""
-
-
-ARTEFACTS = (
-    Artefact(
-        "joint-protocol",
-        "beyond:joint-protocol",
-        "Joint training with less of a classifier, native, IF 100",
-        trials,
-        ("joint", "trials"),
-    ),
-    Artefact(
-        "official-recipe",
-        "beyond:official-recipe",
-        "ProCo's public recipe, classifier accuracy",
-        recipe,
-        ("power", "official"),
-    ),
-)

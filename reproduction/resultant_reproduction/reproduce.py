@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 from resultant.cli import arguments
 from resultant.cli.progress import open_console
 from resultant.training.config import RESULTS
+from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction import catalog
-from resultant_reproduction.plan import PLANS
-from resultant_reproduction.records import Records, folders
+from resultant_reproduction.pages import page_name
+from resultant_reproduction.plan import PLANS, Pace
+from resultant_reproduction.records import Records, folders, read_added
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from resultant_reproduction.evidence import Evidence
     from resultant_reproduction.options import Reproduce
 
 
@@ -36,14 +39,81 @@ def reproduce(options: Reproduce) -> int:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
         raise ValueError(f"expected {names} after run and a plan, got {' '.join(options.what)}")
     require_results(options)
-    if tuple(options.what) == ("list",) and not (options.store or options.records):
-        records = Records.read(*folders(options.results))
-        list_artefacts(open_console(), catalog.overview(records), records)
-        return 0
-    from resultant_reproduction import page
-
-    page.write(options)
+    if tuple(options.what) == ("list",):
+        list_artefacts(open_console(), Records.read(*folders(options.results)))
+    else:
+        _show(options)
     return 0
+
+
+def _show(options: Reproduce) -> None:
+    """Write all pages, or print some and write them to --out."""
+    from resultant._core.files import require_writable_folder
+    from resultant_reproduction.artefacts import ARTEFACTS, claims
+    from resultant_reproduction.pages import make_page, write_page, write_pages
+
+    console, names = open_console(), _names(options.what)
+    require_writable_folder(options.out)
+    evidence, added = _evidence(options)
+    if not len(evidence.records):
+        where = options.results
+        console.print(f"no records in {where}: numbers of trainings are missing", highlight=False)
+    if tuple(options.what) == ("all",):
+        with console.status("reading") as status:
+            write_pages(evidence, options.out, ARTEFACTS, status.update)
+        console.print(str(options.out / "README.md"), highlight=False)
+    else:
+        options.out.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            page = make_page(ARTEFACTS[name], evidence, Pace.of(evidence.records))
+            console.print(page.text, markup=False, highlight=False, soft_wrap=True)
+            for path in write_page(page, options.out):
+                console.print(str(path), highlight=False)
+    if "claims" in options.what:
+        rows = [(f"{c.text} ({c.label})", c.paper, c.ours, c.verdict) for c in claims(evidence)]
+        console.print(rich_table("claims", ("claim", "paper", "ours", "verdict"), rows))
+    unread = [r for r in added if of_record(r) not in evidence.records.asked]
+    if unread:
+        kinds = dict.fromkeys(f"{r['config']['dataset']} {r['realization']}" for r in unread)
+        which = f"{len(unread)} of the {len(added)} records of --records ({', '.join(kinds)})"
+        console.print(f"{which} are from trainings that no table or figure reads", highlight=False)
+
+
+def _evidence(options: Reproduce) -> tuple[Evidence, list[Record]]:
+    """Return the evidence of records and stores, and the records of --records."""
+    from resultant_reproduction.evidence import Evidence
+
+    places = folders(options.results)
+    own = [record for folder in places for record in read_folder(folder)]
+    added = read_added(options.records)
+    second = Records.read(*(folder / "second-round" for folder in places))
+    return Evidence(Records([*own, *added]), _stores(options.store), second), added
+
+
+def _names(what: Sequence[str]) -> list[str]:
+    """Return the names of the requested artefacts, which may be named by label or page."""
+    entries = catalog.catalog()
+    if tuple(what) == ("all",):
+        return list(entries)
+    known = {word: n for n, e in entries.items() for word in (n, e.label, page_name(e.label))}
+    for name in what:
+        if name != "claims" and name not in known:
+            rule = f"list, all, claims, run PLAN, {', '.join(known)}"
+            raise ValueError(f"expected one of {rule}, got {name!r}")
+    return [known[name] for name in what if name != "claims"]
+
+
+def _stores(arguments: Sequence[str]) -> dict[str, Path]:
+    """Parse NAME=PATH of existing stores."""
+    stores = {}
+    for text in arguments:
+        name, mark, path = text.partition("=")
+        if not mark:
+            raise ValueError(f"expected --store NAME=PATH, got {text!r}")
+        if not Path(path).exists():
+            raise ValueError(f"expected a feature store, got nothing at {path}")
+        stores[name] = Path(path)
+    return stores
 
 
 def _run(options: Reproduce) -> int:
@@ -67,11 +137,11 @@ def require_results(options: Reproduce) -> None:
         raise ValueError(f"{rule}, got {got} at {options.results}")
 
 
-def list_artefacts(console: Console, artefacts: Sequence[Sequence[str]], records: Records) -> None:
+def list_artefacts(console: Console, records: Records) -> None:
     """Print the rows of artefacts, the state of the plans, and the commands for external data."""
     if not len(records):
         console.print("no records: numbers of trainings are missing", highlight=False)
-    console.print(rich_table("artefacts", catalog.HEADINGS, artefacts))
+    console.print(rich_table("artefacts", catalog.HEADINGS, catalog.overview(records)))
     console.print(rich_table("plans", catalog.PLAN_HEADINGS, catalog.plan_rows(records)))
     note = catalog.plans_note(records).replace("`", "")
     console.print(note, highlight=False, soft_wrap=True)

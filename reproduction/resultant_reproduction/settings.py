@@ -33,7 +33,7 @@ from resultant_reproduction.evidence import (
     trained_as,
 )
 from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
-from resultant_reproduction.spec import Cell, Outcome, make_artefact, parse_cell, printed_rows
+from resultant_reproduction.spec import Cell, Outcome, parse_cell, printed_rows
 from resultant_reproduction.value import Value
 
 IMAGENET, INATURALIST = "imagenet-lt", "inaturalist18"
@@ -305,9 +305,3 @@ def _number_of(evidence: Evidence, store: str, split: str) -> float | None:
     if split == "test":
         return float(len(space.test_labels))
     return float(len(space.labels) if space.fitting is None else space.fitting.sum())
-
-
-ARTEFACTS = (
-    make_artefact("tab:training-hyperparameters", training),
-    make_artefact("tab:frozen-hyperparameters", frozen, external="frozen"),
-)

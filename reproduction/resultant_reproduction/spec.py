@@ -20,6 +20,7 @@ from resultant_reproduction.value import Value, all_equal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from resultant_reproduction.catalog import Entry
     from resultant_reproduction.evidence import Evidence
 
 RERUN, PARTLY, WAITING, EXTERNAL = (
@@ -119,7 +120,7 @@ class Cell:
 
     def content(self) -> str:
         """Format as *paper / ours*, with the number of seeds in brackets where several are recorded
-        or planned."""
+        or any are planned."""
         if self.paper is None:
             return self.text
         if self.ours is None:
@@ -128,7 +129,7 @@ class Cell:
         if not digits and (self.ours.n > 1 or not self.ours.mean.is_integer()):
             digits = 1
         ours = self.ours.text(digits, self.paper.signed)
-        seeds = f" [{self.ours.n}]" if self.ours.n > 1 else ""
+        seeds = f" [{self.ours.n}]" if self.ours.n > 1 or self.planned else ""
         if self.partial:
             seeds = f" [{self.ours.n} of {self.planned}]"
         return f"{self.paper.text} / {ours}{seeds}"
@@ -202,20 +203,22 @@ class Outcome:
     Attributes:
         cells: Cells of its table.
         changes: Tested differences.
-        drawings: Functions that draw its figures, by name.
+        draw: Function that draws its figure; None for the figure of its cells or changes.
         parts: Parts of a figure, and whether records allow to draw them.
         notes: Remarks below the tables.
         lead: Remarks above the tables.
         headline: Answer in one sentence, where the artefact asks a question.
+        caption: Numbers of the figure, after the caption of ``artefacts.toml``.
     """
 
     cells: Sequence[Cell] = ()
     changes: Sequence[Change] = ()
-    drawings: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    draw: Callable[[], Figure] | None = None
     parts: Mapping[str, bool] = field(default_factory=dict)
     notes: Sequence[str] = ()
     lead: Sequence[str] = ()
     headline: str = ""
+    caption: str = ""
 
     @property
     def done(self) -> tuple[int, int]:
@@ -240,27 +243,17 @@ class Artefact:
     """A table or figure of the paper, or a question beyond it.
 
     Attributes:
-        name: Name on the command line.
-        label: Label in the paper, such as ``tab:joint-fc``.
-        title: Title in a few words.
+        entry: Its entry of ``artefacts.toml``.
         compute: Function from the evidence to the outcome.
-        plans: Names of the training plans that it reads.
-        external: Data that may not be shipped.
-        commands: Commands for a user who has these data.
     """
 
-    name: str
-    label: str
-    title: str
+    entry: Entry
     compute: Callable[[Evidence], Outcome]
-    plans: tuple[str, ...] = ()
-    external: str = ""
-    commands: tuple[str, ...] = ()
 
     def lacking(self, outcome: Outcome) -> tuple[int, int]:
         """Number of results that need training, and number that need external data."""
         done, of = outcome.done
-        external = outcome.external if self.plans else of - done
+        external = outcome.external if self.entry.plans else of - done
         return of - done - external + outcome.partial, external
 
     def status(self, outcome: Outcome) -> str:
@@ -269,31 +262,11 @@ class Artefact:
         if done == of and not outcome.partial:
             return RERUN
         if not done:
-            return WAITING if self.plans else EXTERNAL
+            return WAITING if self.entry.plans else EXTERNAL
         rest = f", {outcome.partial} with fewer seeds than planned" if outcome.partial else ""
         need = EXTERNAL if external == 1 else EXTERNAL.replace("needs", "need")
         rest += f"; {external} {need}" if external else ""
         return f"{PARTLY} ({done} of {of}{rest})"
-
-
-def make_artefact(
-    label: str,
-    compute: Callable[[Evidence], Outcome],
-    plans: tuple[str, ...] = (),
-    external: str = "",
-) -> Artefact:
-    """Make the artefact of a printed table or figure, with the title of ``printed/`` and the data
-    and commands of an entry of ``external.toml``."""
-    kind, _, name = label.partition(":")
-    title = load(f"printed/{'tables' if kind == 'tab' else 'figures'}")[name]["title"]
-    data, commands = external_data(external) if external else ("", ())
-    return Artefact(name, label, title, compute, plans, data, commands)
-
-
-def external_data(name: str) -> tuple[str, tuple[str, ...]]:
-    """Look up data that may not be shipped, and the commands that use them."""
-    entry = load("external")[name]
-    return entry["data"], tuple(entry["commands"])
 
 
 HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"

@@ -18,14 +18,13 @@ from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.courses import Course
 from resultant_reproduction.evidence import packaged
-from resultant_reproduction.figures import LOG, Chart, Curve, course, draw_charts
+from resultant_reproduction.figures import HOLLOW, LOG, Chart, Curve, course, draw_charts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SIDES = (style.BLUE, style.ORANGE)
-HOLLOW: Any = {"mfc": "none"}
 
 
 def closest_pair(a: Analysis) -> int:
@@ -53,14 +52,11 @@ def draw_gains(analyses: Mapping[str, Analysis]) -> Figure:
     pair, theta = a.boundaries.pairs[i], math.radians(float(a.boundaries.theta_degrees[i]))
     g, kappa, names = a.gains.gain[pair].tolist(), a.gains.kappa[pair].tolist(), names_of(pair)
     rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
-    scores, shares = [], []
+    residuals, shares = [], []
     for side, colour in enumerate(SIDES):
         q = vmf_score(rho, kappa[side], a.space.tau, a.space.dim)
-        q = q - vmf_score(0.0, kappa[side], a.space.tau, a.space.dim)
-        scores.append(Curve(rho, q, "-", f"{names[side]}, $g={g[side]:.2f}$", colour))
-        few = rho[10 * side :: 20]
-        scores.append(Curve(few, g[side] * few, "o", color=colour, more=HOLLOW))
-    scores.append(Curve((), (), "o", r"linear mean $g\rho$", style.GREY, more=HOLLOW))
+        q = q - vmf_score(0.0, kappa[side], a.space.tau, a.space.dim) - g[side] * rho
+        residuals.append(Curve(rho, q, "-", f"{names[side]}, $g={g[side]:.2f}$", colour))
     for title, other in analyses.items():
         assert other.gains is not None
         ordered = other.gains.gain.sort().values
@@ -68,7 +64,7 @@ def draw_gains(analyses: Mapping[str, Analysis]) -> Figure:
         shares.append(Curve(ordered, share, label=title, more={"drawstyle": "steps-pre"}))
     charts = [
         Chart(_sphere(g, theta), "", ""),
-        Chart(scores, r"cosine $\rho$", "centred score"),
+        Chart(residuals, r"cosine $\rho$", r"centred score less $g\rho$"),
         Chart(shares, r"gain $A_c/\tau_0$", "share of classes"),
     ]
     figure = draw_charts(charts, width=3.2, height=3.4, legend=1, under=True)
@@ -109,8 +105,11 @@ def _shade_sphere(ax: Axes, g: Sequence[float], theta: float, names: Sequence[st
     ax.axis("off")
 
 
-def draw_boundaries(analyses: Mapping[str, Analysis]) -> Figure:
-    """Draw fig:main-boundaries from analyses by dataset, the packaged network first."""
+def draw_boundaries(
+    analyses: Mapping[str, Analysis], recorded: Mapping[str, Mapping[str, Sequence[float]]]
+) -> Figure:
+    """Draw fig:main-boundaries from analyses by dataset, the packaged network first, and from exact
+    and leading displacements of records by name of the network."""
     a = next(iter(analyses.values()))
     assert a.gains is not None and a.boundaries is not None
     i, b = closest_pair(a), a.boundaries
@@ -139,6 +138,9 @@ def draw_boundaries(analyses: Mapping[str, Analysis]) -> Figure:
         both = ~(x.isnan() | y.isnan())
         points.append(Curve(x[both], y[both], ".", f"{title}, {int(both.sum())} of {len(x)} pairs"))
         reach = max(reach, float(x[both].abs().max()) * 1.05)
+    looks = {"marker": "x", "ms": 3, "mew": 0.7}
+    for name, own in recorded.items():
+        points.append(Curve(own["exact"], own["leading"], "", name, more={"ls": "", **looks}))
     line = {"zorder": 0}
     points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
     way = "degrees from {} to {}".format(*names_of(pair))
@@ -210,27 +212,60 @@ def draw_support(a: Analysis) -> Figure:
 
 def draw_intercepts(
     drifts: Mapping[str, Sequence[float]],
-    failing: Mapping[str, float],
-    losses: Mapping[str, float],
-    title: str,
+    states: Mapping[str, Mapping[str, Any]],
+    printed: Mapping[str, float],
 ) -> Figure:
-    """Draw fig:realization: intercept drifts by realization, of native networks and of the failing
-    one, and cross-entropies of one state by realization."""
-    with style.style():
-        figure, axes = style.panels(2)
-        for i, (name, values) in enumerate(drifts.items()):
-            axes[0].plot([i] * len(values), values, "o", mfc="none", color=style.BLUE)
-            if name in failing:
-                axes[0].plot(i, failing[name], "*", ms=9, color=style.RED)
-        axes[0].set_yscale("symlog", linthresh=0.01)
-        axes[0].set_xticks(range(len(drifts)), list(drifts))
-        axes[0].set_ylabel("largest |change of $q_c(0)$|")
-        axes[1].bar(list(losses), list(losses.values()))
-        axes[1].set_ylabel("cross-entropy")
-        axes[1].tick_params(axis="x", rotation=20)
-        axes[1].set_title(title, loc="left")
-        style.letter(axes)
-    return figure
+    """Draw fig:realization: intercept drifts by realization, and cross-entropies of single states.
+
+    Args:
+        drifts: Drifts of native networks, by realization.
+        states: Last states of edited networks (`summarize.summarize_state`), by name.
+        printed: Printed cross-entropies, by realization.
+    """
+    count = len(next(iter(drifts.values())))
+    circles, bars = [], [Curve(look="D", label="paper", color=style.ORANGE)]
+    for i, (name, values) in enumerate(drifts.items()):
+        # Side by side, so that equal values and stars do not hide each other.
+        x = [i - 0.35 + 0.4 * k / max(1, count - 1) for k in range(count)]
+        label = None if i else f"{count} native networks"
+        look = {**HOLLOW, "mew": 0.8}
+        circles.append(Curve(x, values, "o", label, style.BLUE, more=look))
+        for k, (state, own) in enumerate(states.items()):
+            at, value = [i + 0.22 + 0.16 * k], [own["intercepts"][name]]
+            label, star = None if i else state, {"ms": 9, "mec": "white", "mew": 0.5}
+            circles.append(Curve(at, value, "*", label, STATES[k % len(STATES)], more=star))
+
+    def paint(ax: Axes) -> None:
+        wide = 0.7 / max(1, len(states))
+        for k, (state, own) in enumerate(states.items()):
+            losses = [row["cross_entropy"] for row in own["same_state"].values()]
+            x = [i + wide * (k - (len(states) - 1) / 2) for i in range(len(losses))]
+            ax.bar(x, losses, 0.9 * wide, color=STATES[k % len(STATES)], label=state)
+        names = [*next(iter(states.values()))["same_state"]] if states else [*printed]
+        for i, name in enumerate(names):
+            if name in printed:
+                ax.plot(i, printed[name], "D", color=style.ORANGE, mec="white", mew=0.5, zorder=5)
+                about = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+                ax.annotate(f"{printed[name]:.2f}", (i, printed[name]), fontsize=8, **about)
+        ax.set_xticks(range(len(names)), names)
+        ax.set_yscale("log")
+        ax.set_yticks(levels := [1, 2, 5, 10, 20, 50, 100], [str(level) for level in levels])
+        ax.minorticks_off()
+
+    ticks = {"xticks": range(len(drifts)), "xticklabels": list(drifts)}
+    charts = [
+        Chart(circles, "", "largest |change of $q_c(0)$|", more=ticks, paint=_symlog),
+        Chart(bars, "", "cross-entropy (log scale)", more={"ylim": (1, 130)}, paint=paint),
+    ]
+    return draw_charts(charts, width=4.2, height=3.5, legend=1, under=True)
+
+
+# Colours of single states.
+STATES = (style.RED, style.PURPLE, style.GREEN)
+
+
+def _symlog(ax: Axes) -> None:
+    ax.set_yscale("symlog", linthresh=0.01)
 
 
 def draw_training_gain(
@@ -240,6 +275,7 @@ def draw_training_gain(
     plane: Mapping[str, Mapping[str, tuple[float, float]]] | None,
     plane_of: str,
     looks: Mapping[str, tuple[str, str]],
+    printed: Mapping[str, Sequence[float]],
 ) -> Figure:
     """Draw fig:training-gain: gain dispersion, errors of leading increments, and their plane.
 
@@ -250,6 +286,8 @@ def draw_training_gain(
         plane: End points of the exact and leading increments, by policy; None without a record.
         plane_of: Network of the plane.
         looks: Dash and colour by policy.
+        printed: Numbers of the last epoch by name in records, one per policy, and the range of the
+            increment errors.
     """
     gains = [course(own, "-", looks[name][1], name) for name, own in applied.items()]
     gains += [course(own, ":", looks[name][1]) for name, own in native.items()]
@@ -258,6 +296,15 @@ def draw_training_gain(
         for state, courses in errors.items()
         for intervention, own in courses.items()
     ]
+    last = max((e for c in applied.values() for e in c.values), default=0)
+    for key, face in (("gain_sd", HOLLOW), ("applied_gain_sd", {})):
+        for (_, colour), value in zip(looks.values(), printed[key], strict=True):
+            gains.append(Curve([last], [value], "D", color=colour, more={**face, "zorder": 5}))
+    gains.append(Curve(look="D", label="paper, last epoch", color=style.GREY))
+    gains.append(Curve(look="D", label="paper, native gain", color=style.GREY, more=HOLLOW))
+    bounds = printed["increment_error"]
+    label, wide = "paper, last epoch", {"lw": 5, "alpha": 0.6, "solid_capstyle": "butt"}
+    increments.append(Curve([last, last], bounds, "-", label, style.GREY, more=wide))
     second = "second axis (other scale)"
     charts = [
         Chart(gains, "epoch", "sd of gain (dotted: native)"),
@@ -268,7 +315,8 @@ def draw_training_gain(
     axes = figure.axes
     with style.style():
         if errors:
-            _key(axes[1], {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors})
+            key = {f"state: {s.split()[0]}": {"ls": looks[s][0]} for s in errors}
+            _key(axes[1], key | {label: wide})
         if plane:
             _draw_plane(axes[2], plane, {name: colour for name, (_, colour) in looks.items()})
         for ax, present in zip(axes, (applied, errors, plane), strict=True):

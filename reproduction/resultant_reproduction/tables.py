@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +29,6 @@ from resultant_reproduction.spec import (
     Change,
     Outcome,
     Table,
-    make_artefact,
     parse_cell,
     printed_rows,
     printed_table,
@@ -101,7 +99,7 @@ def _realizations(
             for c in tested
             if c.differences or not external
         ]
-    return Outcome(cells, changes, {"changes": lambda: _draw(changes)})
+    return Outcome(cells, changes, lambda: _draw(changes))
 
 
 def columns_of(table: Table) -> list[str]:
@@ -114,8 +112,8 @@ CHANGES = tuple(f"{column} - ProCo" for column in COLUMNS[1:])
 
 
 def _draw(changes: Sequence[Change]) -> Figure:
-    rows = {c.row: (c.paper or 0.0, c.differences) for c in changes if c.what == CHANGES[-1]}
-    return forest(rows, "Pure Angular less ProCo, percentage points")
+    own = [c for c in changes if c.what == CHANGES[-1]]
+    return forest(own, "Pure Angular less ProCo, percentage points")
 
 
 def of_cifar(outcome: Outcome, what: str = CHANGES[-1]) -> list[Change]:
@@ -300,14 +298,3 @@ def _grid(evidence: Evidence, store: str, architecture: str) -> dict[str, float]
         if "analysis" in record:
             return record["analysis"]["projection"]["proco"]["grid"]
     return {}
-
-
-ARTEFACTS = (
-    make_artefact("tab:angular-training", angular_training, ("main",), "imagenet-training"),
-    make_artefact("tab:joint-fc", joint_fc, ("joint",), "imagenet-joint"),
-    *(
-        make_artefact(f"tab:{name}", partial(frozen_table, name), ("main",), "frozen")
-        for name in FROZEN
-    ),
-)
-CROSS_BACKBONE = make_artefact("tab:cross-backbone", cross_backbone, external="backbones")

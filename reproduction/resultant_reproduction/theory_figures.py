@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any, NamedTuple
 
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.spec import Outcome, make_artefact
+from resultant_reproduction.figures import draw_charts
+from resultant_reproduction.spec import Outcome
 
-# Checks that compute and draw each figure.
+
+class Theory(NamedTuple):
+    """The checks that compute and draw a figure, and the layout of their panels."""
+
+    checks: tuple[str, ...]
+    layout: dict[str, Any]
+
+
+WIDE = {"width": 4.6, "height": 3.2}
 FIGURES = {
-    "joint-validation": ("regime-map", "residual-orders"),
-    "factor-app": ("boundary-factors",),
-    "synthetic-transition": ("error-transition", "error-exponents", "rule-agreement"),
-    "prior-control-app": ("prior-reversal",),
-    "softmax-coupling": ("softmax-coupling",),
+    "joint-validation": Theory(
+        ("regime-map", "residual-orders"),
+        {"columns": 2, "width": 4.2, "height": 3.4, "under": True},
+    ),
+    "factor-app": Theory(("boundary-factors",), {"columns": 3, "width": 2.9, "height": 2.5}),
+    "synthetic-transition": Theory(
+        ("error-transition", "error-exponents", "rule-agreement"),
+        {"columns": 3, "width": 3.3, "height": 3.2, "legend": 2, "under": True},
+    ),
+    "prior-control-app": Theory(("prior-reversal",), WIDE | {"legend": 4}),
+    "softmax-coupling": Theory(("softmax-coupling",), WIDE | {"legend": 2}),
 }
 
 
-def theory_figure(names: tuple[str, ...], evidence: Evidence) -> Outcome:
-    """Outcome of the checks of one figure."""
-    checks = [evidence.check(name) for name in names]
+def theory_figure(name: str, evidence: Evidence) -> Outcome:
+    """Outcome of the checks of one figure: their panels together, and their verdicts."""
+    names, layout = FIGURES[name]
+    checks = [evidence.check(check) for check in names]
     notes = [f"{c.claim}: paper {c.paper}; ours {c.ours}; {c.verdict}." for c in checks]
-    drawings = {c.name: c.draw for c in checks if c.draw is not None}
-    return Outcome(drawings=drawings, parts=dict.fromkeys(names, True), notes=notes)
-
-
-ARTEFACTS = tuple(
-    make_artefact(f"fig:{name}", partial(theory_figure, checks)) for name, checks in FIGURES.items()
-)
+    return Outcome(
+        draw=lambda: draw_charts([p for c in checks for p in (c.panels or list)()], **layout),
+        parts=dict.fromkeys(names, True),
+        notes=notes,
+    )

@@ -23,6 +23,8 @@ CAPTION = (
     "Reference: the exact score of the library in float64, which its tests compare with Arb. "
     "Grids and every number: {json}."
 )
+# Fields of a check that are no results.
+PICTURE = ("panels", "layout")
 STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 
@@ -129,7 +131,7 @@ def write(results: Sequence[Result], path: Path) -> None:
     numerics = {"numpy": numpy.__version__, "scipy": scipy.__version__}
     checks = [
         {
-            **{f.name: getattr(check, f.name) for f in fields(check) if f.name != "draw"},
+            **{f.name: getattr(check, f.name) for f in fields(check) if f.name not in PICTURE},
             "seconds": round(seconds, 3),
             "figures": [file.name for file in files],
         }

@@ -26,7 +26,7 @@ from resultant_reproduction.training_claims import training_claims
 SHOWN = {
     command: artefact.name
     for artefact in ARTEFACTS.values()
-    for command in map(str.strip, artefact.commands)
+    for command in map(str.strip, artefact.entry.commands)
     if command.startswith("resultant ")
 }
 RUN_PLANS = [f"resultant reproduce run {name}" for name in PLANS]
@@ -62,10 +62,10 @@ def test_wrong_commands_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None
     assert "--realisation" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [name for name, a in ARTEFACTS.items() if a.commands])
+@pytest.mark.parametrize("name", [name for name, a in ARTEFACTS.items() if a.entry.commands])
 def test_commands_follow_one_another(name: str) -> None:
     """A shell reads them, and what a line reads an earlier one has written."""
-    lines = ARTEFACTS[name].commands
+    lines = ARTEFACTS[name].entry.commands
     done = subprocess.run(["bash", "-n"], input="\n".join(lines), text=True, capture_output=True)
     assert not done.returncode, done.stderr
     assert lines[-1].startswith("resultant reproduce")
@@ -301,7 +301,7 @@ def test_backbones_are_asked_about_validation_images(
 ) -> None:
     """app:cross-backbone; its commands ask for them, and other stores are refused."""
     backbone = ARTEFACTS["cross-backbone"]
-    extracts = [line for line in backbone.commands if line.startswith("resultant extract")]
+    extracts = [line for line in backbone.entry.commands if line.startswith("resultant extract")]
     assert [parsed(line, monkeypatch)["split"] for line in extracts] == ["val", "val"]
     result = {}
     for split in ("val", "test"):

@@ -138,7 +138,9 @@ def test_both_sweeps_are_drawn() -> None:
     noise = (0.0, 0.1)
     built = [network(s, none=3 + e, half=2 - e, more=-2 + e) for s, e in enumerate(noise)]
     for records, lines in (([], 2), (built, 4)):
-        frozen, trained = sweep(of(records)).drawings["beta"]().axes
+        draw = sweep(of(records)).draw
+        assert draw is not None
+        frozen, trained = draw().axes
         assert len(frozen.containers) == lines and len(trained.containers) == 2
         packaged = frozen.containers[0][0]
         assert list(packaged.get_xdata()) == list(BETAS)

@@ -91,13 +91,13 @@ def test_numbers_in_maps() -> None:
     name = "c10-if100-u"
     records = [probed(name, "native", 0.0, 0, 0.80), probed(name, "temperature", 0.0, 0, 0.799999)]
     records += [probed(name, "angular", 0.0, 0, 0.80001), probed(name, "preserve", 0.0, 0, 0.6016)]
-    figure = (
-        ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records))).drawings["changes"]()
-    )
+    draw = ARTEFACTS["c10-pure-complete"].compute(Evidence(Records(records))).draw
+    assert draw is not None
+    figure = draw()
     figure.draw_without_rendering()
     paper, ours = figure.axes[:2]
     sentence = [[text.get_text() for text in ax.texts] for ax in (paper, ours)]
-    assert sorted(set(sentence[1])) == ["-19.84", "0.00", "–"] and sentence[1].count("0.00") == 4
+    assert sorted(set(sentence[1])) == ["-19.84▼", "0.00", "–"] and sentence[1].count("0.00") == 4
     assert {"0.00", "-19.84", "+0.02"} <= set(sentence[0])
     assert not {"+0.00", "-0.00", "+0.0", "-0.0"} & {text for own in sentence for text in own}
     for ax in (paper, ours):
@@ -114,7 +114,7 @@ def test_plans_that_are_read() -> None:
         ("c10-joint-uniform-complete", ["controls"]),
         ("c10-joint-actual-complete", ["joint", "controls"]),
     ):
-        assert list(ARTEFACTS[name].plans) == plans
+        assert list(ARTEFACTS[name].entry.plans) == plans
 
 
 def followed(
@@ -167,7 +167,8 @@ def test_trajectories_are_drawn_and_described() -> None:
     assert cells["temperature 0", "contrastive, gradient error (%)"] == "no record"
     assert "native seed 0; temperature 0 none;" in outcome.notes[1]
     assert outcome.notes[1].endswith("angular 0 none; angular 0.5 seeds 0, 1.")
-    axes: Any = outcome.drawings["trajectory"]().axes
+    assert outcome.draw is not None
+    axes: Any = outcome.draw().axes
     titles = [ax.get_title(loc="left") for ax in axes]
     assert titles == ["(a) contrastive", "(b) contrastive", "(c) joint", "(d) joint"]
     assert [len(ax.lines) for ax in axes] == [2, 2, 1, 1]

@@ -292,24 +292,27 @@ def test_changes_are_paired_by_seed() -> None:
     )
 
 
-def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, str]:
-    """The status of fig:realization, its note, and the title of panel (b)."""
+def drawn_as(records: list[dict[str, Any]]) -> tuple[str, str, list[str]]:
+    """The status of fig:realization, its note, and the legend of panel (b)."""
     artefact = ARTEFACTS["realization"]
     outcome = artefact.compute(Evidence(Records(records)))
     (note,) = outcome.notes
-    title = outcome.drawings["intercepts"]().axes[1].get_title(loc="left")
-    return artefact.status(outcome), note, title
+    assert outcome.draw is not None
+    _, names = outcome.draw().axes[1].get_legend_handles_labels()
+    return artefact.status(outcome), note, names
 
 
 @pytest.mark.slow
 def test_notes_of_the_figure() -> None:
     result = networks()
-    status, note, title = drawn_as(result)
-    assert status == "partly rerun (1 of 7)" and title == "(b) native"
-    assert note.endswith("panel (b) is of a native state until the failing one is trained.")
+    status, note, names = drawn_as(result)
+    assert status == "partly rerun (1 of 7)" and names == ["paper"]
+    assert note.endswith(
+        "panel (b) has the printed numbers alone until the failing state is trained."
+    )
     result[1]["ended"] = ended(72.3, 1, 79.1)
-    status, note, title = drawn_as(result)
-    assert status == "rerun" and title == "(b) direct temperature"
+    status, note, names = drawn_as(result)
+    assert status == "rerun" and names == ["paper", "seed 0, least kappa 5.4"]
     assert (
         "seed 0; a class collapsed there (least kappa 5.4, native of that seed 86); cross" in note
     )
@@ -321,8 +324,8 @@ def test_figure_of_a_state_that_did_not_fail() -> None:
     """The state is not shown as failing if another training lost a class."""
     native, lost = networks()
     spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    status, note, title = drawn_as([native, lost, spared])
-    assert status == "partly rerun (1 of 7)" and title == "(b) direct temperature, did not fail"
+    status, note, names = drawn_as([native, lost, spared])
+    assert status == "partly rerun (1 of 7)" and names[1].endswith("kappa 53, kept its classes")
     assert (
         "it did not fail: every class was kept (least kappa 53, native of that seed 86), and a"
         in note

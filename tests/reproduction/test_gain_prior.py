@@ -132,10 +132,15 @@ def test_changes_of_the_packaged_records() -> None:
 def test_drawing() -> None:
     """Bars over seeds on lines, the packaged network dashed, and a legend that is not cut."""
     pytest.importorskip("matplotlib")
-    (draw,) = FIGURE.compute(Made(Records(PUBLIC))).drawings.values()
+    draw = FIGURE.compute(Made(Records(PUBLIC))).draw
+    assert draw is not None
     figure = draw()
     figure.draw_without_rendering()
-    (ax,) = figure.axes
+    ax, *others = figure.axes
+    # The printed numbers, of the three datasets.
+    diamonds = [[line for line in a.lines if line.get_marker() == "D"] for a in (ax, *others)]
+    printed = [[float(y) for line in own for y in line.get_ydata()] for own in diamonds]
+    assert printed == [[2.57, -5.35], [0.195, -1.665], [2.297]]
     bars: Any = ax.containers
     drawn = {
         kind: [bar for bar in bars if bar.lines[0].get_linestyle() == kind] for kind in ("-", "--")
@@ -150,7 +155,7 @@ def test_drawing() -> None:
 
 
 def test_commands_bring_the_stores_that_are_read() -> None:
-    *built, last = FIGURE.commands
+    *built, last = FIGURE.entry.commands
     stores = dict(re.findall(r"(\S+)=(\S+)", last))
     assert stores.keys() == {"imagenet-lt-resnet50", "inaturalist18"} <= ADDED_STORES.keys()
     written = [path for command in built for path in re.findall(r"--out (\S+)", command)]

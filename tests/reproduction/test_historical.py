@@ -73,9 +73,9 @@ def drawn(records: list[dict[str, Any]]) -> tuple[str, list[list[Any]], list[str
 
     artefact = ARTEFACTS["training-gain"]
     outcome = artefact.compute(Evidence(Records(records)))
-    if not outcome.drawings:
+    if outcome.draw is None:
         return artefact.status(outcome), [], []
-    figure = outcome.drawings["training-gain"]()
+    figure = outcome.draw()
     lines = [list(ax.lines) for ax in figure.axes]
     sentence = [text.get_text() for ax in figure.axes for text in ax.texts]
     sentence += [figure.axes[2].get_xlabel(), *outcome.notes[1:]]
@@ -87,7 +87,11 @@ def test_training_gain_is_drawn() -> None:
     status, lines, text = drawn(every(0, 1, 2, mean=9.0))
     assert status == "rerun" and "no record" not in text
     # Applied and native dispersion of three states; two interventions of each; two of the first.
-    assert list(map(len, lines)) == [6, 6, 4]
+    # The printed numbers of the last epoch, and two entries of the legend; the printed range.
+    assert list(map(len, lines)) == [6 + 6 + 2, 6 + 1, 4]
+    assert [line.get_ydata()[0] for line in lines[0][6:9]] == [0.630, 0.684, 0.648]
+    assert [line.get_ydata()[0] for line in lines[0][9:12]] == [0.630, 0.349, 0.948]
+    assert lines[1].pop().get_xydata().tolist() == [[200, 8.82], [200, 10.18]]
     assert {line.get_linestyle() for line in lines[1]} == {"-", "--", ":"}
     reduced, increased = lines[1][:2]
     assert reduced.get_xydata().tolist() == [[100, 7], [200, 8]]
@@ -103,14 +107,17 @@ def test_training_gain_is_drawn() -> None:
 
 @pytest.mark.slow
 def test_legend_and_leading_on_top() -> None:
-    figure = (
-        ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).drawings["training-gain"]()
-    )
+    draw = ARTEFACTS["training-gain"].compute(Evidence(Records(every(0)))).draw
+    assert draw is not None
+    figure = draw()
     _, errors, plane = figure.axes
     legends: list[Any] = [ax.get_legend() for ax in (errors, plane)]
     names = [[text.get_text() for text in legend.texts] for legend in legends]
-    assert names == [["state: ProCo", "state: Reduced", "state: Increased"], ["exact", "leading"]]
-    assert [line.get_linestyle() for line in legends[0].get_lines()] == ["-", "--", ":"]
+    assert names == [
+        ["state: ProCo", "state: Reduced", "state: Increased", "paper, last epoch"],
+        ["exact", "leading"],
+    ]
+    assert [line.get_linestyle() for line in legends[0].get_lines()[:3]] == ["-", "--", ":"]
     for exact, leading in (legends[1].get_lines(), plane.lines[:2], plane.lines[2:]):
         assert [line.get_linestyle() for line in (exact, leading)] == ["-", "--"]
         assert leading.get_markerfacecolor() == "none" != exact.get_markerfacecolor()
@@ -158,7 +165,7 @@ def test_other_settings_in_cells() -> None:
         assert cells[row, "error of the increased increment (%)"] == "9.00 ± 0.00 [2 of 3]"
     assert cells[PROCO, "leading gradient error (%)"] == "4.87 / no record"
     assert cells["CIFAR-10 / 100, ProCo", "leading gradient error (%)"] == "no record"
-    assert not outcome.drawings and "none for the errors and the figure" in outcome.notes[0]
+    assert outcome.draw is None and "none for the errors and the figure" in outcome.notes[0]
 
 
 def test_training_gain_of_some_seeds() -> None:
@@ -379,7 +386,8 @@ def test_common_readouts_are_tested() -> None:
     assert (change.row, change.what) == ("long-tail encoder", "Reduced gain disparity - ProCo")
     assert change.differences == pytest.approx((1.0, 1.1)) and change.verdict == "p < 0.05 alone"
     # The bar that there is, and a dash in place of each that lacks.
-    figure = outcome.drawings["readouts"]()
+    assert outcome.draw is not None
+    figure = outcome.draw()
     ax: Any = figure.axes[0]
     (bar,) = (p for p in ax.patches if p.get_width())
     assert bar.get_height() == pytest.approx(1.05) and [t.get_text() for t in ax.texts] == ["–"] * 7
@@ -391,6 +399,6 @@ def test_common_readouts_are_tested() -> None:
     other = artefact.compute(Evidence(Records(records)))
     cells = {(c.row, c.column): c for c in other.cells}
     assert cells["CIFAR-10 / 100, ProCo", "long-tail encoder"].content() == "50.50 ± 0.71 [2 of 3]"
-    assert not other.changes and not other.drawings
+    assert not other.changes and other.draw is None
     nothing = result()
-    assert artefact.status(nothing) == "not run yet" and not nothing.drawings
+    assert artefact.status(nothing) == "not run yet" and nothing.draw is None

@@ -11,9 +11,9 @@ import pytest
 
 from resultant.training.config import Run
 from resultant.training.records import append
+from resultant_reproduction.catalog import plan_rows
 from resultant_reproduction.plan import PLANS, Pace, PlannedJob, estimate, missing
 from resultant_reproduction.records import Records
-from resultant_reproduction.render import plan_rows
 from tiny_cifar import tiny_config
 from training_records import left_by
 

@@ -13,8 +13,7 @@ import pytest
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from resultant.training import records
-from resultant_reproduction import ARTEFACTS, Records
-from resultant_reproduction import page as reproduce
+from resultant_reproduction import ARTEFACTS, Records, artefacts
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.plan import PLANS, controlled
@@ -25,52 +24,9 @@ FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
 
 
 @pytest.mark.slow
-def test_all_writes_text_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: ARTEFACTS[name] for name in FEW}
-    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
-    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
-    out, text = tmp_path / "page", tmp_path / "R.md"
-    call = ["reproduce", "all", "--results", str(tmp_path), "--out", str(out)]
-    # Figures of single artefacts make way, other files do not.
-    out.mkdir()
-    figure, letter = out / "angular-training-changes.png", out / "angular-training.txt"
-    letter.write_text("mine")
-    assert cli.main(call) == 2 and letter.read_text() == "mine" and not text.exists()
-    letter.rename(figure)
-    assert cli.main([*call, "--text", str(text)]) == 0 and not figure.exists()
-    written = text.read_text()
-    assert "from 0 records" in written and "86.28 ± 0.09 / no record" in written
-    html = (out / "index.html").read_text()
-    assert "tab:angular-training" in html and html.count("<svg") == 2
-    assert "prefers-color-scheme: dark" in html and "http://" not in html.replace(
-        "http://www.w3", ""
-    )
-    # The reading of numbers, what is left to run and the commands for other data are included.
-    for part in (
-        "A claim holds where",
-        "paper / ours: of a / b ± c [3] a is printed",
-        "Left to run",
-        "resultant probe out/imagenet",
-    ):
-        assert part in html
-    assert "Representation accuracy after contrastive-only training: not run yet." in html
-    # How far each is rerun, and what would add to it, in one table.
-    status = html[html.index(' id="artefacts"') : html.index(' id="claims"')]
-    assert all(f">{name}</td>" in status for name in FEW)
-    assert "resultant reproduce run main" in status and "`" not in status
-    assert "| main | tab:angular-training and the frozen tables | 0 of 72 |" in written
-    results = json.loads((out / "results.json").read_text())
-    assert set(results["artefacts"]) == set(FEW)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["R.md", "page"]
-
-
-@pytest.mark.slow
-def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans and numbers share the records; added records count in numbers, and not as done by
-    plans."""
-    few = {name: ARTEFACTS[name] for name in FEW[:2]}
-    monkeypatch.setattr(reproduce, "ARTEFACTS", few)
-    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page and its figure for each artefact, and an index; records are read once."""
+    monkeypatch.setattr(artefacts, "ARTEFACTS", {name: ARTEFACTS[name] for name in FEW})
     asked, read = [], records.read_lines
 
     def reading(path: Path) -> list[records.Record]:
@@ -83,17 +39,18 @@ def test_records_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ours, added = ([built | {"probes": probes, "analysis": {}}] for built in trainings)
     records.append(tmp_path / "results" / "main.jsonl", ours)
     records.append(tmp_path / "added.jsonl", added)
-    where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page")]
-    more = ["--records", str(tmp_path / "added.jsonl"), "--text", str(tmp_path / "R.md")]
+    out = tmp_path / "pages"
+    where = ["--results", str(tmp_path / "results"), "--out", str(out)]
     asked.clear()
-    assert cli.main(["reproduce", "all", *where, *more]) == 0
-    assert asked.count("main.jsonl") == 1
-    written = (tmp_path / "R.md").read_text()
-    assert "from 1 records" in written and "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in written
-    assert "| main | tab:angular-training and the frozen tables | 1 of 72 |" in written
-    asked.clear()
-    assert cli.main(["reproduce", "list", *where]) == 0
-    assert asked == ["main.jsonl"]
+    call = ["reproduce", "all", *where, "--records", str(tmp_path / "added.jsonl")]
+    assert cli.main(call) == 0 and asked.count("main.jsonl") == 1
+    files = ["README.md", "figure-08.md", "figure-08.svg", "table-01.md", "table-01.svg"]
+    assert sorted(path.name for path in out.iterdir()) == [*files, "table-16.md"]
+    text = (out / "table-01.md").read_text()
+    assert text.startswith("# Table 1: Representation accuracy") and "![" in text
+    assert "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in text and "86.28 ± 0.09 / no record" in text
+    index = (out / "README.md").read_text()
+    assert all(f"({name})" in index for name in ("table-01.md", "table-16.md", "figure-08.md"))
 
 
 @pytest.mark.slow
@@ -115,7 +72,7 @@ def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert re.search(r"cifar100-if100: 0 of 3 records, \d+ minutes", shown)
     assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
     assert "87.10 ± 0.06" in capsys.readouterr().out
-    assert (tmp_path / "out" / "angular-training-changes.png").exists()
+    assert (tmp_path / "out" / "table-01.svg").exists()
 
 
 @pytest.mark.slow
@@ -130,29 +87,6 @@ def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main(call) == 0
     text = "1 of the 2 records of --records (cifar10 native) are from trainings that no table or"
     assert text in " ".join(capsys.readouterr().out.split())
-
-
-def test_list_with_external_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With records of one's own the artefacts are computed, and their status is exact."""
-    monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
-    config = controlled("cifar10", 100)
-    probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
-    path = tmp_path / "own.jsonl"
-    records.append(path, [record(config, "native", 0.0, seed, probes=probes) for seed in (0, 1, 2)])
-    where = ["--results", str(tmp_path), "--records", str(path)]
-    assert cli.main(["reproduce", "list", *where]) == 0
-    assert "partly rerun (1 of 70" in capsys.readouterr().out
-
-
-def test_catalog() -> None:
-    """The overview has the artefacts that are computed, with their plans, data and commands."""
-    entries = [(e.name, e.label, e.plans, e.data, e.commands) for e in catalog().values()]
-    assert entries == [
-        (a.name, a.label, a.plans, a.external, a.commands) for a in ARTEFACTS.values()
-    ]
-    assert {e.needs for e in catalog().values() if e.data} == {"some", "all", "optional"}
 
 
 def test_overview() -> None:
@@ -203,18 +137,23 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         (["tab-1"], "expected one of list, all, claims, run PLAN, angular-training"),
         (["run"], "expected run and one plan (main, joint"),
-        (["list", "--records", "none.jsonl"], "records or of probes, got nothing at none.jsonl"),
+        (
+            ["table-01", "--records", "none.jsonl"],
+            "records or of probes, got nothing at none.jsonl",
+        ),
         (["guide", "--seeds", "3"], "expected --seeds after run and a plan, got guide"),
         (
             ["--dry-run", "--minutes", "3"],
             "expected --minutes, --dry-run after run and a plan, got",
         ),
-        (["list", "--store", "imagenet-lt"], "expected --store NAME=PATH, got 'imagenet-lt'"),
-        (["list", "--store", "imagenet-lt=none"], "expected a feature store, got nothing at none"),
+        (["table-01", "--store", "imagenet-lt"], "expected --store NAME=PATH, got 'imagenet-lt'"),
+        (
+            ["table-01", "--store", "imagenet-lt=none"],
+            "expected a feature store, got nothing at none",
+        ),
         (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
         (["claims", "--results", __file__], "records at --results, got a file at "),
         (["joint-fc", "--out", f"{__file__}/a"], "expected --out to be a folder, got a file: "),
-        (["all", "--text", f"{__file__}/a.md"], "the folder of --text to be a folder, got a file"),
     ],
 )
 def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,12 +229,10 @@ def test_nothing_of_the_package_is_trained_again(
 
 
 @pytest.mark.slow
-def test_a_store_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduce, "ARTEFACTS", {FEW[0]: ARTEFACTS[FEW[0]]})
-    monkeypatch.setattr(reproduce, "claims", lambda evidence: [])
+def test_a_store_may_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     write_store(tmp_path / "store" / "all.safetensors", small_features(), {})
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "page")]
-    more = ["--store", f"imagenet-lt={tmp_path / 'store'}", "--text", str(tmp_path / "R.md")]
-    assert cli.main(["reproduce", "all", *where, *more]) == 0
-    assert (tmp_path / "R.md").read_text().startswith("# The paper and our numbers")
+    more = ["--store", f"imagenet-lt={tmp_path / 'store'}"]
+    assert cli.main(["reproduce", "table-01", *where, *more]) == 0
+    assert (tmp_path / "page" / "table-01.md").exists()

@@ -19,11 +19,10 @@ from programs import run_program
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
 from resultant_reproduction import reproduce, run, summarize
-from resultant_reproduction.catalog import unfinished
+from resultant_reproduction.catalog import plan_rows, unfinished
 from resultant_reproduction.options import Reproduce
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
-from resultant_reproduction.render import plan_rows
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import left_by
 

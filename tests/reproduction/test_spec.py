@@ -15,6 +15,7 @@ from scipy.stats import ttest_ind
 from paper_evidence import numbered
 from resultant.training.records import identity
 from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
+from resultant_reproduction.catalog import Entry
 from resultant_reproduction.formats import p_text
 from resultant_reproduction.plan import PLANS, RULES, controlled
 from resultant_reproduction.spec import (
@@ -228,8 +229,10 @@ def test_status() -> None:
     paper, ours = parse_cell("86.28"), Value(86.0)
     have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
     away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)
-    table = Artefact("t", "tab:t", "", lambda evidence: Outcome(), ("main",), "images")
-    figure = replace(table, plans=())
+    table = Artefact(
+        Entry("t", "tab:t", plans=("main",), data="images"), lambda evidence: Outcome()
+    )
+    figure = replace(table, entry=table.entry._replace(plans=()))
     for artefact, cells, status, lacking in (
         (table, [have], "rerun", (0, 0)),
         (table, [have, away], "partly rerun (1 of 2; 1 needs data we may not ship)", (0, 1)),
@@ -255,9 +258,9 @@ def test_catalogue() -> None:
     baseline joint-protocol official-recipe beta-sweep stronger-views estimator guide"""
     assert set(ARTEFACTS) == set(names.split())
     for artefact in ARTEFACTS.values():
-        assert artefact.label.partition(":")[2] == artefact.name
-        assert set(artefact.plans) <= set(PLANS)
-        assert bool(artefact.external) == bool(artefact.commands)
+        assert artefact.entry.label.partition(":")[2] == artefact.entry.name
+        assert set(artefact.entry.plans) <= set(PLANS)
+        assert bool(artefact.entry.data) == bool(artefact.entry.commands)
 
 
 def test_every_trained_cell_is_planned() -> None:

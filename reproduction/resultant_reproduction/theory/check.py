@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from resultant_reproduction.figures import Chart, draw_charts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +29,8 @@ class Check:
         ours: Computed values, as text.
         holds: The verdict; None if the computed values do not decide.
         details: Every number and grid, of JSON types.
-        draw: Function that draws the figure; None without a figure.
+        panels: Function that makes the panels of the figure; None without a figure.
+        layout: Options of `draw_charts`.
         note: Remark below the table.
     """
 
@@ -38,8 +41,15 @@ class Check:
     ours: str
     holds: bool | None
     details: dict[str, Any] = field(default_factory=dict)
-    draw: Callable[[], Figure] | None = None
+    panels: Callable[[], list[Chart]] | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+
+    @property
+    def draw(self) -> Callable[[], Figure] | None:
+        """Function that draws the figure; None without a figure."""
+        panels = self.panels
+        return None if panels is None else lambda: draw_charts(panels(), **self.layout)
 
     @property
     def verdict(self) -> str:

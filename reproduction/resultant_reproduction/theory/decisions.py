@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -26,16 +25,13 @@ from resultant.decisions.certificates import Certificate, certificate, gradient_
 from resultant.decisions.margins import joint_leading
 from resultant.report import style
 from resultant.score.expansion import joint_expansion
-from resultant_reproduction.figures import Chart, Curve, draw_charts
+from resultant_reproduction.figures import Chart, Curve
 from resultant_reproduction.theory.check import Check, Numbers
 from resultant_reproduction.theory.realizations import (
     random_queries,
     random_state,
     tangent_loss_gradient,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TAU = 0.1
 
@@ -237,7 +233,7 @@ def boundary_factors(
         and errors["joint B2"] < errors["joint B0"] / 5
     )
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         looks = {"exact": ("-", 1.3), "joint B0": ("--", 1.3), "joint B2": (":", 2.5)}
         charts = []
         for factor, curves in positions.items():
@@ -249,7 +245,7 @@ def boundary_factors(
             ]
             ylabel = r"boundary $u/\theta$" if len(charts) % 3 == 0 else ""
             charts.append(Chart(lines, AXES[factor], ylabel, more={"ylim": (0, 1)}))
-        return draw_charts(charts, columns=3, width=2.9, height=2.5)
+        return charts
 
     return Check(
         name="boundary-factors",
@@ -268,7 +264,8 @@ def boundary_factors(
             "largest_error": errors,
             "positions": positions,
         },
-        draw=draw,
+        panels=panels,
+        layout={"columns": 3, "width": 2.9, "height": 2.5},
     )
 
 
@@ -301,7 +298,7 @@ def boundary_motion(
     toward = float(right[moved.displaced].double().mean())
     centred = float((middle.root / middle.theta - 0.5).abs().max())
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         both = moved.displaced & predicted.displaced
         x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
         reach = 1.05 * float(x.abs().max())
@@ -311,7 +308,7 @@ def boundary_motion(
         ]
         labels = "exact displacement (degrees)", "leading displacement (degrees)"
         chart = Chart(curves, *labels, "Equalizing the gains moves boundaries")
-        return draw_charts([chart], width=3.8, height=3.4)
+        return [chart]
 
     return Check(
         name="boundary-motion",
@@ -329,5 +326,6 @@ def boundary_motion(
             "changes": moved.tally(),
             "equal_gains_from_the_middle": centred,
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 3.8, "height": 3.4},
     )

@@ -18,7 +18,7 @@ from resultant.score.ratio_expansion import (
     ratio_terms,
 )
 from resultant.special.bessel import bessel_ratio
-from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
+from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,
     Numbers,
@@ -29,7 +29,7 @@ from resultant_reproduction.theory.check import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 Expansion = Callable[..., Tensor]
 
@@ -67,10 +67,8 @@ def residual_orders(
     printed = (-0.999, -2.000, -2.999)
     holds = all(abs(m + 1 + order) <= 0.02 for order, m in enumerate(medians))
 
-    def draw() -> Figure:
-        colours = (style.BLUE, style.ORANGE, style.GREEN)
-        with style.style():
-            figure, (ax,) = style.panels(width=4.6, height=3.2)
+    def panels() -> list[Chart]:
+        def paint(ax: Axes) -> None:
             boxes = ax.boxplot(
                 [(a + 1 + order).numpy() for order, a in enumerate(fits)],
                 whis=1.5,
@@ -79,15 +77,14 @@ def residual_orders(
                 patch_artist=True,
                 medianprops={"color": style.BLACK},
             )
-            for box, colour in zip(boxes["boxes"], colours, strict=True):
+            for box, colour in zip(boxes["boxes"], style.CYCLE, strict=False):
                 box.set(facecolor=colour, alpha=0.6)
-            ax.plot((1, 2, 3), (0, 0, 0), "D", color=style.RED, label="theory", zorder=5)
             names = zip(NAMES, medians, strict=True)
             ax.set_xticklabels([f"{name}\nmedian {median:.3f}" for name, median in names])
-            ax.set_ylabel("observed less theoretical order")
-            ax.set_title("Residual orders of the joint expansion", loc="left")
-            style.legend_below(figure, ax)
-        return figure
+
+        theory = Curve((1, 2, 3), (0, 0, 0), "D", "theory", style.RED, more={"zorder": 5})
+        title = "Residual orders"
+        return [Chart([theory], "", "observed less theoretical order", title, paint=paint)]
 
     return Check(
         name="residual-orders",
@@ -103,7 +100,8 @@ def residual_orders(
             "of": len(grid(*axes)[0]),
             "quartiles": [quantiles(a) for a in fits],
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.6, "height": 3.2},
     )
 
 
@@ -184,32 +182,40 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
     maps = {name: _error_ratio(joint, fixed, p, kappa, t) for name, t in REGIMES.items()}
     largest = {name: float(a[inside].max()) for name, a in maps.items()}
 
-    def draw() -> Figure:
-        with style.style():
-            figure, axes = style.panels(3, width=3.0, height=3.6)
-            shade: dict[str, Any] = {"cmap": style.DIVERGING, "vmin": -6, "vmax": 6}
-            meshes = []
-            for ax, (name, a) in zip(axes, maps.items(), strict=True):
-                cells = kap.numpy(), range(len(p)), a.numpy()
-                meshes.append(ax.pcolormesh(*cells, shading="nearest", **shade))
-                nu = dims[:, 0].double() / 2 - 1
-                within = (nu >= kappa[0]) & (nu <= kappa[-1])
-                rows = within.nonzero()[:, 0].numpy()
-                ax.plot(nu[within].numpy(), rows, "--", color=style.ORANGE, label=r"$\kappa=\nu$")
-                ax.set_xscale("log")
+    def panels() -> list[Chart]:
+        nu = dims[:, 0].double() / 2 - 1
+        rows = torch.arange(len(p))
+        within = (nu >= kappa[0]) & (nu <= kappa[-1])
+        # The joint regime, a band about kappa = nu.
+        regime = (dims[:, 0] >= 64) & (nu / 4 <= kappa[-1])
+        sides = [(nu[regime] * factor).clamp(max=kappa[-1]).tolist() for factor in (0.25, 4.0)]
+        x = [*sides[0], *reversed(sides[1]), sides[0][0]]
+        y = [*rows[regime].tolist(), *reversed(rows[regime].tolist()), int(rows[regime][0])]
+        charts = []
+        for name, a in maps.items():
+
+            def paint(ax: Axes, name: str = name, a: Tensor = a) -> None:
+                places = kap.numpy(), rows.numpy(), a.numpy()
+                levels: Any = [-6, -4, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4, 6]
+                shade: Any = {"cmap": style.DIVERGING, "vmin": -6, "vmax": 6, "extend": "both"}
+                filled = ax.contourf(*places, levels, **shade)
+                ax.contour(*places, [0], colors=style.BLACK, linewidths=1.2)
                 ax.set_yticks(range(len(p)), [str(d) for d in p])
                 ax.grid(False)
-                ax.set_xlabel(r"concentration $\kappa$")
-                ax.set_title(f"$t$ from {REGIMES[name][0]:g} to {REGIMES[name][-1]:g}")
-            axes[0].set_ylabel("dimension $p$")
-            figure.colorbar(
-                meshes[0],
-                ax=axes,
-                extend="both",
-                label="median $\\log_{10}$ of joint over fixed error\n(blue: joint is better)",
-            )
-            style.legend_below(figure, axes[0])
-        return figure
+                if name == [*maps][-1]:
+                    label = "median $\\log_{10}$ of joint over fixed error\n(blue: joint is better)"
+                    ax.figure.colorbar(filled, ax=ax, label=label)
+
+            curves = [
+                Curve(look="-", label="equal errors", color=style.BLACK, more={"lw": 1.2}),
+                Curve(x, y, "-", "joint regime", style.GREEN, more={"lw": 2}),
+                Curve(nu[within], rows[within], "--", r"$\kappa=\nu$", style.ORANGE),
+            ]
+            title = f"$t$ from {REGIMES[name][0]:g} to {REGIMES[name][-1]:g}"
+            limits = {"xscale": "log", "xlim": (kappa[0], kappa[-1])}
+            labels = r"concentration $\kappa$", "" if charts else "dimension $p$"
+            charts.append(Chart(curves, *labels, title, limits, paint))
+        return charts
 
     return Check(
         name="regime-map",
@@ -224,7 +230,8 @@ def regime_map(joint: Expansion = joint_expansion, fixed: Expansion = fixed_expa
             "largest": largest,
             "log10_ratio": {name: a.tolist() for name, a in maps.items()},
         },
-        draw=draw,
+        panels=panels,
+        layout={"height": 3.6},
     )
 
 
@@ -308,7 +315,7 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
     slopes = {name: float(power_fits(nu[-5:], a[-5:, None])[0]) for name, a in both.items()}
     holds = all(abs(s + 1) <= 0.02 for s in slopes.values())
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         remainder = both["remainder"]
         curves = [
             Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
@@ -316,7 +323,7 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
             Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
         ]
         labels = r"$\nu=p/2-1$", r"largest over $\rho,\lambda,t$", "Centred decomposition"
-        return draw_charts([Chart(curves, *labels, LOG)], width=4.2, height=3.2)
+        return [Chart(curves, *labels, LOG)]
 
     return Check(
         name="centered-remainder",
@@ -331,7 +338,8 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
             **{name: a.tolist() for name, a in both.items()},
             "slopes": slopes,
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.2, "height": 3.2},
     )
 
 
@@ -372,7 +380,7 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
     )
     largest = float(scaled.max())
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
         curves = []
         for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
@@ -381,7 +389,7 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
         curves.append(Curve((1e-3, 1e3), (1, 1), "--", "bound", style.RED))
         labels = r"$x/\nu$", r"$\nu^3\,|R_\nu(x)-A_{2,\nu}(x)|$", "Remainder of the Bessel ratio"
         limits = {**LOG, "xlim": (1e-3, 1e3), "ylim": (1e-6, 3)}
-        return draw_charts([Chart(curves, *labels, limits)], width=4.6, height=3.2)
+        return [Chart(curves, *labels, limits)]
 
     return Check(
         name="ratio-remainder",
@@ -394,5 +402,6 @@ def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) 
             "grid": {"nu": orders, "x/nu": "901 from 1e-4 to 1e5, equally spaced in the logarithm"},
             "largest_by_nu": scaled.max(1).values.tolist(),
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.6, "height": 3.2},
     )

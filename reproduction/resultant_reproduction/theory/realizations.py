@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,11 +19,8 @@ from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
-from resultant_reproduction.figures import Chart, Curve, draw_charts
+from resultant_reproduction.figures import Chart, Curve
 from resultant_reproduction.theory.check import Check, Numbers, grid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Relative error that rounding leaves in identities of float64 numbers.
 ROUNDING = 1e-11
@@ -225,7 +221,7 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
         }
     agree = sum(row["holds"] for row in rows.values())
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
         p, tau = 128, 0.1
         native, cooled = score(rho, kappa, tau, p), score(rho, kappa, ours["tau*"], p)
@@ -237,11 +233,10 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
             Curve(rho, native + (gbar - ours["A"] / tau) * rho, "--", "angular", style.BLUE),
         ]
         xlabel = r"cosine $\rho$"
-        charts = [
+        return [
             Chart(curves, xlabel, "score", "intercept of the collapsed class"),
             Chart(curves, xlabel, "", "near zero", {"ylim": (-9, 9)}),
         ]
-        return draw_charts(charts, legend=4)
 
     return Check(
         name="failure-state",
@@ -255,5 +250,6 @@ def failure_state(score: Callable[..., Tensor] = vmf_score) -> Check:
             "rule": "printed values within the range that inputs of five digits allow",
             "values": rows,
         },
-        draw=draw,
+        panels=panels,
+        layout={"legend": 4},
     )

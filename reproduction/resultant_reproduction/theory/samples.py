@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,12 +18,9 @@ from resultant.classes.finite_sample import (
 from resultant.classes.realization import class_scores
 from resultant.report import style
 from resultant.vmf.distribution import VonMisesFisher
-from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
+from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import Check
 from resultant_reproduction.theory.realizations import random_state
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ROUNDING = 1e-13
 TAU = 0.1
@@ -64,7 +60,7 @@ def finite_sample(
         for name, gap in gaps.items():
             worst[name] = max(worst[name], abs(float(gap)))
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         torch.manual_seed(6)
         p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
         many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
@@ -92,8 +88,7 @@ def finite_sample(
         xlabel = "sample size $n$"
         length = xlabel, r"$E\,R_n^2$ (dotted: $A^2$)", "mean length"
         gain = xlabel, "score gained", rf"self-inclusion at $\tau={TAU:g}$"
-        charts = [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
-        return draw_charts(charts)
+        return [Chart(lengths, *length, {"xscale": "log"}), Chart(gains, *gain, LOG)]
 
     return Check(
         name="finite-sample",
@@ -109,7 +104,7 @@ def finite_sample(
             "rule": f"all below {ROUNDING:g}",
             "largest_difference": worst,
         },
-        draw=draw,
+        panels=panels,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.score.expansion import joint_terms
 from resultant.score.softmax import propagate_loss, propagate_probabilities
-from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
+from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,
     half_orders,
@@ -20,9 +20,6 @@ from resultant_reproduction.theory.check import (
     quantiles,
     random_states,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DIMENSIONS = tuple(2**k + 2 for k in range(6, 12))
 TAU, SEED = 0.5, 7
@@ -42,7 +39,7 @@ def softmax_coupling(
 
     residuals = _residuals(residual, states, classes)
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         curves, nu = [], half_orders(DIMENSIONS)
         looks = ((False, 2, "without", style.ORANGE), (True, 3, "with", style.BLUE))
         for variance, power, word, colour in looks:
@@ -54,14 +51,15 @@ def softmax_coupling(
             curves.append(Curve(nu, guide, ":", rf"slope $-{power}$", colour))
         labels = r"$\nu=p/2-1$", "|loss residual|, median and quartiles"
         chart = Chart(curves, *labels, "Variance coupling in the loss", LOG)
-        return draw_charts([chart], width=4.4, height=3.2, legend=2)
+        return [chart]
 
     return _check(
         residuals,
         name="softmax-coupling",
         label="fig:softmax-coupling",
         claim="order of the loss residual with the variance term; without",
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.4, "height": 3.2, "legend": 2},
     )
 
 
@@ -104,7 +102,8 @@ def _check(
     name: str,
     label: str,
     claim: str,
-    draw: Callable[[], Figure] | None = None,
+    panels: Callable[[], list[Chart]] | None = None,
+    layout: Mapping[str, Any] | None = None,
 ) -> Check:
     """Judge the orders of residuals."""
     nu = half_orders(DIMENSIONS)
@@ -130,5 +129,6 @@ def _check(
             "rule": "medians within 0.1 of -3 and -2",
             "quartiles": {"with": quantiles(fits[True]), "without": quantiles(fits[False])},
         },
-        draw=draw,
+        panels=panels,
+        layout=layout or {},
     )

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,11 +16,8 @@ from torch import Tensor
 from resultant.decisions.binary_model import BinaryModel, Pair
 from resultant.report import style
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import LOG, Chart, Curve, draw_charts
+from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import Check
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
 ORDERED = BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
@@ -75,19 +72,17 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
     near = all(abs(a - b) < 0.02 for a, b in zip(errors, steps.values(), strict=True))
     holds = near and abs(widths[-1] - 1) < 0.01
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         # Dense near zero, where the step becomes steep.
         R = 0.15 * torch.linspace(-1, 1, 81, dtype=torch.float64) ** 3
         colours = dict(zip(dimensions, style.shades(len(dimensions)), strict=True))
         steps = [Curve(R, tail_errors(R, p, at), "-", f"$p={p}$", c) for p, c in colours.items()]
-        steps.append(Curve(look="--", label="limit in (b)", color=style.RED))
-        limit = Curve(x, stats.norm.sf(x), "--", color=style.RED, more={"zorder": 5})
-        own = [*(Curve(x, scaled[p], color=c) for p, c in colours.items()), limit]
-        charts = [
+        limit = stats.norm.sf(x)
+        own = [Curve(x, scaled[p] - limit, color=c) for p, c in colours.items()]
+        return [
             Chart(steps, "typical tail margin $R_t$", "tail error", "narrowing at $R_t=0$"),
-            Chart(own, r"$\sqrt{\nu}\,R_t/\sigma$", "", "on its own scale"),
+            Chart(own, r"$\sqrt{\nu}\,R_t/\sigma$", "tail error less its limit", "own scale"),
         ]
-        return draw_charts(charts)
 
     return Check(
         name="error-transition",
@@ -104,7 +99,7 @@ def error_transition(at: Callable[[float], BinaryModel] = at_margin) -> Check:
             "R_t": list(steps),
             "errors": errors,
         },
-        draw=draw,
+        panels=panels,
     )
 
 
@@ -126,7 +121,7 @@ def rule_agreement(
         shares.append(float(((leading >= 0) != (exact >= 0)).double().mean()))
     falls = all(b < a for a, b in itertools.pairwise(shares))
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         torch.manual_seed(3)
         counted = [ORDERED.monte_carlo(p, samples) for p in shown]
         # The exact rule is a broad band, because the leading one lies on it.
@@ -145,12 +140,11 @@ def rule_agreement(
         xlabel, limits = "dimension $p$", {**LOG, "ylim": (0.2 / samples, 1)}
         differ = Curve(dimensions, shares, "o-", color=style.GREEN)
         title = "decided differently at $R_t=0$"
-        charts = [
+        return [
             Chart([*curves, least], xlabel, "class error", "errors", limits),
             Chart([differ], xlabel, "share of draws", title, LOG),
         ]
         # Both belong to panel (d) of fig:synthetic-transition.
-        return draw_charts(charts, legend=4, letters="dd")
 
     return Check(
         name="rule-agreement",
@@ -167,7 +161,8 @@ def rule_agreement(
             "rule": "the share falls with p, and is below 0.002 at the last",
             "shares": shares,
         },
-        draw=draw,
+        panels=panels,
+        layout={"legend": 4},
     )
 
 
@@ -196,7 +191,7 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
         s[-1] < 0.01 and all(b < 0.7 * a for a, b in itertools.pairwise(s)) for s in steps.values()
     )
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         curves = []
         for key, name, colour in (("h", "head", style.BLUE), ("t", "tail", style.ORANGE)):
             rate = getattr(limit, key)
@@ -205,7 +200,7 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
         labels = r"$\nu=p/2-1$", r"$-\nu^{-1}\log\,$error", "errors reach the exponents"
         chart = Chart(curves, *labels, {"xscale": "log", "ylim": (0, None)})
         # Panel (c) of fig:synthetic-transition.
-        return draw_charts([chart], width=4.4, height=3.2, legend=4, letters="c")
+        return [chart]
 
     return Check(
         name="error-exponents",
@@ -223,7 +218,8 @@ def error_exponents(exponents: Exponents = of_model) -> Check:
             "reached": reached,
             "steps_of_rest": steps,
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.4, "height": 3.2, "legend": 4},
     )
 
 
@@ -239,7 +235,7 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
         and errors[1].h > errors[1].t
     )
 
-    def draw() -> Figure:
+    def panels() -> list[Chart]:
         # Both typical margins stay positive in between.
         offsets = torch.linspace(-0.16, 0.16, 81).tolist()
         models = [replace(CLOSE, b_h=b / 2, b_t=-b / 2) for b in offsets]
@@ -253,7 +249,7 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
         ]
         labels = "offset difference $b_h-b_t$", "error exponent", "The prior orders the exponents"
         chart = Chart(curves, *labels, {"ylim": (0, None)})
-        return draw_charts([chart], width=4.4, height=3.2, legend=4)
+        return [chart]
 
     return Check(
         name="prior-reversal",
@@ -269,7 +265,8 @@ def prior_reversal(exponents: Exponents = of_model) -> Check:
             "exchanged": exchanged._asdict(),
             "log_errors": [e._asdict() for e in errors],
         },
-        draw=draw,
+        panels=panels,
+        layout={"width": 4.4, "height": 3.2, "legend": 4},
     )
 
 

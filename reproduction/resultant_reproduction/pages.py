@@ -1,0 +1,267 @@
+"""One page per table and figure: Markdown and, beside it, the figure as SVG.
+
+The name of a page is the number in the paper, such as ``table-01``. `page_name` needs no torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from resultant._core import files
+from resultant_reproduction.catalog import PLACEHOLDERS, Entry, catalog
+from resultant_reproduction.formats import p_text
+from resultant_reproduction.plan import PLANS, Pace, Plan, minutes_text
+from resultant_reproduction.spec import Artefact, Cell, Change, Outcome, load
+from resultant_reproduction.templating import markdown_table, render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from resultant_reproduction.evidence import Evidence
+
+Rows = list[tuple[str, ...]]
+
+CHANGE_HEADINGS = ("", "change", "paper", "ours", "95 % interval", "seeds", "p", "verdict")
+CHECK_HEADINGS = ("check", "claim", "paper", "ours", "verdict", "rule")
+
+
+class Page(NamedTuple):
+    """A page, and its figure as SVG where it has one."""
+
+    name: str
+    text: str
+    svg: str | None
+
+
+def page_name(label: str) -> str:
+    """Return the name of the page of a table, a figure or a question beyond the paper.
+
+    Example:
+        >>> page_name("tab:angular-training"), page_name("beyond:baseline")
+        ('table-01', 'beyond-baseline')
+    """
+    kind, _, name = label.partition(":")
+    if kind == "beyond":
+        return f"beyond-{name}"
+    return re.sub(r"(\d+)", lambda m: f"{int(m[0]):02}", _number(label).lower().replace(" ", "-"))
+
+
+def _number(label: str) -> str:
+    return load("printed/paper")[label]["number"]
+
+
+def page_title(entry: Entry) -> str:
+    """Return the title of a page."""
+    beyond = entry.label.startswith("beyond")
+    return f"{'Beyond the paper' if beyond else _number(entry.label)}: {entry.title}"
+
+
+@cache
+def _labels() -> re.Pattern[str]:
+    known = [*load("printed/paper"), *(entry.label for entry in catalog().values())]
+    return re.compile("|".join(re.escape(label) for label in sorted(known, key=len, reverse=True)))
+
+
+def link_labels(text: str) -> str:
+    """Replace labels of the paper by numbers, with a link where there is a page."""
+    pages = {entry.label for entry in catalog().values()}
+
+    def link(match: re.Match[str]) -> str:
+        label = match[0]
+        beyond = label.startswith("beyond")
+        number = label.partition(":")[2].replace("-", " ") if beyond else _number(label)
+        return f"[{number}]({page_name(label)}.md)" if label in pages else number
+
+    return _labels().sub(link, text)
+
+
+def cell_rows(cells: Sequence[Cell]) -> tuple[tuple[str, ...], Rows]:
+    """Headings and rows of a table of cells."""
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    by_row: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        by_row.setdefault(cell.row, {})[cell.column] = cell.content()
+    rows = [(row, *(own.get(c, "") for c in columns)) for row, own in by_row.items()]
+    return ("", *columns), rows
+
+
+def change_rows(changes: Sequence[Change]) -> Rows:
+    """Rows of tested changes, under `CHANGE_HEADINGS`."""
+    from resultant_reproduction.stats import over_seeds
+
+    rows = []
+    for change in changes:
+        ours, i = change.ours, over_seeds(change.differences)
+        rows.append(
+            (
+                *(change.row, change.what),
+                "–" if change.paper is None else f"{change.paper:+.2f}",
+                "–" if ours is None else ours.text(2, sign=True),
+                "–" if i is None or i.low is None else f"{i.low:+.2f} to {i.high:+.2f}",
+                "0" if ours is None else str(ours.n),
+                p_text(change.p_value),
+                change.verdict,
+            )
+        )
+    return rows
+
+
+def check_rows(names: Iterable[str], evidence: Evidence) -> Rows:
+    """Rows of checks of `resultant verify`, under `CHECK_HEADINGS`."""
+    checks = map(evidence.check, names)
+    return [
+        (f"`{c.name}`", c.claim, c.paper, c.ours, c.verdict, c.details.get("rule", ""))
+        for c in checks
+    ]
+
+
+def describe_plan(plan: Plan) -> str:
+    """Describe the runs of a plan: networks, settings and number."""
+    jobs = plan.jobs()
+
+    def unique(values: Iterable[object]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
+
+    configs = [job.config for job in jobs]
+    optimizer = unique(
+        f"batch {c.batch_size}, rate {c.learning_rate:g} ({c.schedule}), temperature "
+        f"{c.temperature:g}, {c.views} views"
+        for c in configs
+    )
+    rules = unique(run.realization for job in jobs for run in job.runs)
+    return (
+        f"{unique(c.dataset for c in configs)}, imbalance "
+        f"{unique(f'{c.imbalance:g}' for c in configs)}; "
+        f"{unique(c.architecture for c in configs)}, {unique(c.epochs for c in configs)} epochs, "
+        f"{optimizer}; {unique(c.objective for c in configs)} training, prior exponent "
+        f"{unique(f'{c.prior:g}' for c in configs)}; {rules}; seeds "
+        f"{', '.join(map(str, plan.seeds))}: {sum(len(job.runs) for job in jobs)} runs"
+    )
+
+
+def _again(entry: Entry, pace: Pace) -> list[str]:
+    """Commands that make a page again, with their times."""
+    name, lines = page_name(entry.label), []
+    for plan in entry.plans:
+        time = f"{minutes_text(pace.minutes(PLANS[plan].jobs()))} on {pace.device}"
+        call = f"`resultant reproduce run {plan} --data DATA --results NEW`"
+        lines.append(f"{call} trains the runs of `{plan}` again: {time}")
+    if entry.checks:
+        lines.append(f"`resultant verify --only {' '.join(entry.checks)}`: under a minute on a CPU")
+    more = " --results NEW" if entry.plans else ""
+    lines.append(f"`resultant reproduce {name}{more}` computes this page: under a minute on a CPU")
+    return lines
+
+
+def default_drawing(outcome: Outcome) -> Callable[[], Figure] | None:
+    """Return the function that draws an outcome: its own, that of its cells, or that of its
+    changes; None for settings and texts."""
+    from resultant_reproduction.figures import comparison, forest
+
+    cells = [cell for cell in outcome.cells if cell.paper is not None]
+    trained = [cell for cell in cells if cell.planned or cell.external]
+    if outcome.draw is not None:
+        return outcome.draw
+    if trained:
+        return lambda: comparison(cells)
+    if outcome.changes:
+        rows = [Change(f"{c.row}: {c.what}", "", c.paper, c.by_seed) for c in outcome.changes]
+        return lambda: forest(rows, "change, percentage points")
+    return None
+
+
+COMPARED = (
+    "Ours less the printed number, one panel per column of the table and one row per row, in the "
+    "units of the column: dots are means over networks with their standard deviation, hollow dots "
+    "single networks, orange bars the printed standard deviation. Rows without numbers of ours "
+    "are left out."
+)
+PRINTED = "The printed numbers; there are none of ours, because the data may not be shipped."
+FORESTED = (
+    "Changes in percentage points: orange diamonds are printed, light dots are single seeds of "
+    "ours, bars their means; the number of seeds is in brackets."
+)
+
+
+def _caption(entry: Entry, outcome: Outcome) -> str:
+    usual = FORESTED
+    if any(cell.paper for cell in outcome.cells):
+        usual = COMPARED if any(c.ours and c.paper for c in outcome.cells) else PRINTED
+    return " ".join(filter(None, (entry.caption or usual, outcome.caption)))
+
+
+def make_page(artefact: Artefact, evidence: Evidence, pace: Pace, *, draw: bool = True) -> Page:
+    """Compute and write out one table or figure; without ``draw`` the page has no SVG."""
+    entry, outcome = artefact.entry, artefact.compute(evidence)
+    name, drawing = page_name(entry.label), default_drawing(outcome)
+    tested = [change for change in outcome.changes if change.differences]
+    headings, rows = cell_rows(outcome.cells)
+    text = render(
+        "page.md",
+        entry=entry,
+        page=name,
+        title=page_title(entry),
+        status=artefact.status(outcome),
+        outcome=outcome,
+        picture=drawing is not None,
+        caption=_caption(entry, outcome),
+        cells=markdown_table(rows, headings) if rows else "",
+        printed=any(cell.paper for cell in outcome.cells),
+        changes=markdown_table(change_rows(tested), CHANGE_HEADINGS) if tested else "",
+        checks=markdown_table(check_rows(entry.checks, evidence), CHECK_HEADINGS)
+        if entry.checks
+        else "",
+        recipes={plan: describe_plan(PLANS[plan]) for plan in entry.plans},
+        again=_again(entry, pace),
+        placeholders=PLACEHOLDERS,
+    )
+    picture = None
+    if draw and drawing is not None:
+        from resultant_reproduction.figures import svg
+
+        picture = svg(drawing())
+    return Page(name, link_labels(text).strip() + "\n", picture)
+
+
+def contents(statuses: Mapping[str, str]) -> str:
+    """Return the index of the pages, from the status of each artefact by name."""
+    kinds: dict[str, Rows] = {"Tables": [], "Figures": [], "Beyond the paper": []}
+    for name, status in statuses.items():
+        entry = catalog()[name]
+        page = page_name(entry.label)
+        kind = {"t": "Tables", "f": "Figures"}.get(entry.label[0], "Beyond the paper")
+        title = entry.title if kind == "Beyond the paper" else page_title(entry)
+        kinds[kind].append((page, f"[{title}]({page}.md)", status))
+    tables = {kind: [row[1:] for row in sorted(rows)] for kind, rows in kinds.items() if rows}
+    return render("contents.md", tables=tables)
+
+
+def write_pages(
+    evidence: Evidence,
+    folder: Path,
+    artefacts: Mapping[str, Artefact],
+    report: Callable[[str], object] = lambda title: None,
+) -> None:
+    """Write the pages of artefacts and the index; ``report`` gets the title of each in turn."""
+    pace, statuses = Pace.of(evidence.records), {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, artefact in artefacts.items():
+        report(artefact.entry.title)
+        page = make_page(artefact, evidence, pace)
+        write_page(page, folder)
+        statuses[name] = artefact.status(artefact.compute(evidence))
+    files.write_text(folder / "README.md", contents(statuses))
+
+
+def write_page(page: Page, folder: Path) -> list[Path]:
+    """Write a page and its figure; return the paths."""
+    parts = {".md": page.text} | ({} if page.svg is None else {".svg": page.svg})
+    paths = [folder / f"{page.name}{suffix}" for suffix in parts]
+    for path, text in zip(paths, chain(parts.values()), strict=True):
+        files.write_text(path, text)
+    return paths
