@@ -224,7 +224,9 @@ def heat_maps(
     def paint(ax: Axes, title: str) -> None:
         import matplotlib as mpl
 
-        shade = mpl.cm.ScalarMappable(mpl.colors.Normalize(-limit, limit), style.DIVERGING)
+        # Few shades: more would be an image in the file.
+        few = mpl.colormaps[style.DIVERGING].resampled(21)
+        shade = mpl.cm.ScalarMappable(mpl.colors.Normalize(-limit, limit), few)
         for (row, column), value in maps[title].items():
             x, y = columns.index(column), rows.index(row)
             if value is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from resultant_reproduction.stats import Effects, effects_text, means_text, seen_text
+if TYPE_CHECKING:
+    from resultant_reproduction.stats import Effects
 
 NOTHING = "(nothing measured)"
 
@@ -14,6 +15,8 @@ NOTHING = "(nothing measured)"
 def render(name: str, **values: object) -> str:
     """Render a template as it is."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from resultant_reproduction.stats import seen_text
 
     environment = Environment(
         loader=PackageLoader("resultant_reproduction"),
@@ -39,12 +42,16 @@ def markdown_table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> st
 
 def _of(effects: Effects, dataset: str = "") -> str:
     """Effects of a dataset, or all, with their intervals."""
+    from resultant_reproduction.stats import effects_text
+
     own = {p: i for p, i in effects.items() if not dataset or p.rpartition(" ")[0] == dataset}
     return effects_text(own) or NOTHING
 
 
 def _means(effects: Effects, digits: int = 2) -> str:
     """The smallest and the largest mean."""
+    from resultant_reproduction.stats import means_text
+
     return means_text(effects, digits) if effects else NOTHING
 
 

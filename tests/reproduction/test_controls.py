@@ -33,8 +33,8 @@ def test_maps_pair_seeds() -> None:
     assert known["Pure Angular 0.5", "contrastive E"].differences == pytest.approx((1.0,))
     assert len(outcome.cells) == 84
     assert {(c.row, c.column): c.content() for c in outcome.cells if c.ours} == {
-        ("IF100-F E", "Pure Angular 0.5"): "+0.37 / +1.00",
-        ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00",
+        ("IF100-F E", "Pure Angular 0.5"): "+0.37 / +1.00 [1]",
+        ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00 [1]",
     }
     assert artefact.status(outcome) == "partly rerun (2 of 84)"
 
@@ -87,7 +87,7 @@ def test_no_sign_is_printed_of_zero() -> None:
 
 @pytest.mark.slow
 def test_numbers_in_maps() -> None:
-    """Two decimals, within their cells, and zero has no sign."""
+    """Two decimals, within their cells; zero has no sign, and a number beyond the shades a mark."""
     name = "c10-if100-u"
     records = [probed(name, "native", 0.0, 0, 0.80), probed(name, "temperature", 0.0, 0, 0.799999)]
     records += [probed(name, "angular", 0.0, 0, 0.80001), probed(name, "preserve", 0.0, 0, 0.6016)]
@@ -98,7 +98,7 @@ def test_numbers_in_maps() -> None:
     paper, ours = figure.axes[:2]
     sentence = [[text.get_text() for text in ax.texts] for ax in (paper, ours)]
     assert sorted(set(sentence[1])) == ["-19.84▼", "0.00", "–"] and sentence[1].count("0.00") == 4
-    assert {"0.00", "-19.84", "+0.02"} <= set(sentence[0])
+    assert {"0.00", "-19.84▼", "+0.02"} <= set(sentence[0])
     assert not {"+0.00", "-0.00", "+0.0", "-0.0"} & {text for own in sentence for text in own}
     for ax in (paper, ours):
         wide = ax.get_window_extent().width / 6

@@ -207,19 +207,6 @@ def test_selected() -> None:
         selected(["gain"])
 
 
-@pytest.mark.slow
-def test_letters_of_the_transition() -> None:
-    """The panels of three figures have the letters of fig:synthetic-transition."""
-    pytest.importorskip("matplotlib")
-    checks = (
-        *(transition.error_transition(), transition.error_exponents()),
-        transition.rule_agreement(samples=200, shown=(130, 514)),
-    )
-    figures = [check.draw() for check in checks if check.draw is not None]
-    titles = [ax.get_title(loc="left") for figure in figures for ax in figure.axes]
-    assert [title[:3] for title in titles] == ["(a)", "(b)", "(c)", "(d)", "(d)"]
-
-
 def test_power_fits() -> None:
     x = torch.tensor([10.0, 20.0, 40.0, 80.0], dtype=torch.float64)
     exact = 3 * x**-2
