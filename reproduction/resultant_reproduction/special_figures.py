@@ -138,9 +138,8 @@ def draw_boundaries(
         both = ~(x.isnan() | y.isnan())
         points.append(Curve(x[both], y[both], ".", f"{title}, {int(both.sum())} of {len(x)} pairs"))
         reach = max(reach, float(x[both].abs().max()) * 1.05)
-    looks = {"marker": "x", "ms": 3, "mew": 0.7}
     for name, own in recorded.items():
-        points.append(Curve(own["exact"], own["leading"], "", name, more={"ls": "", **looks}))
+        points.append(Curve(own["exact"], own["leading"], "x", name, more={"ms": 3, "mew": 0.7}))
     line = {"zorder": 0}
     points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
     way = "degrees from {} to {}".format(*names_of(pair))

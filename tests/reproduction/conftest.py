@@ -47,7 +47,7 @@ def records() -> Records:
 
 @pytest.fixture(scope="session")
 def evidence(records: Records) -> Evidence:
-    return Evidence(records)
+    return Evidence(records, second=Records.read(REPRODUCTION / "results" / "second-round"))
 
 
 @pytest.fixture(scope="session")

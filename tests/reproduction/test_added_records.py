@@ -24,7 +24,7 @@ from resultant_reproduction.spec import Artefact
 from resultant_reproduction.training_claims import training_claims
 
 SHOWN = {
-    command: artefact.name
+    command: artefact.entry.name
     for artefact in ARTEFACTS.values()
     for command in map(str.strip, artefact.entry.commands)
     if command.startswith("resultant ")
