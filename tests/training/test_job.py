@@ -55,3 +55,8 @@ def test_progress_of_a_continued_job() -> None:
     assert progress.seconds_left == 90.0
     assert progress.resumed == "continues after epoch 2/10"
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
+
+
+def test_other_losses_have_no_gains_to_edit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^expected native runs of supcon, .* got angular-beta0"):
+        Job(config(contrastive="supcon"), (Run(), Run("angular")), tmp_path)

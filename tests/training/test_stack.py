@@ -14,6 +14,7 @@ from torch import Tensor
 from plain_resnet import PlainResNet32
 from resultant.images.longtail import long_tail_indices
 from resultant.losses.proco import ProCoLoss
+from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.stack import Stack, build
@@ -45,6 +46,8 @@ def stacked(
     batches = CifarBatches(images, labels, seeds, config.batch_size, third, dtype)
     stack = Stack(config, runs, batches, counts, device)
     stack.network.to(dtype)
+    if stack.supervised is not None:
+        stack.supervised.to(dtype)
     for state in stack.optimizer.state.values():
         state["momentum_buffer"] = state["momentum_buffer"].to(dtype)
     return stack
@@ -141,10 +144,13 @@ def test_equals_a_plain_loop(changes: dict[str, Any], run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_runs_do_not_touch_one_another() -> None:
+@pytest.mark.parametrize("contrastive", ["proco", "supcon", "balanced"])
+def test_runs_do_not_touch_one_another(contrastive: Any) -> None:
     """Three runs in a stack equal each run alone, with two runs of one seed and one of another."""
-    config = tiny_config(objective="joint")
+    config = tiny_config(objective="joint", contrastive=contrastive)
     runs = [Run("native", seed=0), Run("angular", 0.5, 0), Run("temperature", 0.5, 1)]
+    if contrastive != "proco":
+        runs = [Run(seed=0), Run(seed=1)]
     together = trained(stacked(config, runs, torch.float64), 1)
     for index, run in enumerate(runs):
         alone = trained(stacked(config, [run], torch.float64), 1)
@@ -165,10 +171,33 @@ def test_realizations_of_one_seed_start_equal_and_diverge() -> None:
     assert not torch.equal(weight[0], weight[1])
 
 
+@pytest.mark.parametrize("contrastive", ["supcon", "balanced"])
+def test_supervised_loss_of_a_step(contrastive: Any) -> None:
+    """A step adds the loss of its projections, and the batch enters the statistics of ProCo."""
+    stack = stacked(tiny_config(contrastive=contrastive), [Run()], torch.float64)
+    stack.start_epoch(0)
+    stack.batches.load(stack.batches.draw(0))
+    views, labels = stack.batches.batch()
+    with torch.no_grad():
+        z = stack.network(views).projection[0].unflatten(0, (2, N))
+        loss = SupConLoss(0.1)
+        if contrastive == "balanced":
+            loss = BalancedContrastiveLoss(4, stack.config.dim, 0.1).double()
+        expected = loss(z, labels[0])
+    stack.batches.load(stack.batches.draw(0))
+    stack.step()
+    near(stack.total[0], expected, 1e-6)
+    before = stack.proco.bank.new.clone()
+    stack.step()
+    assert not torch.equal(stack.proco.bank.new, before)
+
+
 @pytest.mark.slow
-def test_state_is_all_there_is() -> None:
+@pytest.mark.parametrize("contrastive", ["proco", "balanced"])
+def test_state_is_all_there_is(contrastive: Any) -> None:
     """Copied in the middle of training, the state continues bit for bit."""
-    config, runs = tiny_config(epochs=3), [Run("angular", 0.5, 0), Run("native", seed=1)]
+    first = Run("angular", 0.5, 0) if contrastive == "proco" else Run(seed=0)
+    config, runs = tiny_config(epochs=3, contrastive=contrastive), [first, Run("native", seed=1)]
     one, other = trained(stacked(config, runs), 2), stacked(config, runs)
     kept = {name: a.clone() for name, a in one.tensors().items()}
     assert any(name.startswith("momentum.") for name in kept)

@@ -22,6 +22,7 @@ Dataset = Literal[
     "cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt", "images"
 ]
 Objective = Literal["contrastive", "joint"]
+Contrastive = Literal["proco", "supcon", "balanced"]
 Schedule = Literal["cosine", "step"]
 Family = Literal["linear", "power"]
 Estimator = Literal["proco", "mle", "banerjee"]
@@ -31,6 +32,7 @@ ContrastiveKind = Literal["simclr", "autoaugment"]
 CHOICES = {
     "dataset": get_args(Dataset),
     "objective": get_args(Objective),
+    "contrastive": get_args(Contrastive),
     "schedule": get_args(Schedule),
     "family": get_args(Family),
     "estimator": get_args(Estimator),
@@ -54,7 +56,7 @@ WITHOUT_BETA = ("native", "cosine")
 REALIZATIONS = ("native", "temperature", "preserve", "angular", "cosine")
 
 # Settings of CIFAR, and of all other datasets.
-CIFAR_ALONE = ("imbalance", "subset", "contrastive_view")
+CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
 OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std")
 
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
@@ -97,6 +99,8 @@ class TrainConfig:
     """Standard deviation of the channels; None as for mean."""
     objective: Objective = "contrastive"
     """The contrastive loss alone, or joint with the loss of a classifier."""
+    contrastive: Contrastive = "proco"
+    """ProCo; or, to compare with it, SupCon or balanced contrastive learning, for native runs."""
     alpha: float = 1.0
     """Weight of the classification loss in joint training."""
     contrastive_weight: float = 1.0

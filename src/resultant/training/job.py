@@ -53,6 +53,10 @@ class Job:
             if not 1 <= epoch <= self.config.epochs:
                 rule = f"expected gradient epochs in [1, {self.config.epochs}]"
                 raise ValueError(f"{rule}, got {epoch}")
+        edited = [run.name for run in self.runs if run.realization != "native"]
+        if edited and self.config.contrastive != "proco":
+            rule = f"expected native runs of {self.config.contrastive}, which has no gains to edit"
+            raise ValueError(f"{rule}, got {edited[0]}")
         names = [run.name for run in self.runs]
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:

@@ -7,7 +7,7 @@ whole step, including the views, is one CUDA graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from resultant._core import distributed, validation
 from resultant._core.device import timed_convolutions
 from resultant.classes.rule import Rule
+from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 from resultant.networks.outputs import Outputs
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import ImageNetwork
@@ -72,13 +73,16 @@ class Stack:
             leave_out=config.leave_out,
             seeds=[run.seed for run in runs],
         ).to(device)
+        self.supervised: nn.Module | None = None
+        if config.contrastive != "proco":
+            self.supervised = supervised_loss(config, len(counts), runs).to(device)
         self.classification: StackedLogitAdjustedCrossEntropy | None = None
         if joint:
             prior = config.prior if config.classifier_prior is None else config.classifier_prior
             self.classification = StackedLogitAdjustedCrossEntropy(
                 counts, prior, runs=len(runs)
             ).to(device)
-        parameters = list(self.network.parameters())
+        parameters = [p for _, p in self._parameters()]
         self.optimizer = torch.optim.SGD(
             parameters,
             lr=torch.tensor(config.learning_rate, device=device),
@@ -98,7 +102,7 @@ class Stack:
         """Return the loss [runs] of the views of a batch (alg:controlled-training)."""
         n = labels.shape[-1]
         views = outputs.projection.unflatten(1, (-1, n)).transpose(0, 1)  # [V, runs, N, p]
-        loss = self.config.contrastive_weight * self.proco(views[:2], labels)
+        loss = self.config.contrastive_weight * self.contrastive(views[:2], labels)
         if self.classification is not None:
             assert outputs.logits is not None
             logits = outputs.logits.unflatten(1, (-1, n)).transpose(0, 1)
@@ -106,6 +110,13 @@ class Stack:
             read = logits[2:] if third else logits[:own]
             loss = loss + self.config.alpha * self.classification(read, labels)
         return loss
+
+    def contrastive(self, views: Tensor, labels: Tensor) -> Tensor:
+        """Return the contrastive loss [runs]; every loss has the class statistics of ProCo."""
+        if self.supervised is None:
+            return self.proco(views, labels)
+        self.proco.snapshot(views, labels)
+        return self.supervised(views, labels)
 
     def step(self) -> None:
         """Train by one batch: views, loss, gradients, statistics, optimizer."""
@@ -183,10 +194,19 @@ class Stack:
     def tensors(self) -> dict[str, Tensor]:
         """Return the state by name: weights, running moments, momenta, both banks."""
         named = {f"network.{name}": a for name, a in self.network.state_dict().items()}
-        for name, p in self.network.named_parameters():
+        if self.supervised is not None:
+            named |= {f"loss.{name}": a for name, a in self.supervised.state_dict().items()}
+        for name, p in self._parameters():
             named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
         named |= {f"proco.{name}": a for name, a in self.proco.state_dict().items()}
         return named
+
+    def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the trained parameters and their names."""
+        yield from self.network.named_parameters()
+        if self.supervised is not None:
+            for name, p in self.supervised.named_parameters():
+                yield f"loss.{name}", p
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
@@ -211,6 +231,14 @@ def require_finite(features: Tensor, run: Run, when: str) -> None:
     if not ((length > 0) & length.isfinite()).all():
         rule = f"expected features of finite length above zero ({LOWER})"
         raise validation.DivergedError(f"{rule}, got others of {run.name} {when}")
+
+
+def supervised_loss(config: TrainConfig, num_classes: int, runs: Sequence[Run]) -> nn.Module:
+    """Return the loss between the samples of a batch that a configuration names."""
+    if config.contrastive == "supcon":
+        return SupConLoss(config.temperature)
+    seeds = [run.seed for run in runs]
+    return BalancedContrastiveLoss(num_classes, config.dim, config.temperature, seeds)
 
 
 def build(

@@ -1,0 +1,71 @@
+"""SupCon and the balanced contrastive loss against their definitions, sample by sample."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
+
+TAU = 0.2
+
+
+def batch(runs: int | None = None) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    lead = () if runs is None else (runs,)
+    z = torch.randn(2, *lead, 6, 5, generator=generator, dtype=torch.float64)
+    return functional.normalize(z, dim=-1), torch.tensor([0, 0, 1, 3, 0, 1])
+
+
+def defined(z: Tensor, y: Tensor, prototypes: Tensor | None) -> float:
+    """Return SupCon, or the balanced loss with prototypes, by the sums of the papers."""
+    queries = [(z[v, i], int(y[i])) for v in range(2) for i in range(len(y))]
+    others = [] if prototypes is None else [(c, k) for k, c in enumerate(prototypes)]
+    total = 0.0
+    for i, (x, own) in enumerate(queries):
+        rest = [pair for j, pair in enumerate(queries) if j != i] + others
+        terms = [(math.exp(float(x @ w) / TAU), k) for w, k in rest]
+        sizes = {k: sum(label == k for _, label in rest) for _, k in rest}
+        below = sum(e / (1 if prototypes is None else sizes[k]) for e, k in terms)
+        positive = [e for e, k in terms if k == own]
+        total -= sum(math.log(e / below) for e in positive) / len(positive)
+    return total / len(queries)
+
+
+def test_supcon() -> None:
+    z, y = batch()
+    assert math.isclose(float(SupConLoss(TAU)(z, y)), defined(z, y, None), rel_tol=1e-12)
+
+
+def test_balanced() -> None:
+    """Class 2 has no sample in the batch, only its prototype."""
+    z, y = batch()
+    loss = BalancedContrastiveLoss(4, 5, TAU).double()
+    prototypes = functional.normalize(loss.prototypes.detach(), dim=-1)
+    assert math.isclose(loss(z, y).item(), defined(z, y, prototypes), rel_tol=1e-12)
+
+
+def test_runs_are_separate() -> None:
+    z, y = batch(runs=3)
+    labels = torch.stack([y, y.flip(0), y.roll(1)])
+    stacked = BalancedContrastiveLoss(4, 5, TAU, seeds=(4, 5, 6)).double()
+    balanced, supcon = stacked(z, labels), SupConLoss(TAU)(z, labels)
+    for run, seed in enumerate((4, 5, 6)):
+        one = BalancedContrastiveLoss(4, 5, TAU, seeds=(seed,)).double()
+        torch.testing.assert_close(
+            one(z[:, run : run + 1], labels[run : run + 1])[0], balanced[run]
+        )
+        torch.testing.assert_close(SupConLoss(TAU)(z[:, run], labels[run]), supcon[run])
+
+
+def test_gradients() -> None:
+    z, y = batch()
+    z.requires_grad_()
+    loss = BalancedContrastiveLoss(4, 5, TAU).double()
+    assert torch.autograd.gradcheck(lambda a: loss(a, y), z)
+    assert torch.autograd.gradcheck(lambda a: SupConLoss(TAU)(a, y), z)
+    loss(z, y).backward()
+    assert loss.prototypes.grad is not None and loss.prototypes.grad.abs().sum() > 0
