@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,15 @@ from resultant.features.subsets import held_out
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-ray = pytest.importorskip("ray")
+# Imported by the fixture: the import takes seconds.
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[None]:
     """A cluster of two workers that the engine connects to."""
+    import ray
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.delenv("RAY_ADDRESS", raising=False)

@@ -27,7 +27,7 @@ def losses(shard):
         ("preserve", True, "linear"), ("angular", False, "linear"), ("cosine", True, "linear"),
     ):
         options = dict(family=family, leave_out=leave_out, shard_classes=shard, seed=3)
-        yield ProCoLoss(7, 16, 0.1, name, 0.3, torch.arange(1, 8), 0.7, **options)
+        yield ProCoLoss(7, 64, 0.1, name, 0.3, torch.arange(1, 8), 0.7, **options)
 
 def part_of(step, rank):
     # Ranks have different numbers of queries.
@@ -39,7 +39,7 @@ def results(loss, dtype, rank=None):
     torch.manual_seed(0)
     for step in range(3):
         loss.train(step < 2)
-        z, y = batch(2, dtype=dtype)
+        z, y = batch(2, p=64, dtype=dtype)
         part = slice(None) if rank is None else part_of(step, rank)
         z = z[:, part].requires_grad_()
         value = loss(z, y[part])
@@ -48,7 +48,7 @@ def results(loss, dtype, rank=None):
         loss.start_epoch()
 
 def queries(dtype):
-    return torch.nn.functional.normalize(torch.ones(3, 16, dtype=dtype).cumsum(0).cumsum(1), dim=-1)
+    return torch.nn.functional.normalize(torch.ones(3, 64, dtype=dtype).cumsum(0).cumsum(1), dim=-1)
 
 def steps_and_scores(loss, dtype):
     steps = list(results(loss, dtype))
