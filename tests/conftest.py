@@ -40,7 +40,7 @@ def pytest_unconfigure() -> None:
 
 
 # Fixtures that take seconds: a test that asks for one is slow.
-SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated"}
+SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated", "analysis"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 COUNTS = (60, 40, 25, 12, 8, 6)
-DIM = 8
+# From dimension 62 on, expansions need no recurrences, which are slow for small tensors.
+DIM = 64
 HELD_OUT = 20
 # Of the classes, such as a page must not take for its own.
 NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six")
@@ -24,7 +25,7 @@ def small_features(
     centres = functional.normalize(torch.randn(len(COUNTS), dim, generator=generator), dim=1)
     for split, counts in (("train", COUNTS), ("test", (HELD_OUT,) * len(COUNTS))):
         y = torch.arange(len(COUNTS)).repeat_interleave(torch.tensor(counts))
-        width = noise * (1 + 0.1 * y[:, None]) / dim**0.5
+        width = 2 * noise * (1 + 0.1 * y[:, None]) / dim**0.5
         arrays[f"{split}/labels"] = y
         for name in names:
             z = centres[y] + width * torch.randn(len(y), dim, generator=generator)

@@ -92,6 +92,7 @@ def test_rows_that_are_not_fitted_choose() -> None:
     assert not space.fitting[rows.index].any()
 
 
+@pytest.mark.slow
 def test_given_temperature_is_kept(small: FrozenSpace) -> None:
     rows = choosing_rows(small, "balanced")
     choices, _, _ = choose_settings(small, rows, remaining_sums(small, rows), temperature=0.07)

@@ -327,6 +327,7 @@ def test_on_a_gpu(cv: Any) -> None:
     np.testing.assert_allclose(there.cv_results_[name], here.cv_results_[name], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_grid_extends_itself_beyond_its_edge() -> None:
     """The best temperature of a grid that is too warm is found below it; others are kept."""
     X, y = sample()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from resultant._core import chunks
 from resultant.cli import main as cli
@@ -32,11 +33,16 @@ def analyze(*words: object) -> int:
     return cli.main(["analyze", *map(str, words)])
 
 
+def two_features() -> dict[str, Tensor]:
+    """Two features so wide, in few dimensions, that each question has something to show."""
+    return small_features(dim=8, noise=0.6, names=("encoder", "projection"))
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report on two features, with class names that must not break the page."""
     folder = tmp_path_factory.mktemp("report")
-    arrays = small_features(names=("encoder", "projection"))
+    arrays = two_features()
     about = {"class_names": list(NAMES), "num_classes": 6}
     write_store(folder / "z.safetensors", arrays, about)
     kept = analysis_page.kept
@@ -69,12 +75,12 @@ def test_folder_is_complete(report: Path) -> None:
 @pytest.mark.slow
 def test_results_are_those_of_an_independent_count(report: Path) -> None:
     results = json.loads((report / "results.json").read_text())
-    arrays = small_features(names=("encoder", "projection"))
+    arrays = two_features()
     assert set(results["features"]) == {"encoder", "projection"}
     assert results["recommended"] in results["features"]
     for name, found in results["features"].items():
         space = found["space"]
-        assert (space["num_classes"], space["dim"]) == (6, DIM)
+        assert (space["num_classes"], space["dim"]) == (6, 8)
         assert (space["fitting"], space["held_out"]) == (sum(COUNTS), 6 * HELD_OUT)
         # The cosine rule, from the class means.
         x, y = (arrays[f"train/{a}"].double() for a in (name, "labels"))
@@ -184,6 +190,7 @@ def test_calibration_rows(tmp_path: Path, capsys: Shown) -> None:
     assert rows in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_names_that_a_line_cannot_show(tmp_path: Path, monkeypatch: Any, capsys: Shown) -> None:
     """Names of classes, and of the current folder."""
@@ -239,6 +246,7 @@ def test_parquet_shards_of_one_split(tmp_path: Path) -> None:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_notes_are_on_the_page_and_in_the_terminal(tmp_path: Path, capsys: Shown) -> None:
     arrays: dict[str, Any] = {n: a.numpy() for n, a in small_features().items()}
@@ -315,7 +323,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str, list[str]]] = {
     "no features": (changed(train_projection=None), "expected features of train", []),
     "mixed dimensions": (
         changed(test_projection=torch.ones(6 * HELD_OUT, DIM + 1)),
-        "test/projection of .* of dimension 8, as in train/projection, got 9",
+        "test/projection of .* of dimension 64, as in train/projection, got 65",
         [],
     ),
     "one class": (changed(train_labels=0 * LABELS), "two classes or more .* class 0 only", []),

@@ -45,6 +45,7 @@ def test_residuals_stay_within_their_bound(case: Case) -> None:
     assert (c.residual_range <= bound.range + rounding).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, F32, F64])
 def test_residuals_of_rounded_queries_stay_within_their_bound(dtype: torch.dtype) -> None:
     """Vectors in bfloat16 may be longer than one by 1/256.

@@ -19,6 +19,7 @@ P, C = 16, 7
 pytest.importorskip("timm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["resnet50", "resnext50_32x4d"])
 def test_layout(architecture: str) -> None:
     """The tensor names of torchvision, which the authors use, and the authors' heads."""

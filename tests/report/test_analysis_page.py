@@ -98,6 +98,7 @@ def test_classes_have_their_names(analysis: Analysis, names: tuple[str, ...]) ->
     assert note == f"z: the concentration of 1 class is at its upper limit: {names[2]}."
 
 
+@pytest.mark.slow
 def test_classes_without_a_direction(tmp_path: Path) -> None:
     """Rows that cancel: no class has a temperature, and the other results are shown."""
     half = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)).repeat_interleave(2, 0)
@@ -113,6 +114,7 @@ def test_classes_without_a_direction(tmp_path: Path) -> None:
     write_page(tmp_path, page)
 
 
+@pytest.mark.slow
 def test_class_without_held_out_rows() -> None:
     """Gaps, not errors."""
     arrays = small_features()

@@ -40,6 +40,15 @@ def opened(browser: Browser, folder: Path) -> Browser:
     return browser
 
 
+@pytest.fixture
+def kept(browser: Browser, folder: Path) -> Browser:
+    """The page as the test before left it, for tests that set all that they read."""
+    page = folder / "index.html"
+    if browser.js("location.href + innerWidth") != f"{page.as_uri()}1280":
+        browser.open(page)
+    return browser
+
+
 def settings(browser: Browser, rule: str, tau: int, beta: float, gamma: float) -> None:
     """Move the controls as a person does, to the temperature of number ``tau``."""
     values = {"rule": REALIZATIONS.index(rule), "tau": tau, "beta": beta, "gamma": gamma}
@@ -109,9 +118,9 @@ def test_errors_and_requests_are_seen(browser: Browser, tmp_path: Path) -> None:
     ],
 )
 def test_sliders_give_the_numbers_of_class_scores(
-    opened: Browser, space: FrozenSpace, side: Side, rule: str, tau: int, beta: float, gamma: float
+    kept: Browser, space: FrozenSpace, side: Side, rule: str, tau: int, beta: float, gamma: float
 ) -> None:
-    settings(opened, rule, tau, beta, gamma)
+    settings(kept, rule, tau, beta, gamma)
     z = space.units("test", torch.arange(len(space.test))).float()
     state, y, t = space.state.to(dtype=torch.float32), space.test_labels, side.taus[tau]
     right = []
@@ -119,43 +128,43 @@ def test_sliders_give_the_numbers_of_class_scores(
         scores = class_scores(z, state, t, name, beta, offset=space.offset(gamma))
         right.append((scores.argmax(1) == y).double())
     per_class = [torch.stack([r[y == c].mean() for c in range(6)]) for r in right]
-    assert opened.js(f"{EXPLORER}.now[0]") == pytest.approx(per_class[1].tolist())
-    assert opened.js(f"{EXPLORER}.before[0]") == pytest.approx(per_class[0].tolist())
+    assert kept.js(f"{EXPLORER}.now[0]") == pytest.approx(per_class[1].tolist())
+    assert kept.js(f"{EXPLORER}.before[0]") == pytest.approx(per_class[0].tolist())
     rows: dict[str, list[str]] = dict(
-        opened.js("""[...document.querySelectorAll(".settings tbody tr")].map((r) =>
+        kept.js("""[...document.querySelectorAll(".settings tbody tr")].map((r) =>
           [r.cells[0].textContent, [...r.cells].slice(1).map((c) => c.textContent)])""")
     )
     shown = [f"{100 * float(r.mean()):.2f}\u00a0%" for r in right]
     assert rows["accuracy"][:2] == shown
     nll = torch.nn.functional.cross_entropy(scores.double(), y)
     assert float(rows["log-loss"][1]) == pytest.approx(float(nll), abs=6e-4)
-    change = opened.js(f"figures.source('{GROUP}-class').data['change (points)']")
+    change = kept.js(f"figures.source('{GROUP}-class').data['change (points)']")
     assert change == pytest.approx((100 * (per_class[1] - per_class[0])).tolist())
     for i, group in enumerate(("head", "medium", "tail")):
         expected = per_class[1][space.groups == i].mean()
         if group in rows:
             assert rows[group][1] == f"{100 * float(expected):.2f}\u00a0%"
-    assert opened.errors == []
+    assert kept.errors == []
 
 
-def test_between_grid_points_numbers_are_interpolated(opened: Browser) -> None:
+def test_between_grid_points_numbers_are_interpolated(kept: Browser) -> None:
     accuracy = []
     for beta in (0.0, 0.25, 0.5):
-        settings(opened, "angular", 2, beta, 0.0)
-        accuracy.append(opened.js(f"{EXPLORER}.sides[0].at('accuracy', {EXPLORER}.settings)"))
+        settings(kept, "angular", 2, beta, 0.0)
+        accuracy.append(kept.js(f"{EXPLORER}.sides[0].at('accuracy', {EXPLORER}.settings)"))
     assert accuracy[1] == pytest.approx((accuracy[0] + accuracy[2]) / 2)
 
 
 @pytest.mark.parametrize("rule", REALIZATIONS)
 def test_scores_on_the_arc_are_exact(
-    opened: Browser, space: FrozenSpace, side: Side, rule: str
+    kept: Browser, space: FrozenSpace, side: Side, rule: str
 ) -> None:
     """Scores of two classes, their boundary and the certificate, against the library."""
-    settings(opened, rule, 1, 0.5, 0.5)
+    settings(kept, rule, 1, 0.5, 0.5)
     tau, state, pair = side.taus[1], space.state, (0, 3)
     offset = space.offset(0.5)
-    opened.js(f"{EXPLORER}.pairs[0].choose({list(pair)})")
-    result: dict[str, Any] = opened.js(f"{EXPLORER}.pairs[0].result")
+    kept.js(f"{EXPLORER}.pairs[0].choose({list(pair)})")
+    result: dict[str, Any] = kept.js(f"{EXPLORER}.pairs[0].result")
     edited = realize(state, Rule(tau, rule, 0.5, offset=offset))
     native = realize(state, Rule(tau, offset=offset))
     for when, scores in (("before", native), ("after", edited)):
@@ -164,7 +173,7 @@ def test_scores_on_the_arc_are_exact(
         if roots.root.isfinite():
             assert result[when] == pytest.approx(roots.root.rad2deg().tolist(), abs=1e-3)
     rho = torch.linspace(-1, 1, 9, dtype=torch.float64)
-    found = opened.js(f"""{json.dumps(rho.tolist())}.map((rho) => [0, 3].map((k) =>
+    found = kept.js(f"""{json.dumps(rho.tolist())}.map((rho) => [0, 3].map((k) =>
       {EXPLORER}.pairs[0].score(k, rho, {EXPLORER}.settings)))""")
     expected = edited.at(rho[:, None], torch.tensor(pair))
     assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-6)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +18,8 @@ from listed import (
     NUM_CLASSES,
     SIZES,
     SMALL,
-    four_classes,
-    open_listed,
     options,
     scaled,
-    write_images,
 )
 from programs import run_program
 from resultant._core import distributed
@@ -31,12 +27,10 @@ from resultant._core.tensor_files import load
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.published import PUBLISHED
 from resultant.images.source import ImageSplits
-from resultant.images.store import open_store
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import (
-    HeldOutAccuracy,
     open_dataset,
     recipe_view,
     resolved,
@@ -44,32 +38,10 @@ from resultant.training.image_sets import (
 )
 from resultant.training.job import Job
 from resultant.training.photo_batches import require_batches
-from resultant.training.stack import Stack
-
-RUN = Run("angular", 0.5, 3)
-CHANGES = {"learning_rate": 0.02, "clip": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
-    four_classes()
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("images")
-    write_images(path)
-    return path
-
-
-@pytest.fixture
-def data(root: Path) -> ImageSplits:
-    return open_listed(root)
-
-
-def config(**changes: Any) -> TrainConfig:
-    return preset("imagenet-lt", precision="float32", **(SMALL | CHANGES | changes))
+from training.listed_training import CHANGES, RUN, config
+from training.listed_training import _four_classes as _four_classes
+from training.listed_training import data as data
+from training.listed_training import root as root
 
 
 @dataclass
@@ -287,49 +259,6 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
 
 
-def held_out(data: ImageSplits, settings: TrainConfig, folder: Path) -> HeldOutAccuracy:
-    opened = partial(open_store, folder=folder, short_side=36, workers=0)
-    return HeldOutAccuracy(data, settings, torch.device("cpu"), opened)
-
-
-def test_moments_are_those_of_the_first_process(
-    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The moments of another process make no difference to the test."""
-    settings, batches = config(), cast(Any, None)
-    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
-    saved = {name: a.clone() for name, a in stack.network.state_dict().items()}
-    test = held_out(data, settings, tmp_path)
-    (right,) = test(stack)
-    generator = torch.Generator().manual_seed(0)
-    for a in stack.network.buffers():
-        a.copy_(torch.rand(a.shape, generator=generator))
-
-    def broadcast_from_rank0(*tensors: Tensor) -> None:
-        for buffer, (name, _) in zip(tensors, stack.network.named_buffers(), strict=True):
-            buffer.copy_(saved[name])
-
-    (wrong,) = test(stack)
-    monkeypatch.setattr(distributed, "broadcast_from_rank0", broadcast_from_rank0)
-    assert test(stack) == [right] != [wrong]
-
-
-def test_an_error_while_testing_leaves_the_network_in_training(
-    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings, batches = config(), cast(Any, None)
-    stack = Stack(settings, (RUN,), batches, data.counts, torch.device("cpu"))
-    test = held_out(data, settings, tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "ones_like", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError) as caught:
-            test(stack)
-        # While the error and its frames are alive.
-        assert stack.network.training and caught.value
-    test(stack)
-    assert stack.network.training
-
-
 @pytest.mark.slow
 def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
     settings = config(objective="contrastive", classification_view=False)
@@ -351,20 +280,6 @@ def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
     assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
     # Without a classifier nothing is tested.
     assert "accuracy" not in (tmp_path / "a" / "metrics.jsonl").read_text()
-
-
-def test_validation_images_choose(root: Path, tmp_path: Path) -> None:
-    """With both splits the epochs are tested on val; test is left for the end."""
-    both = open_dataset(preset("imagenet-lt"), root)
-    assert both.held_out == "test" and both.judge is both.test and both.chooser is both.val
-    assert both.val is not None and len(both.val) == sum(SIZES["val"])
-    only = ImageSplits(both.train, val=both.val)
-    assert only.held_out == "val" and only.judge is both.val and only.chooser is None
-    settings, batches = config(), cast(Any, None)
-    stack = Stack(settings, (RUN,), batches, both.counts, torch.device("cpu"))
-    alone = ImageSplits(both.train, test=both.val)
-    results = [held_out(data, settings, tmp_path)(stack) for data in (both, alone)]
-    assert results[0] == results[1]
 
 
 def test_long_tailed_subset(root: Path) -> None:
