@@ -138,8 +138,12 @@ def draw_boundaries(
         both = ~(x.isnan() | y.isnan())
         points.append(Curve(x[both], y[both], ".", f"{title}, {int(both.sum())} of {len(x)} pairs"))
         reach = max(reach, float(x[both].abs().max()) * 1.05)
-    for name, own in recorded.items():
-        points.append(Curve(own["exact"], own["leading"], "x", name, more={"ms": 3, "mew": 0.7}))
+    if recorded:
+        x, y = (
+            [v for own in recorded.values() for v in own[kind]] for kind in ("exact", "leading")
+        )
+        name = f"CIFAR-10-LT, {len(x)} pairs of {len(recorded)} networks"
+        points.append(Curve(x, y, "x", name, style.RED, more={"ms": 3, "mew": 0.7}))
     line = {"zorder": 0}
     points.append(Curve((-reach, reach), (-reach, reach), "--", color=style.GREY, more=line))
     way = "degrees from {} to {}".format(*names_of(pair))
@@ -147,7 +151,7 @@ def draw_boundaries(
         Chart(margins, way, "margin"),
         Chart(points, "exact displacement (degrees)", "leading displacement (degrees)"),
     ]
-    return draw_charts(charts, height=3.4, legend=2, under=True)
+    return draw_charts(charts, height=3.4, legend=1, under=True)
 
 
 def draw_scope(analyses: Mapping[str, Analysis]) -> Figure:
