@@ -3,14 +3,15 @@
 Torch is imported when a device is looked up, so that help and usage errors come at once.
 """
 
-# Optional, because tyro imports typeguard, which takes .1 s, to check the default of X | None.
+# Optional, and `several` values as a plain tuple: tyro imports typeguard, which takes .1 s, to
+# check the default of X | None and of tuple[X, ...].
 # ruff: noqa: UP045
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
@@ -24,6 +25,22 @@ DATA_VARIABLE = "RESULTANT_DATA"
 def shown_default(metavar: str, text: str) -> object:
     """Describe an option in the help whose default is None or empty."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
+
+
+def several(kind: type | tuple[str, ...]) -> Any:
+    """Return the type of an option that takes any number of values, of a type or of some words."""
+    choices = kind if isinstance(kind, tuple) else None
+    value = str if isinstance(kind, tuple) else kind
+    word = value.__name__.upper() if choices is None else f"{{{','.join(choices)}}}"
+    spec = tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"[{word} [...]]",
+        instance_from_str=lambda words: tuple(map(value, words)),
+        is_instance=lambda values: isinstance(values, tuple),
+        str_from_instance=lambda values: list(map(str, values)),
+        choices=choices,
+    )
+    return Annotated[object, spec]
 
 
 Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]

@@ -12,11 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
 import tyro
 
-from resultant.cli.arguments import Device, Workers, data_root, find_device, shown_default
+from resultant.cli.arguments import (
+    Device,
+    Workers,
+    data_root,
+    find_device,
+    several,
+    shown_default,
+)
 from resultant.cli.image_options import ImageOptions, open_splits
 from resultant.training.config import (
     CIFAR,
@@ -53,6 +60,13 @@ else:
 
 RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
 
+if TYPE_CHECKING:
+    Names = tuple[RealizationName, ...]
+    Floats = tuple[float, ...]
+    Integers = tuple[int, ...]
+else:
+    Names, Floats, Integers = map(several, (get_args(RealizationName), float, int))
+
 
 @dataclass(frozen=True)
 class Train:
@@ -70,11 +84,11 @@ class Train:
 
     config: Preset
     """The recipe. Each of its settings is an option."""
-    realization: tuple[RealizationName, ...] = ("native",)
+    realization: Names = ("native",)
     """Realization of the target gains in the scores."""
-    beta: tuple[float, ...] = (0.0,)
+    beta: Floats = (0.0,)
     """Share of the differences between gains to keep; ignored by native and cosine."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: Integers = (0,)
     """Seeds of weights, batches and augmentations, one run per seed."""
     image_set: ImageOptions = field(default_factory=ImageOptions)
     """The images."""
@@ -94,7 +108,7 @@ class Train:
     """Epochs between checkpoints; after a minute, the next epoch writes one in any case."""
     test_every: int = 1
     """Epochs between tests of a classifier."""
-    gradient_epochs: Annotated[tuple[int, ...], shown_default("INT ...", "none")] = ()
+    gradient_epochs: Annotated[Integers, shown_default("INT ...", "none")] = ()
     """Epochs after which leading and exact gradients are compared."""
     tensorboard: bool = False
     """Write the metrics for TensorBoard too."""
