@@ -31,7 +31,7 @@ def evaluate(
 ) -> tuple[Tensor, Tensor]:
     """Compute the score and, if ``slope``, its slope (else an empty tensor), broadcasting."""
     if torch.compiler.is_compiling():
-        if _is_long(p, kappa.dtype):
+        if is_long(p, kappa.dtype):
             return torch.ops.resultant.score(rho, kappa, tau, p, slope)
     elif rho.device.type in ("cpu", "cuda"):
         score = _by_chunks if rho.device.type == "cpu" else _fused()
@@ -44,15 +44,15 @@ def evaluate(
     return ExactScorer(kappa, tau, p)(rho, slope)
 
 
-def _is_long(p: int, dtype: torch.dtype) -> bool:
+def is_long(p: int, dtype: torch.dtype) -> bool:
     """Return True if the expression for p has a recurrence or two legs, which takes minutes to
     compile; an exported program has the expression, and does not need this package."""
     return p / 2 - 1 < smallest_order(dtype) and not torch.compiler.is_exporting()
 
 
 # The score as one operation to torch.compile.
-_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-_OPERATORS.define(
+OPERATORS = torch.library.Library("resultant", "FRAGMENT")
+OPERATORS.define(
     "score(Tensor rho, Tensor kappa, Tensor tau, int p, bool slope) -> (Tensor, Tensor)"
 )
 
@@ -68,8 +68,8 @@ def _shapes(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tup
     return q, torch.empty_like(q) if slope else rho.new_empty(0)
 
 
-_OPERATORS.impl("score", _operator, "CompositeExplicitAutograd")
-torch.library.register_fake("resultant::score", _shapes, lib=_OPERATORS)
+OPERATORS.impl("score", _operator, "CompositeExplicitAutograd")
+torch.library.register_fake("resultant::score", _shapes, lib=OPERATORS)
 
 
 class Tilt:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core.autograd import batched, elementwise, is_constant, signed
 from resultant._core.compensated import two_product
-from resultant.score._backends import Tilt, evaluate
+from resultant.score._backends import OPERATORS, Tilt, evaluate, is_long
 from resultant.special import compiled
 from resultant.special.debye import expansion
 from resultant.special.differences import (
@@ -85,6 +85,40 @@ def _t_t(a: _Tilted) -> Tensor:
     return a.rise() - a.kappa * (a.kappa * (a.sine * a.r(1)))
 
 
+# Values that torch.compile takes as one operation where their expression is long.
+_VALUES: list[Callable[..., Tensor]] = []
+
+
+def _one_operation(value: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    index = len(_VALUES)
+    _VALUES.append(value)
+
+    def call(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+        if torch.compiler.is_compiling() and is_long(p, rho.dtype):
+            return torch.ops.resultant.score_derivative(rho, kappa, tau, p, index)
+        return value(rho, kappa, tau, p)
+
+    call.__name__ = value.__name__
+    return call
+
+
+OPERATORS.define(
+    "score_derivative(Tensor rho, Tensor kappa, Tensor tau, int p, int index) -> Tensor"
+)
+OPERATORS.impl(
+    "score_derivative",
+    lambda rho, kappa, tau, p, index: _VALUES[index](rho, kappa, tau, p),
+    "CompositeExplicitAutograd",
+)
+torch.library.register_fake(
+    "resultant::score_derivative",
+    lambda rho, kappa, tau, p, index: rho.new_empty(
+        torch.broadcast_shapes(rho.shape, kappa.shape, tau.shape)
+    ),
+    lib=OPERATORS,
+)
+
+
 def _partial(second: Callable[[_Tilted], Tensor], sign: float = 1.0) -> Callable[..., Tensor]:
     """Make a function of (rho, kappa, tau, p); with a ``sign`` of -1, of t into one of tau."""
 
@@ -92,9 +126,10 @@ def _partial(second: Callable[[_Tilted], Tensor], sign: float = 1.0) -> Callable
         value = second(_Tilted(rho, kappa, tau, p))
         return value if sign > 0 else value / -(tau * tau)
 
-    return partial
+    return _one_operation(partial)
 
 
+@_one_operation
 def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dkappa :math:`= R(\tilde\kappa)\,\partial\tilde\kappa/\partial\kappa - R(\kappa)`.
 
@@ -130,12 +165,14 @@ _concentration_slope = elementwise(
 )
 
 
+@_one_operation
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * a.r()
 
 
+@_one_operation
 def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = _Tilted(rho, kappa, tau, p)
     return a.t * a.t * a.t * (a.t * _t_t(a) + 2 * a.towards * a.r())
@@ -150,6 +187,7 @@ _temperature_slope = elementwise(
 )
 
 
+@_one_operation
 def _slope_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     if compiled.available(rho, kappa, tau):
         return evaluate(rho, kappa, tau, p, slope=True)[1]

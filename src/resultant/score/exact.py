@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant.score._arguments import score_arguments, validated_arguments
+from resultant.score._arguments import score_arguments, small_call, validated_arguments
 from resultant.score._backends import Tilt
 from resultant.score._derivatives import remainder, score, score_and_slope, slope
 from resultant.special.debye import Number
@@ -82,7 +82,10 @@ def vmf_score(
         >>> vmf_score(0.5, 10.0, 0.1, 128)
         tensor(0.7721, dtype=torch.float64)
     """
-    return _typed_score(*validated_arguments(rho, kappa, tau, p, validate_args))
+    small = small_call(rho, kappa, tau, p, validate_args, slope=False)
+    return (
+        small[0] if small else _typed_score(*validated_arguments(rho, kappa, tau, p, validate_args))
+    )
 
 
 def vmf_score_slope(
@@ -110,7 +113,10 @@ def vmf_score_slope(
         >>> vmf_score_slope(0.5, 10.0, 0.1, 128)
         tensor(0.7676, dtype=torch.float64)
     """
-    return _typed_slope(*validated_arguments(rho, kappa, tau, p, validate_args))
+    small = small_call(rho, kappa, tau, p, validate_args, slope=True)
+    return (
+        small[1] if small else _typed_slope(*validated_arguments(rho, kappa, tau, p, validate_args))
+    )
 
 
 def vmf_score_and_slope(
@@ -136,7 +142,8 @@ def vmf_score_and_slope(
         >>> vmf_score_and_slope(0.5, 10.0, 0.1, 128)
         (tensor(0.7721, dtype=torch.float64), tensor(0.7676, dtype=torch.float64))
     """
-    return _typed_both(*validated_arguments(rho, kappa, tau, p, validate_args))
+    small = small_call(rho, kappa, tau, p, validate_args, slope=True)
+    return small or _typed_both(*validated_arguments(rho, kappa, tau, p, validate_args))
 
 
 def exact_score(rho: Number, kappa: Number, tau: Number, p: int) -> Tensor:

@@ -319,6 +319,13 @@ INLINE void class_terms(Classes *c, const Expansion *e, const T *kappa, const T 
     lower_end(&c->lower, e, y0);
 }
 
+/* 1 if all elements are in [low, high], else 0. */
+EXPORT int64_t EXPORTED(inside)(const T *x, int64_t count, double low, double high) {
+    int64_t outside = 0;
+    for (int64_t i = 0; i < count; i++) outside |= !(x[i] >= low && x[i] <= high);
+    return !outside;
+}
+
 #define GROUP 4
 
 /* q and, unless null, slope of rho [rows, columns]; kappa and tau have the given steps. */

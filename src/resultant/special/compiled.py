@@ -50,19 +50,25 @@ def _load() -> ctypes.CDLL | None:
 _library = _load()
 
 
-def _functions(name: str, arguments: str) -> dict[torch.dtype, Callable[..., None]]:
-    """Return the function of each dtype; ``arguments`` has p for a pointer and n for a number."""
+_TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "x": ctypes.c_double}
+
+
+def _functions(
+    name: str, arguments: str, result: Any = None
+) -> dict[torch.dtype, Callable[..., Any]]:
+    """Return the function of each dtype; ``arguments`` are letters of `_TYPES`."""
     if _library is None:
         return {}
-    types = [ctypes.c_void_p if a == "p" else ctypes.c_int64 for a in arguments]
+    types = [_TYPES[a] for a in arguments]
     functions = {}
     for dtype, suffix in ((torch.float64, "f64"), (torch.float32, "f32")):
         functions[dtype] = function = getattr(_library, f"resultant_{name}_{suffix}")
-        function.argtypes, function.restype = types, None
+        function.argtypes, function.restype = types, result
     return functions
 
 
 _SCORE = _functions("score", "ppppppnnnn")
+_INSIDE = _functions("inside", "pnxx", ctypes.c_int64)
 _RATIO = _functions("ratio", "ppppnn")
 _INVERSE = _functions("inverse", "pppppnn")
 _STEP = _functions("step", "pppppnnn")
@@ -128,9 +134,15 @@ def _addresses(nu: float, dtype: torch.dtype, kind: str = "") -> tuple[int, int]
 _KEPT: dict[int, np.ndarray] = {}
 
 
+def inside(a: Tensor, low: float, high: float) -> bool:
+    """Return True if all elements of a contiguous tensor are between the bounds."""
+    return bool(_INSIDE[a.dtype](a.data_ptr(), a.numel(), low, high))
+
+
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, Tensor]:
     """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
-    kappa and tau, each [classes] or [1]."""
+    kappa and tau, each [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or
+    of one element."""
     rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
     q = torch.empty_like(rho)
     slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
