@@ -86,7 +86,7 @@ def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
 def test_folds_against_grid_search(cv: Any, dtype: type, grid: dict[str, Any]) -> None:
     X, y = sample()
     X, grid = X.astype(dtype), GRID | grid
-    ours = VMFClassifierCV(**grid, cv=cv).fit(X, y)
+    ours = VMFClassifierCV(**grid, cv=cv, extend=False).fit(X, y)
     scorings = ["neg_log_loss", "accuracy"]
     search = GridSearchCV(VMFClassifier(), grid, cv=cv, scoring=scorings, refit=False).fit(X, y)
     tolerance = 1e-9 if dtype == np.float64 else 1e-4
@@ -340,6 +340,17 @@ def test_the_grid_extends_itself_beyond_its_edge() -> None:
     assert narrow.best_params_["temperature"] == 2.0
     one = VMFClassifierCV("native", 1.0, 4.0, 0.0, cv=3).fit(X, y)
     assert len(one.cv_results_["params"]) == 1
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("beta", -1.0, 3.0), ("prior", -2.0, 2.0)])
+def test_betas_and_priors_extend_themselves(name: str, low: float, high: float) -> None:
+    """The best value is inside the values that were tried, or at the limit of its axis."""
+    X, y = sample()
+    given = {"realization": "angular", "beta": 0.0, "temperature": 0.1, "prior": 0.0}
+    found = VMFClassifierCV(**given | {name: (-0.5, -1.0)}, cv=3).fit(X, y)
+    best, tried = found.best_params_[name], sorted(set(found.cv_results_[f"param_{name}"]))
+    assert tried[0] < best < tried[-1] or best in (low, high)
+    assert len(found.cv_results_["params"]) == len(tried) > 2
 
 
 def test_probabilities_are_calibrated_on_rows_left_out() -> None:

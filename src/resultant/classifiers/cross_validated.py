@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,6 +38,14 @@ SCALE_CELLS = 1 << 24
 DIGITS = 12
 
 
+class Grid(NamedTuple):
+    """Temperatures, realizations with their beta, and priors of a grid."""
+
+    taus: list[float]
+    rules: list[tuple[str, float]]
+    priors: list[float]
+
+
 class VMFClassifierCV(VMFScores):
     r"""`VMFClassifier` with realization, beta, temperature and prior chosen by cross-validation.
 
@@ -64,7 +72,8 @@ class VMFClassifierCV(VMFScores):
         scoring: ``neg_log_loss`` or ``accuracy``.
         balanced: Give every class the same weight in the score, for queries that are not
             distributed as the sample.
-        extend: Add temperatures, by factors of two, while the best is at the edge of several.
+        extend: Add a value outside the edge of several temperatures, betas or priors while the
+            best is at the edge: half or twice a temperature, 0.5 less or more of the others.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
 
     Attributes:
@@ -135,7 +144,7 @@ class VMFClassifierCV(VMFScores):
         Returns:
             This classifier.
         """
-        taus, rules, priors = self._grid()
+        grid = self._grid()
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
         rows, index, w, classes = self._sample(X, y, sample_weight, least=2)
@@ -163,35 +172,56 @@ class VMFClassifierCV(VMFScores):
         weight = torch.where(w > 0, weight, 0.0).cpu().numpy()
         params: list[dict[str, Any]] = []
         folds: list[Fold] = []
-        added = taus
-        while added:
+        added: Grid | None = grid
+        while added is not None:
             params += [
                 {"temperature": tau, "realization": realization, "beta": beta, "prior": prior}
-                for tau in added
-                for realization, beta in rules
-                for prior in priors
+                for tau in added.taus
+                for realization, beta in added.rules
+                for prior in added.priors
             ]
             measured = [
-                Fold(*measure(part, added, rules, priors), weight[test])
+                Fold(*measure(part, *added), weight[test])
                 for part, test in zip(parts(), tests, strict=True)
             ]
             both = zip(folds, measured, strict=True)
             folds = [fold.with_points(more) for fold, more in both] if folds else measured
             self._choose_point(params, folds, loo)
-            added = self._beyond({point["temperature"] for point in params})
+            added = self._beyond(grid) if self.extend else None
         self.unscored_ = int(sum(fold.absent.sum() for fold in folds))
         self._compare(params, folds, loo)
         left_out = (part for fold in parts() for part in fold)
         self.scale_ = self._fit_scale(left_out, weight[np.concatenate(tests)], float(w.sum()))
         return self._finish(statistics, classes)
 
-    def _beyond(self, taus: set[float]) -> list[float]:
-        """Return the temperature outside the edge at which the best point is, if any."""
-        best = self.best_params_["temperature"]
-        if not self.extend or len(taus) < 2 or self.best_params_["realization"] == "cosine":
-            return []
-        outside = beyond("temperature", best, best == min(taus))
-        return [outside] if best in (min(taus), max(taus)) and outside is not None else []
+    def _beyond(self, grid: Grid) -> Grid | None:
+        """Add to the grid the value outside an edge at which the best point is, and return the new
+        points; None if the best point is at no edge."""
+        best = self.best_params_
+        edited = best["realization"] not in WITHOUT_BETA
+        betas = [beta for name, beta in grid.rules if name not in WITHOUT_BETA]
+        axes = {
+            "temperature": grid.taus if best["realization"] != "cosine" else [],
+            "beta": betas if edited else [],
+            "prior": grid.priors,
+        }
+        for name, values in axes.items():
+            value = best[name]
+            if len(set(values)) < 2 or value not in (min(values), max(values)):
+                continue
+            if (outside := beyond(name, value, value == min(values))) is None:
+                continue
+            if name == "temperature":
+                grid.taus.append(outside)
+                return grid._replace(taus=[outside])
+            if name == "prior":
+                grid.priors.append(outside)
+                return grid._replace(priors=[outside])
+            names = dict.fromkeys(name for name, _ in grid.rules if name not in WITHOUT_BETA)
+            rules = [(realization, outside) for realization in names]
+            grid.rules.extend(rules)
+            return grid._replace(rules=rules)
+        return None
 
     def _fit_scale(self, parts: Iterable[Part], weight: np.ndarray, number: float) -> float:
         """Fit the scale of the chosen point on the rows left out, every k-th if there are many."""
@@ -211,8 +241,8 @@ class VMFClassifierCV(VMFScores):
             return 1.0
         return fit_scale(scores, labels, weights, number=number)
 
-    def _grid(self) -> tuple[list[float], list[tuple[str, float]], list[float]]:
-        """Return temperatures, realizations with beta, and priors."""
+    def _grid(self) -> Grid:
+        """Return the grid of the parameters."""
         listed = {}
         for name in ("realization", "beta", "temperature", "prior"):
             values = getattr(self, name)
@@ -234,7 +264,7 @@ class VMFClassifierCV(VMFScores):
             for realization in listed["realization"]
             for beta in (betas[:1] if realization in WITHOUT_BETA else betas)
         ]
-        return taus, rules, priors
+        return Grid(taus, rules, priors)
 
     def _choose_point(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
         """Set the results of all points, and the best of them."""
