@@ -7,21 +7,25 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 LIBRARY := $(VENV)/.with-library
 EVERYTHING := $(VENV)/.with-everything
 DOCS := $(VENV)/.with-docs
+RELEASE := .venv-release
 
 # Waiting threads sleep: spinning threads slow down everything else on the machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test test-fast lint format bench docs dist clean
+.PHONY: help install locked demo test test-fast torture lint format bench docs dist lock clean
 
 help:
 	@echo "make demo       analyze real features; the page is out/analyze/index.html"
 	@echo "make test       run all tests"
 	@echo "make test-fast  run the tests of the inner loop, in under a minute"
+	@echo "make torture    hostile files, crashes, failing machines, long runs; HOURS=8 for longer"
 	@echo "make lint       check style and types"
 	@echo "make format     format the code"
 	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"
 	@echo "make docs       build the site in docs/_build/html; any warning is an error"
-	@echo "make dist       build both wheels and source archives in dist/, and check them"
+	@echo "make dist       build both wheels and source archives in dist/, check them, list and audit"
+	@echo "                their dependencies"
+	@echo "make locked     set up $(VENV) with the versions and hashes of requirements.lock"
 	@echo "make install    set up $(VENV) with everything; the other targets do so themselves"
 
 install: $(EVERYTHING)
@@ -57,6 +61,9 @@ test: install
 test-fast: install
 	$(PYTEST) -m 'not slow'
 
+torture: install
+	$(BIN)/python -m torture $(if $(HOURS),--hours $(HOURS))
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -74,11 +81,32 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs docs/_build/html
 	@echo "the site is docs/_build/html/index.html"
 
-dist: install
+dist: install $(RELEASE)/.with-tools
 	rm -rf dist
 	$(BIN)/python -m build -o dist .
 	$(BIN)/python -m build -o dist reproduction
 	$(BIN)/twine check --strict dist/*
+	$(RELEASE)/bin/cyclonedx-py requirements requirements.lock -o dist/sbom.cdx.json
+	@$(RELEASE)/bin/pip-audit -r requirements.lock --disable-pip --require-hashes || { \
+		echo "pip-audit found vulnerabilities, or could not reach its database: nothing is released" >&2; \
+		exit 1; }
+
+# Tools of a release have an environment of their own: some slow down the import of others.
+$(RELEASE)/.with-tools:
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip --disable-pip-version-check install -q pip-audit cyclonedx-bom uv
+	@touch $@
+
+# All dependencies of all extras with hashes, for every system.
+lock: $(RELEASE)/.with-tools
+	$(RELEASE)/bin/uv pip compile -q pyproject.toml --all-extras --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header -c constraints.txt -o requirements.lock
+
+# torch that is installed already stays, such as a build for the CPU alone.
+locked: | $(BIN)/python
+	$(PIP) install -q --require-hashes -r requirements.lock
+	$(PIP) install -q --no-deps --no-build-isolation -e . -e reproduction
+	@touch $(LIBRARY) $(EVERYTHING)
 
 clean:
-	rm -rf $(VENV) dist out docs/_build docs/gallery docs/*/generated
+	rm -rf $(VENV) $(RELEASE) dist out docs/_build docs/gallery docs/*/generated

@@ -33,7 +33,7 @@ KINDS: dict[str, Make] = {
     "soak": Soak,
 }
 # Of the short form: the number of trials, and a command that takes a moment.
-TRIALS = {"files": 36, "crashes": 16, "resources": 10, "numbers": 5, "soak": 6}
+TRIALS = {"files": 50, "crashes": 16, "resources": 10, "numbers": 5, "soak": 6}
 QUICK = ("probe",)
 
 

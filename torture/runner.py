@@ -14,7 +14,7 @@ class Trial(NamedTuple):
 
     text: str
     run: Callable[[], str]
-    count: int = 1
+    number: int = 1
 
 
 class Kind(Protocol):
@@ -67,7 +67,7 @@ def torment(
     kind.prepare()
     for number, trial in enumerate(kind.trials(random.Random(seed)), start=1):
         failure = trial.run()
-        tally.count += trial.count
+        tally.count += trial.number
         tally.seconds = time.monotonic() - begun
         if failure:
             tally.failures.append(f"{trial.text}: {failure}")
