@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core.bounded_json import parse_json
+from resultant._core.files import read_bytes
 from resultant.training.config import RESULTS, TrainConfig
 from resultant.training.records import (
     Record,
@@ -150,7 +151,7 @@ def read_added(paths: Sequence[Path]) -> list[Record]:
 def read_probes(path: Path) -> Record:
     """Read what ``resultant probe --out`` wrote about the features of a run."""
     try:
-        content: Any = parse_json(path.read_bytes())
+        content: Any = parse_json(read_bytes(path))
         about = content["metadata"]
         accuracy = dict(zip(content["features"], content["accuracy"], strict=True))
         probes = {space: {"accuracy": float(value)} for space, value in accuracy.items()}

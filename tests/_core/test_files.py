@@ -118,6 +118,18 @@ def test_others_files_are_kept(tmp_path: Path) -> None:
     remove_leftovers(tmp_path / "nowhere" / "a")
 
 
+def test_leftovers_of_other_machines_are_removed_after_a_day(tmp_path: Path) -> None:
+    for machine, age in (("old", 2 * 24 * 3600), ("new", 3600)):
+        folder = tmp_path / f".a.{machine}-7-x.tmp"
+        folder.mkdir()
+        (folder / "a").touch()
+        for path in (folder / "a", folder):
+            past = path.stat().st_mtime - age
+            os.utime(path, (past, past))
+    remove_leftovers(tmp_path / "a")
+    assert os.listdir(tmp_path) == [".a.new-7-x.tmp"]
+
+
 def test_what_cannot_be_removed_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

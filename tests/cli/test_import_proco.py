@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from listed import NUM_CLASSES, SIZES, four_classes, scaled, write_images
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, converted, full_size, loss_modules, saved
+from resultant._core import tensor_files
 from resultant.cli import main as cli
 from resultant.features.store import FeatureStore
 from resultant.images.evaluation_view import EvaluationView
@@ -124,7 +125,10 @@ def test_nothing_needed_is_overwritten(tmp_path: Path, capsys: Shown) -> None:
     """Neither the input, nor a network, nor a file in place of a folder."""
     network = converted(tmp_path, PlainResNet32(8, C))
     source = tmp_path / "source.safetensors"
-    shutil.copy(tmp_path / "ckpt.pth.tar", source)
+    # Another checkpoint of the same content.
+    source.write_bytes((tmp_path / "ckpt.pth.tar").read_bytes())
+    with zipfile.ZipFile(source, "a") as archive:
+        archive.comment = b"other"
     (tmp_path / "link.safetensors").symlink_to(source)
     files = {path: path.read_bytes() for path in (network, source)}
     for name, message in (
@@ -139,7 +143,13 @@ def test_nothing_needed_is_overwritten(tmp_path: Path, capsys: Shown) -> None:
     # Folders are created.
     out = tmp_path / "new" / "folder" / "x.safetensors"
     assert cli.main(["import-proco", str(source), str(out)]) == 0
-    assert out.read_bytes() == files[network]
+    (left, _), (right, _) = (tensor_files.load(path) for path in (out, network))
+    assert left.keys() == right.keys() and all(torch.equal(left[n], right[n]) for n in left)
+    # Given again, the conversion is done already.
+    capsys.readouterr()
+    before = out.read_bytes()
+    assert cli.main(["import-proco", str(source), str(out)]) == 0
+    assert capsys.readouterr().out == f"already converted: {out}\n" and out.read_bytes() == before
 
 
 @pytest.mark.slow

@@ -266,6 +266,45 @@ class TestErrors:
         shown = capfd.readouterr().err
         assert shown.startswith(f"resultant: {message}") and shown.count("\n") == 1
 
+    @pytest.mark.parametrize(
+        ("error", "wanted"),
+        [
+            (MemoryError(), "more"),
+            (MemoryError("Unable to allocate 7.45 GiB for an array"), "7.45 GiB more"),
+            (
+                RuntimeError(
+                    "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+                    "8589934592 bytes. Error code 12"
+                ),
+                "8.00 GiB more",
+            ),
+            (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."), "2.00 GiB more"),
+        ],
+    )
+    def test_memory_that_is_short(
+        self, command: Any, error: Exception, wanted: str, capsys: Shown
+    ) -> None:
+        command.function = Mock(side_effect=error)
+        assert cli.main(["test"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"resultant: expected enough memory, got no room for {wanted}; ")
+
+    def test_long_ones_and_control_characters(self, command: Any, capsys: Shown) -> None:
+        command.function = Mock(
+            side_effect=ValueError("got \x1b[31m" + 10**6 * "a" + " at the end")
+        )
+        assert cli.main(["test"]) == 2
+        shown = capsys.readouterr().err
+        assert len(shown) < 2100 and shown.startswith("resultant: got [31maa")
+        assert shown.endswith("a at the end\n") and "\x1b" not in shown
+
+    @pytest.mark.parametrize("words", [["--nmber", "3"], ["--number", "x"], ["--loud", "a", "b"]])
+    def test_of_options_are_one_line(self, command: Any, words: list[str], capsys: Shown) -> None:
+        assert cli.main(["test", *words]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert (line.startswith("resultant: ") and words[0] in line) or "a, b" in line
+        assert line.endswith("; resultant test --help lists the options")
+
     def test_sigterm(self, command: Any, capfd: pytest.CaptureFixture[str]) -> None:
         """A command ends at once, with one line, and the handler is gone afterwards."""
         before = signal.getsignal(signal.SIGTERM)

@@ -6,8 +6,9 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
-from resultant.cli.progress import EpochProgress, StepProgress, describe
+from resultant.cli.progress import EpochProgress, StepProgress, describe, open_console
 from resultant.training.job import Progress
 
 
@@ -79,3 +80,17 @@ def test_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         steps("fit", 1.0)
         steps("ask", 0.25)
         assert (steps.bar.tasks[0].completed, steps.bar.tasks[0].total) == (1.25, 3)
+
+
+def test_names_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in lines, nor in tables and steps, and they steer no terminal."""
+    name = "o[/x] [red]a :smile: \x1b[2J"
+    console = open_console()
+    console.print(name)
+    table = Table(name, title=name)
+    table.add_row(name)
+    console.print(table)
+    with StepProgress(console, 1) as progress:
+        progress(name, 1.0)
+    shown = capsys.readouterr().out
+    assert shown.count("o[/x] [red]a :smile:") == 5 and "\x1b" not in shown

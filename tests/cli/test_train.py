@@ -52,6 +52,18 @@ def test_networks_and_records(trained: Path) -> None:
 
 
 @pytest.mark.slow
+def test_records_are_written_before_the_evaluation(
+    cifar: Path, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("diverged")
+
+    monkeypatch.setattr("resultant.training.evaluation.evaluate_cifar", fail)
+    assert train("--epochs", "1", "--data", str(cifar), "--out", str(tmp_path)) == 2
+    (record,) = records(tmp_path)
+    assert record["run"] == "native-seed0" and record["last"]["epoch"] == 1
+
+
 def test_same_command_again(
     cifar: Path, train: Train, trained: Path, tmp_path: Path, capsys: Shown
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,21 @@ def test_the_list_itself(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"expected .*a\.txt to be a text file, got: "):
         read_list(tmp_path / "a.txt", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../secret.png", "a/../../secret.png", "/etc/secret.png"])
+def test_paths_outside_of_the_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "secret.png").touch()
+    name = str(tmp_path / "secret.png") if name.startswith("/") else name
+    path = write_lines(tmp_path / "list.txt", [f"{name} 0"])
+    with pytest.raises(ValueError, match=r"list\.txt:1, got .*secret\.png; --allow-outside"):
+        read_list(path, tmp_path / "images")
+    if "a/" not in name:
+        assert len(read_list(path, tmp_path / "images", outside=True)[0].labels) == 1
+
+
+def test_a_pipe_is_no_list(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "list.txt")
+    with pytest.raises(ValueError, match=r"got a pipe or a device: .*list\.txt"):
+        read_list(tmp_path / "list.txt", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -84,7 +85,9 @@ def test_records(trained: Trained, records: list[dict]) -> None:
         assert (record["train_images"], record["job_runs"]) == (14, 3)
         assert record["job_seconds"] == trained.seconds > 0
         assert record["versions"]["torch"] == torch.__version__
-        assert record["versions"].keys() == {"resultant", "torch", "python"}
+        assert record["versions"].keys() == {"resultant", "code", "torch", "python"}
+        assert re.fullmatch("[0-9a-f]{12}", record["versions"]["code"])
+        assert record["images"] == trained.stacks[0].batches.digest()
         assert record["last"] == trained.metrics[run.name] and record["last"]["epoch"] == 1
 
 

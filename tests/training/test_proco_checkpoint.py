@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import types
@@ -163,6 +164,7 @@ def test_convert(path: Path, model: Model, tmp_path: Path) -> None:
         "classifier": "linear",
         "epoch": 200,
         "best_accuracy": 52.84,
+        "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
     assert about == {"proco": facts, "num_classes": C}
     expected = read.weights | {"bank.old": read.old.sums, "bank.new": read.new.sums}

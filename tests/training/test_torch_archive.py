@@ -198,8 +198,8 @@ ALTERED: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
     "big endian": (lambda n, d: b"big   " if n.endswith("byteorder") else d, "little-endian"),
     "half a pickle": (lambda n, d: d[: len(d) // 2] if n.endswith("pkl") else d, "whole pickle"),
     "huge pickle": (
-        lambda n, d: d + bytes(1 << 24) if n.endswith("pkl") else d,
-        "data.pkl of at most 16777216 bytes",
+        lambda n, d: d + bytes(1 << 20) if n.endswith("pkl") else d,
+        "data.pkl of at most 1048576 bytes",
     ),
 }
 

@@ -22,6 +22,10 @@ from pathlib import Path
 LOCK = ".in-use"
 # Suffix of private folders, and the name of a replaced folder inside.
 SUFFIX, OLD = ".tmp", "replaced"
+# The largest file of text that is read.
+MAX_TEXT = 1 << 30
+# Seconds after which a private folder of another machine counts as left behind.
+ABANDONED = 24 * 3600.0
 # Private folders of this process.
 _in_use: set[Path] = set()
 
@@ -92,6 +96,16 @@ def require_input_file(path: str | os.PathLike[str]) -> None:
         if not stat.S_ISREG(mode):
             got = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
             raise ValueError(f"expected a file to read, got {got}: {os.fspath(path)}")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Read a file of text, such as a list or records; raise a ValueError for one beyond 1 GiB."""
+    require_input_file(path)
+    size = os.path.getsize(path)
+    if size > MAX_TEXT:
+        rule = f"expected a file of at most {MAX_TEXT:,} bytes of text"
+        raise ValueError(f"{rule}, got {size:,} in {os.fspath(path)}")
+    return Path(path).read_bytes()
 
 
 def require_writable_file(path: Path) -> None:
@@ -180,26 +194,44 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the private folders of ``path`` left by killed processes of this machine.
+    """Remove the private folders of ``path`` left by killed processes.
 
-    A process killed between two renames may have left the only copy of a folder, which is put back.
+    Processes of this machine are asked for. A folder of another machine, such as a container that
+    is gone, counts as left behind if nothing in it changed for a day. A process killed between two
+    renames may have left the only copy of a folder, which is put back.
     """
     _clean(path.parent, path.name)
 
 
 def clean_folder(folder: Path) -> None:
-    """Remove the private folders of all files in ``folder``, see `remove_leftovers`."""
+    """Remove the private folders of all files in ``folder`` left by processes of this machine."""
     _clean(folder, None)
 
 
 def _clean(folder: Path, wanted: str | None) -> None:
-    pattern = re.compile(rf"\.(.+)\.{re.escape(platform.node())}-(\d+)-\w+{re.escape(SUFFIX)}")
+    end = rf"-(\d+)-\w+{re.escape(SUFFIX)}"
+    own = re.compile(rf"\.(.+)\.{re.escape(platform.node())}{end}")
+    others = None if wanted is None else re.compile(rf"\.{re.escape(wanted)}\..+{end}")
     for name in os.listdir(folder) if folder.is_dir() else ():
-        match = pattern.fullmatch(name)
-        if match is not None and wanted in (None, match[1]):
-            private = folder / name
-            if private not in _in_use and not _alive(int(match[2])):
+        private = folder / name
+        if private in _in_use:
+            continue
+        if match := own.fullmatch(name):
+            if wanted in (None, match[1]) and not _alive(int(match[2])):
                 _remove(private, folder / match[1])
+        elif wanted is not None and others and others.fullmatch(name) and _abandoned(private):
+            _remove(private, folder / wanted)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Return True if nothing in a folder changed for a day, by the clock of its file system."""
+    try:
+        with tempfile.TemporaryFile(dir=folder.parent) as probe:
+            now = os.fstat(probe.fileno()).st_mtime
+        last = max(p.lstat().st_mtime for p in (folder, *folder.rglob("*")))
+    except OSError:
+        return False
+    return now - last > ABANDONED
 
 
 def sync(path: Path) -> None:

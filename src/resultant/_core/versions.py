@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -10,12 +13,26 @@ from resultant._version import __version__
 
 
 def versions(device: torch.device) -> dict[str, str]:
-    """Return the versions of resultant, torch and Python, and the name of a CUDA device."""
+    """Return the versions of resultant, torch and Python, and the name of a CUDA device.
+
+    The entry ``code`` is a digest of the source files, which differs for every change of them.
+    """
     record = {
         "resultant": __version__,
+        "code": _code(),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     if device.type == "cuda":
         record["device"] = torch.cuda.get_device_name(device)
     return record
+
+
+@cache
+def _code() -> str:
+    folder, digest = Path(__file__).parent.parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(
+            f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+        )
+    return digest.hexdigest()[:12]

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -65,8 +67,12 @@ def cluster() -> Iterator[None]:
         local = {} if address else {"include_dashboard": False}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+        handler = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=address or "local", **local, **quiet)
+            # Ray would end the process by itself, without a message.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
         except ConnectionError as error:
             rule = f"expected a Ray cluster at RAY_ADDRESS={address}"
             raise ValueError(f"{rule}, got: {error}") from None
@@ -87,6 +93,8 @@ def cluster() -> Iterator[None]:
 
 
 def _ray() -> Any:
+    # Otherwise every process of Ray prints its C++ stack when it is terminated.
+    os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
     try:
         import ray
         import ray.data

@@ -126,12 +126,13 @@ def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
     _require_engine(options, device.type)
     with stack:
         source = options.path or stack.enter_context(packaged_file())
+        if "://" not in str(source):
+            refuse_network(source)
         if on_ray:
             names = options.features, options.labels, options.identities
             prepared = prepare(open_store(source, *names))
             stack.enter_context(ray_engine.cluster())
         else:
-            refuse_network(source)
             store = FeatureStore.open(
                 source,
                 features=options.features,

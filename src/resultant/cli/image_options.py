@@ -53,6 +53,9 @@ class ImageOptions:
     skip_broken: bool = False
     """Leave out and count broken or missing images and empty classes; the default is an error."""
 
+    allow_outside: bool = False
+    """Let lists name absolute paths, and paths with "..", outside the folder of the images."""
+
     def root(self, dataset: str) -> Path | None:
         """Return the path of --data, or the default one for a dataset that needs it."""
         listed = self.train_list is not None or (self.lists is not None and self.images is not None)
@@ -66,7 +69,14 @@ class ImageOptions:
         """Return the arguments of `resultant.training.image_sets.open_dataset`."""
         names = (
             *("lists", "train_list", "val_list", "test_list", "images", "class_names"),
-            *("held_out", "split_seed", "image_column", "label_column", "skip_broken"),
+            *(
+                "held_out",
+                "split_seed",
+                "image_column",
+                "label_column",
+                "skip_broken",
+                "allow_outside",
+            ),
         )
         return {name: getattr(self, name) for name in names}
 

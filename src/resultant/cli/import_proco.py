@@ -31,11 +31,14 @@ def import_proco(options: ImportProco) -> None:
     from rich.table import Table
 
     from resultant.cli.progress import open_console
-    from resultant.training.proco_checkpoint import RECIPES, convert
+    from resultant.training.proco_checkpoint import RECIPES, convert, is_converted
 
     out = options.out
     if out.suffix != ".safetensors":
         raise ValueError(f"expected a name that ends in .safetensors, got {out}")
+    if is_converted(options.path, out):
+        open_console().print(f"already converted: {out}", highlight=False, soft_wrap=True)
+        return
     require_output_file(out, options.path)
     checkpoint = convert(options.path, out)
     _, dataset = RECIPES[checkpoint.num_classes]

@@ -160,24 +160,24 @@ def train(options: Train) -> None:
             if len(images.train_labels) != CIFAR_IMAGES:
                 number = f"{config.dataset} in {root} has {len(images.train_labels):,}"
                 log.print(f"{number} training images, usually {CIFAR_IMAGES:,}", soft_wrap=True)
-            batches = iter([_train_cifar(job, images, device, log, options.evaluate)])
+            batches = _train_cifar(job, images, device, log, options.evaluate)
         else:
             quiet = distributed.rank() > 0
             splits = open_splits(config, options.image_set, options.workers, log, quiet)
             require_batch(config, len(splits.train))
             jobs = (replace(job, runs=(run,), out=out / run.name) for run in job.runs)
-            batches = (_train_images(one, splits, device, log, options) for one in jobs)
-        records = []
+            batches = (b for one in jobs for b in _train_images(one, splits, device, log, options))
+        records: dict[str, dict] = {}
         for batch in batches:
-            # Written run by run, so that a later failure loses none of them.
-            records += batch
+            # Written before the evaluation, and run by run: a later failure loses none of them.
+            records |= {record["run"]: record for record in batch}
             if distributed.rank() == 0:
                 append(out / "records.jsonl", batch)
         if distributed.rank() == 0:
             if options.delete_store and not cifar:
                 delete_stores(store_folder(options))
             console = open_console()
-            console.print(accuracy_table(records))
+            console.print(accuracy_table(list(records.values())))
             console.print(f"records: {out / 'records.jsonl'}", highlight=False)
 
 
@@ -195,7 +195,8 @@ def require_batch(config: TrainConfig, images: int) -> None:
 
 def _train_cifar(
     job: Job, data: Cifar, device: torch.device, log: Console, evaluate: bool
-) -> list[dict]:
+) -> Iterator[list[dict]]:
+    """Yield the records of all runs after the training, and again with their evaluation."""
     from resultant.cli.progress import EpochProgress
     from resultant.training.cifar import train_cifar
     from resultant.training.evaluation import base_records, evaluate_cifar
@@ -210,18 +211,22 @@ def _train_cifar(
     )
     with report_interrupt(job.out, log), EpochProgress(log, title, config.epochs) as progress:
         trained = train_cifar(job, data, device, progress, on_step=progress.tick)
+    yield base_records(trained, members)
     if not evaluate:
-        return base_records(trained, members)
+        return
     if not log.is_terminal:
         log.print(f"{title}: probes and frozen rules", highlight=False)
     with log.status("probes and frozen rules"):
-        return evaluate_cifar(trained, data)
+        yield evaluate_cifar(trained, data)
 
 
 def _train_images(
     job: Job, data: ImageSplits, device: torch.device, log: Console, options: Train
-) -> list[dict]:
-    """Return the record of the single run of a job; its network is freed before the next run."""
+) -> Iterator[list[dict]]:
+    """Yield the record of the single run of a job after the training, and with its evaluation.
+
+    The network is freed before the next run.
+    """
     from resultant._core import distributed
     from resultant.cli.progress import EpochProgress
     from resultant.training.evaluation import base_records
@@ -238,12 +243,13 @@ def _train_images(
             store=store_folder(options),
             note=None if quiet else partial(log.print, highlight=False, soft_wrap=True),
         )
+    yield base_records(trained, len(data.train))
     if not options.evaluate or quiet or data.judge is None:
-        return base_records(trained, len(data.train))
+        return
     if not log.is_terminal:
         log.print(f"{title}: probes and frozen rules", highlight=False)
     with log.status("probes and frozen rules"):
-        return evaluate_images(trained, data, workers=options.workers)
+        yield evaluate_images(trained, data, workers=options.workers)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from resultant._core.files import require_input_file
 from resultant.images.decode import ImageError, decode
 
 if TYPE_CHECKING:
@@ -50,11 +51,14 @@ class FileImages:
 
     def bytes_at(self, index: int) -> bytes:
         try:
+            require_input_file(self.paths[index])
             with open(self.paths[index], "rb") as file:
                 return file.read()
         except OSError as error:
             why = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
             raise ImageError(f"expected the image {self.name(index)}, got {why}") from None
+        except ValueError as error:
+            raise ImageError(f"{error} ({self.name(index)})") from None
 
     def name(self, index: int) -> str:
         place = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.images.source import ImageSource, ImageSplits, select
 
@@ -146,7 +147,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected class names in {path}, got: {one_line(error)}") from None
     if not lines or "\t" not in lines[0]:

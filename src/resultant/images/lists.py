@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from resultant._core.files import read_bytes
 from resultant._core.text import one_line
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import MISSING, FileImages, file_facts
@@ -22,13 +23,16 @@ NUMBERED = re.compile(r"(?P<path>.+?)\s+(?P<label>[0-9]{1,9})")
 FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
-def read_list(path: Path, root: Path, *, skip: bool = False) -> tuple[RawSplit, list[str]]:
+def read_list(
+    path: Path, root: Path, *, skip: bool = False, outside: bool = False
+) -> tuple[RawSplit, list[str]]:
     """Read a list of labelled images.
 
     Args:
         path: Text file, one image per line.
         root: Folder that the paths are relative to.
         skip: Leave out missing files.
+        outside: Allow absolute paths and paths that leave the folder by ``..``.
 
     Returns:
         The images in the order of the lines, and one line per file that was left out.
@@ -38,7 +42,7 @@ def read_list(path: Path, root: Path, *, skip: bool = False) -> tuple[RawSplit, 
             error names the line.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise ValueError(f"expected the list {path}, got no such file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -48,6 +52,9 @@ def read_list(path: Path, root: Path, *, skip: bool = False) -> tuple[RawSplit, 
         if not line.strip():
             continue
         name, label = _parse(line.strip(), f"{path}:{number}")
+        if not outside and (os.path.isabs(name) or ".." in Path(name).parts):
+            rule = f"expected images below {root} at {path}:{number}"
+            raise ValueError(f"{rule}, got {name[:200]}; --allow-outside reads such files")
         files.append(os.path.join(root, name))
         labels.append(label)
         numbers.append(number)

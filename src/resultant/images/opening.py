@@ -58,6 +58,7 @@ def open_images(
     image_column: str = "image",
     label_column: str = "label",
     skip_broken: bool = False,
+    allow_outside: bool = False,
     workers: int | None = None,
 ) -> ImageSplits:
     """Open an image dataset.
@@ -77,6 +78,7 @@ def open_images(
         label_column: Parquet column of the labels.
         skip_broken: Leave out broken and missing images, and classes without images. Every image
             is decoded once to find the broken ones.
+        allow_outside: Allow lists to name absolute paths, and paths that leave the folder.
         workers: Number of threads that look for broken images; None for the default of Python.
 
     Returns:
@@ -94,7 +96,7 @@ def open_images(
         raw = {}
         for name, path in given.items():
             root = Path(images if images is not None else data if data is not None else ".")
-            raw[name], missing = read_list(path, root, skip=skip_broken)
+            raw[name], missing = read_list(path, root, skip=skip_broken, outside=allow_outside)
             skipped += missing
     elif data is None:
         raise ValueError("expected a folder of images or a list of training images, got neither")

@@ -22,8 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Far above the few hundred kilobytes of a real one.
-MAX_PICKLE_BYTES = 1 << 24
+# Several times the few hundred kilobytes of a real one. An instruction takes a byte or more, a few
+# microseconds, and at most some tens of bytes of memory.
+MAX_PICKLE_BYTES = 1 << 20
 
 DTYPES = {
     "torch DoubleStorage": torch.float64,
@@ -203,6 +204,9 @@ HANDLERS: dict[str, Callable[..., object]] = {
 }
 
 
+NAMES = frozenset((*HANDLERS, *DTYPES, *STAND_INS))
+
+
 def _storage(identity: object) -> _Storage:
     """Return the storage of a persistent identity ("storage", type, key, location, numel)."""
     whole = isinstance(identity, tuple) and len(identity) == 5 and identity[0] == "storage"
@@ -274,7 +278,7 @@ class PickleInterpreter:
             case "BINPERSID":
                 self.stack.append(_storage(self.stack.pop()))
             case "GLOBAL":
-                if argument not in (*HANDLERS, *DTYPES, *STAND_INS):
+                if argument not in NAMES:
                     rule = "expected names that a checkpoint of ProCo needs"
                     raise RefusedError(f"{rule}, got the global {argument!r:.80}")
                 self.stack.append(_Global(argument))

@@ -139,12 +139,14 @@ def evaluate_cifar(
 
 def base_records(trained: Trained, train_images: int) -> list[dict]:
     """Return one record per run without evaluation: its settings, its time and its last epoch."""
+    images = trained.stacks[0].batches.digest()
     return [
         {
             "run": run.name,
             **asdict(run),
             "config": asdict(trained.job.config),
             "train_images": train_images,
+            "images": images,
             "versions": versions(stack.device),
             "job_runs": len(trained.job.runs),
             "job_seconds": trained.seconds,

@@ -61,8 +61,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         ValueError: If any other line is no JSON object with a run and an epoch.
     """
-    files.require_input_file(path)
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    lines = files.read_bytes(path).splitlines() if path.exists() else []
     rows = []
     for number, line in enumerate(lines, start=1):
         try:

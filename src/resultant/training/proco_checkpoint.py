@@ -19,6 +19,7 @@ bank give the imbalance of CIFAR.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import struct
@@ -30,6 +31,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import tensor_files
+from resultant._core.files import require_input_file
 from resultant.images.labelling import NAMED
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
@@ -52,6 +54,9 @@ COSINE_SCALE = 30.0
 LENGTH_TOLERANCE = 1e-3
 
 RENAMED = {"head": "projector", "fc": "classifier"}
+
+# Entry of a converted file: the SHA-256 of the file of the authors.
+SOURCE = "source_sha256"
 
 # Preset and dataset by number of classes.
 RECIPES = {
@@ -143,6 +148,7 @@ def read_proco_checkpoint(path: str | os.PathLike[str]) -> ProCoCheckpoint:
     """
     if os.path.isdir(path):
         raise ValueError(f"expected a checkpoint of ProCo, got a folder: {os.fspath(path)}")
+    require_input_file(path)
     with open(path, "rb") as file:
         try:
             if file.read(2) != b"PK":
@@ -191,8 +197,25 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     facts = {name: getattr(read, name) for name in names}
     if read.classifier == "cosine":
         facts["classifier_scale"] = COSINE_SCALE
+    facts[SOURCE] = _digest(path)
     tensor_files.save(out, tensors, {"proco": facts, "num_classes": read.num_classes})
     return read
+
+
+def is_converted(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> bool:
+    """Return True if ``out`` is a whole conversion of the checkpoint ``path``."""
+    if not os.path.isfile(out) or not os.path.isfile(path):
+        return False
+    try:
+        facts = tensor_files.load(out)[1].get("proco")
+    except ValueError:
+        return False
+    return isinstance(facts, dict) and facts.get(SOURCE) == _digest(path)
+
+
+def _digest(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _require_network(read: ProCoCheckpoint, where: str) -> None:

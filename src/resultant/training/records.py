@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from resultant._core.bounded_json import parse_json, require_types
-from resultant._core.files import require_input_file, write_text
+from resultant._core.files import read_bytes, write_text
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
 # Settings that change the training by rounding only.
@@ -76,8 +76,8 @@ def read_lines(path: Path) -> list[Record]:
         ValueError: If a line is no record, with the number of the line.
     """
     records = []
-    require_input_file(path)
-    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
+    lines = read_bytes(path).splitlines() if path.exists() else []
+    for number, line in enumerate(lines, start=1):
         where = f"at {path}:{number}"
         try:
             record = parse_json(line)

@@ -76,6 +76,10 @@ def _by_default(validate_args: bool | None) -> bool | None:
     return validate_args
 
 
+# The square of a concentration must be finite in float64.
+LARGEST_CONCENTRATION = 1e150
+
+
 class VonMisesFisher(Distribution):
     r"""The von Mises-Fisher distribution on the unit sphere, as a ``torch.distributions`` class.
 
@@ -83,7 +87,7 @@ class VonMisesFisher(Distribution):
 
     Args:
         loc: Mean directions [..., p], unit vectors, p >= 2.
-        concentration: Concentrations [...] >= 0; batch shapes broadcast.
+        concentration: Concentrations [...] in [0, 1e150]; batch shapes broadcast.
         validate_args: Check the values; by default on the CPU only, and not if
             ``Distribution.set_default_validate_args(False)`` was called.
 
@@ -124,7 +128,10 @@ class VonMisesFisher(Distribution):
         validate = validation.should_validate(_by_default(validate_args), mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
-            validation.require_in_range("concentration", kappa, 0.0, rule=">= 0 and finite")
+            rule = f"in [0, {LARGEST_CONCENTRATION:g}]"
+            validation.require_in_range(
+                "concentration", kappa, 0.0, LARGEST_CONCENTRATION, rule=rule
+            )
         self._set(mu.to(dtype), kappa.to(dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:

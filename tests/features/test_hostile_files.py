@@ -1,0 +1,150 @@
+"""Small or damaged files that claim much: one-line errors, bounded memory, no hang, no SIGBUS."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from embedding_files import X, Y, write_parquet
+from programs import run_program
+from resultant.features.store import FeatureStore, write_store
+from small_store import rows_and_labels
+
+
+def flip(path: Path, content: bytes) -> None:
+    """Flip one bit of a content in a file."""
+    data = bytearray(path.read_bytes())
+    data[data.index(content) + len(content) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("array", ["X", "y"])
+def test_a_flipped_bit_of_an_npz(array: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    # Larger than what is read with the header.
+    arrays = {"X": np.tile(X, (100, 1)), "y": np.tile(Y, 100)}
+    np.savez(path, **arrays)
+    assert len(FeatureStore.open(path)["train/X"]) == 100 * len(X)
+    flip(path, arrays[array].tobytes())
+    with pytest.raises(ValueError, match=r"a\.npz, got another: it is damaged"):
+        FeatureStore.open(path).check()
+
+
+@pytest.mark.parametrize("array", ["z", "labels"])
+def test_a_flipped_bit_of_a_store(array: str, tmp_path: Path) -> None:
+    x, y = rows_and_labels()
+    path = tmp_path / "a.safetensors"
+    write_store(path, {"z": x, "labels": y})
+    flip(path, {"z": x, "labels": y}[array].numpy().tobytes())
+    with pytest.raises(ValueError, match=r"a\.safetensors, got another: it is damaged"):
+        FeatureStore.open(path).check()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("labels", [np.zeros(10**7, np.int8), np.zeros(10**6, "<U3")])
+def test_row_counts_are_compared_first(labels: Any, order: Any, tmp_path: Path) -> None:
+    """Before the labels are inflated: reading them would fail the test."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, X=np.asarray(X, order=order), y=labels)
+    with pytest.raises(ValueError, match=f"expected .* rows in train/.*got {len(labels)}|got 40"):
+        FeatureStore.open(path)
+
+
+def test_a_compressed_bomb_in_fortran_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    header = "{'descr': '<f4', 'fortran_order': True, 'shape': (40, 500000), }\n"
+    start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", start + bytes(80 * 10**6))
+    with pytest.raises(ValueError, match=r"a\.npz .* decodes to 80,\d+,\d+ bytes or more from"):
+        FeatureStore.open(path)
+
+
+STREAM = """
+import resource, sys
+from resultant.features.store import FeatureStore
+chunks.HELD_BYTES, chunks.READ_BYTES = 1 << 20, 1 << 20
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+before = peak()
+store = FeatureStore.open(sys.argv[1])
+store.check()
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_compressed_fortran_order_is_streamed(tmp_path: Path) -> None:
+    """Twenty-four megabytes in a few."""
+    x = np.random.default_rng(0).integers(1, 9, (6000, 1000)).astype(np.float32)
+    np.savez_compressed(tmp_path / "a.npz", X=np.asfortranarray(x), y=np.arange(6000) % 5)
+    assert int(run_program(STREAM, tmp_path / "a.npz")[0]) < 16
+
+
+def test_the_number_of_arrays_costs_linearly(tmp_path: Path) -> None:
+    """Function calls for twice as many empty arrays."""
+    calls = []
+    for number in (200, 400):
+        path = tmp_path / f"{number}.safetensors"
+        arrays = {f"a{i}": torch.zeros(0) for i in range(number)}
+        save_file({**arrays, "z": torch.ones(4, 3), "labels": torch.arange(4)}, path)
+        count = 0
+
+        def called(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(called)
+        try:
+            FeatureStore.open(path)
+        finally:
+            sys.setprofile(None)
+        calls.append(count)
+    assert calls[1] < 2.2 * calls[0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "safetensors", "pt", "parquet", "arrow", "h5ad"])
+def test_pipes_are_refused(suffix: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"a.{suffix}")
+    with pytest.raises(ValueError, match=rf"got a pipe or a device: .*a\.{suffix}"):
+        FeatureStore.open(tmp_path / f"a.{suffix}")
+
+
+def test_a_store_truncated_while_it_is_read(tmp_path: Path) -> None:
+    """An error, where a map would end the process."""
+    path, x = tmp_path / "a.safetensors", torch.ones(40_000, 8)
+    save_file({"z": x, "labels": torch.arange(40_000) % 2}, path)
+    pieces = FeatureStore.open(path).chunks("train/z", 1000)
+    next(pieces)
+    os.truncate(path, 100_000)
+    with pytest.raises(ValueError, match=r"a\.safetensors, got .*: the file became shorter"):
+        list(pieces)
+
+
+def test_parquet_counts_that_lie(tmp_path: Path) -> None:
+    """The values of a column of labels, in the footer, are more than its rows."""
+    path, number = tmp_path / "a.parquet", 20_000
+    write_parquet(path, {"x": [[1.0, 2.0]] * number, "label": np.arange(number) % 3})
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+    def varint(value: int) -> bytes:
+        value, out = 2 * value, b""
+        while value > 127:
+            out, value = out + bytes([value & 127 | 128]), value >> 7
+        return out + bytes([value])
+
+    # The second count of the footer is that of the values of the labels, after those of x.
+    place = data.index(varint(number), data.index(b"label", data.index(b"element", footer)))
+    lie = varint(1_000_000)
+    path.write_bytes(data[:place] + lie + data[place + len(lie) :])
+    with pytest.raises(ValueError, match=r"a\.parquet"):
+        FeatureStore.open(path).check()
