@@ -29,7 +29,9 @@ HELP = ("Argument helptext", "For full helptext")
 SHORTAGE = re.compile(
     r"(can't|cannot|unable to|not enough|out of) (allocate )?memory", re.IGNORECASE
 )
-SIZE = re.compile(r"(?P<number>\d[\d.]*) (?P<unit>[KMGT]iB)|(allocate|size) (?P<bytes>\d+)")
+SIZE = re.compile(
+    r"(?P<number>\d[\d.]*) (?P<unit>[KMGT]iB)|size (?P<bytes>\d+)|(?P<same>\d+) bytes"
+)
 
 
 def say(text: str = "", complaint: str = "") -> int:
@@ -130,7 +132,7 @@ def memory_shortage(error: BaseException) -> str | None:
         return None
     wanted = "more"
     if size := SIZE.search(text):
-        number = size["number"] or f"{int(size['bytes']) / 2**30:.2f}"
+        number = size["number"] or f"{int(size['bytes'] or size['same']) / 2**30:.2f}"
         wanted = f"{number} {size['unit'] or 'GiB'} more"
     remedy = (
         "reduce the rows, --batch-size, --stack or --workers, or use a machine with more memory"
