@@ -223,10 +223,13 @@ def heat_maps(
 
     def paint(ax: Axes, title: str) -> None:
         import matplotlib as mpl
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+        from matplotlib.patches import Rectangle
 
         # Few shades: more would be an image in the file.
         few = mpl.colormaps[style.DIVERGING].resampled(21)
-        shade = mpl.cm.ScalarMappable(mpl.colors.Normalize(-limit, limit), few)
+        shade = ScalarMappable(Normalize(-limit, limit), few)
         for (row, column), value in maps[title].items():
             x, y = columns.index(column), rows.index(row)
             if value is None:
@@ -236,7 +239,7 @@ def heat_maps(
             single, beyond = n == 1, abs(v) > limit
             # One network: two fifths of the strength of the shade.
             colour = shade.to_rgba(0.4 * max(-limit, min(limit, v)) if single else v)
-            ax.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
+            ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
             text = f"{v:+.2f}" if round(v, 2) else "0.00"
             text += ("▲" if v > 0 else "▼") if beyond else ""
             dark = abs(v) > 0.6 * limit and not single

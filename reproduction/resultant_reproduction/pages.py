@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -252,9 +252,10 @@ def write_pages(
     folder.mkdir(parents=True, exist_ok=True)
     for name, artefact in artefacts.items():
         report(artefact.entry.title)
-        page = make_page(artefact, evidence, pace)
+        outcome = artefact.compute(evidence)
+        page = make_page(replace(artefact, compute=lambda _, o=outcome: o), evidence, pace)
         write_page(page, folder)
-        statuses[name] = artefact.status(artefact.compute(evidence))
+        statuses[name] = artefact.status(outcome)
     files.write_text(folder / "README.md", contents(statuses))
 
 
@@ -262,6 +263,6 @@ def write_page(page: Page, folder: Path) -> list[Path]:
     """Write a page and its figure; return the paths."""
     parts = {".md": page.text} | ({} if page.svg is None else {".svg": page.svg})
     paths = [folder / f"{page.name}{suffix}" for suffix in parts]
-    for path, text in zip(paths, chain(parts.values()), strict=True):
+    for path, text in zip(paths, parts.values(), strict=True):
         files.write_text(path, text)
     return paths

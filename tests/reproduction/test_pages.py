@@ -6,13 +6,14 @@ import itertools
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from resultant.training.config import Run
 from resultant_reproduction import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.catalog import catalog
-from resultant_reproduction.figures import comparison, draw_charts, svg
+from resultant_reproduction.figures import Chart, comparison, draw_charts, svg
 from resultant_reproduction.pages import (
     contents,
     describe_plan,
@@ -117,17 +118,13 @@ def test_a_difference_is_drawn_where_it_is() -> None:
         Cell("b", "x", parse_cell("2.0"), Value(1.0), planned=1),
         Cell("c", "x", parse_cell("2.0"), None, external=True),
     ]
-    (ax,) = comparison(cells).axes
+    ax: Any = comparison(cells).axes[0]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
-    dots = {
-        tuple(line.get_xydata()[0]): line
-        for line in ax.lines
-        if line.get_marker() == "o" and len(line.get_xdata())
-    }
-    assert set(dots) == {(0.25, 0.0), (-1.0, 1.0)}
-    assert [dots[at].get_markerfacecolor() == "none" for at in sorted(dots)] == [True, False]
+    marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert [line.get_xydata().tolist() for line in marks] == [[[0.25, 0.0]], [[-1.0, 1.0]]]
+    assert [line.get_markerfacecolor() == "none" for line in marks] == [False, True]
     # Without numbers of ours the printed ones are drawn.
-    (ax,) = comparison(cells[2:]).axes
+    ax = comparison(cells[2:]).axes[0]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_marker() == "D"][-1] == [2.0]
 
 
@@ -139,6 +136,4 @@ def test_recipe_of_a_plan() -> None:
 
 
 def test_no_charts_no_legend() -> None:
-    from resultant_reproduction.figures import Chart
-
     assert draw_charts([Chart(())]).legends == []
