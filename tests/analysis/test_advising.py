@@ -47,6 +47,8 @@ def test_a_mixture_is_advised_where_classes_have_several_modes(
     assert advice.headline[0].startswith("A tie: Native, mixture per class (temperature")
     assert advice.row("logistic").accuracy > 0.95 > 0.92 > advice.row("native").accuracy
     assert advice.row("mixture").accuracy > 0.95
+    assert "chosen by the first fold of 5-fold" in advice.headline[1]
+    assert "a mixture takes several passes" in advice.headline[2]
     assert json.loads(json.dumps(advice.to_dict()))["verdict"] == "tie"
 
 

@@ -68,7 +68,10 @@ def headline(
 
     word = "accuracy" if metric == "accuracy" else "balanced accuracy"
     rows = f"{judged:,} held-out rows"
-    use = f"Use {rule_text(advised)}, chosen by {chosen_on}"
+    mixed, buys = advised.key == "mixture", BUYS
+    use = f"Use {rule_text(advised)}, chosen by {'the first fold of ' * mixed}{chosen_on}"
+    if mixed:
+        buys = f"{BUYS}, with one distribution per class; a mixture takes several passes"
     if advised.difference is None and best_vmf.difference is not None:
         d = best_vmf.difference
         if not d.tied and best_vmf.key != advised.key:
@@ -79,7 +82,7 @@ def headline(
     )
     if best_reference is None:
         found = f"{advised.name} has {value(advised)} {word} on {rows}; no reference was run."
-        return "alone", (found, f"{use}; {calibrated}.", f"vMF rules buy {BUYS}.")
+        return "alone", (found, f"{use}; {calibrated}.", f"vMF rules buy {buys}.")
     assert lead is not None
     against = f"{best_reference.name} {value(best_reference)}"
     if lead.verdict == "better":
@@ -92,7 +95,7 @@ def headline(
             f"{use[0].lower()}{use[1:]}; {calibrated}."
         )
         cost = f"{advised.fit_seconds:.2g} s of fit against {best_reference.fit_seconds:.2g} s"
-        return "reference", (found, do, f"vMF still buys {BUYS} ({cost}).")
+        return "reference", (found, do, f"vMF still buys {buys} ({cost}).")
     ahead = [r for r in table if r.kind == "reference" and r.difference is not None]
     above = [r.name for r in ahead if r.difference and r.difference.verdict == "better"]
     tied = [r.name for r in ahead if r.difference and r.difference.tied]
@@ -118,4 +121,4 @@ def headline(
             f"{rows}, {interval(behind)} over {against}."
         )
         verdict = "vmf"
-    return verdict, (found, f"{use}; {calibrated}.", f"vMF rules also buy {BUYS}.")
+    return verdict, (found, f"{use}; {calibrated}.", f"vMF rules also buy {buys}.")
