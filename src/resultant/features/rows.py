@@ -10,6 +10,7 @@ import math
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 import zlib
@@ -239,6 +240,11 @@ class NonNumericArray:
 
 def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
     """The distinct strings of an array, and the index of each element [N] among them."""
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        points = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("=")).view(np.uint32)
+        # Python makes strings of such numbers and fails later.
+        if points.max() > sys.maxunicode:
+            raise ValueError(f"expected text, got the code point {points.max():#x}")
     words, codes = np.unique(array.reshape(-1), return_inverse=True)
     strings = words.tolist()
     if array.dtype.kind == "S":
