@@ -14,6 +14,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import torch
+from mpmath.libmp import NoConvergence
 from scipy import special, stats
 from torch import Tensor
 
@@ -177,7 +178,7 @@ def _by_mpmath(function: Callable[..., float], *arguments: Array) -> Array:
         try:
             with mpmath.workdps(DIGITS):
                 values.append(function(*numbers))
-        except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+        except (ArithmeticError, ValueError, NoConvergence):
             values.append(math.nan)
     return np.array(values)
 

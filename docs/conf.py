@@ -38,7 +38,7 @@ extensions = [
     "reproduction_pages",
 ]
 exclude_patterns = [
-    *("_build", "_ext", "reproduction/generated/run/**"),
+    *("_build", "_ext"),
     *(f"gallery/**.{suffix}" for suffix in ("ipynb", "py", "json")),
 ]
 nitpicky = False

@@ -12,15 +12,8 @@ import pytest
 import resultant
 
 ROOT = Path(__file__).parents[2]
-(PAPER_FILE,) = [
-    path
-    for path in (
-        ROOT / "docs" / "paper.toml",
-        ROOT / "reproduction" / "resultant_reproduction" / "printed" / "paper.toml",
-    )
-    if path.exists()
-]
-PAPER = tomllib.loads(PAPER_FILE.read_text())
+PRINTED = ROOT / "reproduction" / "resultant_reproduction" / "printed"
+PAPER = tomllib.loads((PRINTED / "paper.toml").read_text())
 EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 NAMES = [name for name in resultant.__all__ if name != "__version__"]
 

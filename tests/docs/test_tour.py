@@ -84,7 +84,7 @@ def bregman(s: Values, p: int) -> Values:
 
 
 def fixed(s: Values, p: int) -> Values:
-    at = [number(s[name]) for name in ("rho", "kappa", "tau")]
+    at = number(s["rho"]), number(s["kappa"]), number(s["tau"])
     errors = [float(abs(fixed_expansion(*at, p, k) - vmf_score(*at, p))) for k in range(3)]
     return dict(zip(("zero", "one", "two"), errors, strict=True))
 
