@@ -1,0 +1,199 @@
+"""The headline of ``protocol.md``: training with an equalized gain, all networks of the recipe.
+
+Runs are unpaired. Per network the readouts are averaged, per setting the arm means are subtracted,
+and the effect is the mean over settings. Numbers are in percentage points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from resultant_reproduction.plan import controlled
+from resultant_reproduction.records import Records, probe_path
+from resultant_reproduction.spec import parse_cell, printed_rows
+from resultant_reproduction.verdicts import (
+    PRINTED_SEEDS,
+    Arm,
+    Judgement,
+    Terms,
+    holm,
+    judge_effect,
+    pooled_variance,
+    variance_ratio,
+)
+
+SETTINGS = {
+    f"{title} / {imbalance}": (dataset, imbalance)
+    for (title, dataset), imbalance in product(
+        (("CIFAR-100", "cifar100"), ("CIFAR-10", "cifar10")), (100, 50, 10)
+    )
+}
+SPACES = ("encoder", "projection")
+# Arms by their names in records, with their columns in Table 1.
+ARMS = {"native": 2, "temperature": 3, "preserve": 4, "angular": 5}
+# Arms that the second round trained.
+TRAINED = ("native", "temperature", "angular")
+TITLES = {
+    "native": "ProCo",
+    "temperature": "Direct temperature",
+    "preserve": "Intercept-preserving",
+    "angular": "Pure Angular",
+}
+FIRST_ROUND = range(10)
+
+
+def matching(prefix: str = "") -> list[str]:
+    """Settings whose names begin with a prefix."""
+    return [name for name in SETTINGS if name.startswith(prefix)]
+
+
+def readout(records: Records, setting: str, arm: str, space: str) -> dict[int, float]:
+    """Long-tail probe accuracies of one space (%), by seed."""
+    return records.values(controlled(*SETTINGS[setting]), arm, 0.0, probe_path(space))
+
+
+def networks(
+    records: Records,
+    setting: str,
+    arm: str,
+    spaces: Sequence[str] = SPACES,
+    seeds: Sequence[int] | None = None,
+) -> dict[int, float]:
+    """Mean accuracy over spaces (%), by seed, of the networks that have all spaces."""
+    values = [readout(records, setting, arm, space) for space in spaces]
+    known = set.intersection(*map(set, values))
+    if seeds is not None:
+        known &= set(seeds)
+    return {seed: fmean(own[seed] for own in values) for seed in sorted(known)}
+
+
+def printed_arm(setting: str, arm: str, spaces: Sequence[str] = SPACES) -> Arm:
+    """The printed mean over spaces; the readouts of a network are taken to vary together."""
+    cells = []
+    for row in printed_rows("angular-training"):
+        cell = parse_cell(row[ARMS[arm]])
+        if row[0] == setting and row[1].lower() in spaces and cell is not None:
+            cells.append(cell.value)
+    return Arm.printed(fmean(v.mean for v in cells), fmean(v.sd or 0.0 for v in cells))
+
+
+def effect(
+    records: Records,
+    after: str = "angular",
+    before: str = "native",
+    settings: Sequence[str] = tuple(SETTINGS),
+    spaces: Sequence[str] = SPACES,
+    seeds: Sequence[int] | None = None,
+) -> Judgement:
+    """Judge a contrast of two arms, mean over settings; needs data unless every setting has both."""
+    return judge_effect(*terms(records, after, before, settings, spaces, seeds))
+
+
+def terms(
+    records: Records,
+    after: str,
+    before: str,
+    settings: Sequence[str] = tuple(SETTINGS),
+    spaces: Sequence[str] = SPACES,
+    seeds: Sequence[int] | None = None,
+) -> tuple[Terms, Terms]:
+    """Our arms and the printed arms of a contrast, each with its weight."""
+    ours, printed = [], []
+    for setting, (arm, sign) in product(settings, ((after, 1.0), (before, -1.0))):
+        weight = sign / len(settings)
+        values = [*networks(records, setting, arm, spaces, seeds).values()]
+        ours.append((weight, Arm.of(values) if values else None))
+        printed.append((weight, printed_arm(setting, arm, spaces)))
+    if any(arm is None for _, arm in ours):
+        return [], printed
+    return ours, printed
+
+
+class Row(NamedTuple):
+    """A contrast with its title, and the p value corrected within its family."""
+
+    title: str
+    judgement: Judgement
+    adjusted: float | None = None
+
+
+def family(rows: Sequence[tuple[str, Judgement]]) -> list[Row]:
+    """Correct the p values of one family by Holm's method."""
+    tested = [(j.ours.p if j.ours else None) for _, j in rows]
+    adjusted = iter(holm([p for p in tested if p is not None]))
+    return [
+        Row(title, j, None if p is None else next(adjusted))
+        for (title, j), p in zip(rows, tested, strict=True)
+    ]
+
+
+def contrasts(records: Records) -> list[Row]:
+    """The primary contrast, the secondary ones, and the primary one of the first round alone."""
+    pairs = (("angular", "native"), ("temperature", "native"), ("angular", "temperature"))
+    rows = [Row(f"{TITLES[a]} less {TITLES[b]}", effect(records, a, b)) for a, b in pairs]
+    first = effect(records, seeds=FIRST_ROUND)
+    return [*rows, Row("Pure Angular less ProCo, seeds of the first round alone", first)]
+
+
+def parts(records: Records) -> list[Row]:
+    """Angular less native on encoders, projections, CIFAR-10 and CIFAR-100: a family of four."""
+    rows = [(f"{space}s", effect(records, spaces=(space,))) for space in SPACES]
+    for dataset in ("CIFAR-10 ", "CIFAR-100 "):
+        rows.append((dataset.strip(), effect(records, settings=matching(dataset))))
+    return family(rows)
+
+
+def readouts(records: Records) -> list[Row]:
+    """The twelve readouts of angular less native: a family of twelve."""
+    return family(
+        [
+            (f"{name}, {space}", effect(records, settings=(name,), spaces=(space,)))
+            for name, space in product(SETTINGS, SPACES)
+        ]
+    )
+
+
+def cells(records: Records) -> Iterator[tuple[str, ...]]:
+    """Rows of all arms: ours with its deviation and number of networks, the printed one, and the
+    seeds of the first round apart."""
+    for name, space in product(SETTINGS, SPACES):
+        row = [f"{name}, {space}"]
+        for arm in ARMS:
+            values = readout(records, name, arm, space)
+            first = [v for seed, v in values.items() if seed in FIRST_ROUND]
+            own, printed = [*values.values()], printed_arm(name, arm, (space,))
+            sd = math.sqrt((printed.variance or 0.0) * PRINTED_SEEDS)
+            text = f"{printed.mean:.2f} ± {sd:.2f} / {_summary(own)}"
+            text += f"; first round {_summary(first)}" if len(first) < len(own) else ""
+            row.append(text)
+        yield tuple(row)
+
+
+def _summary(values: Sequence[float]) -> str:
+    if not values:
+        return "no run"
+    sd = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):.2f}{sd} [{len(values)}]"
+
+
+def spread(records: Records) -> tuple[float, float, float, float, float]:
+    """Our variance over the printed one, with its F interval, and both pooled deviations.
+
+    Encoder and projection are of one network, so that each pair of cells counts once in the degrees
+    of freedom.
+    """
+    ours, printed = [], []
+    for name, space, arm in product(SETTINGS, SPACES, TRAINED):
+        values = [*readout(records, name, arm, space).values()]
+        if len(values) > 1:
+            ours.append(values)
+            variance = (printed_arm(name, arm, (space,)).variance or 0.0) * PRINTED_SEEDS
+            printed.append(variance)
+    own, freedom = pooled_variance(ours)
+    theirs, other = fmean(printed), (PRINTED_SEEDS - 1) * len(printed)
+    halves = (own, freedom / len(SPACES)), (theirs, other / len(SPACES))
+    return *variance_ratio(*halves), math.sqrt(own), math.sqrt(theirs)

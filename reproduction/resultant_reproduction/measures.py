@@ -1,0 +1,235 @@
+"""Measures of claims: from an entry of ``claims.toml`` to the arms of a contrast.
+
+A measure takes the evidence and the keys of the entry, and returns weighted arms of independent
+networks; no arms where records are missing. Readouts of one network are averaged first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from resultant.classes.rule import EDITED
+from resultant.features.packaged import PACKAGED
+from resultant.training.config import TrainConfig, preset
+from resultant_reproduction.controls import control_config
+from resultant_reproduction.courses import Course
+from resultant_reproduction.evidence import (
+    CONDITIONS,
+    Evidence,
+    Reader,
+    read_change,
+    read_edit,
+    read_path,
+    trained_as,
+)
+from resultant_reproduction.failure import Trainings
+from resultant_reproduction.historical import POLICIES, increment_errors, shown
+from resultant_reproduction.plan import official
+from resultant_reproduction.records import dig
+from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.verdicts import Arm, Terms
+
+Keys = Mapping[str, Any]
+
+
+def arms(evidence: Evidence, entry: Keys) -> Terms:
+    """Measure an entry, which has one of the keys of `MEASURES`."""
+    for name, measure in MEASURES.items():
+        if name in entry:
+            found = measure(evidence, entry[name])
+            return [] if any(not values for _, values in found) else _weighed(found, entry)
+    return []
+
+
+def _weighed(found: Sequence[tuple[float, Sequence[float]]], entry: Keys) -> Terms:
+    log = entry.get("log", False)
+    return [(w, Arm.of([math.log(v) for v in own] if log else own)) for w, own in found]
+
+
+Found = list[tuple[float, list[float]]]
+
+
+def reader(keys: Keys) -> Reader:
+    """Build the reader of a frozen summary: a path, the difference of two paths, a ratio of two
+    counts, or the change by an edit under a prior."""
+    scale = float(keys.get("scale", 100.0))
+    if "edit" in keys:
+        beta, gamma = keys["edit"]
+        return read_edit(beta, gamma, keys.get("rule", "angular"))
+    if "of" in keys:
+        part, whole = read_path(keys["path"]), read_path(keys["of"])
+
+        def share(summary: Mapping[str, Any]) -> float | None:
+            a, b = part(summary), whole(summary)
+            return scale * a / b if a is not None and b else None
+
+        return share
+    if "less" in keys:
+        return read_change(keys["path"], keys["less"], scale)
+    return read_path(keys["path"], scale)
+
+
+def frozen(evidence: Evidence, keys: Keys) -> Found:
+    """Numbers of frozen native networks: the mean over spaces per network, one arm per condition."""
+    read, spaces = reader(keys), keys.get("spaces", SPACES)
+    conditions = keys["conditions"]
+    found = []
+    for condition in conditions:
+        by_space = []
+        for space in spaces:
+            summaries = _summaries(evidence, condition, space, keys.get("recipe", ""))
+            values = {seed: read(summary) for seed, summary in summaries.items()}
+            by_space.append({seed: v for seed, v in values.items() if v is not None})
+        shared = [seed for seed in by_space[0] if all(seed in own for own in by_space)]
+        values = [fmean(own[seed] for own in by_space) for seed in shared]
+        found.append((1 / len(conditions), values))
+    return found
+
+
+def _summaries(
+    evidence: Evidence, condition: str, space: str, recipe: str
+) -> dict[int, Mapping[str, Any]]:
+    """Frozen summaries by seed: of a condition, of a store, or of ProCo's public recipe."""
+    if recipe == "store":
+        known = evidence.has(condition, space)
+        return {0: evidence.summary(condition, space, "proco")} if known else {}
+    if recipe != "public":
+        return dict(evidence.frozen(condition, space))
+    records = evidence.records.seeds(official(*CONDITIONS[condition]))  # type: ignore[misc]
+    return {
+        seed: record["analysis"][space]["proco"]
+        if "analysis" in record
+        else {"accuracy": record["frozen"][space]["proco"]}
+        for seed, record in records.items()
+        if "analysis" in record or "frozen" in record
+    }
+
+
+def _config(condition: str, keys: Keys) -> TrainConfig:
+    recipe = keys.get("recipe", "controlled")
+    if recipe == "power":
+        return official(*CONDITIONS[condition], family="power")  # type: ignore[misc]
+    if recipe == "resnext":
+        return preset("imagenet-lt", architecture="resnext50_32x4d")
+    own = {name: keys[name] for name in ("objective", "prior") if name in keys}
+    return trained_as(condition, **own)
+
+
+def trained(evidence: Evidence, keys: Keys) -> Found:
+    """Contrasts of trained networks: terms with a weight, a rule and beta; the mean over paths per
+    network. A term may have an objective, a prior or settings of its own."""
+    found = []
+    for term in keys.get("terms", ({"rule": "angular"}, {"weight": -1.0, "rule": "native"})):
+        own = {**keys, **term}
+        for setting in own["settings"]:
+            kind = (_config(setting, own), own["rule"], float(own.get("beta", 0.0)))
+            scale = float(own.get("scale", 100.0))
+            by_path = [evidence.records.values(*kind, path, scale) for path in own["paths"]]
+            shared = [seed for seed in by_path[0] if all(seed in v for v in by_path)]
+            values = [fmean(v[seed] for v in by_path) for seed in shared]
+            found.append((float(own.get("weight", 1.0)) / len(own["settings"]), values))
+    return found
+
+
+def _kappas(evidence: Evidence) -> list[float]:
+    """Least kappa of a class when direct temperature was trained under a uniform prior, per seed;
+    trainings of one seed count once, by their geometric mean."""
+    trainings = Trainings.of(evidence)
+    by_seed: dict[int, list[float]] = {}
+    for training in trainings.edited if trainings else ():
+        by_seed.setdefault(training.seed, []).append(math.log(training.kappa))
+    return [math.exp(fmean(own)) for own in by_seed.values()]
+
+
+def _ends(read: Callable[[Mapping[str, Any]], float]) -> Callable[[Evidence], list[float]]:
+    """Read the last states of the trainings that lost a class."""
+
+    def values(evidence: Evidence) -> list[float]:
+        trainings = Trainings.of(evidence)
+        ends = trainings.ends() if trainings else []
+        return [read(state) for training, state in ends if trainings and trainings.lost(training)]
+
+    return values
+
+
+def _rule(state: Mapping[str, Any], rule: str, name: str) -> float:
+    return float(state["same_state"][rule][name])
+
+
+def _increments(evidence: Evidence) -> list[float]:
+    """Mean error of leading gradient increments at the last epoch, per network: the mean over both
+    strengths (%)."""
+    values = []
+    for policy in POLICIES.values():
+        for seed, record in evidence.records.seeds(shown(), *policy).items():
+            courses = increment_errors({seed: record}, "mean_increment_error")
+            last = [v.mean for c in courses.values() if (v := c.at(shown().epochs)) is not None]
+            values += [fmean(last)] if last else []
+    return values
+
+
+def _largest_errors(evidence: Evidence) -> list[float]:
+    """Largest error of leading gradients at a recorded state of contrastive training, CIFAR-10 IF
+    50, uniform prior, Pure Angular at beta 0, per network (%)."""
+    config = control_config("c10-if50-u", "contrastive")
+    values = []
+    for seed, record in evidence.records.seeds(config, "angular", 0.0).items():
+        course = Course.of({seed: record}, "gradient_error")
+        values += [max(v for own in course.values.values() for v in own)] if course else []
+    return values
+
+
+def _drifts(evidence: Evidence) -> list[float]:
+    """Largest mean intercept drift per CIFAR-10 run of the two rules that keep intercepts, at the
+    end and along its trajectory."""
+    values = []
+    for record in evidence.records:
+        drift = dig(record, "last.intercept_drift")
+        kept = record["realization"] in EDITED and record["realization"] != "temperature"
+        if kept and drift is not None and record["config"]["dataset"] == "cifar10":
+            course = record.get("trajectory", {}).get("intercept_drift", ())
+            values.append(max([drift, *(v for v in course if v is not None)]))
+    return values
+
+
+def _support(evidence: Evidence) -> list[float]:
+    """Error of the resultant at 100 images over that at 5, packaged projection."""
+    curve = evidence.analysis(PACKAGED, "projection").support
+    assert curve is not None
+    few, many = (float(curve.error[curve.sizes.index(n)]) for n in (5, 100))
+    return [many / few]
+
+
+def _self_inclusion(evidence: Evidence) -> list[float]:
+    """Relative error of the leading self-inclusion shift by class, packaged projection."""
+    shifts = evidence.analysis(PACKAGED, "projection").self_inclusion
+    assert shifts is not None
+    return (shifts.exact / shifts.predicted - 1).abs().tolist()
+
+
+SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
+    "failing-kappa": _kappas,
+    "failing-loss": _ends(
+        lambda s: _rule(s, "temperature", "cross_entropy") / _rule(s, "native", "cross_entropy")
+    ),
+    "failing-classes": _ends(lambda s: _rule(s, "temperature", "distinct")),
+    "increments": _increments,
+    "largest-errors": _largest_errors,
+    "drifts": _drifts,
+    "support": _support,
+    "self-inclusion": _self_inclusion,
+}
+
+
+def _special(evidence: Evidence, name: str) -> Found:
+    return [(1.0, SPECIAL[name](evidence))]
+
+
+MEASURES: dict[str, Callable[[Evidence, Any], Found]] = {
+    "frozen": frozen,
+    "trained": trained,
+    "special": _special,
+}
