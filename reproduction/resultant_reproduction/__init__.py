@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from resultant_reproduction.artefacts import (
         ARTEFACTS,
         Artefact,
-        Claim,
         Evidence,
         Outcome,
         Records,
     )
 
-__all__ = ["ARTEFACTS", "Artefact", "Claim", "Evidence", "Outcome", "Records"]
+__all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]
 
 
 def __getattr__(name: str) -> Any:

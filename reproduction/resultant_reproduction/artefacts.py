@@ -1,4 +1,4 @@
-"""The table of all artefacts, and the claims of the prose."""
+"""The table of all artefacts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from resultant_reproduction import (
     estimators,
     failure,
     feature_figures,
+    frozen_rules,
     gain_prior,
-    guide,
     historical,
     recipes,
     settings,
@@ -21,18 +21,9 @@ from resultant_reproduction import (
     theory_figures,
 )
 from resultant_reproduction.catalog import catalog
-from resultant_reproduction.claims import (
-    boundary_claims,
-    frozen_claims,
-    theory_claims,
-)
 from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.failure import failing_claims
-from resultant_reproduction.feature_figures import finite_sample_claims
-from resultant_reproduction.prior_claims import prior_claims
 from resultant_reproduction.records import Records
-from resultant_reproduction.spec import Artefact, Claim, Outcome
-from resultant_reproduction.training_claims import training_claims
+from resultant_reproduction.spec import Artefact, Outcome
 
 _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "angular-training": tables.angular_training,
@@ -61,28 +52,10 @@ _COMPUTE: dict[str, Callable[[Evidence], Outcome]] = {
     "beta-sweep": contrasts.sweep,
     "stronger-views": contrasts.views,
     "estimator": estimators.estimators,
-    "guide": guide.guide,
+    "frozen-rules": frozen_rules.frozen_rules,
 }
 
 # Tables first, then figures, then questions beyond the paper.
 ARTEFACTS = {name: Artefact(entry, _COMPUTE[name]) for name, entry in catalog().items()}
 
-
-def claims(evidence: Evidence) -> list[Claim]:
-    """Evaluate the claims of the prose, in the order of the argument."""
-    return [
-        claim
-        for evaluate in (
-            theory_claims,
-            failing_claims,
-            boundary_claims,
-            frozen_claims,
-            finite_sample_claims,
-            prior_claims,
-            training_claims,
-        )
-        for claim in evaluate(evidence)
-    ]
-
-
-__all__ = ["ARTEFACTS", "Artefact", "Claim", "Evidence", "Outcome", "Records", "claims"]
+__all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]

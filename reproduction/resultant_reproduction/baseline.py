@@ -23,8 +23,8 @@ from resultant_reproduction.stats import significant
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.tables import angular_training, frozen_table, joint_fc
 from resultant_reproduction.templating import fill
-from resultant_reproduction.training_claims import PRINTED_SEEDS
 from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import PRINTED_SEEDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

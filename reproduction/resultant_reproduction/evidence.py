@@ -111,6 +111,8 @@ class Evidence:
     ) -> None:
         self.records, self.stores = records, dict(stores or {})
         self.second = Records() if second is None else second
+        # Both rounds together, for the headline.
+        self.every = Records([*records, *self.second])
         unknown = self.stores.keys() - ADDED_STORES.keys()
         if unknown:
             rule = f"expected stores named {', '.join(ADDED_STORES)}"

@@ -256,24 +256,3 @@ def _included(a: Analysis) -> str:
     ratios = _ratios(a)
     low, median, high = (float(v) for v in (ratios.min(), ratios.median(), ratios.max()))
     return f"{low:.3f} to {high:.3f}, median {median:.3f} of {len(ratios)}"
-
-
-def finite_sample_claims(evidence: Evidence) -> Iterator[Claim]:
-    """Evaluate the claims about finite samples on the packaged features."""
-    a = evidence.analysis(PACKAGED, "projection")
-    assert a.support is not None and a.self_inclusion is not None
-    few, many = (float(a.support.error[a.support.sizes.index(n)]) for n in (5, 100))
-    evaluation = Evaluation(
-        f"{few:.4f} to {many:.4f}, n = 1", many < few / 2, "to less than half", networks=1
-    )
-    yield conclude(statement("support"), evaluation, "")
-    shifts = a.self_inclusion.exact
-    evaluation = Evaluation(
-        f"{_included(a)} classes of {int(a.self_inclusion.count.min())} to "
-        f"{int(a.self_inclusion.count.max())} images, shifts of {span(shifts.tolist(), 4)}; n = 1",
-        float((_ratios(a) - 1).abs().max()) <= 0.1,
-        "within a tenth for every class: the exact score, direction and kappa fitted again without "
-        "the query; the mean of the linear score is an identity",
-        networks=1,
-    )
-    yield conclude(statement("self-inclusion"), evaluation, "")

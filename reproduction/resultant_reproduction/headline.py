@@ -89,7 +89,7 @@ def effect(
     spaces: Sequence[str] = SPACES,
     seeds: Sequence[int] | None = None,
 ) -> Judgement:
-    """Judge a contrast of two arms, mean over settings; needs data unless every setting has both."""
+    """Judge a contrast of two arms, mean over settings; every setting needs runs of both."""
     return judge_effect(*terms(records, after, before, settings, spaces, seeds))
 
 

@@ -73,7 +73,7 @@ def reader(keys: Keys) -> Reader:
 
 
 def frozen(evidence: Evidence, keys: Keys) -> Found:
-    """Numbers of frozen native networks: the mean over spaces per network, one arm per condition."""
+    """Numbers of frozen native networks: per network the mean over spaces, an arm per condition."""
     read, spaces = reader(keys), keys.get("spaces", SPACES)
     conditions = keys["conditions"]
     found = []

@@ -49,7 +49,8 @@ def reproduce(options: Reproduce) -> int:
 def _show(options: Reproduce) -> None:
     """Write all pages, or print some and write them to --out."""
     from resultant._core.files import require_writable_folder
-    from resultant_reproduction.artefacts import ARTEFACTS, claims
+    from resultant_reproduction import claims, document
+    from resultant_reproduction.artefacts import ARTEFACTS
     from resultant_reproduction.pages import make_page, write_page, write_pages
 
     console, names = open_console(), _names(options.what)
@@ -61,7 +62,8 @@ def _show(options: Reproduce) -> None:
     if tuple(options.what) == ("all",):
         with console.status("reading") as status:
             write_pages(evidence, options.out, ARTEFACTS, status.update)
-        console.print(str(options.out / "README.md"), highlight=False)
+            document.write(options.text, options.out, evidence, evidence.records)
+        console.print(str(options.text), highlight=False)
     else:
         options.out.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -70,8 +72,8 @@ def _show(options: Reproduce) -> None:
             for path in write_page(page, options.out):
                 console.print(str(path), highlight=False)
     if "claims" in options.what:
-        rows = [(f"{c.text} ({c.label})", c.paper, c.ours, c.verdict) for c in claims(evidence)]
-        console.print(rich_table("claims", ("claim", "paper", "ours", "verdict"), rows))
+        rows = [claim.row() for claim in claims.claims(evidence).values()]
+        console.print(rich_table("claims", claims.HEADINGS, rows))
     unread = [r for r in added if of_record(r) not in evidence.records.asked]
     if unread:
         kinds = dict.fromkeys(f"{r['config']['dataset']} {r['realization']}" for r in unread)

@@ -267,29 +267,3 @@ class Artefact:
         need = EXTERNAL if external == 1 else EXTERNAL.replace("needs", "need")
         rest += f"; {external} {need}" if external else ""
         return f"{PARTLY} ({done} of {of}{rest})"
-
-
-HOLDS, SO_FAR, FAILS, OPEN = "holds", "holds where tested", "does not hold", "not settled"
-NOT_RUN, UNTESTED = "not run yet", "cannot be tested here"
-VERDICTS = (HOLDS, SO_FAR, OPEN, FAILS, NOT_RUN, UNTESTED)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper with a number in it, and its verdict.
-
-    Attributes:
-        label: Label of the section or table.
-        text: The claim.
-        paper: The printed numbers.
-        ours: Our numbers.
-        verdict: One of `VERDICTS`.
-        why: The rule for "holds", or what is missing.
-    """
-
-    label: str
-    text: str
-    paper: str
-    ours: str
-    verdict: str
-    why: str

@@ -20,8 +20,8 @@ from resultant_reproduction.records import dig, paired, probe_path
 from resultant_reproduction.spec import Cell, Change
 from resultant_reproduction.stats import welch
 from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.training_claims import PRINTED_SEEDS
 from resultant_reproduction.value import Value
+from resultant_reproduction.verdicts import PRINTED_SEEDS
 
 # Numbers of networks by rule and seed, one per readout.
 Networks = Mapping[str, Mapping[int, Sequence[float]]]

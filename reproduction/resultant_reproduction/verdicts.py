@@ -1,8 +1,8 @@
 """Statistics of the protocol: contrasts of independent arms, two intervals, and verdicts.
 
 A contrast is a weighted sum of arm means. Its variance is the sum of the variances of the weighted
-means (Welch) and its degrees of freedom are those of Welch and Satterthwaite. The rules are those of
-``protocol.md``.
+means (Welch) and its degrees of freedom are those of Welch and Satterthwaite. The rules are those
+of ``protocol.md``.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ class Judgement:
         apart: Ours less the printed one; None without a printed number.
         printed: The printed effect or number.
         seeds: Runs per arm for a power of 80 % at the printed size, if inconclusive.
+        paper: The printed effect with its interval, where the paper prints deviations.
     """
 
     verdict: str
@@ -182,6 +183,7 @@ class Judgement:
     apart: Estimate | None = None
     printed: float | None = None
     seeds: int | None = None
+    paper: Estimate | None = None
 
 
 def judge_effect(terms: Terms, printed: Terms) -> Judgement:
@@ -197,7 +199,7 @@ def judge_effect(terms: Terms, printed: Terms) -> Judgement:
     ours, apart = contrast(terms), contrast([*terms, *negative(printed)])
     verdict = _of_effect(ours, apart, size)
     seeds = seeds_needed(terms, size) if verdict == INCONCLUSIVE else None
-    return Judgement(verdict, ours, apart, size, seeds)
+    return Judgement(verdict, ours, apart, size, seeds, contrast(printed))
 
 
 def _of_effect(ours: Estimate, apart: Estimate, printed: float) -> str:

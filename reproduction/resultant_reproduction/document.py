@@ -1,0 +1,196 @@
+"""REPRODUCTION.md and the pages of claims, of the headline, of methods, of advice and of runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from resultant._core import files
+from resultant_reproduction import catalog, forest, headline
+from resultant_reproduction.claims import HEADINGS, Claim, claims, facts
+from resultant_reproduction.evidence import Evidence
+from resultant_reproduction.formats import p_text
+from resultant_reproduction.headline import Row
+from resultant_reproduction.pages import page_name
+from resultant_reproduction.records import Records
+from resultant_reproduction.spec import load
+from resultant_reproduction.templating import render
+from resultant_reproduction.verdicts import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NEEDS_DATA,
+    NOT_REPRODUCED,
+    OTHER_SIZE,
+    VERDICTS,
+    Judgement,
+)
+
+CONTRASTS = (
+    *("contrast", "paper", "ours", "95 % interval", "p", "p, Holm", "ours less printed"),
+    *("networks", "verdict"),
+)
+SCOREBOARD = ("question", "paper", "ours", "verdict", "numbers")
+FOREST = "forest.svg"
+# Pages of this module.
+PAGES = ("claims", "headline", "methods", "guide", "runs")
+
+
+def write(text: Path, pages: Path, evidence: Evidence, records: Records) -> None:
+    """Write the document, its pages, the forest plot and the numbers for the README.
+
+    Args:
+        text: The document, such as ``REPRODUCTION.md``.
+        pages: Folder of the pages.
+        evidence: Records and features.
+        records: Records that the plans add to.
+    """
+    judged = claims(evidence)
+    for path, content in contents(text, pages, evidence, records, judged).items():
+        files.write_text(path, content)
+    forest.save(panels(evidence.every, judged), pages / FOREST)
+
+
+def contents(
+    text: Path, pages: Path, evidence: Evidence, records: Records, judged: Mapping[str, Claim]
+) -> dict[Path, str]:
+    """Texts of the document, of its pages and of the numbers, by path."""
+    folder = Path(*pages.resolve().relative_to(text.resolve().parent).parts)
+    every = evidence.every
+    values = {
+        "claim": judged,
+        "verdicts": Counter(claim.judgement.verdict for claim in judged.values()),
+        "words": VERDICTS,
+        "fact": facts(evidence),
+        "pages": folder.as_posix(),
+        "scoreboard": (scoreboard(judged, folder), SCOREBOARD),
+        "claims": [
+            (question["text"], [c.row() for c in judged.values() if c.entry["question"] == name])
+            for question in load("claims")["question"]
+            for name in (question["name"],)
+        ],
+        "headings": HEADINGS,
+        "contrasts": contrast_rows(headline.contrasts(every)),
+        "parts": contrast_rows(headline.parts(every)),
+        "readouts": contrast_rows(headline.readouts(every)),
+        "contrast_headings": CONTRASTS,
+        "cells": list(headline.cells(every)),
+        "cell_headings": ("", *headline.TITLES.values()),
+        "spread": headline.spread(every),
+        "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
+        "records": len(every),
+        "artefacts": catalog.overview(records),
+        "artefact_headings": catalog.HEADINGS,
+        "plans": catalog.plan_rows(records),
+        "plan_headings": catalog.PLAN_HEADINGS,
+        "plans_note": catalog.plans_note(records),
+        "placeholders": catalog.PLACEHOLDERS,
+        "external": catalog.external_commands(),
+        "link": lambda label: f"{page_name(label)}.md",
+    }
+    texts = {text: render("reproduction.md", **values)}
+    texts |= {pages / f"{name}.md": render(f"{name}.md", **values) for name in PAGES}
+    texts[pages / "headline.json"] = json.dumps(numbers(judged), indent=2) + "\n"
+    return {path: own.rstrip("\n") + "\n" for path, own in texts.items()}
+
+
+def scoreboard(judged: Mapping[str, Claim], folder: Path) -> list[tuple[str, ...]]:
+    """One row per question, with the claim that answers it and the verdicts of its claims."""
+    rows = []
+    for question in load("claims")["question"]:
+        claim, label = judged[question["claim"]], question["label"]
+        own = [c for c in judged.values() if c.entry["question"] == question["name"]]
+        count = Counter(c.judgement.verdict for c in own)
+        every = ", ".join(f"{count[word]} {word}" for word in VERDICTS if count[word])
+        interval = "" if claim.shown[0] is None else f" {claim.row()[3]}".replace(" –", "")
+        subject = claim.entry.get("short", claim.entry["text"])
+        name = page_name(label)
+        title = f"{name.partition('-')[0].capitalize()} {name.partition('-')[2].lstrip('0')}"
+        rows.append(
+            (
+                f"**{question['text']}** {subject}",
+                claim.paper,
+                f"{claim.ours}{interval}",
+                f"**{claim.verdict}** (of {len(own)} claims: {every})",
+                f"[{title}]({(folder / name).as_posix()}.md)",
+            )
+        )
+    return rows
+
+
+def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Rows of contrasts under `CONTRASTS`."""
+    return [(title, *_cells(judgement, adjusted)) for title, judgement, adjusted in rows]
+
+
+def _cells(j: Judgement, adjusted: float | None) -> tuple[str, ...]:
+    if j.ours is None or j.apart is None:
+        return (f"{j.printed:+.2f}", *["–"] * 5, "0", j.verdict)
+    seeds = f" ({j.seeds:,} seeds per arm)" if j.seeds else ""
+    return (
+        *(f"{j.printed:+.2f}", f"{j.ours.mean:+.2f}", j.ours.interval(2)),
+        *(p_text(j.ours.p), p_text(adjusted)),
+        *(f"{j.apart.mean:+.2f} {j.apart.interval(2)}", str(j.ours.runs), j.verdict + seeds),
+    )
+
+
+def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
+    """Effects of the forest plot by panel and name."""
+    parts = {row.title: row.judgement for row in headline.parts(records)}
+    temperature = headline.effect(records, "temperature")
+
+    def named(*names: str) -> dict[str, Judgement]:
+        return {judged[name].entry["short"]: judged[name].judgement for name in names}
+
+    training = {
+        **named("training"),
+        "Training, CIFAR-10: Pure Angular less ProCo": parts["CIFAR-10"],
+        "Training, CIFAR-100: Pure Angular less ProCo": parts["CIFAR-100"],
+        "Training, CIFAR: direct temperature less ProCo": temperature,
+        **named("training-temperature", "training-preserve", "joint-mixed"),
+    }
+    frozen = named(
+        *("frozen-cifar100-encoder", "frozen-cifar100-projection", "frozen-cifar10"),
+        "uniform-long-tail",
+    )
+    return {"Training under the frequency prior": training, "Frozen features, and a uniform prior": frozen}
+
+
+def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
+    """The few numbers that other documents quote."""
+    count = Counter(claim.judgement.verdict for claim in judged.values())
+    coverage = judged["margin-coverage"]
+    assert coverage.judgement.ours is not None
+    training = judged["training"]
+    return {
+        "frozen": _effect(judged["frozen-cifar100-encoder"], "+4.28"),
+        "training": _effect(training, "+0.64"),
+        "certificates": {
+            "what": coverage.entry["text"],
+            "coverage": round(coverage.judgement.ours.mean / 100, 4),
+            "printed": coverage.paper,
+        },
+        "claims": {
+            "held": count[CONFIRMED],
+            "different": count[OTHER_SIZE],
+            "not_reproduced": count[NOT_REPRODUCED],
+            "open": count[INCONCLUSIVE],
+            "untested": count[NEEDS_DATA],
+        },
+        "sentence": (
+            "The mathematics holds, equal gains help frozen CIFAR-100 features, and the printed "
+            f"gain of training with equal gains is {training.judgement.verdict}."
+        ),
+    }
+
+
+def _effect(claim: Claim, printed: str) -> dict[str, Any]:
+    ours = claim.judgement.ours
+    assert ours is not None and ours.low is not None and ours.high is not None
+    return {
+        "what": claim.entry.get("short", claim.entry["text"]),
+        **{k: round(v, 2) for k, v in zip(("points", "low", "high"), (ours.mean, ours.low, ours.high), strict=True)},
+        "printed": printed,
+    }
