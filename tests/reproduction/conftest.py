@@ -10,8 +10,9 @@ import pytest
 
 from quick_pdf import quick_pdf as quick_pdf
 from resultant.features.packaged import PACKAGED
-from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records, claims
-from resultant_reproduction.spec import Claim
+from resultant.training.records import read_folder
+from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
+from resultant_reproduction.claims import Claim, claims
 
 REPRODUCTION = Path(__file__).parents[2] / "reproduction"
 
@@ -47,7 +48,8 @@ def records() -> Records:
 
 @pytest.fixture(scope="session")
 def evidence(records: Records) -> Evidence:
-    return Evidence(records, second=Records.read(REPRODUCTION / "results" / "second-round"))
+    second = read_folder(REPRODUCTION / "results" / "second-round")
+    return Evidence(records, second_round=second)
 
 
 @pytest.fixture(scope="session")
@@ -56,5 +58,5 @@ def outcomes(evidence: Evidence) -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="session")
-def evaluated(evidence: Evidence) -> list[Claim]:
+def judged(evidence: Evidence) -> dict[str, Claim]:
     return claims(evidence)

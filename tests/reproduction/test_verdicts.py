@@ -1,0 +1,191 @@
+"""Statistics of the protocol against naive recomputations and closed forms."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from statistics import fmean, stdev
+
+import mpmath
+import pytest
+
+from paper_evidence import tail
+from resultant_reproduction.verdicts import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NEEDS_DATA,
+    NOT_REPRODUCED,
+    OTHER_SIZE,
+    Arm,
+    contrast,
+    holm,
+    judge_check,
+    judge_effect,
+    judge_number,
+    negative,
+    pooled_variance,
+    power,
+    seeds_needed,
+    variance_ratio,
+)
+
+A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
+
+
+def test_one_arm_is_students_interval() -> None:
+    """For one arm of n runs the interval is mean ± t sd / sqrt(n), with n - 1 degrees."""
+    ours = contrast([(1.0, Arm.of(A))])
+    error = stdev(A) / 2
+    assert ours.mean == fmean(A) and ours.freedom == pytest.approx(3)
+    assert ours.error == pytest.approx(error)
+    assert ours.low is not None and ours.p is not None
+    reach = (ours.mean - ours.low) / error
+    assert 2 * tail(reach, 3) == pytest.approx(0.05)
+    assert 2 * tail(ours.mean / error, 3) == pytest.approx(ours.p)
+
+
+def test_two_arms_are_welchs_test() -> None:
+    ours = contrast([(1.0, Arm.of(A)), (-1.0, Arm.of(B))])
+    a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
+    freedom = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
+    assert ours.freedom == pytest.approx(freedom)
+    assert ours.mean == pytest.approx(fmean(A) - fmean(B)) and ours.runs == 7
+    assert ours.p == pytest.approx(2 * tail(ours.mean / math.sqrt(a + b), freedom))
+
+
+def test_coverage_of_a_mean_over_settings() -> None:
+    """Of intervals over settings with unequal spreads about 95 % contain the truth."""
+    random, inside = Random(0), 0
+    for _ in range(1000):
+        terms = []
+        for sd, n in ((0.5, 3), (1.0, 7), (0.2, 4)):
+            for sign in (1, -1):
+                values = [random.gauss(sign, sd) for _ in range(n)]
+                terms.append((sign / 3, Arm.of(values)))
+        inside += bool(contrast(terms).contains(2.0))
+    assert 925 <= inside <= 975
+
+
+def test_printed_deviations_are_of_three_seeds() -> None:
+    arm = Arm.printed(1.0, 0.3)
+    assert arm.variance == pytest.approx(0.03) and arm.freedom == 2
+    exact = contrast([(1.0, Arm.of(A)), (-1.0, Arm.printed(1.0))])
+    own = contrast([(1.0, Arm.of(A))])
+    assert exact.error == own.error and exact.freedom == pytest.approx(own.freedom)
+
+
+def test_one_run_and_runs_without_spread() -> None:
+    single = contrast([(1.0, Arm.of([1.0])), (-1.0, Arm.of(A))])
+    assert single.low is None and single.contains(0.0) is None and single.text(1) == "-1.6"
+    same = contrast([(1.0, Arm.of([2.0, 2.0]))])
+    assert (same.low, same.high) == (2.0, 2.0) and same.contains(2.0)
+
+
+# An effect whose interval reaches nearly so far on both sides.
+def _effect(mean: float, reach: float) -> Arm:
+    return Arm(mean, (reach / 2.0) ** 2, 1e6, 5)
+
+
+@pytest.mark.parametrize(
+    ("mean", "printed", "verdict"),
+    [
+        (2.0, 2.5, CONFIRMED),
+        (2.0, 9.0, OTHER_SIZE),
+        (-2.0, -2.5, CONFIRMED),
+        (0.5, 1.0, INCONCLUSIVE),
+        (0.5, 3.0, NOT_REPRODUCED),
+        (0.5, -1.0, NOT_REPRODUCED),
+        (2.0, -2.5, NOT_REPRODUCED),
+        (2.0, -0.5, NOT_REPRODUCED),
+    ],
+)
+def test_rows_of_the_protocol(mean: float, printed: float, verdict: str) -> None:
+    judged = judge_effect([(1.0, _effect(mean, 1.0))], [(1.0, Arm.printed(printed))])
+    assert judged.verdict == verdict and judged.printed == printed
+    assert (judged.seeds is not None) == (verdict == INCONCLUSIVE)
+
+
+def test_the_printed_error_decides() -> None:
+    """A printed deviation widens the second interval and not the first."""
+    ours = [(1.0, _effect(2.0, 1.0))]
+    assert judge_effect(ours, [(1.0, Arm.printed(4.0))]).verdict == OTHER_SIZE
+    wide = judge_effect(ours, [(1.0, Arm.printed(4.0, 2.0))])
+    assert wide.verdict == CONFIRMED and wide.ours == contrast(ours)
+    assert wide.apart == contrast([*ours, *negative([(1.0, Arm.printed(4.0, 2.0))])])
+
+
+def test_without_runs_or_spread() -> None:
+    paper = [(1.0, Arm.printed(1.0))]
+    assert judge_effect([], paper).verdict == NEEDS_DATA
+    assert judge_effect([(1.0, Arm.of([9.0]))], paper).verdict == INCONCLUSIVE
+    assert judge_number([], 1.0).verdict == NEEDS_DATA
+    assert judge_number([(1.0, Arm.of([1.0]))], 1.0, 0.5).verdict == INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("printed", "threshold", "side", "verdict"),
+    [
+        (2.5, None, "above", CONFIRMED),
+        (4.0, 1.0, "above", OTHER_SIZE),
+        (4.0, 3.0, "above", NOT_REPRODUCED),
+        (0.5, 3.0, "below", OTHER_SIZE),
+        (0.5, 2.5, "within", OTHER_SIZE),
+        (0.5, 1.5, "within", NOT_REPRODUCED),
+        (4.0, None, "above", NOT_REPRODUCED),
+        (None, 0.5, "above", CONFIRMED),
+        (None, 1.5, "above", INCONCLUSIVE),
+        (None, 3.5, "above", NOT_REPRODUCED),
+        (None, 3.5, "below", CONFIRMED),
+    ],
+)
+def test_numbers(printed: float | None, threshold: float | None, side: str, verdict: str) -> None:
+    """Ours is 2 within [1, 3]."""
+    judged = judge_number([(1.0, _effect(2.0, 1.0))], printed, threshold, side)
+    assert judged.verdict == verdict
+    if printed is not None:
+        assert judged.apart is not None and judged.apart.mean == 2.0 - printed
+
+
+def test_checks() -> None:
+    verdicts = [judge_check(passed).verdict for passed in (True, False, None)]
+    assert verdicts == [CONFIRMED, NOT_REPRODUCED, INCONCLUSIVE]
+
+
+def test_seeds_of_textbooks() -> None:
+    """Cohen's table: two arms, two-sided 5 %, power 80 %, effects of 0.2, 0.5 and 0.8 deviations."""
+    terms = [(1.0, Arm(0.0, 1 / 5, 4, 5)), (-1.0, Arm(0.0, 1 / 5, 4, 5))]
+    assert [seeds_needed(terms, d) for d in (0.2, 0.5, -0.8)] == [394, 64, 26]
+    assert seeds_needed(terms, 0.0) is None and seeds_needed(terms, 1e-6) is None
+    assert seeds_needed([(1.0, Arm.of([1.0]))], 1.0) is None
+
+
+def test_power_by_simulation() -> None:
+    terms = [(0.5, Arm(0.0, 1 / 4, 3, 4)), (-0.5, Arm(0.0, 4 / 4, 3, 4))]
+    random, seen, n = Random(1), 0, 8
+    for _ in range(1000):
+        arms = [Arm.of([random.gauss(m, sd) for _ in range(n)]) for m, sd in ((4, 1), (0, 2))]
+        p = contrast([(0.5, arms[0]), (-0.5, arms[1])]).p
+        seen += p is not None and p < 0.05
+    assert seen / 1000 == pytest.approx(power(terms, 2.0, n), abs=0.03)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
+
+
+def test_ratio_of_variances() -> None:
+    """Ends of the F interval are where the ratio would be a 2.5 % quantile."""
+    groups = [A, B]
+    variance, freedom = pooled_variance(groups)
+    assert freedom == 5
+    assert variance == pytest.approx((3 * stdev(A) ** 2 + 2 * stdev(B) ** 2) / 5)
+    ratio, low, high = variance_ratio((variance, freedom), (0.5, 4))
+    assert ratio == pytest.approx(2 * variance)
+
+    def above(x: float) -> float:
+        # F > x has the regularized incomplete beta function as its probability.
+        z = 4 / (4 + 5 * x)
+        return float(mpmath.betainc(2, 2.5, 0, z, regularized=True))
+
+    assert above(ratio / low) == pytest.approx(0.025) and above(ratio / high) == pytest.approx(0.975)
