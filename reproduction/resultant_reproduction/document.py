@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def contents(
     text: Path, pages: Path, evidence: Evidence, records: Records, judged: Mapping[str, Claim]
 ) -> dict[Path, str]:
     """Texts of the document, of its pages and of the numbers, by path."""
-    folder = Path(*pages.resolve().relative_to(text.resolve().parent).parts)
+    folder = Path(os.path.relpath(pages, text.parent))
     every = evidence.every
     values = {
         "claim": judged,
@@ -155,7 +156,10 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> forest.Panels:
         *("frozen-cifar100-encoder", "frozen-cifar100-projection", "frozen-cifar10"),
         "uniform-long-tail",
     )
-    return {"Training under the frequency prior": training, "Frozen features, and a uniform prior": frozen}
+    return {
+        "Training under the frequency prior": training,
+        "Frozen features, and training under a uniform prior": frozen,
+    }
 
 
 def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
@@ -191,6 +195,8 @@ def _effect(claim: Claim, printed: str) -> dict[str, Any]:
     assert ours is not None and ours.low is not None and ours.high is not None
     return {
         "what": claim.entry.get("short", claim.entry["text"]),
-        **{k: round(v, 2) for k, v in zip(("points", "low", "high"), (ours.mean, ours.low, ours.high), strict=True)},
+        "points": round(ours.mean, 2),
+        "low": round(ours.low, 2),
+        "high": round(ours.high, 2),
         "printed": printed,
     }

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.rule import EDITED
 from resultant.training.config import TrainConfig
 from resultant.training.records import Record
-from resultant_reproduction.evaluate import Evaluation, conclude, statement
 from resultant_reproduction.evidence import CONDITIONS, Evidence
 from resultant_reproduction.formats import seed_list
-from resultant_reproduction.plan import controlled, planned_seeds
+from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import dig, paired, probe_path
-from resultant_reproduction.spec import Cell, Claim, Outcome, parse_cell
+from resultant_reproduction.spec import Cell, Outcome, parse_cell
 from resultant_reproduction.special_figures import draw_intercepts
 from resultant_reproduction.stats import Interval, over_seeds
 from resultant_reproduction.summarize import SPACES

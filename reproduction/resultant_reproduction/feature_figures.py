@@ -5,7 +5,7 @@ The packaged one is a native network of CIFAR-100-LT, IF 100.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ import torch
 
 from resultant.analysis import Analysis, gain_distribution
 from resultant.analysis.metrics import rank_correlation
-from resultant_reproduction.evaluate import Evaluation, conclude, statement
 from resultant_reproduction.evidence import (
     PACKAGED,
     Evidence,
@@ -23,11 +22,9 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.formats import span
 from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import (
     Cell,
-    Claim,
     Outcome,
     load,
     parse_cell,

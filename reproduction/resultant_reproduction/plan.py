@@ -179,6 +179,20 @@ def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
             yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
 
 
+# Seeds of the second round, in the order of protocol.md.
+BLOCKS = ((10, 11, 12, 13), (14, 15, 16), (17, 18, 19))
+
+
+def _headline(seeds: Sequence[int]) -> Iterator[PlannedJob]:
+    for i, block in enumerate(BLOCKS):
+        own = [seed for seed in block if seed in seeds]
+        for dataset, imbalance in product(reversed(SETS), reversed(IMBALANCES)):
+            runs = _runs(("native", "temperature", "angular"), own)
+            if runs:
+                name = f"{dataset}-if{imbalance}-{i + 1}"
+                yield PlannedJob(name, controlled(dataset, imbalance), runs, analyzed=())
+
+
 PLANS = {
     plan.name: plan
     for plan in (

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from resultant_reproduction.training_claims import training_claims
 
 from resultant.cli import main as cli
 from resultant.features.store import write_store
@@ -21,7 +22,6 @@ from resultant_reproduction.evidence import trained_as
 from resultant_reproduction.plan import PLANS
 from resultant_reproduction.records import read_added
 from resultant_reproduction.spec import Artefact
-from resultant_reproduction.training_claims import training_claims
 
 SHOWN = {
     command: artefact.entry.name

@@ -7,17 +7,17 @@ import statistics
 from pathlib import Path
 
 import pytest
+from resultant_reproduction.guide import guide
+from resultant_reproduction.training_claims import training_claims
 
 from paper_evidence import probed
 from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.contrasts import views
 from resultant_reproduction.controls import control_config
-from resultant_reproduction.guide import guide
 from resultant_reproduction.plan import controlled, stronger_views
 from resultant_reproduction.spec import printed_rows
 from resultant_reproduction.tables import angular_training, frozen_table
-from resultant_reproduction.training_claims import training_claims
 from training_records import record
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from resultant_reproduction.historical_claims import historical_claims
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
-from resultant_reproduction.historical_claims import historical_claims
 from resultant_reproduction.plan import official
 from resultant_reproduction.spec import Claim, Outcome
 from training_records import record

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from resultant_reproduction.evaluate import toward_text
 from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 from scipy.stats import t as student
 
 from paper_evidence import numbered
 from resultant.analysis.metrics import paired_gain
-from resultant_reproduction.evaluate import toward_text
 from resultant_reproduction.records import paired
 from resultant_reproduction.spec import Change
 from resultant_reproduction.stats import (

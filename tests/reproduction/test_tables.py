@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 import pytest
+from resultant_reproduction.training_claims import training_claims
 from scipy.stats import t as student
 
 from resultant_reproduction import ARTEFACTS, Evidence, Records, tables
 from resultant_reproduction.evidence import trained_as
 from resultant_reproduction.plan import PLANS, controlled, official, planned_seeds
 from resultant_reproduction.spec import printed_rows
-from resultant_reproduction.training_claims import training_claims
 from training_records import record
 
 
