@@ -39,23 +39,22 @@ FOREST = "forest.svg"
 PAGES = ("claims", "headline", "methods", "guide", "runs")
 
 
-def write(text: Path, pages: Path, evidence: Evidence, records: Records) -> None:
+def write(text: Path, pages: Path, evidence: Evidence) -> None:
     """Write the document, its pages, the forest plot and the numbers for the README.
 
     Args:
         text: The document, such as ``REPRODUCTION.md``.
         pages: Folder of the pages.
         evidence: Records and features.
-        records: Records that the plans add to.
     """
     judged = claims(evidence)
-    for path, content in contents(text, pages, evidence, records, judged).items():
+    for path, content in contents(text, pages, evidence, judged).items():
         files.write_text(path, content)
     forest.save(panels(evidence.every, judged), pages / FOREST)
 
 
 def contents(
-    text: Path, pages: Path, evidence: Evidence, records: Records, judged: Mapping[str, Claim]
+    text: Path, pages: Path, evidence: Evidence, judged: Mapping[str, Claim]
 ) -> dict[Path, str]:
     """Texts of the document, of its pages and of the numbers, by path."""
     folder = Path(os.path.relpath(pages, text.parent))
@@ -82,11 +81,11 @@ def contents(
         "spread": headline.spread(every),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "records": len(every),
-        "artefacts": catalog.overview(records),
+        "artefacts": catalog.overview(every),
         "artefact_headings": catalog.HEADINGS,
-        "plans": catalog.plan_rows(records),
+        "plans": catalog.plan_rows(every),
         "plan_headings": catalog.PLAN_HEADINGS,
-        "plans_note": catalog.plans_note(records),
+        "plans_note": catalog.plans_note(every),
         "placeholders": catalog.PLACEHOLDERS,
         "external": catalog.external_commands(),
         "link": lambda label: f"{page_name(label)}.md",

@@ -131,6 +131,11 @@ def folders(results: Path) -> list[Path]:
     return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]
 
 
+def both_rounds(places: Sequence[Path]) -> list[Path]:
+    """Folders of records, and those of the second round (``protocol.md``) in them."""
+    return [*places, *(folder / "second-round" for folder in places)]
+
+
 def read_added(paths: Sequence[Path]) -> list[Record]:
     """Read records.jsonl of ``resultant train`` and files of ``resultant probe --out``; probes are
     merged into the records of the same runs."""

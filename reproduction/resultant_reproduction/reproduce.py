@@ -16,7 +16,7 @@ from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction import catalog
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.plan import PLANS, Pace
-from resultant_reproduction.records import Records, folders, read_added
+from resultant_reproduction.records import Records, both_rounds, folders, read_added
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,7 @@ def reproduce(options: Reproduce) -> int:
         raise ValueError(f"expected {names} after run and a plan, got {' '.join(options.what)}")
     require_results(options)
     if tuple(options.what) == ("list",):
-        list_artefacts(open_console(), Records.read(*folders(options.results)))
+        list_artefacts(open_console(), Records.read(*both_rounds(folders(options.results))))
     else:
         _show(options)
     return 0
@@ -62,7 +62,7 @@ def _show(options: Reproduce) -> None:
     if tuple(options.what) == ("all",):
         with console.status("reading") as status:
             write_pages(evidence, options.out, ARTEFACTS, status.update)
-            document.write(options.text, options.out, evidence, evidence.records)
+            document.write(options.text, options.out, evidence)
         console.print(str(options.text), highlight=False)
     else:
         options.out.mkdir(parents=True, exist_ok=True)

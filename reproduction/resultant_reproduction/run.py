@@ -41,7 +41,7 @@ from resultant_reproduction.plan import (
     outlook,
     plan,
 )
-from resultant_reproduction.records import Records, folders
+from resultant_reproduction.records import Records, both_rounds, folders
 from resultant_reproduction.summarize import SPACES, summaries, summarize_state
 
 Say = Callable[[str], object]
@@ -126,10 +126,11 @@ def run_plan(
         known = ", ".join(job.name for job in planned)
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     chosen = [job for job in planned if not jobs or job.name in jobs]
-    sources = folders(Path(results))
+    places = folders(Path(results))
+    sources = both_rounds(places)
     records = Records.read(*sources)
     left, pace = missing(chosen, records), Pace.of(records)
-    where = f", in {results} or packaged" if len(sources) > 1 else ""
+    where = f", in {results} or packaged" if len(places) > 1 else ""
     say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
     if left:
         slower = "" if pace.device == "CPU" or torch.cuda.is_available() else NO_GPU
@@ -151,7 +152,8 @@ def run_plan(
         folder = Path(work) / name / _folder(job, whole[job.name])
         new = run_job(job, images[job.config.dataset], folder, device, say=say, **options)
         new = [{**record, "plan": name} for record in new]
-        path, seconds = Path(results) / f"{name}.jsonl", new[0]["whole_seconds"]
+        own = both_rounds([Path(results)])[name == SECOND_ROUND]
+        path, seconds = own / f"{name}.jsonl", new[0]["whole_seconds"]
         append(path, new)
         say(f"{job.name}: {len(new)} records in {path} after {seconds:.0f} s")
         if missing([job], Records(new)):
