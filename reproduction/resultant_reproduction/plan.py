@@ -179,7 +179,8 @@ def _trials(seeds: Sequence[int]) -> Iterator[PlannedJob]:
             yield PlannedJob(f"{dataset}-{name}", config, _runs(("native",), seeds), analyzed=())
 
 
-# Seeds of the second round, in the order of protocol.md.
+# The plan of the second round, and its seeds in the order of protocol.md.
+SECOND_ROUND = "headline"
 BLOCKS = ((10, 11, 12, 13), (14, 15, 16), (17, 18, 19))
 
 
@@ -204,7 +205,10 @@ PLANS = {
         Plan("failure", "the state of fig:realization", (0, 1, 2), _failure),
         Plan("beyond", "a sweep of beta, other estimators of kappa, views", (0, 1, 2), _beyond),
         Plan(
-            "headline", "training with an equal gain, ten more seeds", (*range(10, 20),), _headline
+            SECOND_ROUND,
+            "training with an equal gain, ten more seeds",
+            (*range(10, 20),),
+            _headline,
         ),
         Plan("members", "native ProCo on other subsets of CIFAR-100, IF 100", (0, 1, 2), _members),
         Plan("trials", "native joint training with less of a classifier", (0, 1, 2), _trials),
@@ -216,7 +220,7 @@ PLANS = {
 def _planned() -> dict[str, set[int]]:
     """Return the seeds of the plans of the first round together, by kind of run."""
     seeds: dict[str, set[int]] = {}
-    first = (plan for plan in PLANS.values() if plan.name != "headline")
+    first = (plan for plan in PLANS.values() if plan.name != SECOND_ROUND)
     for job in (job for plan in first for job in plan.jobs()):
         for run in job.runs:
             kind = identity(job.config, run.realization, run.beta)

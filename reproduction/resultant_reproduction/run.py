@@ -34,6 +34,7 @@ from resultant.training.records import Record, append
 from resultant_reproduction.increments import power_diagnostic
 from resultant_reproduction.plan import (
     PLANS,
+    SECOND_ROUND,
     Pace,
     PlannedJob,
     estimate,
