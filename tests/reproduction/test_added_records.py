@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 from dataclasses import asdict
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from resultant_reproduction.training_claims import training_claims
 
 from resultant.cli import main as cli
 from resultant.features.store import write_store
@@ -89,83 +87,6 @@ def probed(path: Path, config: TrainConfig, run: Run, *accuracy: float) -> Path:
     message |= {"encoder": "unit", "probe": asdict(ProbeConfig())}
     path.write_text(json.dumps({**message, "accuracy": list(accuracy), "groups": {}}))
     return path
-
-
-def test_records_of_imagenet_are_read(tmp_path: Path) -> None:
-    """Probes of contrastive runs and classifiers of joint ones fill the ImageNet-LT rows."""
-    alone, joint = trained_as("ImageNet-LT"), preset("imagenet-lt")
-    assert (alone.objective, joint.objective) == ("contrastive", "joint")
-    runs = [Run(name, 0.0, seed) for name in ("native", "angular") for seed in (0, 1)]
-    files = [
-        probed(tmp_path / f"{run.name}.json", alone, run, 0.2 + 0.01 * i, 0.3 + 0.02 * i)
-        for i, run in enumerate(runs)
-    ]
-    files.append(probed(tmp_path / "more.json", alone, Run("angular", 1.5), 0.2356, 0.381))
-    lines = [trained(alone, run) for run in runs]
-    lines += [trained(joint, runs[0], last={"accuracy": 0.57}), trained(joint, runs[2])]
-    wide = preset("imagenet-lt", architecture="resnext50_32x4d")
-    lines.append(trained(wide, Run(), last={"accuracy": 0.6}))
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
-    added = read_added([tmp_path / "records.jsonl", *files])
-    assert len(added) == len(lines) + 1
-    evidence = Evidence(Records(added))
-
-    def cells(name: str, row: str) -> dict[str, str]:
-        result = ARTEFACTS[name].compute(evidence)
-        return {c.column: c.content() for c in result.cells if c.row == row}
-
-    assert cells("angular-training", "ImageNet-LT, Encoder") == {
-        "ProCo": "23.05 ± 0.12 / 20.50 ± 0.71 [2]",
-        "Direct temperature": "22.93 ± 0.15 / not shipped",
-        "Intercept-preserving": "23.12 ± 0.16 / not shipped",
-        "Pure Angular": "23.22 ± 0.19 / 22.50 ± 0.71 [2]",
-        "Δ": "+0.17 / +2.00 ± 0.00 [2]",
-    }
-    assert cells("joint-fc", "ImageNet-LT")["ProCo"] == "57.26 / 57.00"
-    assert cells("joint-fc", "ImageNet-LT")["Pure Angular"] == "57.35 / not shipped"
-    message = {claim.text: claim for claim in training_claims(evidence)}
-    level = message["ImageNet-LT: ProCo, encoder / projection (%)"]
-    assert (level.paper, level.verdict) == ("23.05 / 36.86", "does not hold")
-    assert level.ours == "20.50 ± 0.71 / 31.00 ± 1.41; n = 2"
-    # Differences over the seeds that both have: seed 0.
-    for before, paper, ours in (
-        ("ProCo", "+0.51 / +0.90, of 23.56 / 37.76 for 23.05 / 36.86", "+3.56 / +8.10; n = 1"),
-        (
-            "Pure Angular",
-            "+0.34 / +0.69, of 23.56 / 37.76 for 23.22 / 37.07",
-            "+1.56 / +4.10; n = 1",
-        ),
-    ):
-        (text,) = (
-            t for t in message if t.startswith(f"ImageNet-LT: beta = 1.5 less {before}, E / P")
-        )
-        claim = message[text]
-        assert (claim.paper, claim.ours, claim.verdict) == (paper, ours, "not settled")
-    two = message["ImageNet-LT: Pure Angular less ProCo, E / P (points)"]
-    assert two.paper == "+0.17 / +0.21, of 23.22 / 37.07 for 23.05 / 36.86"
-    assert two.ours == "+2.00 ± 0.00 / +4.00 ± 0.00; n = 2"
-    head = message["ResNeXt-50 classifier, ImageNet-LT test (%)"]
-    assert (head.ours, head.verdict) == ("60.000; n = 1", "not settled")
-    # The claims about CIFAR do not count them.
-    key = "Pure Angular less ProCo: all twelve CIFAR readouts are positive (points)"
-    assert message[key].ours == ""
-
-
-def test_commands_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command that a claim shows for its missing data is valid and fills the claim."""
-    result = {claim.text: claim.why for claim in training_claims(Evidence(Records()))}
-    commands = {
-        command
-        for why in result.values()
-        for command in re.findall(r"resultant (?:train|reproduce claims) [^,;]*", why)
-    }
-    assert len(commands) == 3
-    given = {name: parsed(name, monkeypatch) for name in commands}
-    stronger = next(g for name, g in given.items() if "--beta 1.5" in name)
-    assert stronger["realization"] == ("angular",) and stronger["beta"] == (1.5,)
-    assert stronger["config"] == trained_as("ImageNet-LT")
-    wide = next(g for name, g in given.items() if "resnext50" in name and "config" in g)
-    assert wide["config"] == preset("imagenet-lt", architecture="resnext50_32x4d")
 
 
 def test_probes_of_one_run_in_several_files(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from resultant.training.config import Run
 from resultant.training.evaluation import cifar_features
 from resultant.training.job import Job
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.failure import Training, Trainings, failing_claims
+from resultant_reproduction.failure import Training, Trainings
 from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing
 from resultant_reproduction.run import last_states
 from tiny_cifar import tiny_cifar, tiny_config
@@ -97,162 +95,6 @@ def ended(
 def kept_of(evidence: Evidence) -> Training | None:
     result = Trainings.of(evidence)
     return result.ends()[0][0] if result else None
-
-
-def test_claims() -> None:
-    nothing = [c.verdict for c in failing_claims(Evidence(Records()))]
-    assert nothing == ["not run yet"] * 6
-    result = networks()
-    least, *rest = failing_claims(Evidence(Records(result)))
-    assert [least.verdict, *(c.verdict for c in rest)] == ["not settled", *["not run yet"] * 5]
-    assert least.ours == "seed 0: 5.40 (native seed 0: 86.00); n = 1 and 1 (1 of 3)"
-    # Each can be read alone.
-    assert {c.text.partition(": ")[0] for c in (least, *rest)} == {
-        "CIFAR-100 IF 10, uniform prior, direct temperature, at its end"
-    }
-    for state, verdict in (
-        (ended(72.3, 1, 79.1), "holds where tested"),
-        # Of one network that is not against it.
-        (ended(2.3, 90, 0.5, 0.31, 9.4), "not settled"),
-        (ended(math.inf, 1, 79.1), "holds where tested"),
-    ):
-        result[1]["ended"] = state
-        evidence = Evidence(Records(result))
-        assert (kept := kept_of(evidence)) and kept.state == state
-        assert [c.verdict for c in failing_claims(evidence)][1:] == [verdict] * 5
-    accuracy, target = [c.ours for c in failing_claims(evidence)][-2:]
-    assert (accuracy, target) == ("36.0; n = 1, seed 0", "7.2000; n = 1, seed 0")
-
-
-def test_several_seeds() -> None:
-    def least(kappas: Sequence[float]) -> tuple[str, str]:
-        records = [network("temperature", kappa, seed) for seed, kappa in enumerate(kappas)]
-        claim = next(failing_claims(Evidence(Records([networks()[0], *records]))))
-        return claim.verdict, claim.ours
-
-    assert least((5.4, 6.1)) == (
-        "holds where tested",
-        "seed 0: 5.40; seed 1: 6.10 (native seed 0: 86.00); n = 2 and 1 (2 of 3)",
-    )
-    assert least((5.4, 6.1, 7.0)) == (
-        "holds",
-        "seed 0: 5.40; seed 1: 6.10; seed 2: 7.00 (native seed 0: 86.00); n = 3 and 1",
-    )
-    # More seeds than planned do not take it back.
-    assert least((5.4, 6.1, 7.0, 7.1))[0] == "holds"
-    assert least((80.0, 70.0))[0] == "does not hold" and least((80.0,))[0] == "not settled"
-    assert least((80.0, 5.4, 6.1))[0] == "not settled"
-
-
-def test_low_is_a_tenth_of_the_least_native_one() -> None:
-    """8 is below a tenth of 120, and not of 60."""
-    native = [network("native", kappa, seed) for seed, kappa in enumerate((120.0, 60.0))]
-    for kappa, low in ((8.0, False), (5.9, True)):
-        edited = [network("temperature", kappa, seed) for seed in (0, 1, 2)]
-        result = Trainings.of(Evidence(Records([*native, *edited])))
-        assert result and [*map(result.low, result.edited)] == [low] * 3
-        claim = next(failing_claims(Evidence(Records([*native, *edited]))))
-        assert claim.verdict == ("holds" if low else "does not hold")
-
-
-def test_a_seed_that_was_trained_twice() -> None:
-    """One training loses a class, another of the same seed does not: that leaves it open, and so
-    does what the spared one does, until the end of the other is kept."""
-    native, lost = networks()
-    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    evidence = Evidence(Records([native, lost, spared]))
-    least, *rest = failing_claims(evidence)
-    # The one that was set aside first, whichever was trained first.
-    assert least.ours == (
-        "seed 0, 2 trainings: 5.40, 53.00 (native seed 0: 86.00); n = 2 and 1 (1 of 3)"
-    )
-    assert least.verdict == "not settled"
-    assert [c.verdict for c in rest] == ["not settled"] * 5
-    # Neither what it does as printed nor what it does not: its accuracy and gain are near.
-    assert [c.ours for c in rest[-2:]] == ["36.0; n = 1, seed 0", "7.2000; n = 1, seed 0"]
-    for claim in rest:
-        assert claim.why.endswith(
-            "; asked of one that kept its classes: none that lost one kept its last state"
-        )
-    lost["ended"] = ended(72.3, 1, 79.1)
-    evidence = Evidence(Records([native, lost, spared]))
-    assert (kept := kept_of(evidence)) and kept.state == lost["ended"]
-    least, *rest = failing_claims(evidence)
-    assert least.verdict == "not settled"
-    assert [c.verdict for c in rest] == ["holds where tested"] * 5
-
-
-def test_predictions_that_collapsed() -> None:
-    """One class is predicted, though its kappa is not below a tenth of native's: it failed, and is
-    shown before one of lower kappa that did not."""
-    failed = network("temperature", 9.8, 2, ended=ended(23.4, 1, 28.9))
-    spared = network("temperature", 9.0, 1, ended=ended(2.3, 90, 0.5))
-    evidence = Evidence(Records([networks()[0], spared, failed]))
-    result = Trainings.of(evidence)
-    assert result and list(map(result.lost, result.edited)) == [False, True]
-    assert not any(map(result.low, result.edited))
-    assert [training.seed for training, _ in result.ends()] == [2]
-    least, *rest = failing_claims(evidence)
-    assert least.verdict == "does not hold"
-    assert [c.verdict for c in rest[:3]] == ["holds where tested"] * 3
-
-
-def test_several_that_failed() -> None:
-    """All of them are judged: what is so of some and not of others is left open."""
-
-    def lost(*losses: float) -> list[dict[str, Any]]:
-        ends = zip((1, 2), (6.2, 8.1), losses, strict=False)
-        return [network("temperature", k, seed, ended=ended(v, 1, 60.0)) for seed, k, v in ends]
-
-    native, *_ = networks()
-    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    evidence = Evidence(Records([native, spared, *lost(55.6, 21.4)[::-1]]))
-    _, losses, *rest = failing_claims(evidence)
-    assert losses.verdict == "not settled"
-    assert losses.why.endswith("(2 of 2 that lost one); not met at seed 2, kappa 8.1")
-    assert losses.ours == (
-        "seed 1, kappa 6.2: 2.2000, 55.6000, 2.1000, 2.1000; seed 2, kappa 8.1: 2.2000, 21.4000, "
-        "2.1000, 2.1000; n = 2"
-    )
-    assert [c.verdict for c in rest] == ["holds"] * 4
-    whose = "the trainings that lost a class and kept their last state (2 of 2 that lost one)"
-    assert all(c.why.endswith(f"; asked of {whose}") for c in rest)
-    (note,) = ARTEFACTS["realization"].compute(evidence).notes
-    # Native is of the same seed, or absent.
-    assert "seed 1; a class collapsed there (least kappa 6.2, the least of 2 such states)" in note
-    (note,) = (
-        ARTEFACTS["realization"]
-        .compute(Evidence(Records([native, network("native", 91.0, 1), *lost(55.6)])))
-        .notes
-    )
-    assert "seed 1; a class collapsed there (least kappa 6.2, native of that seed 91);" in note
-
-    def verdict(*records: dict[str, Any]) -> tuple[str, ...]:
-        _, claim, *_ = failing_claims(Evidence(Records([native, spared, *records])))
-        asked = claim.why.partition("last state (")[2].partition(" that lost")[0]
-        return claim.verdict, claim.ours.partition("n = ")[2], asked
-
-    assert verdict(*lost(55.6, 31.4)) == ("holds", "2", "2 of 2")
-    assert verdict(*lost(15.6, 21.4)) == ("does not hold", "2", "2 of 2")
-    # A run whose state is lost for good, its seed being done, is reported and not waited for.
-    gone = network("temperature", 7.4)
-    assert verdict(*lost(55.6, 31.4), gone) == ("holds", "2", "2 of 3")
-    assert verdict(*lost(55.6), gone) == ("holds where tested", "1, seed 1", "1 of 2")
-    # One of a seed that the plan trains again is.
-    later = network("temperature", 7.4, 3)
-    assert verdict(*lost(55.6, 31.4), later) == ("holds where tested", "2 (2 of 3)", "2 of 3")
-
-
-def test_no_training_that_failed() -> None:
-    """A state that kept its classes says nothing of one that did not, for or against."""
-    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    _, *rest = failing_claims(Evidence(Records([networks()[0], spared])))
-    assert [c.verdict for c in rest] == ["not settled"] * 5
-    assert all(c.why.endswith("asked of one that kept its classes: none lost one") for c in rest)
-    # Nor is it a part of what is asked.
-    lost = network("temperature", 5.4, 1)
-    _, *rest = failing_claims(Evidence(Records([networks()[0], spared, lost])))
-    assert all(c.ours.endswith("; n = 1, seed 0") for c in rest)
 
 
 def test_a_record_that_does_not_say_how_it_ended() -> None:

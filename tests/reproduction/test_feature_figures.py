@@ -13,8 +13,7 @@ from scipy.special import ive
 
 from resultant.report import style
 from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
-from resultant_reproduction.feature_figures import finite_sample_claims
+from resultant_reproduction.evidence import packaged, trained_as
 from resultant_reproduction.figures import Chart
 from resultant_reproduction.special_figures import closest_pair
 from resultant_reproduction.theory import CHECKS
@@ -120,36 +119,6 @@ def test_notes_of_figures() -> None:
     pair = "In (a) and (b) baby with A_c / tau_0 = 9.25 and apple with A_c / tau_0 = 8.00."
     assert note("gain-discovery") == pair
     assert "0.119" in ARTEFACTS["main-boundaries"].compute(evidence).notes[0]
-
-
-def test_self_inclusion_is_judged_class_by_class() -> None:
-    """One class that is more than a tenth off is enough."""
-    near, far = (
-        list(finite_sample_claims(OfSample(exact)))
-        for exact in ([1.02, 0.5, 0.0099], [1.02, 0.5, 0.0088])
-    )
-    # Of one network neither is settled.
-    assert [c.verdict for c in near] == ["holds where tested"] * 2
-    assert [c.verdict for c in far] == ["holds where tested", "not settled"]
-    assert far[1].ours.startswith("0.880 to 1.020, median 1.000 of 3 classes of 5 to 500 images, ")
-    assert far[1].ours.endswith("shifts of 0.0088 to 1.0200; n = 1")
-
-
-def test_self_inclusion_of_the_packaged_network() -> None:
-    """The mean shift of the linear score by its definition; the exact shift is judged too."""
-    evidence = Evidence(Records())
-    space = evidence.space(PACKAGED, "projection")
-    own = evidence.analysis(PACKAGED, "projection").self_inclusion
-    assert own is not None
-    c = int(own.count.argmin())
-    x = space.units("train", (space.labels == own.classes[c]).nonzero().squeeze(1)).double()
-    n, total = len(x), x.sum(0)
-    shift = ((x @ total) / n - (x * (total - x)).sum(1) / (n - 1)).mean() / space.tau
-    assert n == int(own.count[c]) and float(own.predicted[c]) == pytest.approx(float(shift))
-    claim = list(finite_sample_claims(evidence))[1]
-    ratio = float(own.exact[c]) / float(shift)
-    low, high = (float(v) for v in claim.ours.split(",")[0].split(" to "))
-    assert low - 5e-4 <= ratio <= high + 5e-4 and claim.verdict == "holds where tested"
 
 
 def test_gains_of_the_packaged_network() -> None:

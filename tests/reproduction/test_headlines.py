@@ -7,8 +7,6 @@ import statistics
 from pathlib import Path
 
 import pytest
-from resultant_reproduction.guide import guide
-from resultant_reproduction.training_claims import training_claims
 
 from paper_evidence import probed
 from resultant.training.config import TrainConfig
@@ -71,37 +69,6 @@ def test_of_frozen_features(evidence: Evidence) -> None:
     whole = statistics.fmean(map(float, printed))
     assert f"(printed {whole:+.2f}); CIFAR-100 projection" in text
     assert frozen_table("cosine-gradients", Evidence(Records())).headline == ""
-
-
-@pytest.mark.slow
-def test_of_joint_training() -> None:
-    """A setting of one seed is not in the mean, but its sign counts; the guide and the claim say
-    the same."""
-    steps = {50: (0.2, 0.6, 1.0), 100: (0.5,)}
-    result = [
-        record(
-            controlled("cifar10", imbalance, objective="joint"),
-            *(realization, 0.0, seed),
-            last={"accuracy": 0.8 + (step / 100 if realization == "angular" else 0.0)},
-        )
-        for imbalance, own in steps.items()
-        for seed, step in enumerate(own)
-        for realization in ("native", "angular")
-    ]
-    evidence = Evidence(Records(result))
-    reach = 4.302653 * 0.4 / 3**0.5
-    interval = f"+0.60 [{0.6 - reach:+.2f}, {0.6 + reach:+.2f}], p = 0.122"
-    some = "the settings with several seeds (1 of 2)"
-    # Printed for these: +0.27 and -1.29.
-    assert ARTEFACTS["joint-fc"].compute(evidence).headline == (
-        f"Joint training with Pure Angular in place of ProCo changes classifiers by {interval}, in "
-        f"points, mean over {some}; 1 of 2 have the printed sign. Printed are -1.29 to +0.49."
-    )
-    (claim,) = (c for c in training_claims(evidence) if c.label == "sec:joint-head-results")
-    assert f"; mean over {some} toward the printed signs: {interval}" in claim.ours
-    (line,) = (s for s in guide(evidence).lead if "Joint training under the" in s)
-    assert f"mean over {some}, n = 3 a setting: no effect was seen" in line
-    assert ARTEFACTS["joint-fc"].compute(Evidence(Records())).headline == ""
 
 
 def test_of_the_control_matrix() -> None:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from resultant_reproduction.historical_claims import historical_claims
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
 from resultant_reproduction.plan import official
-from resultant_reproduction.spec import Claim, Outcome
+from resultant_reproduction.spec import Outcome
 from training_records import record
 
 CONFIG = official("cifar100", 100, family="power")
@@ -200,163 +199,6 @@ def test_training_gain_without_increments() -> None:
     # A native network of the public recipe has no trajectory.
     status, lines, _ = drawn([record(official("cifar100", 100), "native", 0.0, 1)])
     assert status == "not run yet" and not lines
-
-
-def claim_of(records: list[dict[str, Any]], text: str) -> Claim:
-    return next(c for c in historical_claims(Evidence(Records(records))) if text in c.text)
-
-
-def test_claim_of_increments() -> None:
-    """The mean over queries of the last epoch of each policy and strength is judged: on a guessed
-    recipe it holds where tested at most, and is not against it."""
-
-    def claim(records: list[dict[str, Any]]) -> Claim:
-        return claim_of(records, "leading gradient increments at epoch 200")
-
-    assert claim([]).verdict == claim([trained("ProCo", epochs=False)]).verdict == "not run yet"
-    early = trained("ProCo", mean=9.0)
-    for values in early["trajectory"].values():
-        del values[2:]
-    assert claim([early]).verdict == "not run yet"
-    for built, ours, verdict in (
-        ([trained("ProCo", mean=9.5)], "9.50; n = 1 (2 of 6)", "holds where tested"),
-        (every(0, mean=9.5), "9.50; n = 1", "holds where tested"),
-        (every(0, mean=17.0), "17.00; n = 1", "not settled"),
-        (every(0, 1, mean=9.5), "9.50, sd up to 0.00; n = 2", "holds where tested"),
-        (every(0, 1, mean=17.0), "17.00, sd up to 0.00; n = 2", "not settled"),
-        (every(0, 1, mean=5.0), "5.00, sd up to 0.00; n = 2", "not settled"),
-        (every(0, 1, 2, mean=9.5), "9.50, sd up to 0.00; n = 3", "holds where tested"),
-        (
-            [trained("ProCo", seed, mean=9.5) for seed in range(3)],
-            "9.50, sd up to 0.00; n = 3 (2 of 6)",
-            "holds where tested",
-        ),
-    ):
-        result = claim(built)
-        text, _, beside = result.ours.partition("; also: ")
-        assert (text, result.verdict) == (f"mean over queries: {ours}", verdict)
-        # Stacked errors are there, whatever they are.
-        assert beside.startswith("stacked 8.00 to 9.00")
-        assert "ours is a guess" in result.why
-        assert ("smaller errors" in result.why) == ours.startswith("5.00")
-
-
-def test_increments_without_the_mean() -> None:
-    """Stacked errors that are as printed do not stand for it; other settings are shown."""
-    text = "leading gradient increments"
-    stacked = claim_of(every(0, 1, 2, more=1.0), text)
-    assert stacked.verdict == "not settled" and "reproduce run power" in stacked.why
-    assert stacked.ours == (
-        "mean over queries: no record; also: stacked 9.00 to 10.00, sd up to 0.00; n = 3"
-    )
-    assert "names no setting" in stacked.why
-    facts = {"epoch": [200], "mean_increment_error": [{"reduced": 4.0, "increased": 5.0}]}
-    others = [
-        trained("ProCo", seed, config=official(dataset, 50, family="power"), trajectory=facts)
-        for dataset, seed in (("cifar100", 0), ("cifar10", 1), ("cifar10", 2))
-    ]
-    both = claim_of([*every(0, more=1.0), *others], text)
-    assert both.ours.endswith(
-        "n = 1 of 3; mean over queries, CIFAR-100 / 50 4.00 to 5.00; n = 1; mean over queries, "
-        "CIFAR-10 / 50 4.00 to 5.00, sd up to 0.00; n = 2"
-    )
-    assert both.verdict == "not settled"
-
-
-def test_order_of_native_gains() -> None:
-    """Increased less reduced, over seeds; one seed alone is not tested."""
-
-    def claim(*steps: float) -> Claim:
-        built = [
-            trained(policy, seed, last={"gain_sd": 0.6 + 0.01 * seed + own})
-            for seed, step in enumerate(steps)
-            for policy, own in zip(POLICIES, (0.0, 0.0, step), strict=True)
-        ]
-        return claim_of(built, "native gain sd, increased less reduced")
-
-    assert claim().verdict == "not run yet" and claim().paper == "-0.036"
-    assert claim(-0.04).verdict == "not settled" and claim(-0.04).ours == "-0.040; n = 1 of 3"
-    assert claim(-0.04, -0.041, -0.042).verdict == "holds where tested"
-    assert ", p < 0.001; n = 3" in claim(-0.04, -0.041, -0.042).ours
-    assert claim(0.04, 0.041, 0.042).verdict == "does not hold"
-    assert claim(0.04, -0.041, 0.02).verdict == "not settled"
-
-
-def test_claims_by_either_measure() -> None:
-    """One measure of gradients that meets the rule is enough; without one the claim stays open."""
-    text, sentence = "leading gradient error (%)", "ProCo 5.000 ± 0.000, Reduced"
-    off: Any = {"last": {"gradient_error": 2.6}}
-    far: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 99.0}}
-    met: Any = {"last": {"gradient_error": 2.6, "mean_gradient_error": 5.0}}
-    for records, verdict, why in (
-        (every(0, 1, 2, **off), "not settled", "a size that differs leaves it open"),
-        (every(0, 1, 2, **far), "not settled", "a size that differs leaves it open"),
-        (every(0, 1, 2, **met), "holds where tested", "by either measure"),
-        (
-            [*every(0, **off), *every(1, 2, **met)],
-            "holds where tested",
-            "the paper does not say which is its own (stacked or mean over queries)",
-        ),
-    ):
-        result = claim_of(records, text)
-        assert result.verdict == verdict and why in result.why, result
-        if records == every(0, 1, 2, **met):
-            assert f"mean over queries: {sentence}" in result.ours
-            assert result.ours.endswith("; n = 3") and "; n = 3; mean" in result.ours
-    records = [
-        record(official(dataset, 50, family="power"), *POLICIES[policy], 0, last=last)
-        for dataset, policy, error in (
-            ("cifar10", "ProCo", 6.0),
-            ("cifar10", "Reduced gain disparity", 6.5),
-            ("cifar100", "ProCo", 5.0),
-        )
-        for last in ({"mean_gradient_error": error},)
-    ]
-    beside = claim_of([*every(0, 1, 2, **off), *records], text)
-    assert beside.ours.endswith(
-        "; also: mean over queries, CIFAR-100 / 50 5.00; n = 1; mean over queries, "
-        "CIFAR-10 / 50 6.00 to 6.50; n = 1"
-    )
-    assert beside.verdict == "not settled" and "names no setting" in beside.why
-    assert claim_of(records, text).verdict == "not run yet"
-    # Stacked errors that meet it do not ask for the other measure.
-    good: Any = {"last": {"gradient_error": 5.0}}
-    assert claim_of(every(0, 1, 2, **good), text).verdict == "holds where tested"
-    bad: Any = {"last": {"gradient_error": 5.0, "mean_gradient_error": 99.0}}
-    assert claim_of(every(0, 1, 2, **bad), text).verdict == "holds where tested"
-
-
-def test_claim_of_the_gain() -> None:
-    """Means within a factor of 1.25 of 0.630, 0.349 and 0.948, of the setting that is named."""
-
-    def built(*seeds: int, increased: float = 0.95) -> list[dict[str, Any]]:
-        values = dict(zip(POLICIES, (0.63, 0.35, increased), strict=True))
-        return [
-            trained(policy, seed, last={"applied_gain_sd": value})
-            for policy, value in values.items()
-            for seed in seeds
-        ]
-
-    text = "sd of applied gain at epoch 200"
-    assert claim_of([], text).verdict == "not run yet"
-    native = "sd of native gain at epoch 200"
-    last = {"gain_sd": 0.65}
-    order = "of sizes alone, the order is asked by increased less reduced"
-    assert claim_of([trained(policy, 0, last=last) for policy in POLICIES], native).why.endswith(
-        order
-    )
-    assert claim_of([], native).why == "resultant reproduce run power"
-    one = claim_of(built(1), text)
-    assert one.verdict == "holds where tested" and one.paper == "0.630, 0.349, 0.948"
-    assert claim_of(built(1, increased=1.19), text).verdict == "not settled"
-    assert one.ours == "ProCo 0.630, Reduced 0.350, Increased 0.950; n = 1 of 3"
-    assert claim_of(built(0, 1, 2), text).verdict == "holds where tested"
-    assert claim_of(built(0, 1, 2, increased=1.19), text).verdict == "not settled"
-    assert claim_of(built(0, 1, 2, increased=1.18), text).verdict == "holds where tested"
-    assert one.text.startswith("Power family, CIFAR-100 IF100: ") and "no setting" not in one.why
-    some = claim_of(built(0, 1, 2)[:5], text)
-    assert some.verdict == "holds where tested"
-    assert some.ours.endswith("n = 2 to 3 of 3 (2 of 3)")
 
 
 def readouts(reduced: Sequence[float]) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from resultant_reproduction.evaluate import toward_text
 from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 from scipy.stats import t as student
 
@@ -27,7 +26,6 @@ from resultant_reproduction.stats import (
     over_seeds,
     over_settings,
     resampled,
-    several_seeds,
     significant,
     signs_hold,
 )
@@ -156,29 +154,6 @@ def test_borne_out() -> None:
         0,
         0,
     )
-
-
-def test_settings_with_several_seeds() -> None:
-    """A setting is left out if one of its two readouts has a single seed."""
-
-    def change(row: str, paper: float, *by_seed: float) -> Change:
-        return Change(row, "", paper, dict(enumerate(by_seed)))
-
-    both = [change("a, E", -1.0, -0.5, -1.5), change("a, P", 2.0, 1.0, 2.0)]
-    lone = [change("b, E", 1.0, 9.0, 9.5), change("b, P", 1.0, 9.0)]
-    assert several_seeds([*both, *lone]) == (both, "the settings with several seeds (1 of 2)")
-    assert several_seeds(both) == (both, "settings") and several_seeds(lone) == (lone, "settings")
-    # Toward the printed signs 0.5 and 1 of a seed, 1.5 and 2 of the other.
-    p = ttest_1samp([0.75, 1.75], 0.0).pvalue  # type: ignore[attr-defined]
-    text = toward_text([*both, *lone, change("c, E", 0.0, 5.0, 6.0)])
-    assert text.startswith("mean over the settings with several seeds (1 of 2) toward the printed ")
-    assert "signs: +1.25 [" in text and text.endswith(f"], p = {p:.3f}")
-    assert toward_text(both).startswith("mean of the readouts toward the printed signs: +1.25 [")
-    # One seed is not spoken for by other settings, which can be against it.
-    sure, one = change("a", 1.0, 1.0, 1.1, 1.2), change("b", 1.0, 1.0)
-    assert signs_hold([sure]) is True and signs_hold([sure, one]) is None
-    weak = [change(row, -1.0, 0.5, 1.1, 1.7) for row in ("c", "d")]
-    assert _seen(weak) == (0, 0) and signs_hold(weak) is False and signs_hold([*weak, one]) is False
 
 
 def test_interval_over_queries_is_the_paired_one() -> None:
