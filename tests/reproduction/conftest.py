@@ -10,7 +10,6 @@ import pytest
 
 from quick_pdf import quick_pdf as quick_pdf
 from resultant.features.packaged import PACKAGED
-from resultant.training.records import read_folder
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.claims import Claim, claims
 
@@ -48,8 +47,7 @@ def records() -> Records:
 
 @pytest.fixture(scope="session")
 def evidence(records: Records) -> Evidence:
-    second = read_folder(REPRODUCTION / "results" / "second-round")
-    return Evidence(records, second_round=second)
+    return Evidence(records, second=Records.read(REPRODUCTION / "results" / "second-round"))
 
 
 @pytest.fixture(scope="session")

@@ -141,7 +141,7 @@ def test_exit_of_a_plan(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             ["table-01", "--records", "none.jsonl"],
             "records or of probes, got nothing at none.jsonl",
         ),
-        (["guide", "--seeds", "3"], "expected --seeds after run and a plan, got guide"),
+        (["baseline", "--seeds", "3"], "expected --seeds after run and a plan, got baseline"),
         (
             ["--dry-run", "--minutes", "3"],
             "expected --minutes, --dry-run after run and a plan, got",

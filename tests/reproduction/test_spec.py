@@ -255,7 +255,7 @@ def test_catalogue() -> None:
     synthetic-transition prior-control-app softmax-coupling finite-sample real-scope-app
     real-margin-app gain-prior training-gain common-readouts c10-pure-complete
     c10-joint-uniform-complete c10-joint-actual-complete c10-trajectory
-    baseline joint-protocol official-recipe beta-sweep stronger-views estimator guide"""
+    baseline joint-protocol official-recipe beta-sweep stronger-views estimator frozen-rules"""
     assert set(ARTEFACTS) == set(names.split())
     for artefact in ARTEFACTS.values():
         assert artefact.entry.label.partition(":")[2] == artefact.entry.name
