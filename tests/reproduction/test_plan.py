@@ -41,6 +41,7 @@ def test_other_plans() -> None:
         "joint": 72,
         "controls": 74,
         "power": 36,
+        "headline": 180,
         "official": 6,
         "failure": 6,
         "beyond": 30,

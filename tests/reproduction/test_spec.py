@@ -117,48 +117,6 @@ def test_numbers_of_claims_are_in_the_paper() -> None:
         assert f"label{{{claim['label']}}}" in text, name
 
 
-def test_derived_numbers_of_claims() -> None:
-    """Differences of printed numbers, from the tables."""
-    rows = {
-        (name, row[0], row[1]): [float(text) for text in row[2:]]
-        for name in controls.TABLES
-        for row in printed_rows(name)
-    }
-
-    def changes(prior: str, first: int) -> str:
-        parts = []
-        for imbalance in (50, 100):
-            name = f"c10-if{imbalance}-{prior}"
-            after, before = rows[name, "Pure Angular", "0"], rows[name, "ProCo", "1"]
-            both = [f"{after[i] - before[i]:+.2f}" for i in (first, first + 1)]
-            parts.append(" / ".join(both))
-        return "; ".join(parts)
-
-    claims = load("printed/claims")
-    assert claims["uniform-lowers-balanced"]["paper"] == changes("u", 0)
-    assert claims["frequency-smaller"]["paper"] == f"{changes('u', 0)}; frequency {changes('f', 0)}"
-    assert claims["objective"]["paper"] == f"{changes('u', 2)} for {changes('u', 0)}"
-    shares = [
-        100 * float(low) / float(all_) for *_, all_, low, _ in printed_rows("cosine-diagnostics")
-    ]
-    assert claims["low-margin"]["numbers"] == pytest.approx([min(shares), max(shares)], abs=1e-4)
-    gaps = [
-        float(other) - float(row[5])
-        for row in printed_rows("frozen-vmf-realizations")
-        for other in row[3:5]
-    ]
-    assert claims["realizations-alike"]["numbers"] == pytest.approx([min(gaps), max(gaps)])
-    last = load("printed/figures")["training-gain"]["last"]
-    for name, key in (
-        ("power-applied-gain", "applied_gain_sd"),
-        ("power-native-gain", "gain_sd"),
-        ("power-gradient-error", "gradient_error"),
-    ):
-        assert claims[name]["numbers"] == list(map(float, last[key]))
-    order = float(last["gain_sd"][2]) - float(last["gain_sd"][1])
-    assert claims["power-native-order"]["numbers"] == pytest.approx([order])
-
-
 def test_cells_of_the_paper() -> None:
     result = parse_cell("86.28 ± 0.09")
     assert result is not None and result.value[:2] == (86.28, 0.09) and result.digits == 2
