@@ -98,7 +98,7 @@ def warm(modules: Sequence[str] = LOADED) -> None:
     from resultant import analysis
 
     # Fewer questions and blocks; the files are the same.
-    analysis.QUESTIONS = ("gains", "grid", "recommendation", "cosine", "gradients")
+    analysis.QUESTIONS = ("gains", "grid", "cosine", "gradients")
 
 
 def write_inputs(folder: Path) -> None:
