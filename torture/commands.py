@@ -27,7 +27,7 @@ from torture.watched import SYNCS, Call, Outcome, Watcher, run
 SMALL = "--device cpu --dim 8 --batch-size 8 --learning-rate 0.02 --checkpoint-every 1"
 # Times, versions and names of folders: two runs of a command differ in them.
 TIMES = re.compile(
-    r"seconds|(fit|predict) s$|time|date|created|beside|versions|store$|where|command"
+    r"seconds|\b(fit|predict),? (s|ms|seconds)\b|time|date|created|beside|versions|store$|where|command"
 )
 
 # Imported once, before children are forked: for the short form, and for everything.
