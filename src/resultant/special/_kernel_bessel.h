@@ -50,12 +50,23 @@ INLINE int any_above(const T *y, T least) {
     return above;
 }
 
+INLINE int all_above(const T *y, T least) {
+    int below = 0;
+    for (int i = 0; i < B; i++) below |= !(y[i] >= least);
+    return !below;
+}
+
 /* By the expansion or, for s well above its smallest order, by the one at nu itself, `direct`. */
 INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *direct, const T *x) {
-    slopes_by(out, e, x);
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
+    const int near = !e->shift || !all_above(square, e->far);
+    if (near) slopes_by(out, e, x);
     if (!e->shift || !any_above(square, e->far)) return;
+    if (!near) {
+        slopes_by(out, direct, x);
+        return;
+    }
     Slopes beyond;
     slopes_by(&beyond, direct, x);
     EACH {

@@ -16,12 +16,14 @@ which is at most 1e30, in float32 1e11. The functions here validate their argume
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.validation import Number
+from resultant.special import compiled
 from resultant.special.log_i import log_i, log_ie
 from resultant.special.ratio import gap_inverse, ratio, ratio_integral, ratio_inverse
 
@@ -194,6 +196,10 @@ def _arguments(nu: Number, **x: Number) -> tuple[Number, Tensor, torch.dtype]:
 def _validate(validate: bool | None, nu: Number, high: float = math.inf, **named: Tensor) -> None:
     if not validation.should_validate(validate, nu, *named.values()):
         return
+    if not isinstance(nu, Tensor) and compiled.available(*named.values()):
+        low, most = validation.BELOW_ZERO, min(high, sys.float_info.max)
+        if all(x.is_contiguous() and compiled.inside(x, low, most) for x in named.values()):
+            return
     if isinstance(nu, Tensor):
         most = validation.largest_order(nu.dtype)
         validation.require_in_range("nu", nu, 0.0, rule=">= 0 and finite")

@@ -191,11 +191,15 @@ def _each(
     out = torch.empty_like(inputs[-1])
     tables = _addresses(nu, out.dtype, kind)
     at, size = [a.data_ptr() for a in (*inputs, out)], out.element_size()
+    count = out.numel()
+    if 0 < count <= GRAIN:
+        call(*tables, *at, count, *options)
+        return out
 
     def part(first: int, last: int) -> None:
         call(*tables, *(a + first * size for a in at), last - first, *options)
 
-    in_parts(part, out.numel(), out.numel())
+    in_parts(part, count, count)
     return out
 
 
@@ -211,20 +215,22 @@ def inverse(nu: float, r: Tensor, gap: Tensor, steps: int) -> Tensor:
 
 def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
     """Compute phi(x1) - phi(x0) or, if ``shortfall``, the amount by which x1 - x0 exceeds it."""
-    x0, x1 = torch.broadcast_tensors(x0, x1)
+    if x0.shape != x1.shape:
+        x0, x1 = torch.broadcast_tensors(x0, x1)
     return _each(_STEP[x1.dtype], [x0, x1], 1, int(shortfall), nu=nu)
 
 
 def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:
     """Compute log I_nu(x) or, if ``scaled``, log I_nu(x) - x."""
-    zero = _log_zero(x.dtype)
-    options = int(scaled), zero.ctypes.data, len(zero) // BLOCK[x.dtype]
-    return _each(_LOG[x.dtype], [x], *options, nu=nu, kind="absolute")
+    return _each(_LOG[x.dtype], [x], int(scaled), *_log_zero(x.dtype), nu=nu, kind="absolute")
 
 
 @cache
-def _log_zero(dtype: torch.dtype) -> np.ndarray:
-    return np.repeat(log_i_zero(), BLOCK[dtype]).astype(_NUMPY[dtype])
+def _log_zero(dtype: torch.dtype) -> tuple[int, int]:
+    """Return where the coefficients of log I_0 near zero are, and their number."""
+    table = np.repeat(log_i_zero(), BLOCK[dtype]).astype(_NUMPY[dtype])
+    _KEPT[table.ctypes.data] = table
+    return table.ctypes.data, len(log_i_zero())
 
 
 def in_parts(part: Callable[[int, int], Any], count: int, work: int) -> None:

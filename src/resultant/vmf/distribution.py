@@ -45,7 +45,7 @@ _bregman = elementwise(
 
 # The integral of 1 - R_nu from zero to x: x - [phi(x) - phi(0)].
 _shortfall = elementwise(
-    lambda nu, x: shortfall(nu, x.new_zeros(()), x),
+    lambda nu, x: shortfall(nu, torch.zeros_like(x), x),
     None,
     lambda nu, x: complement(nu, x),
 )
