@@ -69,6 +69,7 @@ def test_a_compressed_bomb_in_fortran_order(tmp_path: Path) -> None:
 
 STREAM = """
 import resource, sys
+from resultant._core import chunks
 from resultant.features.store import FeatureStore
 chunks.HELD_BYTES, chunks.READ_BYTES = 1 << 20, 1 << 20
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -147,3 +148,19 @@ def test_parquet_counts_that_lie(tmp_path: Path) -> None:
     path.write_bytes(data[:place] + lie + data[place + len(lie) :])
     with pytest.raises(ValueError, match=r"a\.parquet"):
         FeatureStore.open(path).check()
+
+
+def test_strings_beyond_unicode(tmp_path: Path) -> None:
+    labels = np.full(len(X), 0x7FFFFFFF, np.uint32).view("<U1")
+    np.savez(tmp_path / "a.npz", X=X, y=labels)
+    with pytest.raises(ValueError, match="expected strings of Unicode characters"):
+        FeatureStore.open(tmp_path / "a.npz")
+
+
+def test_a_flipped_bit_of_a_pt(tmp_path: Path) -> None:
+    x, y = rows_and_labels()
+    path = tmp_path / "a.pt"
+    torch.save({"features": x, "labels": y}, path)
+    flip(path, x.numpy().tobytes())
+    with pytest.raises(ValueError, match=r"a\.pt .* another checksum of .*: it is damaged"):
+        FeatureStore.open(path)

@@ -176,6 +176,8 @@ def read_header(file: io.FileIO) -> tuple[dict[str, Entry], dict[str, str]]:
 
 
 def _entry(name: str, facts: Any, first: int) -> Entry:
+    shape: Any
+    offsets: Any
     wrong = ValueError(f"no dtype, shape and data_offsets of {name!r:.80}")
     if not isinstance(facts, dict) or not isinstance(facts.get("dtype"), str):
         raise wrong

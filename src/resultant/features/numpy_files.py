@@ -67,6 +67,7 @@ class Header(NamedTuple):
 
 def read_npz(path: PathLike) -> dict[str, np.ndarray]:
     """Read all arrays of an .npz into memory; anything else is a ValueError with the path."""
+    require_input_file(path)
     with _errors(path), zipfile.ZipFile(path) as archive:
         members = _members(archive, path)
         return {m.filename.removesuffix(".npy"): _read_member(archive, m) for m in members}

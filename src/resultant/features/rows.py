@@ -246,7 +246,10 @@ def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
         if points.max() > sys.maxunicode:
             raise ValueError(f"expected text, got the code point {points.max():#x}")
     words, codes = np.unique(array.reshape(-1), return_inverse=True)
-    strings = words.tolist()
+    try:
+        strings = words.tolist()
+    except (SystemError, ValueError):
+        raise ValueError("expected strings of Unicode characters, got others") from None
     if array.dtype.kind == "S":
         strings = [word.decode("utf-8", "replace") for word in strings]
     return strings, torch.from_numpy(codes.reshape(-1))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.text import one_line
 from resultant.features.numpy_files import BROKEN
 from resultant.features.rows import MemoryRows, NonNumericArray, Rows
@@ -31,8 +32,10 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     rule = f"expected {path} to be a whole .pt file of tensors"
     hint = "save a dictionary of tensors by torch.save"
     try:
-        _require_stored(path)
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        _require_whole(path)
+        # A mapped file that is truncated meanwhile would end the process.
+        mapped = path.stat().st_size > chunks.HELD_BYTES
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except pickle.UnpicklingError:
@@ -52,12 +55,15 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     return arrays
 
 
-def _require_stored(path: Path) -> None:
-    """Raise unless the file is an archive without compression, as torch writes."""
+def _require_whole(path: Path) -> None:
+    """Raise unless the file is an archive without compression, as torch writes, and undamaged."""
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"a compressed member {member.filename!r}")
+        # torch.load does not compare checksums.
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"another checksum of {damaged!r}: it is damaged")
 
 
 def _collect(

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.files import require_input_file
 from resultant._core.vision import vision_module
 from resultant.features.numpy_files import read_npz
 from resultant.images._unpickle import read_batch
@@ -253,6 +254,7 @@ def _record(kind: _Kind, data: bytes, where: str) -> Split:
 def _archive(kind: _Kind, path: Path) -> Splits:
     """Read the batches of an archive into memory: nothing is written to disk."""
     if path.name in MD5:
+        require_input_file(path)
         with path.open("rb") as file:
             md5 = hashlib.file_digest(file, "md5").hexdigest()
         if md5 != MD5[path.name]:

@@ -144,7 +144,8 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> Done:
                 f"expected the checkpoint of this job, {difference} in {path}; {AFRESH}"
             )
     require_types(facts, {"epoch": int, "seconds": float, "beside": int}, f"in {path}")
-    done = Done(*(facts.get(name) for name in STORED))
+    stored: list[Any] = [facts.get(name) for name in STORED]
+    done = Done(*stored)
     if None in done or not 0 < done.epoch <= facts["config"]["epochs"] or not done.seconds >= 0:
         rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
         raise ValueError(f"{rule}, got {done.epoch} and {done.seconds}; {AFRESH}")
