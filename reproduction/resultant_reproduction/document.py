@@ -183,8 +183,8 @@ def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
             "untested": count[NEEDS_DATA],
         },
         "sentence": (
-            "The mathematics holds, equal gains help frozen CIFAR-100 features, and the printed "
-            f"gain of training with equal gains is {training.judgement.verdict}."
+            "The mathematics holds, and equal gains help frozen CIFAR-100 features; training with "
+            f"equal gains: {training.judgement.verdict}."
         ),
     }
 

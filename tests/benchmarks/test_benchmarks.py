@@ -43,8 +43,6 @@ def copy(tmp_path: Path) -> Path:
         shutil.copyfile(path, tmp_path / "benchmarks" / path.name)
     shutil.copytree(ROOT / "reproduction" / "results", tmp_path / "reproduction" / "results")
     shutil.copytree(ROOT / "reproduction" / "pages", tmp_path / "reproduction" / "pages")
-    if (ROOT / "reproduction" / "REPORT.md").exists():
-        shutil.copy(ROOT / "reproduction" / "REPORT.md", tmp_path / "reproduction")
     return tmp_path
 
 
