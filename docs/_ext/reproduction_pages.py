@@ -11,15 +11,20 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "REPRODUCTION.md"
 PAGES = ROOT / "reproduction" / "pages"
+# Other texts that the pages lead to, by their names on the site.
+TEXTS = {
+    DOCUMENT: "summary.md",
+    ROOT / "reproduction" / "protocol.md": "protocol.md",
+    ROOT / "reproduction" / "README.md": "package.md",
+}
 # Groups of pages in the order of the contents, by the first word of their names.
 GROUPS = {
-    "summary": "Summary",
     "table": "Tables",
     "figure": "Figures",
     "beyond": "Beyond the paper",
     "": "Behind the numbers",
 }
-LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^][]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -32,11 +37,8 @@ def _write(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sources = sorted(path for path in PAGES.glob("*.md") if path.stem != "README")
     texts = {path.name: _adapt(path, folder) for path in sources}
-    names = [path.stem for path in sources]
-    if DOCUMENT.exists():
-        texts["summary.md"] = _adapt(DOCUMENT, folder)
-        names.append("summary")
-    texts["contents.md"] = _contents(names)
+    texts |= {name: _adapt(path, folder) for path, name in TEXTS.items()}
+    texts["contents.md"] = _contents([Path(name).stem for name in texts if name != "summary.md"])
     wanted: dict[str, bytes] = {name: text.encode() for name, text in texts.items()}
     wanted |= {path.name: path.read_bytes() for path in PAGES.glob("*.svg")}
     for path in folder.iterdir():
@@ -52,16 +54,18 @@ def _adapt(source: Path, folder: Path) -> str:
     """Return the text of a page whose links lead to pages of the site, or download files."""
 
     def link(match: re.Match[str]) -> str:
-        target, anchor = match[1], match[2] or ""
+        text, target, anchor = match[1], match[2], match[3] or ""
         path = (source.parent / target).resolve()
         if "://" in target or not path.exists():
             return match[0]
-        if path == DOCUMENT:
-            return f"](summary.md{anchor})"
+        if path in TEXTS:
+            return f"[{text}]({TEXTS[path]}{anchor})"
         if path.parent == PAGES:
             name = "contents.md" if path.stem == "README" else path.name
-            return f"]({name}{anchor})"
-        return f"]({os.path.relpath(path, folder)})"
+            return f"[{text}]({name}{anchor})"
+        if path.is_dir():
+            return f"{text} (`{path.relative_to(ROOT)}`)"
+        return f"[{text}]({os.path.relpath(path, folder)})"
 
     return LINK.sub(link, source.read_text())
 
