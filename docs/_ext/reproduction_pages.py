@@ -63,7 +63,7 @@ def _adapt(source: Path, folder: Path) -> str:
         if path.parent == PAGES:
             name = "contents.md" if path.stem == "README" else path.name
             return f"[{text}]({name}{anchor})"
-        if path.is_dir():
+        if path.is_dir() or path.suffix == ".md":
             return f"{text} (`{path.relative_to(ROOT)}`)"
         return f"[{text}]({os.path.relpath(path, folder)})"
 
