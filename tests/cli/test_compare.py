@@ -175,8 +175,8 @@ def test_folders(cifar: Path, trained: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_files(tmp_path: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole report; the summary on standard output, steps and copies on standard error."""
-    for name, noise in (("a", 1.2), ("b", 0.6)):
-        arrays = small_features(noise=noise)
+    for name, noise in (("a", 0.6), ("b", 0.3)):
+        arrays = small_features(dim=8, noise=noise)
         write_store(tmp_path / f"{name}.safetensors", arrays)
     # Features are mapped, not held in memory.
     monkeypatch.setattr("resultant._core.chunks.HELD_BYTES", 1)
