@@ -137,6 +137,7 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
     else:
         threshold, log = entry.get("threshold"), entry.get("log", False)
         if log:
+            assert number is not None and threshold is not None
             number, threshold = math.log(number), math.log(threshold)
         side = entry.get("side", "above")
         judgement = judge_number(arms(evidence, entry), number, threshold, side)

@@ -229,24 +229,6 @@ def under(prior: str, differences: Differences, level: float = SIGNIFICANCE) -> 
     return {at: change for at, change in changes.items() if change is not None}
 
 
-def any_edit(evidence: Evidence) -> dict[str, dict[float, list[Value]]]:
-    """Changes from ProCo by every edit under a uniform prior, long-tail probes of both spaces
-    (points), by objective and imbalance."""
-    changes: dict[str, dict[float, list[Value]]] = {}
-    for objective, table, space in product(OBJECTIVES, UNIFORM, SPACES):
-        config, path = control_config(table, objective), probe_path(space)
-        native = (config, "native", 0.0)
-        own = [
-            value
-            for edit in list(POLICIES.values())[1:]
-            for d in (evidence.records.differences((config, *edit), native, path),)
-            if (value := Value.of([*d.values()])) is not None
-        ]
-        if own:
-            changes.setdefault(objective, {}).setdefault(config.imbalance, []).extend(own)
-    return changes
-
-
 MAPS = {
     "c10-pure-complete": (TABLES, "contrastive"),
     "c10-joint-uniform-complete": (UNIFORM, "joint"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-
-from resultant_reproduction.value import Value
 
 SIGNIFICANCE = 0.05
 
@@ -19,24 +16,6 @@ def span(values: Sequence[float], digits: int, scale: float = 1.0, sign: str = "
 def network_counts(numbers: Iterable[int]) -> str:
     """Format the range of numbers of networks."""
     return f"n = {span([float(n) for n in numbers], 0)}"
-
-
-def span_of_means(values: Sequence[Value], digits: int, sign: str = "") -> str:
-    """Format the range of means, their numbers of networks and their largest deviation."""
-    text = f"{span([v.mean for v in values], digits, 1.0, sign)}; "
-    text += network_counts(v.n for v in values)
-    deviations = [v.sd for v in values if v.sd is not None]
-    return text + (f", sd up to {max(deviations):.{digits}f}" if deviations else "")
-
-
-def span_of_networks(
-    settings: Sequence[Sequence[float]], digits: int, scale: float = 1.0, sign: str = ""
-) -> str:
-    """Format the range of means over the networks of each setting, and of single networks."""
-    means = [statistics.fmean(values) for values in settings]
-    single = span([v for values in settings for v in values], digits, scale, sign)
-    text = f"{span(means, digits, scale, sign)}; {network_counts(map(len, settings))}"
-    return f"{text}, single networks {single}"
 
 
 def p_text(p: float | None) -> str:

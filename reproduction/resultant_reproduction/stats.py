@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import NORMAL, paired_gain
+from resultant_reproduction import verdicts
 from resultant_reproduction.formats import SIGNIFICANCE, by_dataset, p_equation, span
 from resultant_reproduction.spec import Change
 from resultant_reproduction.value import all_equal
+from resultant_reproduction.verdicts import Arm
 
 
 class Interval(NamedTuple):
@@ -125,16 +127,11 @@ def over_settings(
     mean = statistics.fmean(map(statistics.fmean, differences))
     if min(map(len, differences)) < 2 or all(map(all_equal, differences)):
         return Interval(mean, None, None, n, True)
-    own = [(statistics.variance(d) / len(d), len(d) - 1) for d in differences]
-    parts = [(variance / len(differences) ** 2, free) for variance, free in (*own, *printed)]
-    total = sum(variance for variance, _ in parts)
-    freedom = total**2 / sum(variance**2 / free for variance, free in parts)
-    from scipy.stats import t
-
-    error = math.sqrt(total)
-    reach = float(t.ppf(1 - level / 2, freedom)) * error
-    p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Interval(mean, mean - reach, mean + reach, n, True, p)
+    share = 1 / len(differences)
+    terms = [(share, Arm.of(d)) for d in differences]
+    terms += [(share, Arm(0.0, variance, freedom, 0)) for variance, freedom in printed]
+    estimate = verdicts.contrast(terms, level)
+    return Interval(mean, estimate.low, estimate.high, n, True, estimate.p)
 
 
 def resampled(
@@ -159,14 +156,8 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def holm(p_values: Sequence[float]) -> list[bool]:
-    """Test several p values together: the smallest of m against the level over m, the next against
-    the level over m - 1, up to the first that fails."""
-    kept = [False] * len(p_values)
-    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if p_values[i] >= SIGNIFICANCE / (len(p_values) - rank):
-            break
-        kept[i] = True
-    return kept
+    """Test the p values of one family by Holm's method."""
+    return [p < SIGNIFICANCE for p in verdicts.holm(p_values)]
 
 
 def significant(changes: Sequence[Change]) -> list[Change]:
@@ -250,24 +241,6 @@ def several_seeds(changes: Sequence[Change]) -> tuple[list[Change], str]:
         return list(changes), "settings"
     where = f"the settings with several seeds ({len(kept)} of {len(settings)})"
     return [c for c in changes if setting_of(c) in kept], where
-
-
-def signs_hold(changes: Sequence[Change]) -> bool | None:
-    """Test whether changes have the printed signs.
-
-    True if every mean has the printed sign, and the mean over settings has it with p < 0.05. False
-    if a change has the other sign by Holm's correction, or the mean over settings has it. Settings
-    of one seed are not tested: the others can contradict the claim, but not confirm it for them.
-    """
-    printed = toward(changes)
-    kept, _ = several_seeds(printed)
-    pooled = over_settings(by_network(kept))
-    sure = pooled is not None and pooled.p is not None and pooled.p < SIGNIFICANCE
-    mean = pooled.mean if pooled is not None and sure else 0.0
-    if mean < 0 or any(c.ours and c.ours.mean < 0 for c in significant(printed)):
-        return False
-    every = all(c.ours and c.ours.mean > 0 for c in printed)
-    return True if mean > 0 and every and kept == printed else None
 
 
 def effects_text(effects: Effects, digits: int = 2) -> str:

@@ -121,19 +121,6 @@ def of_cifar(outcome: Outcome, what: str = CHANGES[-1]) -> list[Change]:
     return [c for c in outcome.changes if c.what == what and c.row.startswith("CIFAR")]
 
 
-def columns_less(after: str, before: str, evidence: Evidence, trained: Outcome) -> list[Change]:
-    """Subtract two columns of tab:angular-training, by readout in the CIFAR settings."""
-    means = {(c.row, c.column): c.paper.value.mean for c in trained.cells if c.paper is not None}
-    changes: list[Change] = []
-    for row in (c.row for c in of_cifar(trained)):
-        condition, _, space = row.rpartition(", ")
-        kinds = [(trained_as(condition), RULES[COLUMNS.index(c)], 0.0) for c in (after, before)]
-        differences = evidence.records.differences(kinds[0], kinds[1], probe_path(space.lower()))
-        delta = round(means[row, after] - means[row, before], 2)
-        changes.append(Change(row, f"{after} - {before}", delta, differences))
-    return changes
-
-
 def angular_training(evidence: Evidence) -> Outcome:
     """tab:angular-training: long-tail probes after contrastive training, frequency prior."""
     outcome = _realizations(evidence, "angular-training", probe_path)

@@ -27,7 +27,6 @@ from resultant_reproduction.stats import (
     over_settings,
     resampled,
     significant,
-    signs_hold,
 )
 
 
@@ -118,42 +117,6 @@ def test_seeds_at_a_level(own: tuple[float, ...]) -> None:
     assert wide.p == actual.p
     same = over_settings([[-1.0, -1.0]])
     assert same is not None and same.low is same.p is None
-
-
-def test_borne_out() -> None:
-    """Signs that are printed, whichever they are."""
-    near, far = (0.5, 0.52, 0.54), (0.2, -0.1, 0.15)
-
-    def result(*changes: tuple[float | None, tuple[float, ...]]) -> bool | None:
-        return signs_hold([Change(f"{i}", "", p, numbered(d)) for i, (p, d) in enumerate(changes)])
-
-    def turned(d: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(-v for v in d)
-
-    assert result((1.0, near), (1.0, far)) is True
-    assert result((1.0, near), (-1.0, turned(far))) is True
-    # One mean of the other sign leaves it open, unless it is seen by itself or in the whole.
-    assert result((1.0, near), (1.0, turned(far))) is None
-    assert result((1.0, near), (1.0, turned(near))) is False
-    assert result((1.0, turned(near)), (1.0, far)) is False
-    assert result((1.0, far), (1.0, far)) is None
-    assert result((1.0, (0.5,)), (1.0, (0.5,))) is None
-    assert _seen(
-        [Change("", "", None, numbered(near)), Change("", "", None, numbered(turned(near)))]
-    ) == (1, 1)
-    # A change that is printed as zero, or not at all, has no sign to be of, and is left out.
-    for none in (0.0, None):
-        assert result((1.0, near), (none, turned(near))) is True
-        assert result((-1.0, turned(near)), (none, near)) is True
-        assert result((none, near)) is result((none, turned(near))) is None
-    # Alone it would be seen, of twelve it is not.
-    some = Change("", "", None, numbered((0.5, 0.7, 0.9)))
-    assert _seen([some]) == (1, 0) and _seen(
-        [some] + [Change("", "", None, numbered(far))] * 11
-    ) == (
-        0,
-        0,
-    )
 
 
 def test_interval_over_queries_is_the_paired_one() -> None:
