@@ -75,6 +75,11 @@ class Claim:
             return f"{verdict} ({seeds:,} seeds per arm)"
         return verdict
 
+    def value(self, digits: int) -> str:
+        """Format our value with its interval."""
+        ours = self.shown[0]
+        return "(no record)" if ours is None else ours.text(digits, _signed(self.entry))
+
     def row(self) -> tuple[str, ...]:
         """Cells under `HEADINGS`."""
         ours, apart = self.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from resultant_reproduction.verdicts import (
     NOT_REPRODUCED,
     OTHER_SIZE,
     VERDICTS,
+    Estimate,
     Judgement,
 )
 
@@ -165,14 +167,13 @@ def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
     """The few numbers that other documents quote."""
     count = Counter(claim.judgement.verdict for claim in judged.values())
     coverage = judged["margin-coverage"]
-    assert coverage.judgement.ours is not None
-    training = judged["training"]
+    share, training = coverage.judgement.ours, judged["training"]
     return {
         "frozen": _effect(judged["frozen-cifar100-encoder"], "+4.28"),
         "training": _effect(training, "+0.64"),
         "certificates": {
             "what": coverage.entry["text"],
-            "coverage": round(coverage.judgement.ours.mean / 100, 4),
+            "coverage": share and round(share.mean / 100, 4),
             "printed": coverage.paper,
         },
         "claims": {
@@ -190,12 +191,15 @@ def numbers(judged: Mapping[str, Claim]) -> dict[str, Any]:
 
 
 def _effect(claim: Claim, printed: str) -> dict[str, Any]:
-    ours = claim.judgement.ours
-    assert ours is not None and ours.low is not None and ours.high is not None
+    ours = claim.judgement.ours or Estimate(math.nan)
+    mean, low, high = (
+        None if v is None or math.isnan(v) else round(v, 2)
+        for v in (ours.mean, ours.low, ours.high)
+    )
     return {
         "what": claim.entry.get("short", claim.entry["text"]),
-        "points": round(ours.mean, 2),
-        "low": round(ours.low, 2),
-        "high": round(ours.high, 2),
+        "points": mean,
+        "low": low,
+        "high": high,
         "printed": printed,
     }

@@ -180,11 +180,11 @@ def _summary(values: Sequence[float]) -> str:
     return f"{fmean(values):.2f}{sd} [{len(values)}]"
 
 
-def spread(records: Records) -> tuple[float, float, float, float, float]:
+def spread(records: Records) -> tuple[float, float, float, float, float] | None:
     """Our variance over the printed one, with its F interval, and both pooled deviations.
 
     Encoder and projection are of one network, so that each pair of cells counts once in the degrees
-    of freedom.
+    of freedom. None without cells of several networks.
     """
     ours, printed = [], []
     for name, space, arm in product(SETTINGS, SPACES, TRAINED):
@@ -193,6 +193,8 @@ def spread(records: Records) -> tuple[float, float, float, float, float]:
             ours.append(values)
             variance = (printed_arm(name, arm, (space,)).variance or 0.0) * PRINTED_SEEDS
             printed.append(variance)
+    if not ours:
+        return None
     own, freedom = pooled_variance(ours)
     theirs, other = fmean(printed), (PRINTED_SEEDS - 1) * len(printed)
     halves = (own, freedom / len(SPACES)), (theirs, other / len(SPACES))

@@ -16,6 +16,7 @@ from resultant.training import records
 from resultant_reproduction import ARTEFACTS, Records, artefacts
 from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
+from resultant_reproduction.document import PAGES
 from resultant_reproduction.plan import PLANS, controlled
 from small_features import small_features
 from training_records import left_by, record
@@ -41,11 +42,14 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     records.append(tmp_path / "added.jsonl", added)
     out = tmp_path / "pages"
     where = ["--results", str(tmp_path / "results"), "--out", str(out)]
+    where += ["--text", str(tmp_path / "REPRODUCTION.md")]
     asked.clear()
     call = ["reproduce", "all", *where, "--records", str(tmp_path / "added.jsonl")]
     assert cli.main(call) == 0 and asked.count("main.jsonl") == 1
     files = ["README.md", "figure-08.md", "figure-08.svg", "table-01.md", "table-01.svg"]
-    assert sorted(path.name for path in out.iterdir()) == [*files, "table-16.md"]
+    document = {"forest.svg", "headline.json", *(f"{name}.md" for name in PAGES)}
+    assert {path.name for path in out.iterdir()} == {*files, "table-16.md", *document}
+    assert "no runs" in (tmp_path / "REPRODUCTION.md").read_text()
     text = (out / "table-01.md").read_text()
     assert text.startswith("# Table 1: Representation accuracy") and "![" in text
     assert "68.24 ± 0.16 / 50.00 ± 0.00 [2 of 3]" in text and "86.28 ± 0.09 / no record" in text
