@@ -266,10 +266,10 @@ class Resources:
         """Kill a worker of Ray; the analysis ends with a result or one message."""
         import pyarrow.parquet as pq
 
-        from torture.files import _table
+        from torture.readers import feature_table
 
         self.bench.clear()
-        pq.write_table(_table(), self.bench.scratch / "train-0.parquet")
+        pq.writefeature_table(feature_table(), self.bench.scratch / "train-0.parquet")
         program = [
             sys.executable,
             "-m",

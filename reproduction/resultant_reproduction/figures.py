@@ -238,7 +238,8 @@ def heat_maps(
             v, n = value
             single, beyond = n == 1, abs(v) > limit
             # One network: two fifths of the strength of the shade.
-            colour = shade.to_rgba(0.4 * max(-limit, min(limit, v)) if single else v)
+            strength = 0.4 * max(-limit, min(limit, v)) if single else v
+            colour = few(shade.norm(strength))
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
             text = f"{v:+.2f}" if round(v, 2) else "0.00"
             text += ("▲" if v > 0 else "▼") if beyond else ""

@@ -16,7 +16,7 @@ from resultant.report.figures import Drawing
 from resultant.report.page import Page, render, write_page
 from resultant.report.paper import NUMBERS
 from resultant.report.summary import summary
-from resultant.report.tables import Table
+from resultant.report.table import Table
 from small_features import NAMES, small_features
 
 

@@ -24,7 +24,7 @@ from resultant.report.page import (
     write_page,
 )
 from resultant.report.paper import printed
-from resultant.report.tables import Column, Table
+from resultant.report.table import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from resultant.report import words
 from resultant.report.page import Page, Section, render
-from resultant.report.tables import SHOWN, Column, Table
+from resultant.report.table import SHOWN, Column, Table
 
 
 def test_long_tables_are_shown_in_part(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from resultant.training.config import TrainConfig, preset
@@ -139,7 +140,7 @@ def test_drawing() -> None:
     ax, *others = figure.axes
     # The printed numbers, of the three datasets.
     diamonds = [[line for line in a.lines if line.get_marker() == "D"] for a in (ax, *others)]
-    printed = [[float(y) for line in own for y in line.get_ydata()] for own in diamonds]
+    printed = [[float(y) for line in own for y in np.asarray(line.get_ydata())] for own in diamonds]
     assert printed == [[2.57, -5.35], [0.195, -1.665], [2.297]]
     bars: Any = ax.containers
     drawn = {

@@ -33,6 +33,7 @@ from resultant_reproduction.theory import (
     decisions,
     expansions,
     linear,
+    ratio,
     realizations,
     samples,
     selected,
@@ -105,14 +106,14 @@ def off_draws(p: int, number: int, label: Any) -> tuple[Tensor, Tensor]:
 
 
 WRONG: dict[str, Callable[[], Check]] = {
-    "leading-gain": lambda: expansions.leading_gain(scaled(bessel_ratio, 1.01)),
+    "leading-gain": lambda: ratio.leading_gain(scaled(bessel_ratio, 1.01)),
     "centered-remainder": lambda: expansions.centered_remainder(disturbed_parts),
     "bregman-identities": lambda: realizations.bregman_identities(scaled(vmf_score, 1 + 1e-9)),
     "fixed-orders": lambda: expansions.fixed_orders(scaled(fixed_expansion, 1.01)),
     "residual-orders": lambda: expansions.residual_orders(wrong_joint),
     "second-order-error": lambda: expansions.second_order_error(scaled(joint_expansion, 1.01)),
     "regime-map": lambda: expansions.regime_map(fixed_expansion, joint_expansion),
-    "ratio-remainder": lambda: expansions.ratio_remainder(scaled(ratio_approximation, 1.001)),
+    "ratio-remainder": lambda: ratio.ratio_remainder(scaled(ratio_approximation, 1.001)),
     "softmax-coupling": lambda: softmax.softmax_coupling(
         lambda *args, variance: propagate_loss(*args, variance=False)
     ),

@@ -19,13 +19,12 @@ from resultant_reproduction.theory.expansions import (
     centered_remainder,
     fixed_orders,
     fixed_regime,
-    leading_gain,
-    ratio_remainder,
     regime_map,
     residual_orders,
     second_order_error,
 )
 from resultant_reproduction.theory.linear import growing_temperature, linear_softmax
+from resultant_reproduction.theory.ratio import leading_gain, ratio_remainder
 from resultant_reproduction.theory.realizations import (
     bregman_identities,
     failure_state,

@@ -1,4 +1,4 @@
-"""Expansions of the score: residual orders, sizes, regimes, the centred remainder, the ratio."""
+"""Expansions of the score: residual orders, sizes, regimes, the centred remainder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ from torch import Tensor
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import fixed_expansion, joint_expansion
-from resultant.score.ratio_expansion import (
-    LEAST_ORDER,
-    ratio_approximation,
-    ratio_bound,
-    ratio_terms,
-)
-from resultant.special.bessel import bessel_ratio
 from resultant_reproduction.figures import LOG, Chart, Curve
 from resultant_reproduction.theory.check import (
     Check,
@@ -340,68 +333,4 @@ def centered_remainder(parts: Callable[..., Any] = decompose) -> Check:
         },
         panels=panels,
         layout={"width": 4.2, "height": 3.2},
-    )
-
-
-def leading_gain(ratio: Callable[..., Tensor] = bessel_ratio) -> Check:
-    """Check that A tends to r0(lambda), not to one, with an error of order 1/nu (eq:main-ratio)."""
-    p = DIMENSIONS
-    lam = torch.tensor(LAMBDA, dtype=torch.float64)
-    nu = half_orders(p)
-    r0 = ratio_terms(lam).r0
-    gaps = torch.stack([ratio(n, n * lam) - r0 for n in nu.tolist()])
-    fits = power_fits(nu, gaps)
-    median = float(fits.median())
-    return Check(
-        name="leading-gain",
-        label="eq:main-ratio",
-        claim="order of A - r0(lambda)",
-        paper="-1",
-        ours=f"{median:.3f}",
-        holds=len(fits) == len(LAMBDA) and float((fits + 1).abs().max()) <= 0.05,
-        details={
-            "grid": {"p": p, "lambda": LAMBDA},
-            "rule": "every slope within 0.05 of -1",
-            "r0": r0.tolist(),
-            "slopes": fits.tolist(),
-        },
-    )
-
-
-def ratio_remainder(approximation: Callable[..., Tensor] = ratio_approximation) -> Check:
-    """Check that nu^3 |R - A_2| <= 1 for nu >= 10/9 (lem:bessel-ratio-remainder)."""
-    orders = (LEAST_ORDER, 1.5, 2.0, 3.0, 5.0, 10.0, 31.0, 63.0, 127.0, 511.0, 2047.0)
-    z = torch.logspace(-4, 5, 901, dtype=torch.float64)
-    scaled = torch.stack(
-        [
-            (bessel_ratio(nu, nu * z) - approximation(nu, nu * z)).abs() / ratio_bound(nu)
-            for nu in orders
-        ]
-    )
-    largest = float(scaled.max())
-
-    def panels() -> list[Chart]:
-        shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
-        curves = []
-        for nu, colour in zip(shown, style.shades(len(shown)), strict=True):
-            name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
-            curves.append(Curve(z, scaled[orders.index(nu)], "-", name, colour))
-        curves.append(Curve((1e-3, 1e3), (1, 1), "--", "bound", style.RED))
-        labels = r"$x/\nu$", r"$\nu^3\,|R_\nu(x)-A_{2,\nu}(x)|$", "Remainder of the Bessel ratio"
-        limits = {**LOG, "xlim": (1e-3, 1e3), "ylim": (1e-6, 3)}
-        return [Chart(curves, *labels, limits)]
-
-    return Check(
-        name="ratio-remainder",
-        label="lem:bessel-ratio-remainder",
-        claim="largest nu^3 |R - A_2|, nu >= 10/9",
-        paper="<= 1",
-        ours=f"{largest:.4f}",
-        holds=largest <= 1,
-        details={
-            "grid": {"nu": orders, "x/nu": "901 from 1e-4 to 1e5, equally spaced in the logarithm"},
-            "largest_by_nu": scaled.max(1).values.tolist(),
-        },
-        panels=panels,
-        layout={"width": 4.6, "height": 3.2},
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from scipy.stats import bootstrap, rankdata
 from sklearn.model_selection import check_cv
 
 from resultant._core.validation import finite_number
@@ -16,6 +14,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.choice import beyond
+from resultant.classifiers.fold_scores import Fold, FoldScores
 from resultant.classifiers.left_out import Part, fold_parts, left_out_parts, measure
 from resultant.classifiers.rows import add_rows
 from resultant.classifiers.vmf import VMFScores
@@ -25,17 +24,8 @@ SCORINGS = ("neg_log_loss", "accuracy")
 # Realizations that ignore beta.
 WITHOUT_BETA = ("native", "cosine")
 
-RESAMPLES = 1000
-
-# Groups of folds at most; each group is judged by the choice of the others. With many small groups
-# a choice between equals would turn against the group: a row left out tips it against itself.
-GROUPS = 10
-
 # Rows times classes that fit the scale at most.
 SCALE_CELLS = 1 << 24
-
-# Decimals of scores; further ones are rounding of their sums.
-DIGITS = 12
 
 
 class Grid(NamedTuple):
@@ -271,7 +261,7 @@ class VMFClassifierCV(VMFScores):
         results: dict[str, Any] = {"params": params}
         for name in params[0]:
             results[f"param_{name}"] = np.array([point[name] for point in params])
-        tables = {scoring: Table.of(folds, scoring, loo) for scoring in SCORINGS}
+        tables = {scoring: FoldScores.of(folds, scoring, loo) for scoring in SCORINGS}
         for scoring, table in tables.items():
             names = [scoring, "score"] if scoring == self.scoring else [scoring]
             for name in names:
@@ -286,7 +276,7 @@ class VMFClassifierCV(VMFScores):
 
     def _compare(self, params: list[dict[str, Any]], folds: list[Fold], loo: bool) -> None:
         """Compare the best point with those that have parameters at their reference."""
-        table, self.matters_ = Table.of(folds, self.scoring, loo), {}
+        table, self.matters_ = FoldScores.of(folds, self.scoring, loo), {}
         first = params[0]
         for name in (*first, "all"):
             kept = first if name == "all" else {name: first[name]}
@@ -299,113 +289,3 @@ class VMFClassifierCV(VMFScores):
                 comparison = table.compare(self.best_index_, pool)
                 reference = params[comparison.pop("index")]
                 self.matters_[name] = {**comparison, "reference": reference}
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Scores [G, M] of M rows at G points, rows [M] without a class, and weights [M]."""
-
-    neg_log_loss: np.ndarray
-    accuracy: np.ndarray
-    absent: np.ndarray
-    weight: np.ndarray
-
-    def with_points(self, other: Fold) -> Fold:
-        """Return the scores of these points and those of others on the same rows."""
-        losses = np.concatenate([self.neg_log_loss, other.neg_log_loss])
-        hits = np.concatenate([self.accuracy, other.accuracy])
-        return Fold(losses, hits, self.absent, self.weight)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Scores of G points.
-
-    Attributes:
-        units: Scores [G, U] in the U units of the mean, folds or rows.
-        weight: Weights [U] of the units.
-        rows: Scores [G, M] of the rows, with the same means.
-        row_weight: Weights [M] of the rows.
-    """
-
-    units: np.ndarray
-    weight: np.ndarray
-    rows: np.ndarray
-    row_weight: np.ndarray
-
-    @staticmethod
-    def of(folds: list[Fold], scoring: str, loo: bool) -> Table:
-        units, weights, rows, row_weights = [], [], [], []
-        for fold in folds:
-            # A row without a class has no likelihood, and is an error in accuracy.
-            out = fold.absent if scoring == "neg_log_loss" else np.zeros_like(fold.absent)
-            values = np.where(out, 0.0, getattr(fold, scoring))
-            weight = np.where(out, 0.0, fold.weight)
-            total = weight.sum()
-            share = weight / total if total > 0 else weight
-            rows.append(values)
-            row_weights.append(share)
-            units.append(values @ share)
-            weights.append(float(total > 0))
-        M, v = np.concatenate(rows, 1), np.concatenate(row_weights)
-        if loo:
-            return Table(M, v, M, v)
-        return Table(np.stack(units, 1), np.array(weights), M, v)
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Means [G] over the units, rounded so that equal means are equal: the first is best."""
-        return np.round(self.units @ self.weight / self.weight.sum(), DIGITS)
-
-    def results(self, name: str, *, splits: bool) -> dict[str, np.ndarray]:
-        mean = self.mean
-        spread = np.square(self.units - mean[:, None]) @ self.weight / self.weight.sum()
-        order = np.where(np.isnan(mean), np.inf, -mean)
-        table = {f"split{k}_test_{name}": self.units[:, k] for k in range(self.units.shape[1])}
-        return (table if splits else {}) | {
-            f"mean_test_{name}": mean,
-            f"std_test_{name}": np.sqrt(spread),
-            f"rank_test_{name}": rankdata(order, method="min"),
-        }
-
-    def compare(self, best: int, pool: list[int]) -> dict[str, Any]:
-        """Compare the point ``best`` with the best point of ``pool``, returned as ``index``."""
-        mean, weight = self.mean, self.weight
-        index = pool[int(np.nanargmax(mean[pool]))]
-        difference = self.units[best] - self.units[index]
-        gain = float(mean[best] - mean[index])
-        number = np.count_nonzero(weight)
-        error = np.sqrt(np.sum(np.square(weight * (difference - gain)))) / weight.sum()
-        return {
-            "gain": gain,
-            "standard_error": float(error * np.sqrt(number / (number - 1))) if number > 1 else None,
-            "interval": self._interval(best, index),
-            "held_out_gain": self._held_out_gain(index) if number > 1 else None,
-            "index": index,
-        }
-
-    def _interval(self, best: int, index: int) -> tuple[float, float]:
-        difference = self.rows[best] - self.rows[index]
-        if not difference.any():
-            return 0.0, 0.0
-        interval = bootstrap(
-            (difference, self.row_weight),
-            lambda d, v, axis: (d * v).sum(axis) / v.sum(axis),
-            paired=True,
-            vectorized=True,
-            method="percentile",
-            n_resamples=RESAMPLES,
-            batch=max(1, (1 << 22) // len(difference)),
-            rng=0,
-        ).confidence_interval
-        return float(interval.low), float(interval.high)
-
-    def _held_out_gain(self, index: int) -> float:
-        """Return the mean gain over a point, each group of units taking the best of the others."""
-        share = self.units * self.weight
-        group = np.arange(share.shape[1]) % GROUPS
-        groups = np.stack([share[:, group == k].sum(1) for k in np.unique(group)], 1)
-        others = np.round(groups.sum(1, keepdims=True) - groups, DIGITS)
-        best = np.where(np.isnan(others), -np.inf, others).argmax(0)
-        held_out = groups[best, np.arange(groups.shape[1])]
-        return float((held_out - groups[index]).sum() / self.weight.sum())

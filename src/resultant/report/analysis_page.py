@@ -15,8 +15,8 @@ from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
 from resultant.report.summary import foremost, headline, summary
+from resultant.report.table import Table
 from resultant.report.tables import (
-    Table,
     cosine_tables,
     decision_tables,
     fit_tables,

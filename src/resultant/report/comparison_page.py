@@ -21,7 +21,8 @@ from resultant.report.explorer import Side, payload, rows_of
 from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
-from resultant.report.tables import Column, Table, rules
+from resultant.report.table import Column, Table
+from resultant.report.tables import rules
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,

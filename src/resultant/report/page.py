@@ -23,7 +23,7 @@ from resultant.report.figures import Drawing
 from resultant.report.glossary import TERMS, link_terms
 from resultant.report.paper import printed
 from resultant.report.plots import ClassColumns, Plots, javascript
-from resultant.report.tables import SHOWN, Table
+from resultant.report.table import SHOWN, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

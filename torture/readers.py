@@ -1,0 +1,232 @@
+"""The readers of files from outside, each with a valid input of its format."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Reader(NamedTuple):
+    """A reader: writes a valid input in a folder and returns it; reads an input."""
+
+    write: Callable[[Path, Path], Path]
+    read: Callable[[Path], object]
+
+
+def features(path: Path) -> None:
+    from resultant.features.prepare import check_features, prepare
+    from resultant.features.store import FeatureStore
+
+    check_features(prepare(FeatureStore.open(path)), lambda *_: None)
+
+
+def images(path: Path) -> None:
+    from resultant.images.opening import open_images
+
+    lists = path.suffix == ".txt"
+    splits = open_images(
+        None if lists else path, train_list=path if lists else None, images=path.parent
+    )
+    for source in (splits.train, splits.judge):
+        for i in range(0 if source is None else len(source)):
+            source.read(i)  # type: ignore[union-attr]
+
+
+def network(path: Path) -> None:
+    from resultant.training.loading import load_network
+
+    load_network(path)
+
+
+def records(path: Path) -> None:
+    from resultant.training.records import read_lines
+
+    read_lines(path)
+
+
+def metrics(path: Path) -> None:
+    from resultant.training.log import read_metrics
+
+    read_metrics(path)
+
+
+def proco(path: Path) -> None:
+    from resultant.training.proco_checkpoint import read_proco_checkpoint
+
+    read_proco_checkpoint(path)
+
+
+def weights(path: Path) -> None:
+    from resultant.networks.encoder_weights import read_weights
+
+    read_weights(str(path))
+
+
+def cifar(path: Path) -> None:
+    from resultant.images.cifar import load_cifar
+
+    load_cifar("cifar10", path)
+
+
+def _arrays() -> dict[str, Any]:
+    from embedding_files import NAMES, T, X, Y, Z
+
+    return {
+        "train_features": X,
+        "train_labels": NAMES[Y],
+        "test_features": Z,
+        "test_labels": NAMES[T],
+    }
+
+
+def feature_table(split: bool = True) -> Any:
+    import pyarrow as pa
+
+    a = _arrays()
+    rows = [*a["train_features"].tolist(), *a["test_features"].tolist()]
+    columns = {"embedding": rows, "label": [*a["train_labels"], *a["test_labels"]]}
+    if split:
+        columns["split"] = ["train"] * len(a["train_labels"]) + ["test"] * len(a["test_labels"])
+    return pa.table(columns)
+
+
+def _npz(folder: Path, inputs: Path) -> Path:
+    np.savez(folder / "a.npz", **_arrays())
+    return folder / "a.npz"
+
+
+def _packed_npz(folder: Path, inputs: Path) -> Path:
+    np.savez_compressed(folder / "a.npz", **_arrays())
+    return folder / "a.npz"
+
+
+def _npy(folder: Path, inputs: Path) -> Path:
+    a = _arrays()
+    np.save(folder / "a_labels.npy", a["train_labels"])
+    np.save(folder / "a.npy", a["train_features"])
+    return folder / "a.npy"
+
+
+def _parquet(folder: Path, inputs: Path) -> Path:
+    import pyarrow.parquet as pq
+
+    pq.writefeature_table(feature_table(), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def _csv(folder: Path, inputs: Path) -> Path:
+    a = _arrays()
+    lines = ["label," + ",".join(f"x{i}" for i in range(6))]
+    for label, row in zip(a["train_labels"], a["train_features"], strict=True):
+        lines.append(f"{label}," + ",".join(map(str, row)))
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    return folder / "a.csv"
+
+
+def _pt(folder: Path, inputs: Path) -> Path:
+    import torch
+
+    a = _arrays()
+    labels = torch.arange(len(a["train_labels"])) % 5
+    torch.save({"features": torch.tensor(a["train_features"]), "labels": labels}, folder / "a.pt")
+    return folder / "a.pt"
+
+
+def _arrow(folder: Path, inputs: Path) -> Path:
+    import pyarrow as pa
+
+    table = feature_table()
+    with pa.OSFile(str(folder / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as w:
+        w.writefeature_table(table)
+    return folder / "a.arrow"
+
+
+def _hugging_face(folder: Path, inputs: Path) -> Path:
+    import json
+
+    import pyarrow as pa
+
+    data = folder / "data"
+    data.mkdir()
+    table = feature_table(split=False)
+    with (
+        pa.OSFile(str(data / "data-00000-of-00001.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as writer,
+    ):
+        writer.writefeature_table(table)
+    names = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": "train"}
+    (data / "state.json").write_text(json.dumps(names))
+    (data / "dataset_info.json").write_text("{}")
+    return data
+
+
+def _h5ad(folder: Path, inputs: Path) -> Path:
+    import h5py
+
+    a = _arrays()
+    with h5py.File(folder / "a.h5ad", "w") as file:
+        file["X"] = a["train_features"]
+        table = file.create_group("obs")
+        table.attrs["_index"] = "_index"
+        number = len(a["train_labels"])
+        text = h5py.string_dtype()
+        table["_index"] = np.array([f"cell-{i}" for i in range(number)], dtype=text)
+        table["cell_type/categories"] = np.array(["B", "NK", "T"], dtype=text)
+        table["cell_type/codes"] = (np.arange(number) % 3).astype(np.int8)
+    return folder / "a.h5ad"
+
+
+def _copied(name: str) -> Callable[[Path, Path], Path]:
+    def write(folder: Path, inputs: Path) -> Path:
+        source = inputs / name
+        copy = shutil.copytree if source.is_dir() else shutil.copyfile
+        return Path(copy(source, folder / source.name))
+
+    return write
+
+
+def _list(folder: Path, inputs: Path) -> Path:
+    shutil.copytree(inputs / "images", folder / "images")
+    lines = []
+    for path in sorted((folder / "images" / "train").rglob("*.png")):
+        lines.append(f"{path.relative_to(folder)},{path.parent.name}\n")
+    (folder / "train.txt").write_text("".join(lines))
+    return folder / "train.txt"
+
+
+def _jpeg(folder: Path, inputs: Path) -> Path:
+    from PIL import Image
+
+    for label in range(2):
+        for i, kind in enumerate(("jpg", "jpg", "webp", "png")):
+            path = folder / "images" / f"class {label}" / f"{i}.{kind}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (24, 16), (90 * label, 40 * i, 90)).save(path)
+    return folder / "images"
+
+
+READERS = {
+    "npz": Reader(_npz, features),
+    "packed npz": Reader(_packed_npz, features),
+    "npy": Reader(_npy, features),
+    "safetensors": Reader(_copied("a.safetensors"), features),
+    "parquet": Reader(_parquet, features),
+    "csv": Reader(_csv, features),
+    "pt": Reader(_pt, features),
+    "arrow": Reader(_arrow, features),
+    "hugging face": Reader(_hugging_face, features),
+    "h5ad": Reader(_h5ad, features),
+    "network": Reader(_copied("network.safetensors"), network),
+    "checkpoint": Reader(_copied("checkpoint.safetensors"), network),
+    "records": Reader(_copied("records.jsonl"), records),
+    "metrics": Reader(_copied("metrics.jsonl"), metrics),
+    "list": Reader(_list, images),
+    "images": Reader(_jpeg, images),
+    "cifar": Reader(_copied("cifar10.npz"), cifar),
+    "proco": Reader(_copied("ckpt.pth.tar"), proco),
+    "weights": Reader(_copied("weights.pth"), weights),
+}
