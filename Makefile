@@ -53,7 +53,7 @@ demo: $(LIBRARY)
 
 # Compiled tests are kept, whatever the environment says: compiling takes half of the start.
 # Each process begins with one half of the rooms, so that most fixtures are made once.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -q
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal -q
 
 test: install
 	$(PYTEST)

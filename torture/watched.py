@@ -26,6 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 # System calls by machine: name -> number. Old calls without "at" exist on x86-64 alone.
 CALLS = {
     "x86_64": {
@@ -235,6 +237,8 @@ def _child(
 ) -> int:
     os.setsid()
     sys.dont_write_bytecode = True
+    # Threads of OpenMP do not survive a fork: with more than one, a forked child waits for ever.
+    torch.set_num_threads(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, path in captured.items():
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)

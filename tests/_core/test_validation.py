@@ -86,4 +86,4 @@ def test_values_are_checked_inside_transforms() -> None:
 
 
 def test_versions() -> None:
-    assert versions(torch.device("cpu")).keys() == {"resultant", "torch", "python"}
+    assert versions(torch.device("cpu")).keys() == {"resultant", "code", "torch", "python"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +35,9 @@ PROBES = ProbeConfig(epochs=3, batch_size=8)
 
 def untrained(data: ImageSplits, out: Path) -> Trained:
     config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
-    stack = Stack(config, (Run(),), cast(Any, None), data.counts, CPU)
+    stack = Stack(
+        config, (Run(),), cast(Any, SimpleNamespace(digest=data.train.digest)), data.counts, CPU
+    )
     return Trained(Job(config, stack.runs, out), [stack], {}, 1.0, 0.0, 0)
 
 

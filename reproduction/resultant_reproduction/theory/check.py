@@ -73,6 +73,11 @@ def random_states(states: int, classes: int, seed: int) -> tuple[Tensor, Tensor,
     return uniform(-0.9, 0.9), uniform(0.3, 4.0), uniform(-1.0, 1.0)
 
 
+def rounding(error: float) -> str:
+    """Return an error as text; the digits of one at the level of rounding differ by machine."""
+    return "< 1e-14" if abs(error) < 1e-14 else f"{error:.0e}"
+
+
 def half_orders(p: tuple[int, ...]) -> Tensor:
     """Return nu = p/2 - 1 [P] of dimensions."""
     return torch.tensor(p, dtype=torch.float64) / 2 - 1

@@ -26,7 +26,7 @@ from resultant.decisions.margins import joint_leading
 from resultant.report import style
 from resultant.score.expansion import joint_expansion
 from resultant_reproduction.figures import Chart, Curve
-from resultant_reproduction.theory.check import Check, Numbers
+from resultant_reproduction.theory.check import Check, Numbers, rounding
 from resultant_reproduction.theory.realizations import (
     random_queries,
     random_state,
@@ -252,7 +252,7 @@ def boundary_factors(
         label="fig:factor-app",
         claim="least move by four factors; by class count, pairwise and one-vs-rest (u/theta)",
         paper="> 0; 0, > 0",
-        ours=f"{min(four):.3f}; {still:.0e}, {moved:.3f}",
+        ours=f"{min(four):.3f}; {rounding(still)}, {moved:.3f}",
         holds=holds,
         details={
             "base": vars(Setting()),

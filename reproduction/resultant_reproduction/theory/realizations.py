@@ -20,7 +20,7 @@ from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.score.expansion import directional_cumulants
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant_reproduction.figures import Chart, Curve
-from resultant_reproduction.theory.check import Check, Numbers, grid
+from resultant_reproduction.theory.check import Check, Numbers, grid, rounding
 
 # Relative error that rounding leaves in identities of float64 numbers.
 ROUNDING = 1e-11
@@ -81,7 +81,7 @@ def bregman_identities(score: Callable[..., Tensor] = vmf_score) -> Check:
         label="prop:bregman-view",
         claim="score less variance form; less integral form; least divergence",
         paper="0; 0; >= 0",
-        ours=f"{worst['variance']:.0e}; {worst['integral']:.0e}; {least:.1e}",
+        ours=f"{rounding(worst['variance'])}; {rounding(worst['integral'])}; {least:.1e}",
         holds=max(worst.values()) < ROUNDING and least >= 0,
         details={
             "grid": {"p": dimensions, "rho": axes[0], "lambda": axes[1], "t": axes[2]},
@@ -116,7 +116,7 @@ def realization_differences(scores: Callable[..., Tensor] = class_scores) -> Che
         label="eq:realization-differences",
         claim="temp - preserve less h* - h0; preserve - angular less r* - r0",
         paper="0; 0",
-        ours=f"{worst['intercept']:.0e}; {worst['remainder']:.0e}",
+        ours=f"{rounding(worst['intercept'])}; {rounding(worst['remainder'])}",
         holds=max(worst.values()) < ROUNDING,
         details={
             "state": {"classes": 20, "p": 128, "lambda": "uniform in [0.5, 2]", "seed": 1},
@@ -157,7 +157,7 @@ def intercept_gradients(
         label="eq:intercept-gradient-difference",
         claim="gradient of temp less gradient of preserve, less the formula (relative)",
         paper="0",
-        ours=f"{gap:.0e}",
+        ours=rounding(gap),
         holds=size > 1e-3 and gap < ROUNDING,
         details={
             "state": {"classes": 20, "p": 128, "lambda": "uniform in [0.2, 2]", "seed": 3},

@@ -19,7 +19,7 @@ from resultant.classes.realization import class_scores
 from resultant.report import style
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.figures import LOG, Chart, Curve
-from resultant_reproduction.theory.check import Check
+from resultant_reproduction.theory.check import Check, rounding
 from resultant_reproduction.theory.realizations import random_state
 
 ROUNDING = 1e-13
@@ -95,7 +95,7 @@ def finite_sample(
         label="eq:finite-resultant-identity, eq:self-inclusion",
         claim="E R_n^2, E U and self-inclusion less their formulas, all samples of a population",
         paper="0, 0, 0",
-        ours=", ".join(f"{a:.0e}" for a in worst.values()),
+        ours=", ".join(rounding(a) for a in worst.values()),
         holds=max(worst.values()) < ROUNDING,
         details={
             "population": {"vectors": x.tolist(), "weights": weight.tolist(), "A": A},
@@ -135,7 +135,7 @@ def cross_fitting(samples: int = 2000, r_max: float = 10.0) -> Check:
         label="prop:cross-fit-equalization",
         claim="held-out gain over A_ref/tau less 1; largest score gap, rising p",
         paper="0; falls",
-        ours=f"{max(gains):.0e}; " + ", ".join(f"{g:.3f}" for g in gaps),
+        ours=f"{rounding(max(gains))}; " + ", ".join(f"{g:.3f}" for g in gaps),
         holds=max(gains) < 1e-9 and falls,
         details={
             "p": dimensions,

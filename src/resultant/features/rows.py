@@ -244,7 +244,9 @@ def distinct(array: np.ndarray) -> tuple[list[str], Tensor]:
         points = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("=")).view(np.uint32)
         # Python makes strings of such numbers and fails later.
         if points.max() > sys.maxunicode:
-            raise ValueError(f"expected text, got the code point {points.max():#x}")
+            raise ValueError(
+                f"expected strings of Unicode characters, got number {points.max():#x}"
+            )
     words, codes = np.unique(array.reshape(-1), return_inverse=True)
     try:
         strings = words.tolist()
