@@ -114,7 +114,7 @@ def _npy(folder: Path, inputs: Path) -> Path:
 def _parquet(folder: Path, inputs: Path) -> Path:
     import pyarrow.parquet as pq
 
-    pq.writefeature_table(feature_table(), folder / "a.parquet")
+    pq.write_table(feature_table(), folder / "a.parquet")
     return folder / "a.parquet"
 
 
@@ -141,7 +141,7 @@ def _arrow(folder: Path, inputs: Path) -> Path:
 
     table = feature_table()
     with pa.OSFile(str(folder / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as w:
-        w.writefeature_table(table)
+        w.write_table(table)
     return folder / "a.arrow"
 
 
@@ -157,7 +157,7 @@ def _hugging_face(folder: Path, inputs: Path) -> Path:
         pa.OSFile(str(data / "data-00000-of-00001.arrow"), "wb") as sink,
         pa.ipc.new_stream(sink, table.schema) as writer,
     ):
-        writer.writefeature_table(table)
+        writer.write_table(table)
     names = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": "train"}
     (data / "state.json").write_text(json.dumps(names))
     (data / "dataset_info.json").write_text("{}")

@@ -269,7 +269,7 @@ class Resources:
         from torture.readers import feature_table
 
         self.bench.clear()
-        pq.writefeature_table(feature_table(), self.bench.scratch / "train-0.parquet")
+        pq.write_table(feature_table(), self.bench.scratch / "train-0.parquet")
         program = [
             sys.executable,
             "-m",

@@ -239,7 +239,7 @@ def heat_maps(
             single, beyond = n == 1, abs(v) > limit
             # One network: two fifths of the strength of the shade.
             strength = 0.4 * max(-limit, min(limit, v)) if single else v
-            colour = few(shade.norm(strength))
+            colour = few((strength / limit + 1) / 2)
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=colour, lw=0))
             text = f"{v:+.2f}" if round(v, 2) else "0.00"
             text += ("▲" if v > 0 else "▼") if beyond else ""

@@ -346,13 +346,9 @@ def test_the_grid_extends_itself_beyond_its_edge() -> None:
 def test_betas_and_priors_extend_themselves(name: str, low: float, high: float) -> None:
     """The best value is inside the values that were tried, or at the limit of its axis."""
     X, y = sample()
-    given: dict[str, Any] = {
-        "realization": "angular",
-        "beta": 0.0,
-        "temperature": 0.1,
-        "prior": 0.0,
-    }
-    found = VMFClassifierCV(**given | {name: (-0.5, -1.0)}, cv=3).fit(X, y)
+    given: dict[str, Any] = {"beta": 0.0, "prior": 0.0}
+    given[name] = (-0.5, -1.0)
+    found = VMFClassifierCV("angular", temperature=0.1, cv=3, **given).fit(X, y)
     best, tried = found.best_params_[name], sorted(set(found.cv_results_[f"param_{name}"]))
     assert tried[0] < best < tried[-1] or best in (low, high)
     assert len(found.cv_results_["params"]) == len(tried) > 2
