@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import resultant
-from resultant.cli import main as cli
+from programs import run_program
 from resultant.features.store import write_store
 from small_store import rows_and_labels
 from tiny_cifar import tiny_cifar
 from torture import ROOT
-from torture.watched import PROGRAMS, SOCKETS, Call, run, supported
+from torture.watched import supported
 
 SOURCE = Path(resultant.__file__).parent
 PAPER = ROOT / "reproduction" / "resultant_reproduction"
@@ -32,6 +32,29 @@ REFUSED = {
     *("socket", "urllib", "requests", "http", "ftplib", "httpx"),
     *("dill", "cloudpickle", "joblib"),
 }
+
+
+# A process of its own: the threads of this one would not survive the fork.
+WATCHED = """
+import sys
+from pathlib import Path
+
+from resultant.cli import main as cli
+from torture.watched import PROGRAMS, SOCKETS, run
+
+scratch, *words = sys.argv[1:]
+refused = []
+
+
+def watch(call):
+    if call.name in (*SOCKETS, *PROGRAMS):
+        refused.append(call.text)
+    return 13 * (call.name in (*SOCKETS, *PROGRAMS))
+
+
+end = run(lambda: cli.main(words), Path(scratch), watch)
+assert end.status == 0 and not refused, (end, refused)
+"""
 
 
 def require_safe_call(name: str, options: dict[str | None, str], place: str) -> None:
@@ -81,12 +104,5 @@ def test_commands_open_no_socket(tmp_path: Path, command: str) -> None:
         np.savez(tmp_path / "cifar10.npz", **{n: getattr(data, n).numpy() for n in names})
         small = "cifar-controlled --device cpu --stack 1 --imbalance 3 --dim 8 --batch-size 8"
         words = [*small.split(), "--epochs", "1", "--no-evaluate", "--data", str(tmp_path)]
-    refused: list[str] = []
-
-    def watch(call: Call) -> int:
-        if call.name in (*SOCKETS, *PROGRAMS):
-            refused.append(call.text)
-        return 13 * (call.name in (*SOCKETS, *PROGRAMS))
-
-    end = run(lambda: cli.main([command, *words, "--out", str(tmp_path / "out")]), scratch, watch)
-    assert end.status == 0 and not refused, (end.errors, refused)
+    words = [command, *words, "--out", str(tmp_path / "out")]
+    run_program(WATCHED, str(scratch), *words)
