@@ -28,7 +28,7 @@ def flip(path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["z", "zz", "zzz", "zzzz"])
 def test_a_flipped_bit_of_an_npz(name: str, tmp_path: Path) -> None:
-    """Of members that are read in their place and of others, by the alignment of their names."""
+    """The alignment of a name decides whether its member is read in its place."""
     path, x = tmp_path / "a.npz", np.tile(X, (100, 1))
     np.savez(path, **{name: x, "y": np.tile(Y, 100)})
     assert len(FeatureStore.open(path)[f"train/{name}"]) == len(x)

@@ -54,7 +54,7 @@ def test_two_arms_are_welchs_test() -> None:
 
 
 def test_coverage_of_a_mean_over_settings() -> None:
-    """Of intervals over settings with unequal spreads about 95 % contain the truth."""
+    """About 95 % of the intervals over settings with unequal spreads contain the truth."""
     random, inside = Random(0), 0
     for _ in range(1000):
         terms = []
