@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from resultant._core import chunks
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import components
-from resultant.classifiers.em import EM
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import VonMisesFisher
@@ -42,11 +39,7 @@ def opposite(n: int = 40, p: int = 6, seed: int = 0) -> tuple[np.ndarray, np.nda
         "check_sample_weight_equivalence_on_dense_data": "the seeds are other rows",
     },
 )
-def test_scikit_learn_estimator(
-    estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As for estimators of its own, scikit-learn does not need mixtures that have converged.
-    monkeypatch.setattr(components, "EM", partial(EM, max_iter=5))
+def test_scikit_learn_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
