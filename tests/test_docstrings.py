@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 import re
 
 import pytest
 
 import resultant
+import resultant.analysis
+import resultant.features
 
 NAMES = [name for name in resultant.__all__ if name != "__version__"]
+FUNCTIONS = [
+    f"{module.__name__}.{name}"
+    for module in (resultant.analysis, resultant.features)
+    for name in module.__all__
+    if inspect.isfunction(getattr(module, name))
+]
 OPENINGS = re.compile(r"(What|Which|Whether|How|Where|Of|Beside)\b")
 
 
@@ -23,8 +32,18 @@ def test_docstring(name: str) -> None:
     assert re.search(r"^(Args|Attributes):$", text, re.M), f"{name}: expected Args or Attributes"
     if inspect.isfunction(value):
         assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
-    parser = doctest.DocTestParser()
-    test = parser.get_doctest(text, {}, name, None, 0)
+    run_example(name, text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_example_of_a_module(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    run_example(name, inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
+
+
+def run_example(name: str, text: str) -> None:
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     assert test.examples, f"{name}: expected an example"
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test)

@@ -44,14 +44,13 @@ from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
     PredictedDisplacement,
-    TypicalMargins,
     boundary_displacement,
     margin_directions,
-    typical_margins,
 )
 from resultant.analysis.result import Result
 from resultant.analysis.run import QUESTIONS, Analysis, analyze_space
 from resultant.analysis.space import FrozenSpace, SpaceSummary
+from resultant.analysis.typical import TypicalMargins, typical_margins
 
 __all__ = [
     "QUESTIONS",

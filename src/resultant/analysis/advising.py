@@ -200,6 +200,8 @@ def advise(
         UnansweredError: There are fewer than two held-out rows, or no row can choose.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, advise
         >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
         >>> advise(FrozenSpace.fit(z, y, z, y), references="none")[0].verdict
         'alone'

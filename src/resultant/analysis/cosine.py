@@ -105,6 +105,13 @@ def cosine_agreement(
 
     Returns:
         Disagreements, and the queries for which the certificate excludes a disagreement.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, cosine_agreement
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> cosine_agreement(FrozenSpace.fit(z, y, z, y)).certified_disagreements
+        0
     """
     columns, state = [], space.state.to(space.device)
     for at, z, _ in space.queries(chunk=chunk):
@@ -187,6 +194,13 @@ def compare_gradients(
 
     Raises:
         UnansweredError: All gradients vanish.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, compare_gradients
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> compare_gradients(FrozenSpace.fit(z, y, z, y)).bounds_held
+        True
     """
     pool, tau = space.calibration, space.tau
     state, offset = space.state.to(space.device), space.offset(gamma)

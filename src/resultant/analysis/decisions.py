@@ -33,6 +33,7 @@ class Policy(NamedTuple):
     r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
 
     Example:
+        >>> from resultant.analysis import Policy
         >>> Policy("native").canonical
         Policy(realization='native', beta=1.0, gamma=0.0)
     """
@@ -264,6 +265,8 @@ def decide(
         Predictions, cross-entropies and confidences.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, Policy, decide
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> space = FrozenSpace.fit(z, y, z[:4], y[:4])
         >>> decide(space, [Policy("angular")]).right(Policy("angular"))
@@ -300,6 +303,13 @@ def realization_grid(
 
     Returns:
         Accuracy, calibration and agreement of every policy.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, realization_grid
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> realization_grid(FrozenSpace.fit(z, y, z, y)).point("cosine").accuracy
+        1.0
     """
     policies = grid_policies(betas, gammas)
     if decisions is None:

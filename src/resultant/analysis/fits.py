@@ -131,6 +131,8 @@ def compare_fits(
         ValueError: A name is not in `FITS`.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, compare_fits
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> [row.name for row in compare_fits(FrozenSpace.fit(z, y, z, y), ["loo"]).rows]
         ['mle', 'loo']

@@ -61,6 +61,8 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
     """Return the gains of all classes at the temperature of the space.
 
     Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, gain_distribution
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> gain_distribution(FrozenSpace.fit(z, y, z, y, tau=0.5)).spread
         0.0

@@ -89,6 +89,13 @@ def goodness_of_fit(
 
     Raises:
         UnansweredError: p < 3.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, goodness_of_fit
+        >>> z, y = torch.eye(3).repeat(20, 1) + 0.1 * torch.rand(60, 3), torch.arange(3).repeat(20)
+        >>> goodness_of_fit(FrozenSpace.fit(z, y, z, y)).queries
+        tensor([20, 20, 20])
     """
     if space.dim < 3:
         raise UnansweredError(f"expected p >= 3 for the law of a projection, got {space.dim}")

@@ -104,6 +104,13 @@ def intercept_drift(space: FrozenSpace, beta: float = 0.0) -> InterceptDrift:
 
     Returns:
         Intercepts, temperatures and drifts.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, intercept_drift
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> intercept_drift(FrozenSpace.fit(z, y, z, y)).largest["angular"]
+        0.0
     """
     rules = _rules(space, beta)
     zero = torch.zeros_like(space.state.kappa)
@@ -144,6 +151,13 @@ def same_state(
 
     Returns:
         One row per realization, and the class with the largest drift.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, same_state
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> [row.distinct for row in same_state(FrozenSpace.fit(z, y, z, y)).rows]
+        [4, 4, 4, 4]
     """
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]

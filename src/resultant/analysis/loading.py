@@ -33,7 +33,8 @@ def load_space(
         The space.
 
     Example:
-        >>> from resultant.features import packaged_file
+        >>> from resultant.analysis import load_space
+        >>> from resultant.features import FeatureStore, packaged_file
         >>> with packaged_file() as path:
         ...     load_space(FeatureStore.open(path), "projection").num_classes
         100

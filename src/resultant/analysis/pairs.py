@@ -1,4 +1,4 @@
-r"""Boundaries, margins and errors of pairs of classes, chosen from training geometry
+r"""Boundaries and margins of pairs of classes, chosen from training geometry
 (sec:boundary-selection, sec:root-solving, sec:margin-change-protocol, fig:real-margin-app).
 
 There are some dozens of pairs with few queries: only the choice of pairs uses the device."""
@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import rank_correlation
 from resultant.analysis.result import Result
 from resultant.analysis.space import CPU, FrozenSpace, Progress
 from resultant.classes.realization import Realization, realize, realized
 from resultant.classes.rule import TEMPERED, Rule
-from resultant.decisions.binary_model import BinaryModel
 from resultant.decisions.boundaries import (
     Change,
     Displacement,
@@ -24,9 +22,8 @@ from resultant.decisions.boundaries import (
     short_arc_roots,
 )
 from resultant.decisions.changes import change_between
-from resultant.decisions.margins import centre_margins, joint_leading, score_differences
+from resultant.decisions.margins import joint_leading
 from resultant.decisions.pairs import PAIR_TYPES, SelectedPairs, select_pairs
-from resultant.vmf.tails import log_projection_tail
 
 # About the number of margin changes that are kept for figures.
 DRAWN = 2000
@@ -112,35 +109,6 @@ class MarginDirections(Result):
     undefined: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class TypicalMargins(Result):
-    r"""Margins of pairs against their errors under the native score (sec:conditional-margin).
-
-    Arrays are [P, 2], for the first class against the second and back. Correlations are Spearman's
-    rank correlations with the observed error.
-
-    Attributes:
-        centre: Margins at the prototypes.
-        typical: Typical margins :math:`R_h, R_t`.
-        observed: Errors on held-out queries, NaN without queries.
-        queries: Number of these queries.
-        gaussian: Gaussian errors of the matched binary model, NaN for a degenerate model.
-        model: Exact errors of the matched binary model at this dimension.
-    """
-
-    pairs: Tensor
-    kind: tuple[str, ...]
-    centre: Tensor
-    typical: Tensor
-    observed: Tensor
-    queries: Tensor
-    gaussian: Tensor
-    model: Tensor
-    centre_correlation: float | None
-    typical_correlation: float | None
-    model_correlation: float | None
-
-
 def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> SelectedPairs:
     """Choose the pairs of sec:boundary-selection; all pairs for C <= 20.
 
@@ -178,6 +146,13 @@ def boundary_displacement(
 
     Returns:
         The exact and the predicted displacements.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, boundary_displacement
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> boundary_displacement(FrozenSpace.fit(z, y, z, y)).tally["displaced"]
+        6
     """
     chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
     pairs, state, tau = chosen.pairs, space.state, space.tau
@@ -192,7 +167,7 @@ def boundary_displacement(
     a, b = pairs.T
     return BoundaryDisplacement(
         pairs=pairs,
-        kind=_kinds(chosen),
+        kind=kinds(chosen),
         closest=chosen.closest,
         cosine=(state.mu[a] * state.mu[b]).sum(1),
         theta_degrees=before.theta.rad2deg(),
@@ -240,7 +215,7 @@ def _predicted(
     )
 
 
-def _members(space: FrozenSpace, pairs: Tensor) -> Tensor:
+def member_queries(space: FrozenSpace, pairs: Tensor) -> Tensor:
     """The held-out queries of the classes of pairs."""
     return torch.isin(space.test_labels, pairs).nonzero().squeeze(1)
 
@@ -249,7 +224,7 @@ def _changes(moved: Displacement) -> tuple[str, ...]:
     return tuple(Change(c).name.lower() for c in moved.change.tolist())
 
 
-def _kinds(chosen: SelectedPairs) -> tuple[str, ...]:
+def kinds(chosen: SelectedPairs) -> tuple[str, ...]:
     return tuple(PAIR_TYPES[k] for k in chosen.kind.tolist())
 
 
@@ -279,6 +254,13 @@ def margin_directions(
 
     Returns:
         Agreement of the signs, and the coverage of the certificate.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, margin_directions
+        >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
+        >>> margin_directions(FrozenSpace.fit(z, y, z, y)).certified_wrong
+        0
     """
     chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
     undefined = space.untempered(beta) if realization in TEMPERED else ()
@@ -287,7 +269,7 @@ def margin_directions(
     drawn: list[Tensor] = []
     native = realized(space.state, Rule(space.tau))
     edited = realized(space.state, Rule(space.tau, realization, beta))
-    rows = torch.empty(0, dtype=torch.int64) if undefined else _members(space, chosen.pairs)
+    rows = torch.empty(0, dtype=torch.int64) if undefined else member_queries(space, chosen.pairs)
     for at, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
         change = change_between(z, y, native, edited, chosen.pairs)
         kind = chosen.kind[change.pair]
@@ -324,77 +306,3 @@ def _shares(incidences: int, correct: int, certified: int) -> dict[str, float | 
         "agreement": correct / incidences if incidences else None,
         "coverage": certified / incidences if incidences else None,
     }
-
-
-@torch.no_grad()
-def typical_margins(
-    space: FrozenSpace,
-    per_type: int = 5,
-    *,
-    seed: int = 0,
-    chosen: SelectedPairs | None = None,
-    chunk: int | None = None,
-) -> TypicalMargins:
-    """Compare margins of pairs with the errors between both classes, by the native score.
-
-    Args:
-        space: The classes and the queries; the prior is zero.
-        per_type: Argument of `choose_pairs`.
-        seed: Argument of `choose_pairs`.
-        chosen: The pairs, if already chosen.
-        chunk: Queries per chunk.
-
-    Returns:
-        Margins, and errors on held-out queries and of the matched binary model.
-    """
-    chosen = choose_pairs(space, per_type, seed) if chosen is None else chosen
-    pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
-    wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))
-    rows = _members(space, pairs)
-    for _, z, y in space.queries(rows, dtype=torch.float64, device=CPU, chunk=chunk):
-        margins = score_differences(z, native, pairs)
-        for side, errors in enumerate((margins < 0, margins >= 0)):
-            own = y.unsqueeze(1) == pairs[:, side]
-            wrong[:, side] += (own & errors).sum(0)
-            number[:, side] += own.sum(0)
-    observed = wrong / number
-    centre = torch.stack(centre_margins(native, pairs), 1)
-    typical, gaussian, model = _binary(space, pairs)
-    return TypicalMargins(
-        pairs=pairs,
-        kind=_kinds(chosen),
-        centre=centre,
-        typical=typical,
-        observed=observed,
-        queries=number.long(),
-        gaussian=gaussian,
-        model=model,
-        centre_correlation=rank_correlation(centre, observed),
-        typical_correlation=rank_correlation(typical, observed),
-        model_correlation=rank_correlation(model, observed),
-    )
-
-
-def _binary(space: FrozenSpace, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Typical margins, Gaussian and quadrature errors [P, 2] of the matched binary models."""
-    typical, gaussian, model = torch.full((3, len(pairs), 2), torch.nan, dtype=torch.float64)
-    p, (mu, kappa) = space.dim, (space.state.mu, space.state.kappa)
-    regular, laws = [], []
-    for i, (a, b) in enumerate(pairs.tolist()):
-        cosine = float((mu[a] @ mu[b]).clamp(-1, 1))
-        if p < 3 or not (kappa[a] > 0 and kappa[b] > 0) or cosine == 1:
-            continue
-        nu = p / 2 - 1
-        binary = BinaryModel(float(kappa[a]) / nu, float(kappa[b]) / nu, cosine, space.tau)
-        typical[i] = torch.tensor(binary.typical_margins)
-        gaussian[i] = torch.tensor(binary.gaussian_errors(p))
-        regular.append(i)
-        laws.append((binary.xi_0, *binary.beta))
-    if not regular:
-        return typical, gaussian, model
-    # The same as BinaryModel.errors, for all pairs in two integrals.
-    xi, *betas = torch.tensor(laws, dtype=torch.float64).T
-    for side, beta in enumerate(betas):
-        own = kappa[pairs[regular, side]]
-        model[regular, side] = log_projection_tail(xi, beta, own, p, upper=side == 1).exp()
-    return typical, gaussian, model

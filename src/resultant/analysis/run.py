@@ -36,14 +36,13 @@ from resultant.analysis.intercepts import InterceptDrift, SameState, intercept_d
 from resultant.analysis.pairs import (
     BoundaryDisplacement,
     MarginDirections,
-    TypicalMargins,
     boundary_displacement,
     choose_pairs,
     margin_directions,
-    typical_margins,
 )
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, Progress, SpaceSummary
+from resultant.analysis.typical import TypicalMargins, typical_margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +112,7 @@ def analyze_space(
 
     Example:
         >>> import torch
+        >>> from resultant.analysis import FrozenSpace, analyze_space
         >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
         >>> analyze_space(FrozenSpace.fit(z, y, z, y), ["grid"]).grid.point("native").accuracy
         1.0

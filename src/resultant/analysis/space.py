@@ -161,6 +161,8 @@ class FrozenSpace:
             ValueError: Shapes, labels or values do not fit; the message has the row.
 
         Example:
+            >>> import torch
+            >>> from resultant.analysis import FrozenSpace
             >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
             >>> FrozenSpace.fit(z, y, z[:4], y[:4]).num_classes
             4

@@ -52,6 +52,8 @@ def match_rows(a: Tensor | None, b: Tensor | None) -> RowMatch:
     """Match the rows of two samples by identities [N] and [M], or None for a sample without.
 
     Example:
+        >>> import torch
+        >>> from resultant.features import match_rows
         >>> match = match_rows(torch.tensor([7, 8, 9]), torch.tensor([9, 7, 5]))
         >>> match.kind, match.a.tolist(), match.b.tolist()
         ('overlap', [0, 2], [1, 0])

@@ -13,6 +13,7 @@ def packaged_file() -> AbstractContextManager[Path]:
     """Return a context with the path of the packaged .safetensors store.
 
     Example:
+        >>> from resultant.features import packaged_file
         >>> with packaged_file() as path:
         ...     print(path.name)
         cifar100-lt-if100.safetensors

@@ -60,6 +60,8 @@ class FeatureStore:
         label_files: Files of labels without features.
 
     Example:
+        >>> import torch
+        >>> from resultant.features import FeatureStore
         >>> z, y = torch.eye(3), torch.arange(3)
         >>> FeatureStore("memory", {"train/features": z, "train/labels": y})
         FeatureStore(memory: train/features [3, 3], train/labels [3])
@@ -312,7 +314,8 @@ def write_store(
         ValueError: The arrays or the metadata are not valid.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
+        >>> from resultant.features import FeatureStore, write_store
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_store(f"{folder}/a.safetensors", {"features": torch.eye(2)})
         ...     FeatureStore.open(f"{folder}/a.safetensors").shape("train/features")
