@@ -24,23 +24,30 @@ Row = dict[str, Any]
 MEASURED = ("results", "gpu", "losses", "frozen", "training", "images", "probes")
 # Us per view of a whole job of many small networks, evaluation included.
 JOB_BAR = 4.5
+# A size of the loss in symbols.
+SIZE = re.compile(r"(\d+) x (\d+), p = (\d+)")
 
 
 def results(root: Path, measured: Row) -> str:
     """Render the few results of the README: the paper's claims beside ours, accuracy and speed."""
     numbers = effects(root)
     rows = {
-        "equal gains on frozen CIFAR-100-LT features": numbers["frozen"],
-        "training with equal gains, CIFAR-LT": numbers["training"],
+        "equal gains on frozen features, long-tailed CIFAR-100": numbers["frozen"],
+        "training with equal gains, long-tailed CIFAR": numbers["training"],
     }
     body = [
         *([what, effect(row), f"paper: {row['printed']}"] for what, row in rows.items()),
         certificate_bar(root),
         score_bar(measured["results"]["accuracy"]),
         speed_bar(measured["results"]["speed"]),
-        *list(loss_bar(measured["losses"]))[:1],
+        [SIZE.sub(_in_words, cell) for cell in next(loss_bar(measured["losses"]))],
     ]
     return table(["what", "ours", "compared with"], body)
+
+
+def _in_words(size: re.Match[str]) -> str:
+    samples, classes, p = (int(x) for x in size.groups())
+    return f"{samples} samples, {classes:,} classes, {p:,} dimensions"
 
 
 def effects(root: Path) -> Row:
@@ -56,7 +63,7 @@ def certificate_bar(root: Path) -> list[str]:
     if cell is None:
         raise ValueError("expected the certified queries of CIFAR-100 / 100 in Table 4")
     printed, queries, ours = (float(x.replace(",", "")) for x in cell.groups())
-    what = "queries on which a certificate guarantees the decision, CIFAR-100-LT"
+    what = "decisions with a certificate that cosine decides the same, long-tailed CIFAR-100"
     return [what, f"{100 * ours / queries:.1f} %", f"paper: {100 * printed / queries:.1f} %"]
 
 
@@ -74,10 +81,14 @@ def score_bar(accuracy: Sequence[Row]) -> list[str]:
         lost = f" and {100 * row['non_finite']:.0f} % not finite" if row["non_finite"] else ""
         return f"{name} {'nothing finite' if row['error'] is None else number(row['error'])}{lost}"
 
-    peers = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo's recurrence": "ProCo recurrence"}
+    peers = {
+        "TensorFlow Probability": "TFP on JAX",
+        "scipy": "scipy ive",
+        "ProCo's recurrence": "ProCo recurrence",
+    }
     others = "; ".join(told(*pair) for pair in peers.items() if pair[1] in rows)
     return [
-        f"largest relative error of a score, p = {p}",
+        f"largest relative error of a score, {p:,} dimensions",
         told("", "resultant, float64").strip(),
         others,
     ]
@@ -88,12 +99,12 @@ def speed_bar(speed: Sequence[Row]) -> list[str]:
     rows = {r["method"]: r["million_per_second"] for r in speed}
     peers = {
         "scipy": "scipy.special.ive",
-        "TFP": "TFP on JAX, log_bessel_ive",
+        "TensorFlow Probability": "TFP on JAX, log_bessel_ive",
         "ProCo's recurrence": "ProCo recurrence",
     }
     others = "; ".join(f"{name} {amount(rows[m])}" for name, m in peers.items() if m in rows)
     ours = f"{amount(rows['resultant, float64, kappa per class'])} with slopes"
-    what = "million values per second, one CPU thread, float64, p = 1024"
+    what = "million values per second, one CPU thread, float64, 1,024 dimensions"
     return [what, ours, f"{others} (Bessel values; a score needs two)"]
 
 

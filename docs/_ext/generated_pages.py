@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from sphinx.application import Sphinx
 
@@ -27,6 +30,8 @@ MODULES = {
     "features": ("Feature files", "resultant.features"),
     "analysis": ("Analysis of frozen features", "resultant.analysis"),
 }
+# Classes that are made by hand, not only returned.
+ROOTS = ("FrozenSpace", "FeatureStore", "Policy")
 TRAINING = (
     "resultant.images.opening.open_images",
     "resultant.images.indexable.open_indexable",
@@ -60,9 +65,7 @@ def _write(app: Sphinx) -> None:
         paths = [f"resultant.{name}" for name in names]
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
     for room, (title, module) in MODULES.items():
-        names = importlib.import_module(module).__all__
-        paths = [f"{module}.{name}" for name in names if not name.isupper()]
-        _replace(folder / f"{room}.rst", _room(title, paths))
+        _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module)))
     _replace(folder / "training.rst", _room("Images and training", TRAINING))
     _replace(folder / "commands.md", _commands())
 
@@ -70,12 +73,53 @@ def _write(app: Sphinx) -> None:
 def _room(title: str, paths: Iterable[str]) -> str:
     text = [title, "=" * len(title), ""]
     for path in paths:
-        module, _, name = path.rpartition(".")
-        kind = getattr(importlib.import_module(module), name)
-        directive = "autoclass" if isinstance(kind, type) else "autofunction"
-        text += [name, "-" * len(name), "", f".. {directive}:: {path}"]
-        text += ["   :members:", ""] if directive == "autoclass" else [""]
+        text += _section(path)
     return "\n".join(text)
+
+
+def _module(title: str, module: ModuleType) -> str:
+    """Return the page of a module; results stand below the function that returns them."""
+    names = [name for name in module.__all__ if not name.isupper()]
+    values = {name: getattr(module, name) for name in names}
+    classes = {name for name in names if isinstance(values[name], type)}
+    reached = {name: _results(values[name], values, classes) for name in names}
+    # A result of several functions belongs to that with the fewest others.
+    owner: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: len(reached[name])):
+        for result in reached[name]:
+            owner.setdefault(result, name)
+    text = [title, "=" * len(title), ""]
+    for name in sorted(names, key=lambda name: (name not in classes, name)):
+        if name not in owner:
+            text += _section(f"{module.__name__}.{name}")
+            for result in (n for n in reached[name] if owner[n] == name):
+                text += _directive(f"{module.__name__}.{result}", values[result])
+    return "\n".join(text)
+
+
+def _results(value: object, values: dict[str, object], classes: set[str]) -> list[str]:
+    """Return the classes that a function returns, and those of their fields; none for a class."""
+    if isinstance(value, type):
+        return []
+    found, waiting = [], [str(inspect.signature(value).return_annotation)]  # pyright: ignore
+    while waiting:
+        words = re.findall(r"\w+", waiting.pop())
+        for name in (w for w in words if w in classes and w not in found and w not in ROOTS):
+            found.append(name)
+            waiting += map(str, vars(values[name]).get("__annotations__", {}).values())
+    return found
+
+
+def _section(path: str) -> list[str]:
+    module, _, name = path.rpartition(".")
+    value = getattr(importlib.import_module(module), name)
+    return [name, "-" * len(name), "", *_directive(path, value)]
+
+
+def _directive(path: str, value: object) -> list[str]:
+    if isinstance(value, type):
+        return [f".. autoclass:: {path}", "   :members:", ""]
+    return [f".. autofunction:: {path}", ""]
 
 
 def _commands() -> str:

@@ -52,7 +52,9 @@ def _name(
 
 def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Replace labels by numbers of the paper, and append the formulas."""
-    more = EQUATIONS.get(name.rpartition(".")[2], []) if name.count(".") == 1 else []
+    module, _, short = name.rpartition(".")
+    table = {"resultant": EQUATIONS, "resultant.analysis": EQUATIONS["analysis"]}
+    more = table.get(module, {}).get(short, [])
     labels = list(dict.fromkeys([*LABEL.findall("\n".join(lines)), *more]))
     lines[:] = [LABEL.sub(lambda match: PAPER[match[0]]["number"], text) for text in lines]
     formulas = [PAPER[label] for label in labels if "formula" in PAPER[label]]

@@ -38,6 +38,9 @@ MOST_ROWS = 5000
 class GoodnessOfFit(Result):
     r"""Held-out queries under the fitted vMF of their own class.
 
+    The cosine x of a vMF sample to its direction has a density in proportion to
+    :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`; the cosines of the queries are compared with it.
+
     The p-value takes the fitted vMF as known. The error of a fit to few rows alone rejects classes
     and bends the histogram, which is flat only if all classes have many rows. Compare both with
     their expectation for true vMF classes: 1000 simulated classes have the numbers of rows and

@@ -15,6 +15,13 @@ class Result:
 
     Fractions and accuracies are between 0 and 1; names of angles in degrees end in _degrees.
     Undefined values are None or NaN, and None in JSON. Tensors are on the CPU.
+
+    Example:
+        >>> import torch
+        >>> from resultant.analysis import FrozenSpace, gain_distribution
+        >>> z, y = torch.eye(4).repeat(3, 1) + 0.1, torch.arange(4).repeat(3)
+        >>> gain_distribution(FrozenSpace.fit(z, y, z, y)).to_dict()["spread"]
+        0.0
     """
 
     def __post_init__(self) -> None:
