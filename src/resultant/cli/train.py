@@ -9,10 +9,10 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args, get_type_hints
 
 import tyro
 
@@ -27,6 +27,8 @@ from resultant.cli.arguments import (
 from resultant.cli.image_options import ImageOptions, open_splits
 from resultant.training.config import (
     CIFAR,
+    CIFAR_ALONE,
+    OTHERS_ALONE,
     PRESETS,
     STACK,
     WITHOUT_BETA,
@@ -53,10 +55,27 @@ PRESET_HELP = {
     "images": "your own images: folders, lists or Parquet",
 }
 
+# Options that the help of a preset leaves out, beside those of the other datasets.
+CIFAR_OPTIONS = (*CIFAR_ALONE, "fuse", "dataset")
+OTHER_OPTIONS = (*OTHERS_ALONE, "architecture", "size")
+
+
+def _preset(config: TrainConfig) -> TrainConfig:
+    """Return the settings of a preset, with an option in its help for each that it may change."""
+    hidden = OTHER_OPTIONS if config.dataset in CIFAR else CIFAR_OPTIONS
+    types = get_type_hints(TrainConfig)
+    shown = [(name, Annotated[types[name], tyro.conf.Suppress]) for name in hidden]
+    fields_of = [(name, kind, field(default=getattr(config, name))) for name, kind in shown]
+    preset = make_dataclass("Preset", fields_of, bases=(TrainConfig,), frozen=True, kw_only=True)
+    return preset(**vars(config))
+
+
 if TYPE_CHECKING:
     Preset = TrainConfig
 else:
-    Preset = tyro.extras.subcommand_type_from_defaults(PRESETS, PRESET_HELP)
+    Preset = tyro.extras.subcommand_type_from_defaults(
+        {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
+    )
 
 RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
 
@@ -130,7 +149,7 @@ def train(options: Train) -> None:
     from resultant.training.proco_checkpoint import CIFAR_IMAGES
     from resultant.training.records import append, read_lines
 
-    config, out = options.config, options.out
+    config, out = TrainConfig(**vars(options.config)), options.out
     # Only the first process writes.
     if os.environ.get("RANK", "0") == "0":
         require_writable_folder(out)
