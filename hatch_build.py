@@ -18,10 +18,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path(__file__).parent / "src" / "resultant" / "special"
-# No option changes the meaning of the arithmetic; products and sums may be contracted.
+# No option changes the meaning of the arithmetic; products and sums may be contracted. Scheduling
+# before the choice of registers would copy sums, which are registers already.
 OPTIONS = (
     "-O3 -std=gnu11 -fPIC -shared -fvisibility=hidden -fopenmp-simd "
-    "-ffp-contract=fast -fno-math-errno -fno-trapping-math"
+    "-ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-schedule-insns"
 )
 
 

@@ -22,7 +22,13 @@
 #endif
 #define EXPORT CLONES __attribute__((visibility("default")))
 
-#define EACH _Pragma("omp simd") for (int i = 0; i < B; i++)
+#define EACH_OF(n) _Pragma("omp simd") for (int i = 0; i < n; i++)
+#define EACH EACH_OF(B)
+#ifdef __aarch64__
+#define PART (B / 2)
+#else
+#define PART B
+#endif
 #define MOST_TERMS 44
 #define MOST_POWERS 16
 
@@ -71,13 +77,39 @@ INLINE void horner(T *total, Table c, int n, const T *u) {
     EACH total[i] = sum[i];
 }
 
-/* The polynomial (P(u) - P(u0))/(u - u0) in u, n - 1 coefficients for each element. */
-INLINE void quotient(T (*c0)[B], Table c, int n, const T *u0) {
+/* The polynomial (P(u) - P(u0))/(u - u0) in u, n - 1 coefficients for each element, and P(u0). */
+INLINE void quotient(T (*c0)[B], T *at0, Table c, int n, const T *u0) {
     T sum[B];
     EACH sum[i] = 0;
     for (int k = n - 1; k >= 1; k--) {
         EACH sum[i] = sum[i] * u0[i] + c[k][i];
         EACH c0[k - 1][i] = sum[i];
+    }
+    EACH at0[i] = sum[i] * u0[i] + c[0][i];
+}
+
+/* The value of that polynomial at u1, for a u0 that is used once, in registers: these suffice for
+   PART elements. The sums a, b and t change places, so that no sum is copied. */
+INLINE void divided(T *bend, T *at0, Table c, int n, const T *u0, const T *u1) {
+    for (int j = 0; j < B; j += PART) {
+        T a[PART], b[PART], t[PART], x0[PART], x1[PART];
+        const int first = n % 3;
+        EACH_OF(PART) {
+            x0[i] = u0[j + i];
+            x1[i] = u1[j + i];
+            t[i] = first == 2 ? c[n - 1][i] : 0;
+            a[i] = first == 0 ? 0 : first == 1 ? c[n - 1][i] : t[i] * x0[i] + c[n - 2][i];
+        }
+        for (int k = n - 1 - first; k >= 2; k -= 3) {
+            EACH_OF(PART) b[i] = a[i] * x0[i] + c[k][i];
+            EACH_OF(PART) a[i] = t[i] * x1[i] + a[i];
+            EACH_OF(PART) t[i] = b[i] * x0[i] + c[k - 1][i];
+            EACH_OF(PART) b[i] = a[i] * x1[i] + b[i];
+            EACH_OF(PART) a[i] = t[i] * x0[i] + c[k - 2][i];
+            EACH_OF(PART) t[i] = b[i] * x1[i] + t[i];
+        }
+        EACH_OF(PART) at0[j + i] = a[i];
+        EACH_OF(PART) bend[j + i] = t[i];
     }
 }
 
@@ -122,13 +154,27 @@ INLINE T log1p_at(T x) {
     return log_of(x, 1, 1 + x);
 }
 
-/* Both log(1 + x) and log(1 + y), with one division. */
-INLINE void log1p_both(T x, T y, T *log_x, T *log_y) {
-    T k, l;
-    const T f = fraction(x, 1, 1 + x, &k), g = fraction(y, 1, 1 + y, &l);
-    const T both = 1 / ((2 + f) * (2 + g));
-    *log_x = log_sum(f, f * ((2 + g) * both), k);
-    *log_y = log_sum(g, g * ((2 + f) * both), l);
+/* The same of a block, term by term: one element alone would wait for each term. */
+typedef struct {
+    T f[B], z[B], exponent[B];
+} Logs;
+
+#define ALL(x) {[0 ... B - 1] = (T)(x)}
+static const T LOG_SERIES[][B] = {ALL(2.0 / 3), ALL(2.0 / 5), ALL(2.0 / 7), ALL(2.0 / 9),
+                                  ALL(2.0 / 11), ALL(2.0 / 13), ALL(2.0 / 15), ALL(2.0 / 17),
+                                  ALL(2.0 / 19)};
+
+INLINE void log_sums(T *out, const Logs *l) {
+    T square[B], series[B];
+    Table terms = LOG_SERIES;
+    __asm__("" : "+r"(terms)); /* constants in registers would cost a copy per use */
+    EACH square[i] = l->z[i] * l->z[i];
+    horner(series, terms, LOG_TERMS, square);
+    EACH {
+        const T half = (T)0.5 * l->f[i] * l->f[i];
+        const T rest = l->z[i] * (half + square[i] * series[i]) + l->exponent[i] * LN2_LOW;
+        out[i] = l->exponent[i] * LN2_HIGH + (l->f[i] - (half - rest));
+    }
 }
 
 INLINE T log_at(T x) {
@@ -141,16 +187,33 @@ INLINE T log_at(T x) {
     return x > 0 && x <= LARGEST ? value + (inner ? 0 : shift * (T)0.69314718055994531) : ends;
 }
 
+/* r = I_{nu+1}/(x I_nu) obeys r_{j-1} = 1/(2j + y r_j). With r_j = D_{j+1}/D_j this is the linear
+   recurrence D_{j-1} = 2j D_j + y D_{j+1}, whose solution is D = P(y) + y r Q(y), with r at the
+   order of the expansion and polynomials of positive coefficients (Lommel's, for I): no division,
+   no cancellation. Phi at nu is phi at the order of the expansion plus log(D). */
+
 /* The lower end of differences of phi, `differences.Lower`. */
 typedef struct {
     T y[B], s[B], w[B], g[B], u[B], share[B];
     T log[MOST_TERMS][B];
     /* Where the order is shifted. */
     T half[B], r[B], e1[MOST_TERMS][B];
-    /* 1/D of `lommel` below, and the quotients of its polynomials; where y is not too large. */
+    /* 1/D, and the quotients of its polynomials; where y is not too large. */
     T d[B], p[MOST_POWERS][B], q[MOST_POWERS][B];
     int direct;
 } Lower;
+
+INLINE int any_above(const T *y, T least) {
+    int above = 0;
+    for (int i = 0; i < B; i++) above |= y[i] >= least;
+    return above;
+}
+
+INLINE int all_above(const T *y, T least) {
+    int below = 0;
+    for (int i = 0; i < B; i++) below |= !(y[i] >= least);
+    return !below;
+}
 
 INLINE int all_below(const T *y, T most) {
     int above = 0;
@@ -158,18 +221,7 @@ INLINE int all_below(const T *y, T most) {
     return !above;
 }
 
-/* r = I_{nu+1}/(x I_nu) obeys r_{j-1} = 1/(2j + y r_j). With r_j = D_{j+1}/D_j this is the linear
-   recurrence D_{j-1} = 2j D_j + y D_{j+1}, whose solution is D = P(y) + y r Q(y), with r at the
-   order of the expansion and polynomials of positive coefficients (Lommel's, for I): no division,
-   no cancellation. Phi at nu is phi at the order of the expansion plus log(D). */
-INLINE void lommel(T *d, Table p, Table q, int n, const T *y, const T *r) {
-    T high[B], low[B];
-    horner(high, p, n, y);
-    horner(low, q, n, y);
-    EACH d[i] = high[i] + y[i] * r[i] * low[i];
-}
-
-INLINE void lower_end(Lower *l, const Expansion *e, const T *y) {
+INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {
     const T a = e->a, scale = e->scale;
     EACH {
         l->y[i] = y[i];
@@ -180,19 +232,20 @@ INLINE void lower_end(Lower *l, const Expansion *e, const T *y) {
         l->u[i] = scale * l->w[i];
         l->share[i] = l->s[i] * l->g[i];
     }
-    quotient(l->log, e->log, e->n, l->u);
+    l->direct = e->shift && all_below(y, e->largest);
+}
+
+/* What the differences from one lower end to many others share. */
+INLINE void lower_quotients(Lower *l, const Expansion *e) {
+    T unused[B], p0[B], q0[B];
+    quotient(l->log, unused, e->log, e->n, l->u);
     if (!e->shift) return;
-    horner(l->half, e->e1, e->n, l->u);
+    quotient(l->e1, l->half, e->e1, e->n, l->u);
     EACH l->r[i] = l->g[i] - l->half[i] * l->w[i] * l->w[i];
-    quotient(l->e1, e->e1, e->n, l->u);
-    l->direct = all_below(y, e->largest);
-    if (l->direct) {
-        T d[B];
-        lommel(d, e->p, e->q, e->powers, y, l->r);
-        EACH l->d[i] = 1 / d[i];
-        quotient(l->p, e->p, e->powers, y);
-        quotient(l->q, e->q, e->powers, y);
-    }
+    if (!l->direct) return;
+    quotient(l->p, p0, e->p, e->powers, l->y);
+    quotient(l->q, q0, e->q, e->powers, l->y);
+    EACH l->d[i] = 1 / (p0[i] + l->y[i] * l->r[i] * q0[i]);
 }
 
 /* Parts of phi(y1) - phi(y0), for h = y1 - y0. */
@@ -239,37 +292,58 @@ INLINE void recur(Step *t, const Expansion *e, const Lower *l, const T *y1, cons
     }
 }
 
-INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const T *h,
-                             int ratio) {
+/* With `stored` quotients or, for a lower end that is used once, without. */
+INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const T *h, int ratio,
+                       int stored) {
     const T a = e->a, scale = e->scale;
-    T w[B], g[B], u[B], bend[B], inverse[B];
+    T w[B], g[B], u[B], bend[B], unused[B], inverse[B];
     EACH {
-        const T s = SQRT(y1[i] + a * a), both = 1 / (s * (s + a)), sum = l->s[i] + s;
+        const T s = SQRT(y1[i] + a * a), sum = l->s[i] + s, rise = 1 + s * l->w[i];
+        /* One division for 1/s, 1/(s + a) and 1/sum, which is 1/(s0 rise). */
+        const T all = 1 / (s * (s + a) * rise);
         t->s[i] = s;
-        w[i] = both * (s + a);
-        g[i] = both * s;
+        w[i] = (s + a) * rise * all;
+        g[i] = s * rise * all;
         u[i] = scale * w[i];
-        inverse[i] = 1 / sum;
+        inverse[i] = s * (s + a) * all * l->w[i];
         const T ds = h[i] * inverse[i];
         t->ds[i] = ds + inverse[i] * (h[i] - ds * sum); /* the rounding of the quotient */
     }
-    horner(bend, (Table)l->log, e->n - 1, u);
+    if (stored) horner(bend, (Table)l->log, e->n - 1, u);
+    else divided(bend, unused, e->log, e->n, l->u, u);
+    Logs near, root;
+    T step[B], log_root[B];
     EACH {
-        const T step = t->ds[i] * l->w[i];
-        T root;
         t->x[i] = t->ds[i] * l->g[i];
-        log1p_both(t->x[i], step, &t->log[i], &root);
-        t->corrections[i] = (T)-0.5 * root - step * u[i] * bend[i];
+        step[i] = t->ds[i] * l->w[i];
+        const T f = fraction(t->x[i], 1, 1 + t->x[i], &near.exponent[i]);
+        const T f_root = fraction(step[i], 1, 1 + step[i], &root.exponent[i]);
+        const T both = 1 / ((2 + f) * (2 + f_root));
+        near.f[i] = f;
+        near.z[i] = f * ((2 + f_root) * both);
+        root.f[i] = f_root;
+        root.z[i] = f_root * ((2 + f) * both);
     }
-    if (!ratio && !e->shift) return;
-    T half[B];
-    horner(half, e->e1, e->n, u);
-    EACH t->r[i] = g[i] - half[i] * w[i] * w[i];
-    if (!e->shift) return;
+    log_sums(t->log, &near);
+    log_sums(log_root, &root);
+    EACH t->corrections[i] = (T)-0.5 * log_root[i] - step[i] * u[i] * bend[i];
+    if (!e->shift) {
+        if (!ratio) return;
+        horner(bend, e->e1, e->n, u);
+        EACH t->r[i] = g[i] - bend[i] * w[i] * w[i];
+        return;
+    }
     T dr[B]; /* the difference of r, divided by h */
-    horner(bend, (Table)l->e1, e->n - 1, u);
+    if (stored) {
+        horner(bend, (Table)l->e1, e->n - 1, u);
+    } else {
+        divided(bend, l->half, e->e1, e->n, l->u, u);
+        EACH l->r[i] = l->g[i] - l->half[i] * l->w[i] * l->w[i];
+    }
     EACH {
         const T square = w[i] * w[i], de = -l->u[i] * inverse[i] * w[i] * bend[i];
+        const T half = l->half[i] + (u[i] - l->u[i]) * bend[i];
+        t->r[i] = g[i] - half * square;
         dr[i] = square * (l->half[i] * l->w[i] * l->w[i] - de) - inverse[i] * l->g[i] * g[i];
     }
     if (!l->direct || !all_below(y1, e->largest)) {
@@ -277,46 +351,41 @@ INLINE void difference(Step *t, const Expansion *e, Lower *l, const T *y1, const
         recur(t, e, l, y1, h, t->r, dr);
         return;
     }
-    T p1[B], q1[B], dp[B], dq[B], above[B];
+    T p1[B], q1[B], dp[B], dq[B], p2[B], q2[B], rest[B];
     horner(p1, e->p, e->powers, y1);
     horner(q1, e->q, e->powers, y1);
-    horner(dp, (Table)l->p, e->powers - 1, y1);
-    horner(dq, (Table)l->q, e->powers - 1, y1);
-    lommel(above, e->p_above, e->q_above, e->powers, y1, t->r);
+    if (stored) {
+        horner(dp, (Table)l->p, e->powers - 1, y1);
+        horner(dq, (Table)l->q, e->powers - 1, y1);
+    } else {
+        T p0[B], q0[B];
+        divided(dp, p0, e->p, e->powers, l->y, y1);
+        divided(dq, q0, e->q, e->powers, l->y, y1);
+        EACH l->d[i] = 1 / (p0[i] + l->y[i] * l->r[i] * q0[i]);
+    }
+    horner(p2, e->p_above, e->powers, y1);
+    horner(q2, e->q_above, e->powers, y1);
     EACH {
-        const T y0 = l->y[i], r1 = t->r[i], d1 = p1[i] + y1[i] * r1 * q1[i];
+        const T y0 = l->y[i], r1 = t->r[i], y1r1 = y1[i] * r1, d1 = p1[i] + y1r1 * q1[i];
         const T slope = dp[i] + q1[i] * (r1 + y0 * dr[i]) + y0 * l->r[i] * dq[i];
         const T growth = (y1[i] - y0) * slope * l->d[i];
         const T whole = d1 * l->d[i];
-        const int near = FABS(growth) < (T)0.5;
-        t->r[i] = above[i] / d1;
+        const int is_near = FABS(growth) < (T)0.5;
+        const T f = fraction(is_near ? growth : whole, is_near, is_near ? 1 + growth : whole,
+                             &near.exponent[i]);
+        const T both = 1 / ((2 + f) * d1);
+        near.f[i] = f;
+        near.z[i] = f * (d1 * both);
+        t->r[i] = (p2[i] + y1r1 * q2[i]) * ((2 + f) * both);
         /* D is a high power of y, so that the rounding of y1 matters, unless y1 is far below y0.
            The end is y0 + h = sum + lost; log(D) rises by half the difference of the two r. */
         const T sum = y0 + h[i], part = sum - y0;
         const T lost = (y0 - (sum - part)) + (h[i] - part);
         const T miss = y1[i] > (T)0.25 * y0 ? (sum - y1[i]) + lost : 0;
-        t->down[i] = log_of(near ? growth : whole, near, near ? 1 + growth : whole)
-                     + (T)0.5 * miss * (t->r[i] - r1);
+        rest[i] = (T)0.5 * miss * (t->r[i] - r1);
     }
-}
-
-/* The classes of a block: the squares of `_backends.Tilt`. */
-typedef struct {
-    T twice[B], least[B], square[B];
-    Lower lower;
-} Classes;
-
-INLINE void class_terms(Classes *c, const Expansion *e, const T *kappa, const T *t,
-                        const T *rest) {
-    T y0[B];
-    EACH {
-        const T apart = (kappa[i] - t[i]) - rest[i];
-        c->twice[i] = 2 * (kappa[i] * t[i] + kappa[i] * rest[i]);
-        c->least[i] = apart * apart;
-        c->square[i] = t[i] * t[i];
-        y0[i] = kappa[i] * kappa[i];
-    }
-    lower_end(&c->lower, e, y0);
+    log_sums(t->down, &near);
+    EACH t->down[i] += rest[i];
 }
 
 /* 1 if all elements are in [low, high], else 0. */
@@ -325,57 +394,3 @@ EXPORT int64_t EXPORTED(inside)(const T *x, int64_t count, double low, double hi
     for (int64_t i = 0; i < count; i++) outside |= !(x[i] >= low && x[i] <= high);
     return !outside;
 }
-
-#define GROUP 4
-
-/* q and, unless null, slope of rho [rows, columns]; kappa and tau have the given steps. */
-EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, const T *tau,
-                                  T *q, T *slope, int64_t rows, int64_t columns,
-                                  int64_t kappa_step, int64_t tau_step) {
-    const Expansion e = read(expansion);
-    Classes classes[GROUP];
-    T t[B], rest[B];
-    const int shared = !kappa_step && !tau_step;
-    for (int64_t left = 0; left < columns; left += GROUP * B) {
-        const int64_t wide = columns - left < GROUP * B ? columns - left : GROUP * B;
-        const int blocks = (int)((wide + B - 1) / B);
-        for (int b = 0; b < blocks && (!left || !shared); b++) {
-            T room[B];
-            const int64_t first = left + b * B, count = columns - first;
-            if (tau_step || !first) {
-                const T *taus = block(room, tau + tau_step * first, tau_step, count);
-                EACH t[i] = 1 / taus[i];
-                EACH rest[i] = FMA(-taus[i], t[i], (T)1) * t[i]; /* t + rest is 1/tau */
-            }
-            const T *kappas = block(room, kappa + kappa_step * first, kappa_step, count);
-            class_terms(&classes[b], &e, kappas, t, rest);
-            if (shared) break;
-        }
-        for (int64_t row = 0; row < rows; row++) {
-            for (int b = 0; b < blocks; b++) {
-                Classes *c = &classes[shared ? 0 : b];
-                const int64_t first = left + b * B, at = row * columns + first;
-                T room[B], y1[B], h[B], result[B];
-                Step step;
-                const T *cosines = block(room, rho + at, 1, columns - first);
-                EACH h[i] = cosines[i] < -1 ? -1 : cosines[i];
-                EACH h[i] = h[i] > 1 ? 1 : h[i];
-                EACH y1[i] = c->least[i] + c->twice[i] * (1 + h[i]);
-                EACH h[i] = c->square[i] + c->twice[i] * h[i];
-                difference(&step, &e, &c->lower, y1, h, slope != NULL);
-                /* ds - a log(1 + x) in two parts: a factor a would scale an underflow of x. */
-                EACH {
-                    const T others = step.corrections[i] + e.a * (step.x[i] - step.log[i]);
-                    result[i] = others + step.ds[i] * c->lower.share[i];
-                }
-                if (e.shift) EACH result[i] += step.down[i];
-                store(q + at, result, columns - first);
-                if (slope) {
-                    EACH result[i] = (T)0.5 * c->twice[i] * step.r[i];
-                    store(slope + at, result, columns - first);
-                }
-            }
-        }
-    }
-}
-

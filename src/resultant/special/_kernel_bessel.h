@@ -44,18 +44,6 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
     }
 }
 
-INLINE int any_above(const T *y, T least) {
-    int above = 0;
-    for (int i = 0; i < B; i++) above |= y[i] >= least;
-    return above;
-}
-
-INLINE int all_above(const T *y, T least) {
-    int below = 0;
-    for (int i = 0; i < B; i++) below |= !(y[i] >= least);
-    return !below;
-}
-
 /* By the expansion or, for s well above its smallest order, by the one at nu itself, `direct`. */
 INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *direct, const T *x) {
     T square[B];
@@ -157,8 +145,8 @@ INLINE void leg(T *out, const Expansion *e, const T *x0, const T *x1, int shortf
         y1[i] = x1[i] * x1[i];
         h[i] = (x1[i] - x0[i]) * (x1[i] + x0[i]);
     }
-    lower_end(&lower, e, y0);
-    difference(&step, e, &lower, y1, h, 0);
+    lower_point(&lower, e, y0);
+    difference(&step, e, &lower, y1, h, 0, 0);
     if (shortfall) {
         EACH {
             const T lag = (e->a / (lower.s[i] + x0[i])) * (e->a / (step.s[i] + x1[i]));

@@ -12,6 +12,10 @@
 #define LOG_TERMS 4
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW 0x1.7f7d1cp-20f
+#define EXP_TERMS 7
+#define TAIL_TERMS 2
+#define LEAST_LOG -86.0f
+#define ROUND 0x1.8p23f
 #define SQRT sqrtf
 #define FMA fmaf
 #define FABS fabsf
@@ -19,4 +23,6 @@
 #define ROOT_LARGEST 3.2e17f /* LARGEST^(1/2.2) */
 #define LARGEST_ROOT 3.6e8f /* LARGEST^(1/4.5) */
 #include "_kernel.h"
+#include "_kernel_score.h"
+#include "_kernel_three.h"
 #include "_kernel_bessel.h"

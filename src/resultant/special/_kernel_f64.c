@@ -12,6 +12,10 @@
 #define LOG_TERMS 9
 #define LN2_HIGH 0x1.62e42fefa3800p-1
 #define LN2_LOW 0x1.ef35793c76730p-45
+#define EXP_TERMS 13
+#define TAIL_TERMS 5
+#define LEAST_LOG -700.0
+#define ROUND 0x1.8p52
 #define SQRT sqrt
 #define FMA fma
 #define FABS fabs
@@ -19,4 +23,6 @@
 #define ROOT_LARGEST 1.3e140 /* LARGEST^(1/2.2) */
 #define LARGEST_ROOT 3.2e68 /* LARGEST^(1/4.5) */
 #include "_kernel.h"
+#include "_kernel_score.h"
+#include "_kernel_three.h"
 #include "_kernel_bessel.h"

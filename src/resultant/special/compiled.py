@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import is_plain
+from resultant.special import three
 from resultant.special.debye import LogDebye, expansion, far, log_i_zero, smallest_order
 from resultant.special.slopes import FAR
 
@@ -68,6 +69,7 @@ def _functions(
 
 
 _SCORE = _functions("score", "ppppppnnnn")
+_THREE = _functions("three", "ppppppnnnn")
 _INSIDE = _functions("inside", "pnxx", ctypes.c_int64)
 _RATIO = _functions("ratio", "ppppnn")
 _INVERSE = _functions("inverse", "pppppnn")
@@ -153,11 +155,8 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     columns = max(kappa.numel(), tau.numel())
     # One row, if all elements have one kappa and tau.
     rows, columns = (total // columns, columns) if columns > 1 else (1, total)
-    table, size, function = (
-        _addresses(p / 2 - 1, rho.dtype)[0],
-        rho.element_size(),
-        _SCORE[rho.dtype],
-    )
+    size, function = rho.element_size(), (_THREE if p == 3 else _SCORE)[rho.dtype]
+    table = _three(rho.dtype) if p == 3 else _addresses(p / 2 - 1, rho.dtype)[0]
     rho_at, kappa_at, tau_at, q_at = (a.data_ptr() for a in (rho, kappa, tau, q))
     slope_at = slopes.data_ptr() if slope else 0
 
@@ -223,6 +222,16 @@ def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
 def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:
     """Compute log I_nu(x) or, if ``scaled``, log I_nu(x) - x."""
     return _each(_LOG[x.dtype], [x], int(scaled), *_log_zero(x.dtype), nu=nu, kind="absolute")
+
+
+@cache
+def _three(dtype: torch.dtype) -> int:
+    """Return where the number and the coefficients of `three.series` are, and those of r."""
+    c = three.series(torch.finfo(dtype).eps)
+    slope = [2 * k * a / three.CORNER**2 for k, a in enumerate(c)][1:]
+    table = np.array([len(c), *np.repeat([*c, *slope], BLOCK[dtype])], dtype=_NUMPY[dtype])
+    _KEPT[table.ctypes.data] = table
+    return table.ctypes.data
 
 
 @cache
