@@ -60,9 +60,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(exist_ok=True)
-    assert set(ROOMS) == set(resultant._NAMES), "a room of public names has no title here"
-    for room, names in resultant._NAMES.items():
-        paths = [f"resultant.{name}" for name in names]
+    assert set(ROOMS) == set(resultant._FOLDERS), "a room of public names has no title here"
+    for room in ROOMS:
+        paths = [f"resultant.{name}" for name in getattr(resultant, room).__all__]
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
     for room, (title, module) in MODULES.items():
         _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module)))

@@ -145,7 +145,7 @@ def on_device(
     monkeypatch.setattr(chunks, "DEVICE_BYTES", 1 << 16)
     if request.param == "real":
         return nullcontext()
-    monkeypatch.setattr(_backends, "_fused", lambda: None)
+    monkeypatch.setattr(_backends, "kernel_module", lambda name: None)
     return Simulated()
 
 

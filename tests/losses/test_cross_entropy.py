@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ def test_derivatives_of_a_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         share[rows, labels] -= 1
         return entropies, share
 
-    monkeypatch.setattr(_cross_entropy, "_fused", lambda: kernel)
+    kernels = SimpleNamespace(cross_entropy=kernel)
+    monkeypatch.setattr(_cross_entropy, "kernel_module", lambda name: kernels)
     scores = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     offset, labels = torch.randn(4, dtype=torch.float64), torch.tensor([0, 3, 3])
     apply: Callable[..., Any] = _cross_entropy._CrossEntropy.apply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional
 
-import resultant.losses
 from programs import run_interpreted
 from resultant.losses import _cross_entropy, _means, bank
 
@@ -154,17 +152,6 @@ def test_interpreted() -> None:
 @pytest.mark.gpu
 def test_gpu() -> None:
     check("cuda")
-
-
-@pytest.mark.parametrize("module", [_means, _cross_entropy])
-def test_without_triton(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.delitem(sys.modules, "resultant.losses._triton", raising=False)
-    monkeypatch.delattr(resultant.losses, "_triton", raising=False)
-    load = module._fused if module is _cross_entropy else module._kernels
-    load.cache_clear()
-    assert load() is None
-    load.cache_clear()
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ import pytest
 
 import resultant.score
 from programs import run_interpreted
-from resultant.score import _backends
+from resultant._core.device import kernel_module
 
 CHECK = """
 import torch
@@ -68,6 +68,6 @@ def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "resultant.score._triton", raising=False)
     monkeypatch.delattr(resultant.score, "_triton", raising=False)
-    _backends._fused.cache_clear()
-    assert _backends._fused() is None
-    _backends._fused.cache_clear()
+    kernel_module.cache_clear()
+    assert kernel_module("resultant.score._triton") is None
+    kernel_module.cache_clear()

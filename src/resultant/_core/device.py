@@ -1,9 +1,12 @@
-"""Devices: the choice of one, kernel launches on it, and the precision of its products."""
+"""Devices: the choice of one, Triton kernels on it, and the precision of its products."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -30,6 +33,20 @@ def device_of(a: Tensor) -> AbstractContextManager[object]:
     """
     index = a.get_device()
     return _HERE if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
+@cache
+def kernel_module(name: str) -> ModuleType | None:
+    """Import a module of Triton kernels by its full name; None without Triton."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def has_triton() -> bool:
+    """Return True if Triton is installed, which the fused kernels need."""
+    return importlib.util.find_spec("triton") is not None
 
 
 @contextmanager

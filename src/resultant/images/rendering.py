@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import torch
 from torch import Tensor
 
+from resultant._core.device import has_triton
 from resultant.images.augment import normalize
 from resultant.images.photo_views import Colour, evaluation_parameters, levels, most_taps
 
@@ -31,7 +30,7 @@ class Rendering:
         red, green, blue = (float(min(255, round(255 * m))) for m in mean)
         self.fill = (red, green, blue)
         self.kernel = None
-        if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        if device.type == "cuda" and has_triton():
             from resultant.images.photo_kernel import Renderer
 
             self.kernel = Renderer(number, size, mean, std, self.fill, device)

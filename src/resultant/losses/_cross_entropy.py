@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from resultant._core.device import kernel_module
+
+KERNELS = "resultant.losses._triton"
 
 
 def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
@@ -17,7 +19,8 @@ def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
     Differentiable in the scores, to any order.
     """
     offset = offset.to(scores.dtype)
-    if scores.is_cuda and scores.requires_grad and not torch.compiler.is_compiling() and _fused():
+    eager = scores.is_cuda and scores.requires_grad and not torch.compiler.is_compiling()
+    if eager and kernel_module(KERNELS):
         rows = scores.flatten(0, -2)
         entropies = _CrossEntropy.apply(rows, offset, labels.reshape(-1))[0]  # type: ignore[index]
     else:
@@ -26,25 +29,15 @@ def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
     return entropies.view(labels.shape)
 
 
-@cache
-def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """Return the fused kernel, or None without Triton."""
-    try:
-        from resultant.losses import _triton
-    except ImportError:
-        return None
-    return _triton.cross_entropy
-
-
 class _CrossEntropy(torch.autograd.Function):
     """Cross-entropies [rows] of scores [rows, C] and their gradient: the softmax, less one at the
     label."""
 
     @staticmethod
     def forward(scores: Tensor, offset: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        fused = _fused()
-        assert fused is not None
-        return fused(scores, offset, labels)
+        kernels = kernel_module(KERNELS)
+        assert kernels is not None
+        return kernels.cross_entropy(scores, offset, labels)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -11,7 +11,8 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from resultant.losses._partial_softmax import kernels, require_kernels
+from resultant._core.device import kernel_module
+from resultant.losses._partial_softmax import KERNELS
 from resultant.losses._views import by_view
 from resultant.losses._with_gradient import with_gradient
 from resultant.losses.contrastive import ContrastiveLoss
@@ -27,13 +28,14 @@ def fuses(loss: ContrastiveLoss, z: Tensor) -> bool:
         # Inside a graph the host has no part, and more kernels in parallel are faster.
         and not torch.cuda.is_current_stream_capturing()
         and not (loss.bank.leave_out and loss.training)
-        and kernels() is not None
+        and kernel_module(KERNELS) is not None
     )
 
 
 def fused_loss(loss: ContrastiveLoss, z: Tensor, y: Tensor) -> Tensor:
     """Return the loss [] of z [N, p] or [V, N, p], in the dtype to compute in, and labels y [N]."""
-    softmax, device = require_kernels(), z.device.type
+    softmax, device = kernel_module(KERNELS), z.device.type
+    assert softmax is not None
     # Entered only where needed: the context takes the host as long as a kernel.
     autocast = torch.is_autocast_enabled(device)
     with torch.no_grad(), torch.autocast(device, enabled=False) if autocast else nullcontext():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from resultant._core.device import kernel_module
 from resultant.classes.statistics import ZERO_LENGTH
 
 
@@ -42,13 +42,5 @@ def write_mean(sums: Tensor, mu: Tensor, R: Tensor) -> None:
 
 def bank_kernels(a: Tensor) -> ModuleType | None:
     """Return the fused kernels for a tensor: on a GPU, with Triton, outside of torch.compile."""
-    return _kernels() if a.is_cuda and not torch.compiler.is_compiling() else None
-
-
-@cache
-def _kernels() -> ModuleType | None:
-    try:
-        from resultant.losses import _triton
-    except ImportError:
-        return None
-    return _triton
+    eager = a.is_cuda and not torch.compiler.is_compiling()
+    return kernel_module("resultant.losses._triton") if eager else None

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from resultant._core import distributed
+from resultant._core.device import kernel_module
 from resultant.classes.realization import Terms
 from resultant.losses._means import mean
+
+KERNELS = "resultant.losses._softmax_kernel"
 
 # (cosines, concentrations, terms) -> (scores, slopes)
 Score = Callable[[Tensor, Tensor, Terms], tuple[Tensor, Tensor]]
@@ -127,7 +128,9 @@ class FusedSoftmax(PartialSoftmax):
 
     def __init__(self, z: Tensor, score: Score, terms: Terms) -> None:
         super().__init__(z, score)
-        self.kernels = require_kernels()
+        kernels = kernel_module(KERNELS)
+        assert kernels is not None
+        self.kernels = kernels
         unit = self.kernels.UNIT_SCALE
         scaled = z.flatten(0, 1) * unit
         high = scaled.half()
@@ -164,26 +167,9 @@ class FusedSoftmax(PartialSoftmax):
 
 def partial_softmax(z: Tensor, score: Score, terms: Terms) -> PartialSoftmax:
     """Return an empty softmax for queries z [V, Q, p], by the fastest way of the device."""
-    if z.is_cuda and z.dtype == torch.float32 and kernels() is not None:
+    if z.is_cuda and z.dtype == torch.float32 and kernel_module(KERNELS):
         return FusedSoftmax(z, score, terms)
     return PartialSoftmax(z, score)
-
-
-@cache
-def kernels() -> ModuleType | None:
-    """Return the fused kernels, or None without Triton."""
-    try:
-        from resultant.losses import _softmax_kernel
-    except ImportError:
-        return None
-    return _softmax_kernel
-
-
-def require_kernels() -> ModuleType:
-    """Return the fused kernels."""
-    module = kernels()
-    assert module is not None
-    return module
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

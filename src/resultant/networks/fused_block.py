@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.networks.norm import EPS, MOMENTUM, _shortcut, channels_last, fused
+from resultant._core.device import has_triton
+from resultant.networks.norm import EPS, MOMENTUM, _shortcut, channels_last
 
 # Width of the square images by the number of channels of a run.
 WIDTHS = {16: 32, 32: 16}
@@ -27,7 +28,7 @@ def fits(x: Tensor, weight: Tensor) -> bool:
         and weight.is_contiguous()
         and torch.cuda.get_device_capability(x.device) >= (9, 0)
         and hasattr(torch.cuda, "_compile_kernel")
-        and fused()
+        and has_triton()
     )
 
 

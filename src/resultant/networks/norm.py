@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from resultant._core.device import has_triton
 
 MOMENTUM, EPS = 0.1, 1e-5
 
@@ -33,7 +34,7 @@ class NormRelu(nn.Module):
     def forward(
         self, x: Tensor, residual: Tensor | None = None, shortcut: int | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        if self.training and x.is_cuda and fused():
+        if self.training and x.is_cuda and has_triton():
             return _NormRelu.apply(
                 channels_last(x),
                 None if residual is None else channels_last(residual),
@@ -126,8 +127,3 @@ def _shortcut(out: Tensor, gamma: Tensor, wide: int) -> Tensor:
 
 def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
-
-
-def fused() -> bool:
-    """Return True if Triton is installed, which the fused kernels need."""
-    return importlib.util.find_spec("triton") is not None

@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant._core.device import has_triton
 from resultant.images.image_ops import PATCH
 from resultant.networks.fused_block import FusedBlock, fits
-from resultant.networks.norm import NormRelu, channels_last, fused
+from resultant.networks.norm import NormRelu, channels_last
 from resultant.networks.outputs import Outputs
 
 WIDTHS = (16, 32, 64)
@@ -157,7 +158,7 @@ class Block(nn.Module):
 
 def _infers(x: Tensor) -> bool:
     """Return True if the kernels for inference accept ``x``."""
-    accepted = x.is_cuda and x.dtype is torch.float32 and fused()
+    accepted = x.is_cuda and x.dtype is torch.float32 and has_triton()
     return accepted and x.is_contiguous(memory_format=torch.channels_last)
 
 

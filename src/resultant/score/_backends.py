@@ -8,14 +8,13 @@ fused kernel. Under torch.compile, on other devices and without a kernel the sco
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from resultant._core import chunks, validation
 from resultant._core.compensated import two_reciprocal
+from resultant._core.device import kernel_module
 from resultant.score._polynomial import ScorePolynomial, Scorer, degree_for
 from resultant.special import compiled
 from resultant.special.debye import expansion, smallest_order
@@ -34,7 +33,10 @@ def evaluate(
         if is_long(p, kappa.dtype):
             return torch.ops.resultant.score(rho, kappa, tau, p, slope)
     elif rho.device.type in ("cpu", "cuda"):
-        score = _by_chunks if rho.device.type == "cpu" else _fused()
+        score = _by_chunks
+        if rho.device.type == "cuda":
+            kernels = kernel_module("resultant.score._triton")
+            score = None if kernels is None else kernels.score
         if score is not None:
             shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
             q, slopes = score(*_rows(rho, kappa, tau, shape), p, slope)
@@ -104,16 +106,6 @@ def _rows(
     kappa, tau = (a.expand(classes) if a.numel() != 1 else a for a in (kappa, tau))
     rho = rho.expand(shape).reshape(rows, math.prod(classes))
     return rho, kappa.reshape(-1), tau.reshape(-1)
-
-
-@cache
-def _fused() -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """Import the fused kernel; None without Triton."""
-    try:
-        from resultant.score import _triton
-    except ImportError:
-        return None
-    return _triton.score
 
 
 class ExactScorer:

@@ -15,8 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from resultant._core.device import has_triton
 from resultant.images.augment import ClassificationView, ContrastiveView, normalize
-from resultant.networks.norm import fused
 from resultant.networks.stacked_resnet import patches
 
 # Images that are augmented at a time when an epoch begins.
@@ -92,7 +92,7 @@ class CifarBatches:
         self.live = 2 if contrastive == "simclr" else 0
         self.ahead = 2 + classification_view - self.live
         self.make: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._make
-        if images.is_cuda and fused():
+        if images.is_cuda and has_triton():
             from resultant.images.view_kernel import PatchedViews
 
             self.make = PatchedViews(self.view, images, dtype)
