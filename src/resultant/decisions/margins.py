@@ -22,7 +22,7 @@ from resultant.classes.realization import Realization, require_realization
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.score.expansion import joint_order
-from resultant.score.ratio_expansion import ratio_coefficients
+from resultant.score.ratio_expansion import ratio_terms
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def joint_leading(
     exact = require_realization(state, rule, validate_args)
     if exact.tau is None:
         return exact
-    g0 = ratio_coefficients(exact.kappa / nu).r0 / exact.tau
+    g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau
     g0 = g0 if exact.slope is None else g0 + exact.slope
     offset = None if rule.offset is None else rule.offset.detach().double()
     return Realization(exact.mu, exact.kappa, None, g0, offset)

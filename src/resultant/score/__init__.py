@@ -1,8 +1,9 @@
 """The exact score of a query, its slope and gradients; expansions of the score.
 
 Functions of the cosine, concentration and temperature of a class; this room knows no classes.
-`exact` computes scores, `expansion`, `free_energy` and `ratio_expansion` approximate them,
-`softmax` carries the approximation to probabilities, `limits` holds the ranges of the arguments.
+`exact` computes scores, `expansion` and `ratio_expansion` approximate them, `softmax` carries the
+approximation to probabilities, `limits` holds the ranges of the arguments, `kernel` the parts of
+the Triton kernel that other kernels use.
 """
 
 from resultant.score.exact import (
@@ -18,10 +19,10 @@ from resultant.score.expansion import (
     directional_cumulants,
     fixed_expansion,
     fixed_terms,
+    free_energy_expansion,
     joint_expansion,
     joint_terms,
 )
-from resultant.score.free_energy import free_energy_expansion
 from resultant.score.ratio_expansion import ratio_approximation, ratio_bound
 from resultant.score.softmax import propagate_loss, propagate_probabilities
 

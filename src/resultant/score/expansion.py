@@ -7,7 +7,7 @@ With :math:`t=1/\tau`, :math:`\nu=p/2-1`, :math:`\kappa=\nu\lambda`, the score o
     q &= t\rho + Q_1/\kappa + Q_2/\kappa^2 + O(\kappa^{-3}), & \kappa\to\infty,\ p\ \text{fixed}
 
 (thm:joint-score-expansion, prop:fixed-dimensional-score). Neither holds where t grows with
-:math:`\nu`; see `resultant.score.free_energy`. To compute a score use `vmf_score`, which is exact
+:math:`\nu`; see `free_energy_expansion`. To compute a score use `vmf_score`, which is exact
 everywhere: the expansions serve theory, figures and checks.
 
 All functions broadcast, keep dtype and device, and carry gradients.
@@ -24,7 +24,7 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.validation import Number
 from resultant.score._arguments import validated_arguments
-from resultant.score.ratio_expansion import ratio_coefficients
+from resultant.score.ratio_expansion import ratio_terms
 from resultant.special.ratio import inner
 
 # `in_range` holds for t <= RANGE sqrt(nu^2 + kappa^2) and p >= LEAST_DIMENSION. The powers of
@@ -79,7 +79,8 @@ def joint_expansion(
 ) -> Tensor:
     r"""Expand the score as :math:`B_0 + B_1/\nu + B_2/\nu^2` (thm:joint-score-expansion).
 
-    A warning is given once per call if values lie outside `in_range`, where values are checked.
+    A warning is given once per call if values lie outside the range of the expansion, p >= 8 and
+    1/tau <= sqrt(nu^2 + kappa^2)/4, where values are checked.
 
     Args:
         rho: Cosine in [-1, 1].
@@ -103,7 +104,7 @@ def joint_expansion(
     order = _order(order, 2)
     (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
     if validation.should_validate(validate_args, rho, kappa, tau):
-        inside = _inside(kappa.detach(), tau.detach(), p, nu)
+        inside = in_range(kappa.detach(), tau.detach(), p)
         if not bool(inside.all()):
             warnings.warn(
                 f"joint_expansion is meant for p >= {LEAST_DIMENSION} and 1/tau <= {RANGE:g} "
@@ -115,7 +116,7 @@ def joint_expansion(
 
 
 def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Tensor, ...]:
-    t, a = 1 / tau, ratio_coefficients(kappa / nu)
+    t, a = 1 / tau, ratio_terms(kappa / nu)
     across = (1 - rho) * (1 + rho)
     B0 = t * rho * a.r0
     B1 = t * rho * a.r1 + t**2 / 2 * (across * a.r0_over + rho**2 * a.dr0)
@@ -124,59 +125,9 @@ def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Te
     return B0, B1, t * rho * a.r2 + t**2 / 2 * variance + t**3 / 6 * skewness
 
 
-def small_parameter(tau: Number, p: int, *, validate_args: bool | None = None) -> Tensor:
-    r"""Compute the natural small parameter :math:`t/\nu` of sec:expansion-range.
-
-    Args:
-        tau: Temperature > 0.
-        p: Dimension >= 3.
-        validate_args: Check values; by default on the CPU only.
-
-    Returns:
-        Parameters in the shape of tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-
-    Example:
-        >>> small_parameter(0.1, 128)
-        tensor(0.1587, dtype=torch.float64)
-    """
-    nu = joint_order(p)
-    (tau,), dtype = validation.tensors(tau=tau)
-    if validation.should_validate(validate_args, tau):
-        validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
-    return (1 / (tau * nu)).to(dtype)
-
-
-def in_range(kappa: Number, tau: Number, p: int, *, validate_args: bool | None = None) -> Tensor:
-    r"""Mark where `joint_expansion` may be used: :math:`t\le\frac14\sqrt{\nu^2+\kappa^2}`, p >= 8.
-
-    The error at second order was measured there to be at most t/150, and t/500 from p = 16 on. The
-    `small_parameter` is at most S/4, a quarter of the radius of convergence.
-
-    Args:
-        kappa: Concentration >= 0.
-        tau: Temperature > 0.
-        p: Dimension >= 3.
-        validate_args: Check values; by default on the CPU only.
-
-    Returns:
-        Bools in the broadcast shape of kappa and tau.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-
-    Example:
-        >>> in_range(10.0, 0.1, 128), in_range(10.0, 0.01, 128)
-        (tensor(True), tensor(False))
-    """
-    (_, kappa, tau), nu, _ = _joint_arguments(0.0, kappa, tau, p, validate_args)
-    return _inside(kappa, tau, p, nu)
-
-
-def _inside(kappa: Tensor, tau: Tensor, p: int, nu: float) -> Tensor:
-    inside = 1 / tau <= RANGE * torch.hypot(torch.full_like(kappa, nu), kappa)
+def in_range(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
+    r"""Mark where `joint_expansion` may be used, :math:`t\le\frac14\sqrt{\nu^2+\kappa^2}`, p >= 8."""
+    inside = 1 / tau <= RANGE * torch.hypot(torch.full_like(kappa, p / 2 - 1), kappa)
     return inside if p >= LEAST_DIMENSION else torch.zeros_like(inside)
 
 
@@ -257,6 +208,63 @@ def _fixed_terms(rho: Tensor, tau: Tensor, p: int) -> tuple[Tensor, ...]:
         - t**3 * rho * across / 2
     )
     return t * rho, Q1, Q2
+
+
+def free_energy_expansion(
+    rho: Number,
+    kappa: Number,
+    tau: Number,
+    p: int,
+    order: int = 2,
+    *,
+    validate_args: bool | None = None,
+) -> Tensor:
+    r"""Expand the score as :math:`q=\nu F_0+F_1+F_2/\nu+O(\nu^{-2})`, uniformly in 1/tau.
+
+    The expansion also holds for 1/tau of the order of nu and beyond (sec:expansion-range).
+    With :math:`\kappa=\nu\lambda`, :math:`1/\tau=\nu s` and
+    :math:`\tilde\lambda^2=\lambda^2+2\lambda s\rho+s^2`, the leading term is the resummed free
+    energy :math:`F_0=\psi(\tilde\lambda)-\psi(\lambda)`,
+    :math:`\psi(y)=\sqrt{1+y^2}-\log(1+\sqrt{1+y^2})`; :math:`F_1=-\frac12\log(\tilde S/S)` and
+    :math:`F_2=u(1/\tilde S)-u(1/S)` with :math:`S=\sqrt{1+\lambda^2}`, :math:`u(w)=(3w-5w^3)/24`
+    come from Debye's expansion of :math:`I_\nu(\nu\lambda)`.
+
+    Args:
+        rho: Cosine in [-1, 1].
+        kappa: Concentration >= 0.
+        tau: Temperature > 0.
+        p: Dimension >= 3.
+        order: Index of the last term, 0, 1 or 2.
+        validate_args: Check values; by default on the CPU only.
+
+    Returns:
+        Expansions in the broadcast shape of rho, kappa and tau.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    Example:
+        >>> from resultant import free_energy_expansion, vmf_score
+        >>> free_energy_expansion(0.5, 10.0, 0.001, 128), vmf_score(0.5, 10.0, 0.001, 128)
+        (tensor(807.4702, dtype=torch.float64), tensor(807.4702, dtype=torch.float64))
+    """
+    order = _order(order, 2)
+    (rho, kappa, tau), nu, dtype = _joint_arguments(rho, kappa, tau, p, validate_args)
+    terms = free_energy_terms(rho, kappa / nu, 1 / (nu * tau))
+    return (nu * _partial_sum(terms[: order + 1], nu)).to(dtype)
+
+
+def free_energy_terms(rho: Tensor, lam: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Compute :math:`F_0, F_1, F_2` of `free_energy_expansion`."""
+    rho = rho.clamp(-1, 1)
+    S = torch.sqrt(1 + lam**2)
+    # A sum of squares also where the tilt is nearly opposite to the mean.
+    tilted = torch.sqrt(1 + (lam - s) ** 2 + 2 * lam * s * (1 + rho))
+    # Everything follows from the difference of the two roots, taken as one.
+    d = s * (2 * lam * rho + s) / (tilted + S)
+    w, w1 = 1 / S, 1 / tilted
+    F2 = -d * w * w1 * (3 - 5 * (w * w + w * w1 + w1 * w1)) / 24
+    return d - torch.log1p(d / (1 + S)), -0.5 * torch.log1p(d / S), F2
 
 
 def directional_cumulants(

@@ -32,31 +32,8 @@ class RatioTerms(NamedTuple):
     shear: Tensor  # r0' / lambda - r0 / lambda^2
 
 
-def ratio_terms(lam: Number, *, validate_args: bool | None = None) -> RatioTerms:
-    r"""Compute :math:`r_0, r_1, r_2` of sec:joint-expansion and their derivatives.
-
-    Args:
-        lam: :math:`\lambda=\kappa/\nu` >= 0.
-        validate_args: Check values; by default on the CPU only.
-
-    Returns:
-        Coefficients and derivatives in the shape of lam.
-
-    Raises:
-        ValueError: If lam is negative or not finite.
-
-    Example:
-        >>> ratio_terms(1.0).r0
-        tensor(0.4142, dtype=torch.float64)
-    """
-    (lam,), dtype = validation.tensors(lam=lam)
-    if validation.should_validate(validate_args, lam):
-        validation.require_in_range("lam", lam, 0.0, rule=">= 0 and finite")
-    return RatioTerms(*(a.to(dtype) for a in ratio_coefficients(lam)))
-
-
-def ratio_coefficients(lam: Tensor) -> RatioTerms:
-    """Compute `ratio_terms` without checking values."""
+def ratio_terms(lam: Tensor) -> RatioTerms:
+    r"""Compute the coefficients at :math:`\lambda=\kappa/\nu` >= 0."""
     # In w = 1/S and c = lambda/S, both at most one, no power overflows.
     w = 1 / torch.hypot(torch.ones_like(lam), lam)
     c = lam * w
