@@ -24,11 +24,11 @@ from resultant.score.expansion import (
     directional_cumulants,
     fixed_expansion,
     fixed_terms,
+    free_energy_expansion,
     in_range,
     joint_expansion,
     joint_terms,
 )
-from resultant.score.expansion import free_energy_expansion
 from resultant.score.ratio_expansion import (
     ratio_approximation,
     ratio_bound,
