@@ -14,7 +14,7 @@ products and sums, as on ARM, may differ by one level.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -55,11 +55,16 @@ def normalize(
             f"{tuple(images.shape)}, {len(mean)} means and {len(std)} stds"
         )
     # Plain numbers: constants on the device would need a copy.
-    scales = [1 / (255 * s) for s in std]
-    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
+    scales, shifts = channel_lines(mean, std)
     return torch.stack(
         [x * a + b for x, a, b in zip(images.unbind(1), scales, shifts, strict=True)], 1
     )
+
+
+def channel_lines(mean: Sequence[float], std: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return scales and shifts of the channels such that level * scale + shift is normalized."""
+    shifts = [-m / s for m, s in zip(mean, std, strict=True)]
+    return [1 / (255 * s) for s in std], shifts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +101,6 @@ class ContrastiveView:
         *("brightness", "contrast", "saturation", "hue"),
         *("brightness_order", "contrast_order", "saturation_order", "hue_order"),
     )
-    attempts: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
         validation.integer("size", self.size, 1)
@@ -116,44 +120,13 @@ class ContrastiveView:
     def draw(self, n: int, generator: Generator) -> Tensor:
         """Draw parameters [n, 15], float32 on the CPU, in named columns."""
         uniform = _uniform(n, generator)
-        height, width = self._box(uniform(self.attempts), uniform(self.attempts))
-        corner = uniform(2)
-        top = (corner[:, 0] * (self.size - height + 1)).floor()
-        left = (corner[:, 1] * (self.size - width + 1)).floor()
-        box = torch.stack((top, left, height, width), 1)
-        # Without an attempt that fits, the box is in the middle.
-        h, w = self._fallback()
-        middle = torch.tensor([(self.size - h) // 2, (self.size - w) // 2, h, w])
-        box = torch.where(box.isnan(), middle, box)
+        sizes = torch.full((n, 2), float(self.size), dtype=torch.float64)
+        box = ops.draw_boxes(sizes, self.scale, self.ratio, uniform)
         flags = uniform(3) < torch.tensor([0.5, self.p_jitter, self.p_grey], dtype=torch.float64)
         spreads = (self.brightness, self.contrast, self.saturation)
-        low = torch.tensor([*(max(0.0, 1 - s) for s in spreads), -self.hue], dtype=torch.float64)
-        high = torch.tensor([*(1 + s for s in spreads), self.hue], dtype=torch.float64)
-        factors = low + (high - low) * uniform(4)
+        factors = ops.draw_factors(spreads, self.hue, uniform(4))
         order = uniform(4).argsort(1)
         return torch.cat((box, flags, factors, order), 1).float()
-
-    def _box(self, area: Tensor, aspect: Tensor) -> tuple[Tensor, Tensor]:
-        """Return height and width [n] of the first attempt that fits, or NaN, from uniform draws
-        [n, attempts]."""
-        smallest, largest = self.scale
-        area = self.size**2 * (smallest + (largest - smallest) * area)
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
-        aspect = torch.exp(low + (high - low) * aspect)
-        sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect))).round_()
-        fits = ((sides > 0) & (sides <= self.size)).all(0)
-        first = fits.int().argmax(1, keepdim=True)
-        chosen = sides.gather(2, first.expand(2, -1, -1))[:, :, 0]
-        height, width = torch.where(fits.any(1), chosen, math.nan)
-        return height, width
-
-    def _fallback(self) -> tuple[int, int]:
-        """Return the largest height and width within the aspect ratios."""
-        if self.ratio[0] > 1:
-            return round(self.size / self.ratio[0]), self.size
-        if self.ratio[1] < 1:
-            return self.size, round(self.size * self.ratio[1])
-        return self.size, self.size
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
         """Augment uint8 images [N, 3, size, size]; return float32 levels of this shape.

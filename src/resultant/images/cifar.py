@@ -24,6 +24,7 @@ from resultant._core.files import require_input_file
 from resultant._core.vision import vision_module
 from resultant.features.numpy_files import read_npz
 from resultant.images._unpickle import read_batch
+from resultant.images.decode import decode
 from resultant.images.longtail import long_tail_indices
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -310,7 +311,7 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     images, labels = [], []
     for c, name in enumerate(names):
         for path in sorted((folder / name).glob("*.png")):
-            image = _pixels(path)
+            image = np.asarray(decode(path.read_bytes(), str(path)))
             if image.shape != (32, 32, 3):
                 raise ValueError(f"expected {path} of 32 x 32 pixels, got {image.shape[:2]}")
             images.append(image)
@@ -318,14 +319,3 @@ def _folder(kind: _Kind, folder: Path) -> Split:
     if not images:
         raise ValueError(f"expected images {folder}/CLASS/*.png, got none")
     return np.stack(images), np.array(labels)
-
-
-def _pixels(path: Path) -> np.ndarray:
-    """Read an image as [H, W, 3] uint8."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"expected {path} to be a whole image, got: {error}") from None

@@ -75,6 +75,12 @@ def decode(data: bytes, name: str) -> Image:
         raise ImageError(f"expected {name} to be a whole image, got: {why}") from None
 
 
+def resized(height: int, width: int, short_side: int) -> tuple[int, int]:
+    """Return height and width after the shorter is set to ``short_side``, as in torchvision."""
+    other = int(short_side * max(height, width) / min(height, width))
+    return (short_side, other) if height <= width else (other, short_side)
+
+
 @cache
 def _silence() -> None:
     """Switch off the warnings of Pillow, such as those of odd EXIF data, for the process.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from resultant.images.decode import FORMATS, ImageError
+from resultant.images.decode import FORMATS, ImageError, resized
 from resultant.images.jpeg_decoding import Decode, jpeg_batches, write_at
 from resultant.images.source import ImageSource, SelectedImages
 
@@ -26,12 +26,10 @@ SIZE_IMAGES, THREADS = 256, 8
 
 
 def stored_size(height: int, width: int, short_side: int) -> tuple[int, int]:
-    """Return height and width of an image in a store, by the rule of torchvision's Resize."""
-    short, long = sorted((height, width))
-    if short <= short_side:
+    """Return height and width of an image in a store, which enlarges no image."""
+    if min(height, width) <= short_side:
         return height, width
-    other = int(short_side * long / short)
-    return (short_side, other) if height <= width else (other, short_side)
+    return resized(height, width, short_side)
 
 
 def jpeg_size(data: bytes) -> tuple[int, int] | None:

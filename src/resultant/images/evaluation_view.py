@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from resultant.images.decode import ImageError
+from resultant.images.decode import ImageError, resized
 from resultant.images.source import ImageSource
 from resultant.images.store import cores
 
@@ -41,12 +41,11 @@ class EvaluationView:
         from PIL import Image
 
         width, height = image.size
-        short, long = sorted(image.size)
-        other = int(self.short_side * long / short)
-        new = (self.short_side, other) if width <= height else (other, self.short_side)
-        if new != image.size:
-            image = image.resize(new, Image.Resampling[self.interpolation.upper()])
-        left, top = (round((side - self.size) / 2) for side in new)
+        rows, columns = resized(height, width, self.short_side)
+        if (columns, rows) != image.size:
+            filter = Image.Resampling[self.interpolation.upper()]
+            image = image.resize((columns, rows), filter)
+        left, top = (round((side - self.size) / 2) for side in (columns, rows))
         image = image.crop((left, top, left + self.size, top + self.size))
         return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 

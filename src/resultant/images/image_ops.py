@@ -8,12 +8,18 @@ Nothing waits for the device, and no shape depends on data.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 # Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
 PATCH = 32
+
+# Attempts at a box within the image.
+ATTEMPTS = 10
 
 # Luminance weights of PIL: multiples of 1/65536, whose float32 sums are exact.
 GREY = (19595 / 65536, 38470 / 65536, 7471 / 65536)
@@ -145,6 +151,56 @@ def equalize(x: Tensor) -> Tensor:
     spread = ((step // 2 + below) // step.clamp_min(1)).clamp_(max=255)
     spread = torch.where(step > 0, spread, torch.arange(256, device=x.device))
     return spread.gather(2, level).view_as(x).to(x.dtype)
+
+
+def draw_boxes(
+    sizes: Tensor,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    uniform: Callable[[int], Tensor],
+) -> Tensor:
+    """Draw boxes [N, 4] of images of ``sizes`` [N, 2], as RandomResizedCrop of torchvision does.
+
+    Args:
+        sizes: Heights and widths of the images, in float64.
+        scale: Range of the area, as a share of the image.
+        ratio: Range of the aspect ratio.
+        uniform: Function that draws uniform numbers [N, k] in float64.
+
+    Returns:
+        Top, left, height and width: the first attempt that fits, or the largest box in the middle.
+    """
+    area, aspect, corner = uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2)
+    low, high = scale
+    area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)
+    low, high = map(math.log, ratio)
+    aspect = torch.exp(low + (high - low) * aspect)
+    sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect)), 2).round_()
+    fits = ((sides > 0) & (sides <= sizes[:, None])).all(2)
+    chosen = sides[torch.arange(len(sizes)), fits.int().argmax(1)]
+    start = (corner * (sizes - chosen + 1)).floor()
+    height, width = sizes.unbind(1)
+    narrow, wide = width / height < ratio[0], width / height > ratio[1]
+    largest = torch.stack(
+        (
+            torch.where(narrow, (width / ratio[0]).round(), height),
+            torch.where(wide, (height * ratio[1]).round(), width),
+        ),
+        1,
+    )
+    middle = ((sizes - largest) / 2).floor()
+    found = fits.any(1, keepdim=True)
+    return torch.cat((torch.where(found, start, middle), torch.where(found, chosen, largest)), 1)
+
+
+def draw_factors(spreads: Sequence[float], hue: float, share: Tensor) -> Tensor:
+    """Return the factors of brightness, contrast and saturation, and the hue in turns, [N, 4].
+
+    ``share`` [N, 4] are uniform numbers.
+    """
+    low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
+    high = share.new_tensor([*(1 + s for s in spreads), hue])
+    return low + (high - low) * share
 
 
 def crop(x: Tensor, top: Tensor, left: Tensor, flip: Tensor, size: int) -> Tensor:

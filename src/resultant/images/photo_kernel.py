@@ -31,6 +31,7 @@ from resultant.images._photo_operations import (
     _store,
     _warp,
 )
+from resultant.images.augment import channel_lines
 from resultant.images.photo_views import (
     STEPS,
     Colour,
@@ -190,8 +191,9 @@ class Renderer:
         self.size = size
         self.scratch = torch.empty(number, 6 * size * size, dtype=torch.float16, device=device)
         self.tables = torch.empty(number, 256, dtype=torch.int32, device=device)
-        self.scales = torch.tensor([1 / (255 * s) for s in std], device=device)
-        self.shifts = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
+        scales, shifts = channel_lines(mean, std)
+        self.scales = torch.tensor(scales, device=device)
+        self.shifts = torch.tensor(shifts, device=device)
         self.fill = torch.tensor(fill, dtype=torch.float32, device=device)
 
     @property

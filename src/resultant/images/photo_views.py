@@ -43,8 +43,6 @@ BOX = ("top", "left", "height", "width")
 WINDOW = ("rows", "columns", "down", "across")
 STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "cubic"))
 COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
-# Attempts at a box within the image.
-ATTEMPTS = 10
 
 Range = tuple[float, float]
 Colour = tuple[float, float, float]
@@ -129,7 +127,7 @@ class PhotoView:
             return torch.rand(n, k, generator=generator, dtype=torch.float64)
 
         sizes = sizes.double()
-        box = self._boxes(sizes, uniform(ATTEMPTS), uniform(ATTEMPTS), uniform(2))
+        box = ops.draw_boxes(sizes, self.scale, self.ratio, uniform)
         window = sizes.new_tensor([self.size, self.size, 0, 0]).expand(n, -1)
         flip = uniform(1) < 0.5
         steps = [*self._jitter(uniform(1), uniform(4), uniform(4))]
@@ -142,38 +140,10 @@ class PhotoView:
             steps.append(self._random(layer < self.layers, gauss, uniform(4)))
         return torch.cat((box, window, flip, *steps), 1)
 
-    def _boxes(self, sizes: Tensor, area: Tensor, aspect: Tensor, corner: Tensor) -> Tensor:
-        """Return boxes [n, 4]: the first attempt that fits, or the largest in the middle."""
-        low, high = self.scale
-        area = sizes.prod(1, keepdim=True) * (low + (high - low) * area)
-        low, high = map(math.log, self.ratio)
-        aspect = torch.exp(low + (high - low) * aspect)
-        sides = torch.stack((torch.sqrt(area / aspect), torch.sqrt(area * aspect)), 2).round_()
-        fits = ((sides > 0) & (sides <= sizes[:, None])).all(2)
-        first = fits.int().argmax(1)
-        chosen = sides[torch.arange(len(sizes)), first]
-        start = (corner * (sizes - chosen + 1)).floor()
-        height, width = sizes.unbind(1)
-        narrow, wide = width / height < self.ratio[0], width / height > self.ratio[1]
-        largest = torch.stack(
-            (
-                torch.where(narrow, (width / self.ratio[0]).round(), height),
-                torch.where(wide, (height * self.ratio[1]).round(), width),
-            ),
-            1,
-        )
-        middle = ((sizes - largest) / 2).floor()
-        found = fits.any(1, keepdim=True)
-        return torch.cat(
-            (torch.where(found, start, middle), torch.where(found, chosen, largest)), 1
-        )
-
     def _jitter(self, chance: Tensor, share: Tensor, order: Tensor) -> list[Tensor]:
         """Return four steps [n, 3]: the adjustments in the order of ``order`` [n, 4]."""
         *spreads, hue = self.jitter
-        low = share.new_tensor([*(max(0.0, 1 - s) for s in spreads), -hue])
-        high = share.new_tensor([*(1 + s for s in spreads), hue])
-        factors = low + (high - low) * share
+        factors = ops.draw_factors(spreads, hue, share)
         used = torch.tensor(
             [CODE[name] * bool(s) for name, s in zip(JITTER, self.jitter, strict=True)]
         )

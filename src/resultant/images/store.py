@@ -27,7 +27,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from resultant._core import tensor_files, validation
-from resultant._core.files import clean_folder, make_folder
+from resultant._core.files import clean_folder, make_folder, sync
 from resultant._core.text import counted
 from resultant.images.decoding import TASK_IMAGES, Decoding, read_sizes, reading_order, tasks
 from resultant.images.jpeg_decoding import (
@@ -181,11 +181,7 @@ class ImageStore:
 
     def _record(self) -> None:
         """Write the pixels to the disk, then the list of the decoded images."""
-        descriptor = os.open(self.folder / PIXELS, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(self.folder / PIXELS)
         tensor_files.save(self.folder / DONE, {"done": self.done}, {})
         self._fresh, self._written = 0, time.monotonic()
 

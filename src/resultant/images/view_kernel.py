@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.images.augment import MEAN, STD, ContrastiveView
+from resultant.images.augment import MEAN, STD, ContrastiveView, channel_lines
 from resultant.images.image_ops import GREY, PATCH, SIXTH
 
 R, G, B = (tl.constexpr(weight) for weight in GREY)
@@ -172,8 +172,7 @@ class PatchedViews:
     def __init__(self, view: ContrastiveView, images: Tensor, dtype: torch.dtype) -> None:
         self.view, self.images, self.dtype = view, images, dtype
         # On the device beforehand: numbers would be copied at every call.
-        scales = [1 / (255 * s) for s in STD]
-        shifts = [-m / s for m, s in zip(MEAN, STD, strict=True)]
+        scales, shifts = channel_lines(MEAN, STD)
         self.scales = torch.tensor(scales, device=images.device)
         self.shifts = torch.tensor(shifts, device=images.device)
 

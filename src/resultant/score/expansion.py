@@ -126,7 +126,7 @@ def _joint_terms(rho: Tensor, kappa: Tensor, tau: Tensor, nu: float) -> tuple[Te
 
 
 def in_range(kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    r"""Mark where `joint_expansion` may be used, :math:`t\le\frac14\sqrt{\nu^2+\kappa^2}`, p >= 8."""
+    r"""Mark the range of `joint_expansion`, :math:`t\le\frac14\sqrt{\nu^2+\kappa^2}` and p >= 8."""
     inside = 1 / tau <= RANGE * torch.hypot(torch.full_like(kappa, p / 2 - 1), kappa)
     return inside if p >= LEAST_DIMENSION else torch.zeros_like(inside)
 
