@@ -45,17 +45,22 @@ def main() -> int:
     duration.add_argument("--minutes", type=float, default=5, help="for all kinds together")
     duration.add_argument("--hours", type=float)
     duration.add_argument("--short", action="store_true", help="a few trials of each")
+    duration.add_argument("--trials", type=int, help="of every kind, instead of a time")
     parser.add_argument("--seed", type=int, help="of all choices; random by default")
+    parser.add_argument("--log", type=Path, help="folder for the use of memory over time")
     options = parser.parse_args()
     if unknown := set(options.kinds) - set(KINDS):
         parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
     if not supported():
         parser.error("expected Linux on x86-64 or ARM64, whose kernel can watch a process")
+    if options.log:
+        options.log.mkdir(parents=True, exist_ok=True)
     chosen = options.kinds or list(KINDS)
     minutes = 60 * options.hours if options.hours else options.minutes
     seed = int(time.time()) if options.seed is None else options.seed
     say = partial(print, flush=True)
-    length = "short form" if options.short else f"{minutes:g} minutes"
+    length = f"{options.trials:,} trials" if options.trials else f"{minutes:g} minutes"
+    length = "short form" if options.short else length
     say(f"seed {seed}, {length}: {', '.join(chosen)}")
     commands.warm(commands.SHORT if options.short else commands.LOADED)
     tallies = []
@@ -64,13 +69,11 @@ def main() -> int:
         inputs.mkdir()
         commands.write_inputs(inputs)
         for name in chosen:
-            bench = commands.Bench(Path(folder, name), inputs)
-            seconds = 60 * minutes / len(chosen)
-            if options.short:
-                kind = short_form(name, bench)
-                tally = torment(name, kind, seed, trials=TRIALS[name], say=say)
-            else:
-                tally = torment(name, KINDS[name](bench), seed, seconds=seconds, say=say)
+            bench = commands.Bench(Path(folder, name), inputs, options.log)
+            kind = short_form(name, bench) if options.short else KINDS[name](bench)
+            seconds = float("inf") if options.trials else 60 * minutes / len(chosen)
+            trials = TRIALS[name] if options.short else options.trials or float("inf")
+            tally = torment(name, kind, seed, seconds=seconds, trials=trials, say=say)
             say(tally.line())
             tallies.append(tally)
     return int(any(tally.failures for tally in tallies))

@@ -168,8 +168,8 @@ class Guard:
 class Bench:
     """Inputs and a folder for outputs, where a command runs again and again."""
 
-    def __init__(self, folder: Path, inputs: Path) -> None:
-        self.inputs, self.out = inputs, folder / "out"
+    def __init__(self, folder: Path, inputs: Path, log: Path | None = None) -> None:
+        self.inputs, self.out, self.log = inputs, folder / "out", log or folder
         self.scratch, self.temporary = folder / "scratch", folder / "tmp"
         for path in (self.out, self.scratch, self.temporary):
             path.mkdir(parents=True)

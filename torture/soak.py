@@ -1,7 +1,7 @@
 """Small commands again and again in one process: nothing may grow.
 
-Property: memory, open files, threads and temporary files after many rounds are those after the
-first rounds.
+Property: memory, open files, threads and temporary space after many rounds are those after the
+first rounds. All of them are written to ``soak.csv`` after every round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import os
 import random
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -33,10 +33,10 @@ NOISE = 24 << 20
 class Usage(NamedTuple):
     """Resources of this process."""
 
-    memory: int
+    memory: int  # bytes
     files: int
-    threads: int
-    temporary: int
+    threads: int  # of all libraries
+    temporary: int  # bytes of temporary files, folders included
 
 
 class Soak:
@@ -46,10 +46,13 @@ class Soak:
         self.bench, self.commands = bench, names
         self.first: Usage | None = None
         self.rounds = 0
+        self.begun = time.monotonic()
+        self.log = bench.log / "soak.csv"
 
     def prepare(self) -> None:
         self.before = tempfile.tempdir
         tempfile.tempdir = str(self.bench.temporary)
+        self.log.write_text(f"seconds,round,{','.join(Usage._fields)}\n")
 
     def trials(self, rng: random.Random) -> Iterator[Trial]:
         try:
@@ -66,9 +69,13 @@ class Soak:
                 status = COMMANDS[name].run(self.bench.inputs, self.bench.out)
             if status:
                 return f"{name}: status {status}: {said.getvalue()[-300:]}"
-        if self.rounds % 4 == 0:
-            self.bench.clear()
         usage = self.usage()
+        with open(self.log, "a") as file:
+            row = round(time.monotonic() - self.begun), self.rounds, *usage
+            file.write(",".join(map(str, row)) + "\n")
+        # Every other round finds the results of the one before.
+        if self.rounds % 2 == 0:
+            self.bench.clear()
         if self.rounds == WARM:
             self.first = usage
         return "" if self.first is None else self.grown(self.first, usage)
@@ -90,4 +97,6 @@ class Soak:
         lines = Path("/proc/self/status").read_text().splitlines()
         memory = next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
         files = len(os.listdir("/proc/self/fd"))
-        return Usage(memory, files, threading.active_count(), len(os.listdir(self.bench.temporary)))
+        threads = len(os.listdir("/proc/self/task"))
+        left = (*self.bench.temporary.rglob("*"), *map(Path, self.bench.leftovers()))
+        return Usage(memory, files, threads, sum(4096 + path.lstat().st_size for path in left))
