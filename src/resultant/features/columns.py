@@ -301,9 +301,7 @@ def label_values(column: pa.ChunkedArray, name: str) -> Rows | NonNumericArray:
     refuse_nulls(column, f"the labels {name!r}")
     if not (t.is_dictionary(kind) or is_text(kind)):
         return as_rows(torch.from_numpy(column.to_numpy().copy()))
-    column = column.unify_dictionaries() if t.is_dictionary(kind) else column
-    encoded = column.combine_chunks()
-    encoded = encoded if t.is_dictionary(encoded.type) else encoded.dictionary_encode()
+    encoded = _encoded(column)
     codes = torch.from_numpy(encoded.indices.to_numpy().astype(np.int64))
     if is_text(encoded.dictionary.type):
         words = encoded.dictionary.to_pylist()
@@ -314,11 +312,18 @@ def label_values(column: pa.ChunkedArray, name: str) -> Rows | NonNumericArray:
 
 def splits_of(column: pa.ChunkedArray) -> dict[str, Tensor]:
     """The indices of the rows of each split in the column `SPLIT`."""
-    pa = arrow()
-    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    refuse_nulls(encoded, f"the column {SPLIT!r}")
-    codes = torch.from_numpy(encoded.indices.to_numpy().copy())
-    return split_indices(encoded.dictionary.to_pylist(), codes)
+    refuse_nulls(column, f"the column {SPLIT!r}")
+    encoded = _encoded(column)
+    codes = torch.from_numpy(encoded.indices.to_numpy().astype(np.int64))
+    return split_indices([str(word) for word in encoded.dictionary.to_pylist()], codes)
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """The distinct values of a column and their indices; a long string is never repeated."""
+    is_dictionary = arrow().types.is_dictionary
+    column = column.unify_dictionaries() if is_dictionary(column.type) else column
+    encoded = column.combine_chunks()
+    return encoded if is_dictionary(encoded.type) else encoded.dictionary_encode()
 
 
 def refuse_nulls(column: pa.Array | pa.ChunkedArray, what: str) -> None:

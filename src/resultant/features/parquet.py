@@ -1,12 +1,12 @@
 """Features in Parquet files: a list column, as Hugging Face datasets writes, or many columns.
 
 Columns are read in record batches. The decoded size is compared with the size of the file before
-anything is read: a run-length encoded page of a few bytes can stand for billions of numbers.
+anything is decoded: a run-length encoded page of a few bytes can stand for billions of numbers.
+Strings are read as the distinct ones and their indices, and counted while they are read.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,16 @@ from resultant.features.columns import (
     list_lengths,
     splits_of,
 )
-from resultant.features.rows import NonNumericArray, Rows
+from resultant.features.parquet_pages import Column, Pages, read_columns, read_pages
+from resultant.features.rows import Rows
 from resultant.features.selection import SPLIT
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+# Rows and columns of the row groups.
+Groups = list[tuple[int, list[Column]]]
 
 
 def read_parquet(
@@ -63,15 +67,27 @@ def read_parquet(
     _parquet()
     rule = f"expected {path} to be a whole Parquet file of features"
     try:
-        with _open(path) as file:
+        with _source(path) as source, _open(path) as file:
             schema, number = file.schema_arrow, file.metadata.num_rows
             if not number:
                 raise ValueError("no rows")
             chosen = choose(schema, features, labels, identities)
-            _refuse_bombs(file, chosen.used, _size(path))
-            vectors = {n: _rows(path, file, n, c) for n, c in chosen.vectors.items()}
-            y, known = (_labels(path, schema, n) for n in (chosen.label, chosen.identities))
-            splits = splits_of(file.read([SPLIT]).column(SPLIT)) if chosen.split else {}
+            groups = read_columns(source, file.num_row_groups, file.metadata.num_columns)
+            leaves = _leaves(file, chosen.used)
+            _refuse_lies(file, groups, leaves)
+            pages = _refuse_bombs(path, source, groups, leaves)
+            values = {
+                n: sum(g[c].values for _, g in groups for c in cs) for n, cs in leaves.items()
+            }
+            vectors = {
+                n: _rows(path, file, n, columns, values[columns[0]])
+                for n, columns in chosen.vectors.items()
+            }
+            y, known = (
+                None if n is None else label_values(_column(path, schema, n, pages[n]), n)
+                for n in (chosen.label, chosen.identities)
+            )
+            splits = splits_of(_column(path, schema, SPLIT, pages[SPLIT])) if chosen.split else {}
             rest = [n for n in schema.names if n not in chosen.used]
             names = dataset_class_names(schema, chosen.label)
             return TableColumns(vectors, y, known, splits, names, rest)
@@ -109,14 +125,14 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _size(path: Path | str) -> int:
-    """The bytes of a file or of the object at a URL."""
+def _source(path: Path | str) -> Any:
+    """A file, or the object at a URL, for reads at any place."""
     if isinstance(path, Path):
-        return os.path.getsize(path)
+        return arrow().OSFile(str(path))
     from pyarrow import fs
 
     system, name = fs.FileSystem.from_uri(path)
-    return system.get_file_info(name).size
+    return system.open_input_file(name)
 
 
 def _open(
@@ -128,8 +144,9 @@ def _open(
         path,
         metadata=metadata,
         read_dictionary=dictionaries,
-        # Otherwise Arrow reads a whole row group into memory.
-        memory_map=isinstance(path, Path),
+        # Read, not mapped: a mapped file that is truncated meanwhile would end the process. Without
+        # a buffer Arrow reads a whole row group into memory.
+        memory_map=False,
         buffer_size=1 << 20,
         # Footers have a few bytes per column and row group.
         thrift_string_size_limit=1 << 27,
@@ -138,40 +155,65 @@ def _open(
     )
 
 
-def _leaves(file: pq.ParquetFile, fields: list[str]) -> list[int]:
+def _leaves(file: pq.ParquetFile, fields: list[str]) -> dict[str, list[int]]:
     """The numbers of the stored columns, such as ``z.list.element``, of some fields."""
-    columns, schema = [], file.metadata.schema
+    schema, names = file.metadata.schema, set(file.schema_arrow.names)
+    found: dict[str, list[int]] = {field: [] for field in fields}
     for c in range(file.metadata.num_columns):
-        path = f"{schema.column(c).path}."
         # Names of fields may contain dots: the longest that fits is the field.
-        owner = max((n for n in file.schema_arrow.names if path.startswith(f"{n}.")), key=len)
-        columns += [c] if owner in fields else []
-    return columns
+        owner = schema.column(c).path
+        while owner not in names and "." in owner:
+            owner = owner.rpartition(".")[0]
+        if owner in found:
+            found[owner].append(c)
+    return found
 
 
-def _refuse_bombs(file: pq.ParquetFile, used: list[str], size: int) -> None:
-    """Raise if the columns would decode to far more than the file holds."""
-    total, columns, schema = 0, _leaves(file, used), file.schema
-    for g in range(file.num_row_groups):
-        group = file.metadata.row_group(g)
-        for number in columns:
-            column = group.column(number)
-            single = not schema.column(number).max_repetition_level
-            if single and column.num_values != group.num_rows:
-                got = f"{column.num_values:,} values in {group.num_rows:,} rows"
-                raise ValueError(f"{got} of {column.path_in_schema!r:.80}")
-            # At most eight bytes per number, whatever the encoding.
-            total += max(column.total_uncompressed_size, 8 * column.num_values)
-    chunks.require_decoded(total, size)
+def _refuse_lies(file: pq.ParquetFile, groups: Groups, leaves: dict[str, list[int]]) -> None:
+    """Raise if a column that is no list has more or fewer values than rows."""
+    for rows, columns in groups:
+        for name, numbers in leaves.items():
+            for c in numbers:
+                single = not file.schema.column(c).max_repetition_level
+                if single and columns[c].values != rows:
+                    raise ValueError(
+                        f"{columns[c].values:,} values in {rows:,} rows of {name!r:.80}"
+                    )
 
 
-def _rows(path: Path | str, file: pq.ParquetFile, name: str, columns: tuple[str, ...]) -> Rows:
+def _refuse_bombs(
+    path: Path | str, source: Any, groups: Groups, leaves: dict[str, list[int]]
+) -> dict[str, int | None]:
+    """Raise if the columns would decode to far more than the file holds.
+
+    The headers of the pages of an object at a URL are not read: each would be a request.
+
+    Returns:
+        The size of the largest page of every column whose strings share beginnings, or None.
+    """
+    total, size = 0, source.size()
+    largest: dict[str, int | None] = dict.fromkeys(leaves)
+    for _, columns in groups:
+        for name, numbers in leaves.items():
+            for c in numbers:
+                pages = Pages(columns[c].decoded, 0, prefixes=False)
+                if isinstance(path, Path):
+                    pages = read_pages(source, columns[c])
+                if pages.prefixes:
+                    largest[name] = max(largest[name] or 1, pages.largest)
+                # At most eight bytes per number, whatever the encoding.
+                total += max(pages.decoded, 8 * columns[c].values)
+                chunks.require_decoded(total, size)
+    return largest
+
+
+def _rows(
+    path: Path | str, file: pq.ParquetFile, name: str, columns: tuple[str, ...], values: int
+) -> Rows:
     """The rows of vectors; the number of values of a list column gives the width."""
     metadata, schema = file.metadata, file.schema_arrow
     width = len(columns)
     if is_vector(schema.field(columns[0]).type, integers=True):
-        groups, leaves = range(metadata.num_row_groups), _leaves(file, list(columns))
-        values = sum(metadata.row_group(g).column(c).num_values for g in groups for c in leaves)
         width, odd = divmod(values, metadata.num_rows)
         if odd:
             _refuse_odd(path, name)
@@ -198,12 +240,26 @@ def _refuse_odd(path: Path | str, name: str) -> None:
         raise ValueError(f"vectors of mixed dimensions in {name!r}, {got}")
 
 
-def _labels(path: Path | str, schema: pa.Schema, name: str | None) -> Rows | NonNumericArray | None:
-    if name is None:
-        return None
+def _column(path: Path | str, schema: pa.Schema, name: str, largest: int | None) -> pa.ChunkedArray:
+    """Read a column of labels, strings as dictionaries: a million rows may repeat a long string.
+
+    Args:
+        path: The file.
+        schema: The schema of the file.
+        name: The column.
+        largest: Bytes of the largest page, if a string may be the beginning of others: then few
+            rows are decoded at a time, and the strings are counted.
+    """
     kind = schema.field(name).type
     if not is_label(kind):
         raise ValueError(f"labels {name!r} of {kind}, not integers or strings")
-    # As dictionaries: a million rows may repeat one long string.
-    with _open(path, dictionaries=[name] if is_text(kind) else None) as file:
-        return label_values(file.read([name]).column(name), name)
+    if largest is None:
+        with _open(path, dictionaries=[name] if is_text(kind) else None) as file:
+            return file.read([name]).column(name)
+    decoded, parts = 0, []
+    with _open(path) as file, _source(path) as source:
+        for batch in file.iter_batches(max(1, chunks.READ_BYTES // largest), columns=[name]):
+            parts.append(batch.column(0).dictionary_encode())
+            decoded += parts[-1].dictionary.nbytes
+            chunks.require_decoded(decoded, source.size())
+    return arrow().chunked_array(parts)
