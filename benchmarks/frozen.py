@@ -104,15 +104,11 @@ def analyze(folder: Path, device: str) -> dict[str, object]:
     """Ask every question of the features of a folder."""
     start = time.perf_counter()
     store = FeatureStore.open(folder)
-
-    def progress(step: str, share: float) -> None:
-        store.release()
-
-    space = load_space(store, "features", device=device, progress=progress)
+    space = load_space(store, "features", device=device)
     if device != "cpu":
         torch.cuda.synchronize()
     steps = {"statistics": time.perf_counter() - start}
-    found = analyze_space(space, progress=progress)
+    found = analyze_space(space)
     steps |= found.seconds or {}
     assert found.grid is not None and found.cosine is not None
     return {

@@ -72,12 +72,12 @@ def test_copies_have_no_name_and_go_with_the_store(kind: str, tmp_path: Path, sp
     opened = COPIED[kind](tmp_path / "data")
     assert opened.copied_bytes("train/z", "train/labels") == 4 * ROWS * WIDTH
     assert not opened_in(spool)
-    x = opened["train/z"]
+    x = opened.vectors("train/z")[:]
     assert torch.equal(x, rows_and_labels()[0])
     assert opened_in(spool) and not os.listdir(spool)
     # There now, and not copied again.
     assert opened.copied_bytes("train/z") == 0
-    assert torch.equal(opened["train/z"], x)
+    assert torch.equal(opened.vectors("train/z")[:], x)
     del opened, x
     gc.collect()
     assert not opened_in(spool)
@@ -101,7 +101,7 @@ def test_an_interrupted_copy_is_removed(
 
     monkeypatch.setattr(FeatureStore, "chunks", chunks)
     with pytest.raises(KeyboardInterrupt):
-        opened["train/z"]
+        opened.vectors("train/z")
     gc.collect()
     assert not opened_in(spool) and not os.listdir(spool)
 
@@ -153,7 +153,7 @@ def test_too_little_disk_is_an_error_before_the_work(
     assert f"expected {2 * size:,} bytes free" in capsys.readouterr().err
     free = 0
     with pytest.raises(ValueError, match="for a copy of train/projection of"):
-        FeatureStore.open(tmp_path / "data")["train/projection"]
+        FeatureStore.open(tmp_path / "data").vectors("train/projection")
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_a_full_disk_is_a_plain_error(
     (tmp_path / "data").mkdir()
     message = rf"expected room for a copy of train/z of .* in {spool}, got: .*No space left"
     with pytest.raises(ValueError, match=message):
-        shard_store(tmp_path / "data")["train/z"]
+        shard_store(tmp_path / "data").vectors("train/z")
 
 
 def test_small_vectors_are_held(tmp_path: Path) -> None:

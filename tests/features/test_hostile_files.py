@@ -121,6 +121,24 @@ def test_pipes_are_refused(suffix: str, tmp_path: Path) -> None:
         FeatureStore.open(tmp_path / f"a.{suffix}")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_table_truncated_while_it_is_read(kind: str, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    path, number = tmp_path / f"a.{kind}", 40_000
+    x = np.random.default_rng(1).normal(size=(number, 8)).astype(np.float32)
+    table = pa.table({"x": list(x), "label": np.arange(number) % 2})
+    if kind == "parquet":
+        write_parquet(path, table, row_group_size=10_000)
+    else:
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table, 1000)
+    pieces = FeatureStore.open(path).chunks("train/x", 500)
+    next(pieces)
+    os.truncate(path, 200_000)
+    with pytest.raises(ValueError, match=rf"a\.{kind} to be a whole file of features, got"):
+        list(pieces)
+
+
 def test_a_store_truncated_while_it_is_read(tmp_path: Path) -> None:
     """An error, where a map would end the process."""
     path, x = tmp_path / "a.safetensors", torch.ones(40_000, 8)
@@ -151,6 +169,39 @@ def test_parquet_counts_that_lie(tmp_path: Path) -> None:
     path.write_bytes(data[:place] + lie + data[place + len(lie) :])
     with pytest.raises(ValueError, match=r"a\.parquet"):
         FeatureStore.open(path).check()
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_an_arrow_bomb(kind: str, tmp_path: Path) -> None:
+    """A hundred megabytes of zeros, compressed ten thousand times, of which none are decoded."""
+    pa = pytest.importorskip("pyarrow")
+    path, pool = tmp_path / "a.arrow", pa.default_memory_pool()
+    table = pa.table(
+        {"x": np.zeros(12 << 20), "x2": np.ones(12 << 20), "label": np.zeros(12 << 20)}
+    )
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    make = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    with make(str(path), table.schema, options=options) as writer:
+        writer.write_table(table)
+    before = pool.bytes_allocated()
+    with pytest.raises(ValueError, match=r"a\.arrow .* decodes to \d+,\d+,\d+ bytes or more"):
+        FeatureStore.open(path)
+    assert pool.bytes_allocated() == before
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_whole_arrow_files(kind: str, compression: str | None, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    x, y = np.random.default_rng(1).normal(size=(500, 3)), np.arange(500) % 4
+    names = pa.array([f"class {i}" for i in y]).dictionary_encode()
+    table = pa.table({"x": list(x), "label": names})
+    make = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with make(str(tmp_path / "a.arrow"), table.schema, options=options) as writer:
+        writer.write_table(table, 200)
+    store = FeatureStore.open(tmp_path / "a.arrow")
+    assert (store["train/x"].numpy() == x).all() and (store["train/labels"].numpy() == y).all()
 
 
 def test_strings_beyond_unicode(tmp_path: Path) -> None:

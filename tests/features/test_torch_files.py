@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 
+from resultant._core import chunks
 from resultant.features import FeatureStore
+from resultant.features.rows import MappedRows
 
 Z = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
 Y = (torch.arange(30) % 3).to(torch.int32)
@@ -94,3 +96,17 @@ def test_truncated_files_are_refused_in_one_line(tmp_path: Path, cut: int) -> No
     with pytest.raises(ValueError, match=r"a\.pt") as caught:
         FeatureStore.open(tmp_path / "a.pt").check()
     assert "\n" not in str(caught.value)
+
+
+def test_large_tensors_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is truncated meanwhile is an error, where a map would end the process."""
+    path = tmp_path / "a.pt"
+    torch.save({"train": {"z": Z, "labels": Y}, "test": {"z": Z[4:9], "labels": Y[4:9]}}, path)
+    monkeypatch.setattr(chunks, "HELD_BYTES", 100)
+    store = FeatureStore.open(path)
+    assert torch.equal(store["train/z"], Z) and torch.equal(store["test/z"], Z[4:9])
+    rows = store.vectors("train/z")
+    assert isinstance(rows, MappedRows) and torch.equal(rows[3:7], Z[3:7])
+    os.truncate(path, 500)
+    with pytest.raises(ValueError, match=r"a\.pt, got \d+: the file became shorter"):
+        rows[3:7]

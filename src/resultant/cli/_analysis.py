@@ -92,8 +92,6 @@ def analyze_store(
     advice: dict[str, Advice] = {}
 
     def report(name: str, step: str, fraction: float) -> None:
-        # Mapped pages count as memory until they are released.
-        store.release()
         progress(f"{name}: {step}", fraction)
         if ready and all(p.done() for p in pending.values()):
             announce()

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import io
 import math
-import mmap
 import os
 import shutil
 import sys
 import tempfile
-import warnings
 import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -59,10 +57,11 @@ class MemoryRows(Rows):
 
 
 class MappedRows(Rows):
-    """Consecutive rows of a file, read piece by piece; only `whole` maps the file.
+    """Consecutive rows of a file, read piece by piece.
 
-    A piece has memory of its own. An open ``source`` stays the same file. A path is opened at each
-    reading, as thousands of shards must be, and the file must not have changed.
+    A piece has memory of its own: a mapped file that is truncated would end the process. An open
+    ``source`` stays the same file. A path is opened at each reading, as thousands of shards must
+    be, and the file must not have changed.
 
     Args:
         source: The file.
@@ -131,22 +130,6 @@ class MappedRows(Rows):
             crc = zlib.crc32(piece, crc)
         if crc != expected:
             raise ValueError(f"expected the checksum of {file.name}, got another: it is damaged")
-
-    def whole(self) -> tuple[Tensor, mmap.mmap]:
-        """Return all rows as a read-only tensor, and the map behind the tensor.
-
-        A writable map would count as memory even where no page is touched. A file that is
-        truncated while it is mapped ends the process, so that pieces are read instead wherever
-        that is possible.
-        """
-        with self._opened() as f:
-            view = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
-        number = math.prod(self.shape)
-        array = np.frombuffer(view, self.layout, number, self.offset).reshape(self.shape)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            tensor = torch.from_numpy(np.require(array, requirements="A"))
-        return tensor.view(self.dtype), view
 
 
 class ConcatRows(Rows):

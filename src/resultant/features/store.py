@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ class FeatureStore:
     """Named features with labels, from files. Open with `FeatureStore.open`.
 
     Opening checks the layout and the labels. The values of features are checked in `chunks` and
-    `check`; ``store[name]`` maps the values without a check.
+    `check`; ``store[name]`` reads the values without a check.
 
     Attributes:
         where: The path or another name of the source.
@@ -86,7 +85,6 @@ class FeatureStore:
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected metadata of {where} as JSON, got: {error}") from None
         self._arrays = check_layout(where, arrays)
-        self._maps: dict[str, tuple[Tensor, mmap.mmap]] = {}
         declared = self.metadata.get("num_classes")
         valid = declared is None or (type(declared) is int and 1 <= declared <= MAX_CLASSES)
         if not valid:
@@ -153,31 +151,27 @@ class FeatureStore:
         return f"FeatureStore({self.where}: {arrays})"
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return an array: labels and identities as int64, features in their own dtype.
+        """Return an array in memory: labels and identities as int64, features in their own dtype.
 
-        Features of one file are mapped. Features of shards, of Parquet, of a compressed .npz and of
-        a held-out split are copied into memory, or beyond `HELD_BYTES` into a temporary file that
-        is mapped (`copied_bytes`); `chunks` makes no copy. A mapped array beyond that size must not
-        be written to.
+        `chunks` and `vectors` read large features piece by piece.
+        """
+        rows = self.rows(name)
+        return rows.read(0, len(rows))
+
+    def vectors(self, name: str) -> Tensor | MappedRows:
+        """Return features for access by slice or by indices [n]; large ones stay on disk.
+
+        Large features of shards, of Parquet, of a compressed .npz and of a held-out split are
+        copied into a temporary file (`copied_bytes`).
         """
         for _ in self.materialize(name) if self.copied_bytes(name) else ():
             pass
         rows = self.rows(name)
-        if not isinstance(rows, MappedRows) or bytes_of(rows) <= chunks.HELD_BYTES:
-            return rows.read(0, len(rows))
-        # Mapped once: a map keeps a file open.
-        if name not in self._maps:
-            self._maps[name] = rows.whole()
-        return self._maps[name][0]
-
-    def vectors(self, name: str) -> Tensor | MappedRows:
-        """Return features for access by slice or by indices [n]; large ones stay on disk."""
-        tensor, rows = self[name], self.rows(name)
         large = bytes_of(rows) > chunks.HELD_BYTES
-        return rows if isinstance(rows, MappedRows) and large else tensor
+        return rows if isinstance(rows, MappedRows) and large else self[name]
 
     def copied_bytes(self, *names: str) -> int:
-        """Bytes of the temporary files that ``store[name]`` writes for all these names.
+        """Bytes of the temporary files that `vectors` writes for all these names.
 
         The files live as long as the store.
         """
@@ -187,7 +181,7 @@ class FeatureStore:
         return sum(size for size in sizes if size > chunks.HELD_BYTES)
 
     def materialize(self, name: str) -> Iterator[slice]:
-        """Check every vector of a feature, and make the copy that ``store[name]`` needs, if any.
+        """Check every vector of a feature, and make the copy that `vectors` needs, if any.
 
         Yields:
             The rows that are done.
@@ -200,13 +194,6 @@ class FeatureStore:
                 spool.write(piece)
                 yield rows
             self._arrays[name] = spool.mapped()
-
-    def release(self) -> None:
-        """Release the memory of large mapped features; later uses read the file again."""
-        # Systems without this call release the memory when memory is short.
-        if hasattr(mmap, "MADV_DONTNEED"):
-            for _, view in self._maps.values():
-                view.madvise(mmap.MADV_DONTNEED)
 
     def rows(self, name: str) -> Rows:
         """The rows of an array, read on demand."""

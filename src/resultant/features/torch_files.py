@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from resultant._core import chunks
+from resultant._core.tensor_files import DTYPES
 from resultant._core.text import one_line
 from resultant.features.numpy_files import BROKEN
-from resultant.features.rows import MemoryRows, NonNumericArray, Rows
+from resultant.features.rows import MappedRows, MemoryRows, NonNumericArray, Rows, SharedFile
 
 # How deep dictionaries are nested, and the most entries of a file.
 DEPTH = 4
@@ -21,7 +24,7 @@ MOST = 10_000
 
 
 def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
-    """Map the tensors of a file of `torch.save` by name.
+    """Open the tensors of a file of `torch.save` by name; large ones stay in the file.
 
     The file holds a dictionary of tensors, also nested, or a pair of features and labels. Lists of
     strings are names.
@@ -33,9 +36,9 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     hint = "save a dictionary of tensors by torch.save"
     try:
         _require_whole(path)
-        # A mapped file that is truncated meanwhile would end the process.
-        mapped = path.stat().st_size > chunks.HELD_BYTES
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        # Not mapped: a mapped file that is truncated meanwhile would end the process.
+        with FakeTensorMode() if path.stat().st_size > chunks.HELD_BYTES else nullcontext():
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ValueError(f"{rule}, got no such file") from None
     except pickle.UnpicklingError:
@@ -49,7 +52,7 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     if not isinstance(content, dict):
         raise ValueError(f"{rule}, got {type(content).__name__}; {hint}")
     arrays: dict[str, Rows | NonNumericArray] = {}
-    _collect(arrays, content, "", DEPTH)
+    _collect(arrays, content, "", DEPTH, SharedFile(path))
     if not arrays or len(arrays) > MOST:
         raise ValueError(f"{rule}, got {len(arrays):,} tensors; {hint}")
     return arrays
@@ -67,14 +70,18 @@ def _require_whole(path: Path) -> None:
 
 
 def _collect(
-    arrays: dict[str, Rows | NonNumericArray], content: dict[Any, Any], before: str, depth: int
+    arrays: dict[str, Rows | NonNumericArray],
+    content: dict[Any, Any],
+    before: str,
+    depth: int,
+    file: SharedFile,
 ) -> None:
     for key, value in content.items():
         name = f"{before}{key}"
         if isinstance(value, dict) and depth:
-            _collect(arrays, value, f"{name}/", depth - 1)
+            _collect(arrays, value, f"{name}/", depth - 1, file)
         elif isinstance(value, Tensor):
-            arrays[name] = _rows(value)
+            arrays[name] = _rows(value, file)
         elif isinstance(value, (list, tuple)) and value:
             if all(isinstance(v, str) for v in value):
                 arrays[name] = _strings([str(v) for v in value])
@@ -82,14 +89,22 @@ def _collect(
                 arrays[name] = MemoryRows(torch.tensor(value))
 
 
-def _rows(tensor: Tensor) -> Rows | NonNumericArray:
+def _rows(tensor: Tensor, file: SharedFile) -> Rows | NonNumericArray:
     tensor = tensor.detach()
     plain = tensor.layout == torch.strided and not tensor.is_quantized
     # A few stored numbers can be expanded to any size.
     size = tensor.numel() * tensor.element_size()
     if not plain or size > tensor.untyped_storage().nbytes():
         return NonNumericArray(tuple(tensor.shape), "tensor that is not stored as it is")
-    return MemoryRows(tensor)
+    if not isinstance(tensor, FakeTensor):
+        return MemoryRows(tensor)
+    layout = next((layout for dtype, layout in DTYPES.values() if dtype == tensor.dtype), None)
+    if layout is None or not tensor.is_contiguous():
+        return NonNumericArray(tuple(tensor.shape), "large tensor that is not contiguous")
+    # The place of its storage in the file.
+    start = tensor.untyped_storage()._checkpoint_offset  # type: ignore[attr-defined]
+    start += tensor.storage_offset() * tensor.element_size()
+    return MappedRows(file, start, tuple(tensor.shape), tensor.dtype, layout)
 
 
 def _strings(words: list[str]) -> NonNumericArray:
