@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,11 +137,12 @@ def _pt(folder: Path, inputs: Path) -> Path:
     return folder / "a.pt"
 
 
-def _arrow(folder: Path, inputs: Path) -> Path:
+def _arrow(folder: Path, inputs: Path, compression: str | None = None) -> Path:
     import pyarrow as pa
 
-    table = feature_table()
-    with pa.OSFile(str(folder / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as w:
+    table, path = feature_table(), str(folder / "a.arrow")
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as w:
         w.write_table(table)
     return folder / "a.arrow"
 
@@ -218,6 +220,7 @@ READERS = {
     "csv": Reader(_csv, features),
     "pt": Reader(_pt, features),
     "arrow": Reader(_arrow, features),
+    "packed arrow": Reader(partial(_arrow, compression="zstd"), features),
     "hugging face": Reader(_hugging_face, features),
     "h5ad": Reader(_h5ad, features),
     "network": Reader(_copied("network.safetensors"), network),

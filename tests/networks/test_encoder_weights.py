@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from resultant.networks.encoder_weights import load_encoder
+from resultant.networks.encoder_weights import load_encoder, read_weights
 
 
 def network() -> nn.Sequential:
@@ -95,3 +96,17 @@ def test_broken_and_missing_files(name: str, tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"expected {path} to hold tensors alone, got "):
             load_encoder(network(), str(path), "tiny")
+
+
+def test_compressed_files_are_refused(tmp_path: Path) -> None:
+    """A hundred kilobytes could become a hundred megabytes."""
+    torch.save({"a.weight": torch.zeros(1000)}, tmp_path / "stored.pth")
+    path = tmp_path / "a.pth"
+    with (
+        zipfile.ZipFile(tmp_path / "stored.pth") as stored,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for member in stored.namelist():
+            packed.writestr(member, stored.read(member))
+    with pytest.raises(ValueError, match="tensors alone, got a compressed member"):
+        read_weights(str(path))

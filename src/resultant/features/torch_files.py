@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from resultant._core import chunks
-from resultant._core.tensor_files import DTYPES
+from resultant._core.tensor_files import DTYPES, require_stored_archive
 from resultant._core.text import one_line
 from resultant.features.numpy_files import BROKEN
 from resultant.features.rows import MappedRows, MemoryRows, NonNumericArray, Rows, SharedFile
@@ -35,7 +34,7 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     rule = f"expected {path} to be a whole .pt file of tensors"
     hint = "save a dictionary of tensors by torch.save"
     try:
-        _require_whole(path)
+        require_stored_archive(path)
         # Not mapped: a mapped file that is truncated meanwhile would end the process.
         with FakeTensorMode() if path.stat().st_size > chunks.HELD_BYTES else nullcontext():
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -56,17 +55,6 @@ def read_torch(path: Path) -> dict[str, Rows | NonNumericArray]:
     if not arrays or len(arrays) > MOST:
         raise ValueError(f"{rule}, got {len(arrays):,} tensors; {hint}")
     return arrays
-
-
-def _require_whole(path: Path) -> None:
-    """Raise unless the file is an archive without compression, as torch writes, and undamaged."""
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"a compressed member {member.filename!r}")
-        # torch.load does not compare checksums.
-        if (damaged := archive.testzip()) is not None:
-            raise ValueError(f"another checksum of {damaged!r}: it is damaged")
 
 
 def _collect(
@@ -102,8 +90,8 @@ def _rows(tensor: Tensor, file: SharedFile) -> Rows | NonNumericArray:
     if layout is None or not tensor.is_contiguous():
         return NonNumericArray(tuple(tensor.shape), "large tensor that is not contiguous")
     # The place of its storage in the file.
-    start = tensor.untyped_storage()._checkpoint_offset  # type: ignore[attr-defined]
-    start += tensor.storage_offset() * tensor.element_size()
+    start: int = tensor.untyped_storage()._checkpoint_offset  # type: ignore[assignment]
+    start += int(tensor.storage_offset()) * tensor.element_size()
     return MappedRows(file, start, tuple(tensor.shape), tensor.dtype, layout)
 
 
