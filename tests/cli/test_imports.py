@@ -26,9 +26,10 @@ def test_analyze_loads_nothing_of_training() -> None:
     """Neither its module nor the modules that its function imports; nor scikit-learn, which takes
     a second."""
     names = ["resultant.cli.analyze"]
-    for node in ast.walk(ast.parse((CLI / "analyze.py").read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
-            names.append(str(node.module))
+    for file in ("analyze.py", "feature_options.py"):
+        for node in ast.walk(ast.parse((CLI / file).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
+                names.append(str(node.module))
     assert "resultant.features.store" in names and "resultant.cli._analysis" in names
     modules = loaded_by(names)
     others = ("resultant.training", "resultant.networks", "resultant.images")

@@ -13,23 +13,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Optional
 
 import tyro
 
-from resultant.cli.arguments import (
-    Device,
-    Estimator,
-    Features,
-    Labels,
-    find_device,
-    refuse_network,
-    require_temperature,
-    shown_default,
-)
+from resultant.cli.arguments import find_device, refuse_network, shown_default
+from resultant.cli.feature_options import FeatureOptions, reference_calls
 
 if TYPE_CHECKING:
     from resultant.analysis.references import Calls
 
 
-@dataclass(frozen=True)
-class Analyze:
+@dataclass(frozen=True, kw_only=True)
+class Analyze(FeatureOptions):
     """Analyze frozen features: recommend a realization and beta, and show the reasons.
 
     Prints a summary of ten lines and writes a folder with index.html, results.json and tables.
@@ -54,51 +46,25 @@ class Analyze:
     """Features and labels of training rows, and of held-out rows if you have them."""
     out: Path = Path("out/analyze")
     """Folder of the report; an earlier report is replaced."""
-    features: Features = None
-    """Array or column of the features."""
-    labels: Labels = None
-    """Array or column of the labels; for features in a .npy file, another .npy file."""
-    identities: Labels = None
-    """Array or column that identifies each row by an integer or a string."""
-    temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
-    """Temperature tau of the scores; without it, rows that do not judge choose it."""
-    references: Literal["none", "fast", "all"] = "fast"
-    """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
-    estimator: Estimator = "mle"
-    """Estimator of the concentrations kappa from the lengths of the class means."""
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "1")] = None
     """Fraction of the training rows to fit; losses and gradients are compared on the others."""
-    drop_zero_rows: bool = False
-    """Leave out rows that are zero vectors, which have no direction."""
     skip_unknown_classes: bool = False
     """Leave out rows to choose or judge by whose class has no training row."""
-    figures: bool = False
-    """Also write each figure as PDF and PNG."""
     engine: Literal["local", "ray"] = "local"
     """Run in this process, or on Ray."""
-    device: Device = "cpu"
-    """cpu, cuda, cuda:N or auto; cpu with --engine ray."""
 
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, write the report and print its summary."""
-    from resultant._core.background import calls as background
-    from resultant.classifiers.references import FIT, MODULES
-
-    with ExitStack() as stack:
-        calls = None
-        if options.references != "none" and options.engine == "local":
-            # Starts at once, so that scikit-learn loads while torch does.
-            calls = stack.enter_context(background(FIT, MODULES))
-        _analyze(options, stack, calls)
+    with reference_calls("none" if options.engine == "ray" else options.references) as calls:
+        _analyze(options, calls)
 
 
-def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
+def _analyze(options: Analyze, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.analysis import QUESTIONS, Analysis
     from resultant.analysis import ray as ray_engine
-    from resultant.analysis.snippet import store_code
     from resultant.cli._analysis import (
         analyze_store,
         page_sides,
@@ -111,20 +77,15 @@ def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
     from resultant.features.packaged import packaged_file
     from resultant.features.partition import open_store
     from resultant.features.prepare import check_features, prepare
-    from resultant.features.store import FeatureStore
     from resultant.report import page
     from resultant.report.analysis_page import analysis_page
     from resultant.report.summary import foremost, summary
 
-    page.require(options.figures)
-    page.require_report_folder(options.out)
-    # Before the features are read, which may take long.
-    if options.temperature is not None:
-        require_temperature(options.temperature)
+    options.check()
     device, log = find_device(options.device), open_console(stderr=True)
     on_ray = options.engine == "ray"
     _require_engine(options, device.type)
-    with stack:
+    with ExitStack() as stack:
         source = options.path or stack.enter_context(packaged_file())
         if "://" not in str(source):
             refuse_network(source)
@@ -133,13 +94,9 @@ def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
             prepared = prepare(open_store(source, *names))
             stack.enter_context(ray_engine.cluster())
         else:
-            store = FeatureStore.open(
-                source,
-                features=options.features,
-                labels=options.labels,
-                identities=options.identities,
+            prepared = prepare(
+                options.open(source), options.drop_zero_rows, options.skip_unknown_classes
             )
-            prepared = prepare(store, options.drop_zero_rows, options.skip_unknown_classes)
             require_space_for_copies(log, prepared)
         steps = len(prepared.features) * (len(QUESTIONS) + 2) + 2 + (not on_ray)
         progress = stack.enter_context(StepProgress(log, steps))
@@ -163,15 +120,7 @@ def _analyze(options: Analyze, stack: ExitStack, calls: Calls | None) -> None:
             fit_fraction=options.fit_fraction,
             references=options.references,
             calls=calls,
-            opened=store_code(
-                options.path,
-                features=options.features,
-                labels=options.labels,
-                prepared={
-                    "drop_zeros": options.drop_zero_rows,
-                    "skip_unknown": options.skip_unknown_classes,
-                },
-            ),
+            opened=options.code(options.path, skip_unknown=options.skip_unknown_classes),
             first=print_first,
         )
         analyses = {name: analysis for name, (_, analysis) in results.items()}

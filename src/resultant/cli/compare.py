@@ -1,8 +1,5 @@
 """``resultant compare``: a report on two feature sets or networks."""
 
-# Optional for a fast help, as in `resultant.cli.arguments`.
-# ruff: noqa: UP045
-
 from __future__ import annotations
 
 import tempfile
@@ -10,19 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from resultant.cli.arguments import (
-    Device,
-    Estimator,
-    Features,
-    Labels,
-    find_device,
-    require_temperature,
-    shown_default,
-)
+from resultant.cli.arguments import find_device
+from resultant.cli.feature_options import FeatureOptions, reference_calls
 from resultant.cli.image_options import ImageOptions
 
 if TYPE_CHECKING:
@@ -34,8 +24,8 @@ if TYPE_CHECKING:
     from resultant.training.extract import NetworkFeatures
 
 
-@dataclass(frozen=True)
-class Compare:
+@dataclass(frozen=True, kw_only=True)
+class Compare(FeatureOptions):
     """Compare two feature sets or two trained networks, and report which is better.
 
     Features with the same name are compared, or the only features of each side. The features of a
@@ -53,42 +43,17 @@ class Compare:
     """Features or a network, as for A."""
     out: Path = Path("out/compare")
     """Folder of the report; an earlier report is replaced."""
-    features: Features = None
-    """Array or column of the features."""
-    labels: Labels = None
-    """Array or column of the labels; for features in a .npy file, another .npy file."""
-    identities: Labels = None
-    """Array or column that identifies each row by an integer or a string."""
-    temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
-    """Temperature tau of both sides; without it, each side chooses its own."""
-    references: Literal["none", "fast", "all"] = "fast"
-    """Classifiers of scikit-learn to compare with; fast fits some of them to a sample of rows."""
-    estimator: Estimator = "mle"
-    """Estimator of the concentrations kappa from the lengths of the class means."""
     image_set: ImageOptions = field(default_factory=ImageOptions)
     """The images, for networks."""
-    drop_zero_rows: bool = False
-    """Leave out rows that are zero vectors, which have no direction."""
-    figures: bool = False
-    """Also write each figure as PDF and PNG."""
-    device: Device = "cpu"
-    """cpu, cuda, cuda:N or auto."""
 
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    from resultant._core.background import calls as background
-    from resultant.classifiers.references import FIT, MODULES
-
-    with ExitStack() as stack:
-        calls = None
-        if options.references != "none":
-            # Starts at once, so that scikit-learn loads while torch does.
-            calls = stack.enter_context(background(FIT, MODULES))
-        _compare(options, stack, calls)
+    with reference_calls(options.references) as calls:
+        _compare(options, calls)
 
 
-def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
+def _compare(options: Compare, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.cli._analysis import (
@@ -100,27 +65,15 @@ def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
     )
     from resultant.cli.progress import StepProgress, open_console
     from resultant.features.prepare import check_features, prepare
-    from resultant.features.store import FeatureStore
     from resultant.report import comparison_page, page
     from resultant.report.words import settings
 
-    page.require(options.figures)
-    page.require_report_folder(options.out)
-    if options.temperature is not None:
-        require_temperature(options.temperature)
+    options.check()
     paths, sides = (options.a, options.b), comparison_page.SIDES
     device, log = find_device(options.device), open_console(stderr=True)
     networks = _open_networks(options)
     stores = {
-        i: prepare(
-            FeatureStore.open(
-                path,
-                features=options.features,
-                labels=options.labels,
-                identities=options.identities,
-            ),
-            options.drop_zero_rows,
-        )
+        i: prepare(options.open(path), options.drop_zero_rows)
         for i, path in enumerate(paths)
         if i not in networks
     }
@@ -128,7 +81,7 @@ def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
     chosen = [tuple(pair[i] for pair in names.values()) for i in (0, 1)]
     stores = {i: replace(store, features=chosen[i]) for i, store in stores.items()}
     require_space_for_copies(log, *stores.values())
-    with stack:
+    with ExitStack() as stack:
         questions = comparison_page.QUESTIONS
         steps = 2 * (1 + len(names) * (len(questions) + 3)) + len(networks) + 1
         progress = stack.enter_context(StepProgress(log, steps))
@@ -156,7 +109,7 @@ def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
                 # Both sides are decided again by rules of the grid, which has no mixtures.
                 mixtures=False,
                 calls=calls,
-                opened=None if i in networks else _code(options, paths[i]),
+                opened=None if i in networks else options.code(str(paths[i])),
             )
             for i, side in enumerate(sides)
         ]
@@ -186,18 +139,6 @@ def _compare(options: Compare, stack: ExitStack, calls: Calls | None) -> None:
         folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, report, progress, figure_files=options.figures)
     print_summary(report, options.out)
-
-
-def _code(options: Compare, path: Path) -> str:
-    """Return lines that open a side, for the snippet of its advice."""
-    from resultant.analysis.snippet import store_code
-
-    return store_code(
-        str(path),
-        features=options.features,
-        labels=options.labels,
-        prepared={"drop_zeros": options.drop_zero_rows},
-    )
 
 
 def match_names(

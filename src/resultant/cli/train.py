@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import tyro
 
@@ -30,6 +30,7 @@ from resultant.training.config import (
     CIFAR_ALONE,
     OTHERS_ALONE,
     PRESETS,
+    REALIZATIONS,
     STACK,
     WITHOUT_BETA,
     Run,
@@ -77,14 +78,12 @@ else:
         {name: _preset(config) for name, config in PRESETS.items()}, PRESET_HELP
     )
 
-RealizationName = Literal["native", "temperature", "preserve", "angular", "cosine"]
-
 if TYPE_CHECKING:
-    Names = tuple[RealizationName, ...]
+    Names = tuple[str, ...]
     Floats = tuple[float, ...]
     Integers = tuple[int, ...]
 else:
-    Names, Floats, Integers = map(several, (get_args(RealizationName), float, int))
+    Names, Floats, Integers = map(several, (REALIZATIONS, float, int))
 
 
 @dataclass(frozen=True)
