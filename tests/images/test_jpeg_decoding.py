@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.images import jpeg_decoding
+from resultant._core import chunks
 from resultant.images import store as stores
 from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_facts
@@ -62,7 +62,7 @@ def difference(a: ImageStore, b: ImageStore) -> Tensor:
 @pytest.mark.parametrize("budget", [2000, 1 << 24])
 def test_all_kinds_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
     """Sizes, formats and channels of all kinds are within a level of Pillow alone."""
-    monkeypatch.setattr(jpeg_decoding, "ENCODED_BYTES", budget)
+    monkeypatch.setattr(chunks, "JPEG_BYTES", budget)
     files = {f"{i}.jpg": jpeg(i, (30 + i, 100 - i)) for i in range(70)}
     files |= {"grey.jpg": jpeg(70, (50, 40), "L"), "png.jpg": jpeg(71, (50, 40), form="PNG")}
     files |= {"cmyk.jpg": jpeg(72, (50, 40), "CMYK"), "small.jpg": jpeg(73, (12, 90))}

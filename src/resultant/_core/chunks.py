@@ -31,8 +31,14 @@ DEVICE_BYTES = 1 << 28
 DEVICE_ROWS = 1 << 17
 # Arrays of a file that are put into memory rather than mapped.
 HELD_BYTES = 1 << 28
+# A member of an archive that is decompressed at a time, and text of a table; a line must fit.
+INFLATED_BYTES = 1 << 22
+TEXT_BYTES = 1 << 24
 # Encoded images of a file that every process of a decoder keeps in memory.
 ENCODED_BYTES = 1 << 26
+# JPEG files that a GPU decodes at a time, some 300 MB of pixels; pixels that are copied to it.
+JPEG_BYTES = 1 << 24
+COPIED_BYTES = 1 << 28
 # Rows of one task of a cluster, and of all samples on its driver.
 TASK_BYTES = 1 << 28
 SAMPLE_BYTES = 1 << 32

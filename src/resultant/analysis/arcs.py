@@ -16,6 +16,7 @@ from torch import Tensor
 
 from resultant.analysis.result import Result
 from resultant.analysis.space import FrozenSpace
+from resultant.classes.cosines import cosines
 from resultant.special.bessel import bessel_ratio
 from resultant.special.differences import phi_step
 
@@ -88,7 +89,7 @@ def arcs(
     x = scale * (step * torch.arange(NODES, dtype=torch.float64)).sinh()
     return Arcs(
         classes=chosen,
-        cosine=(mu @ mu.T).clamp(-1, 1),
+        cosine=cosines(mu, mu),
         kappa=kappa,
         resultant=A,
         mean_resultant=float(mean),

@@ -30,9 +30,6 @@ from resultant.features.selection import SPLIT
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Bytes of text at a time; a line must fit.
-BLOCK = 1 << 24
-
 
 def read_csv(
     path: Path, features: str | None, labels: str | None, identities: str | None
@@ -116,7 +113,7 @@ def _reader(path: Path, types: dict[str, Any] | None) -> Any:
         column_types=types, include_columns=list(types or ()), strings_can_be_null=False
     )
     return csv.open_csv(
-        path, read_options=csv.ReadOptions(block_size=BLOCK), convert_options=convert
+        path, read_options=csv.ReadOptions(block_size=chunks.TEXT_BYTES), convert_options=convert
     )
 
 

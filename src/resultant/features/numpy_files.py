@@ -41,9 +41,6 @@ from resultant.features.rows import (
     swapped,
 )
 
-# Bytes that are decompressed at a time.
-STEP = 1 << 22
-
 # Bytes of a local header of a zip archive; the lengths of name and extra field end the header.
 LOCAL_HEADER = 30
 
@@ -258,9 +255,10 @@ class ArchiveRows(Rows):
                 assert self.file is not None
                 if start != self.next:
                     self.file.seek(self.header.length + start * width)
-                for top in range(0, len(data), STEP):
-                    piece = self.file.read(min(STEP, len(data) - top))
-                    data[top : top + STEP] = piece
+                step = chunks.INFLATED_BYTES
+                for top in range(0, len(data), step):
+                    piece = self.file.read(min(step, len(data) - top))
+                    data[top : top + step] = piece
                 if len(data) != (stop - start) * width:
                     raise ValueError(f"too few bytes of {self.name}")
                 self.next = stop

@@ -16,12 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resultant._core import chunks
 from resultant._core.vision import vision_module
 
 # Images that are decoded at a time, and threads that read and write files.
 BATCH, THREADS = 64, 8
-# Bytes of JPEG files that are decoded at a time: some 300 MB of pixels.
-ENCODED_BYTES = 1 << 24
 # Mean pixels of a decoded image from which the GPU is faster than a few cores, and the cores that
 # are faster than the GPU: it trains meanwhile, and the pixels go through the memory of the host.
 LEAST_PIXELS, MANY_CORES = 160 * 160, 8
@@ -119,7 +118,9 @@ def _decoded(
             # Large photographs a few at a time, for the sake of the memory.
             top, total = len(reduced), 0
             end = top
-            while end < len(whole) and (end == top or total + len(encoded[end]) <= ENCODED_BYTES):
+            while end < len(whole) and (
+                end == top or total + len(encoded[end]) <= chunks.JPEG_BYTES
+            ):
                 total += len(encoded[end])
                 end += 1
             images = zip(whole[top:end], decode(encoded[top:end]), strict=True)

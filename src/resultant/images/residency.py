@@ -12,12 +12,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from resultant._core.chunks import COPIED_BYTES
 from resultant.images.store import ImageStore, gigabytes
 
 # Bytes of GPU memory that a store on the device leaves to tests and to the allocator.
 MARGIN = 4 << 30
-# Bytes that are copied to the device at a time.
-PIECE = 1 << 28
 # Batches of a streamed store on the device: one in use, one ready, one in preparation.
 SLOTS = 3
 
@@ -60,8 +59,8 @@ class ResidentPixels:
             if self.store.complete:
                 # All images at once: many small copies take longer.
                 missing = torch.arange(len(self.present))
-                tops = range(0, self.store.bytes, PIECE)
-                ranges = [[top, min(top + PIECE, self.store.bytes)] for top in tops]
+                end, step = self.store.bytes, COPIED_BYTES
+                ranges = [[top, min(top + step, end)] for top in range(0, end, step)]
             for start, end in ranges:
                 self.pixels[start:end].copy_(self.store.pixels[start:end], non_blocking=True)
             self.present[missing] = True
