@@ -182,7 +182,7 @@ def test_aligned_stored_arrays_are_mapped(name: str, dtype: Any, tmp_path: Path)
 def test_compressed_rows_in_any_order(
     step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numpy_files, "STEP", step)
+    monkeypatch.setattr(numpy_files.chunks, "INFLATED_BYTES", step)
     x, _ = rows_and_labels()
     np.savez_compressed(tmp_path / "a.npz", z=x.numpy())
     rows = map_npz(tmp_path / "a.npz", keep_open=True)["z"]
