@@ -120,7 +120,8 @@ def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: in
     number = 2000
     torch.manual_seed(11)
     own, counts = torch.arange(number), torch.full((number,), n)
-    actual = _simulated_law(counts, torch.full((number,), kappa, dtype=F64), own, p, "mle")
+    kappas, draws = torch.full((number,), kappa, dtype=F64), torch.Generator().manual_seed(12)
+    actual = _simulated_law(counts, kappas, own, p, "mle", draws)
     vmf = VonMisesFisher(torch.eye(1, p, dtype=F64)[0], kappa)
     x, z = vmf.sample((n, number)), vmf.sample((number,))
     mu, R = fit_direction(x.sum(0), torch.tensor(float(n), dtype=F64).expand(number))

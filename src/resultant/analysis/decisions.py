@@ -3,7 +3,7 @@ r"""Decisions of every realization on the same held-out queries, and their quali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -188,40 +188,44 @@ class Scorer:
         self.mu, self.kappa = state.mu, state.kappa
         self.families = self._families(space)
 
-    def _families(self, space: FrozenSpace) -> list[list[tuple[int, Realization]]]:
-        """The numbers of the policies with their realizations, grouped by temperature."""
-        families: dict[object, list[tuple[int, Realization]]] = {}
+    def _families(self, space: FrozenSpace) -> list[list[list[tuple[int, Realization]]]]:
+        """The numbers of the policies with their realizations, grouped by temperature, and there
+        by realizations that differ in the prior alone."""
+        families: dict[object, dict[object, list[tuple[int, Realization]]]] = {}
         for number, policy in enumerate(self.policies):
             rule = realize(space.state, policy.rule(space), dtype=self.dtype)
             # The directions are the largest part and the same in all realizations.
             rule = replace(rule, mu=rule.mu.new_empty(0, self.dim)).to(self.device)
             name = policy.realization
             tau = policy.beta if name in TEMPERED else name == "cosine"
-            families.setdefault((type(tau), tau), []).append((number, rule))
-        return list(families.values())
+            family = families.setdefault((type(tau), tau), {})
+            family.setdefault((name, policy.beta), []).append((number, rule))
+        return [list(family.values()) for family in families.values()]
+
+    def __call__(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Score unit queries ``z`` [n, p] with classes ``y`` [n]; see `at`."""
+        return self.at(cosines(z, self.mu), y)
 
     @torch.no_grad()
-    def __call__(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Score unit queries ``z`` [n, p] with classes ``y`` [n].
+    def at(self, rho: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Decide queries of cosines ``rho`` [n, C] with classes ``y`` [n].
 
         Returns:
             Predictions, cross-entropies and confidences [P, n] of P policies.
         """
         dtypes = (torch.int64, self.dtype, self.dtype)
-        columns = [z.new_empty(len(self.policies), len(z), dtype=dtype) for dtype in dtypes]
+        columns = [rho.new_empty(len(self.policies), len(rho), dtype=dtype) for dtype in dtypes]
         width = self.dtype.itemsize * len(self.mu)
-        whole = cosines(z, self.mu)
-        for part in chunks.row_slices(len(z), width, chunks.DECISION_BYTES, self.device):
-            rho, own = whole[part], y[part]
+        for part in chunks.row_slices(len(rho), width, chunks.DECISION_BYTES, self.device):
             for family in self.families:
-                tau, q = family[0][1].tau, None
+                tau, q = family[0][0][1].tau, None
                 if tau is not None:
-                    q = exact_score(rho, self.kappa, tau, self.dim)
-                for number, rule in family:
-                    s = rule.terms.of(q, rho)
-                    decided = _decide(s.clone() if s is q else s, own)
-                    for column, values in zip(columns, decided, strict=True):
-                        column[number, part] = values
+                    q = exact_score(rho[part], self.kappa, tau, self.dim)
+                for priors in family:
+                    decided = _decide(q, rho[part], y[part], [rule for _, rule in priors])
+                    for (number, _), values in zip(priors, decided, strict=True):
+                        for column, value in zip(columns, values, strict=True):
+                            column[number, part] = value
         return columns[0], columns[1], columns[2]
 
     def decisions(self, labels: Tensor, columns: Iterable[Tensor]) -> Decisions:
@@ -235,15 +239,35 @@ class Scorer:
         return decisions
 
 
-def _decide(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Predictions, cross-entropies and confidences [n] of scores [n, C], which are overwritten."""
-    best = s.max(1)
-    own = s.gather(1, y.unsqueeze(1)).squeeze(1)
-    total = s.sub_(best.values.unsqueeze(1)).exp_().sum(1)
-    return best.indices, (best.values - own) + total.log(), 1 / total
+def _decide(
+    q: Tensor | None, rho: Tensor, y: Tensor, rules: Sequence[Realization]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield predictions, cross-entropies and confidences [n] of rules that differ in their shift.
+
+    The exponentials, the largest part of the cost, are computed for the first rule: a shift d_c
+    multiplies the terms of their sum by exp(d_c).
+    """
+    first, terms, top = None, rho, rho
+    for rule in rules:
+        s = rule.terms.of(q, rho)
+        best = s.max(1)
+        own = s.gather(1, y.unsqueeze(1)).squeeze(1)
+        if first is None:
+            first, top, terms = rule, best.values, (s - best.values.unsqueeze(1)).exp_()
+            total = terms.sum(1)
+        else:
+            change = _shift(rule).double() - _shift(first).double()
+            largest = change.max()
+            weight = (change - largest).exp().to(terms.dtype)
+            rest = (top - best.values + largest.to(top)).exp_()
+            total = (terms @ weight) * rest
+        yield best.indices, (best.values - own) + total.log(), 1 / total
 
 
-@torch.no_grad()
+def _shift(rule: Realization) -> Tensor:
+    return torch.zeros_like(rule.kappa) if rule.shift is None else rule.shift
+
+
 def decide(
     space: FrozenSpace,
     policies: Sequence[Policy],
@@ -272,18 +296,38 @@ def decide(
         >>> decide(space, [Policy("angular")]).right(Policy("angular"))
         tensor([True, True, True, True])
     """
+    return decide_at([space], policies, rows, chunk=chunk, progress=progress)[0]
+
+
+@torch.no_grad()
+def decide_at(
+    spaces: Sequence[FrozenSpace],
+    policies: Sequence[Policy],
+    rows: Tensor | None = None,
+    *,
+    chunk: int | None = None,
+    progress: Progress | None = None,
+) -> list[Decisions]:
+    """Decide the same queries at several temperatures: spaces that differ in tau alone share the
+    cosines. Other arguments are those of `decide`."""
+    space = spaces[0]
     labels = space.test_labels if rows is None else space.test_labels[rows]
-    scorer = Scorer(space, policies)
+    scorers = [Scorer(own, policies) for own in spaces]
     columns = [
-        torch.empty(len(scorer.policies), len(labels), dtype=dtype, device=space.device)
-        for dtype in (torch.int64, space.dtype, space.dtype)
+        [
+            torch.empty(len(scorer.policies), len(labels), dtype=dtype, device=space.device)
+            for dtype in (torch.int64, space.dtype, space.dtype)
+        ]
+        for scorer in scorers
     ]
     for at, z, y in space.queries(rows, chunk=chunk):
-        for column, values in zip(columns, scorer(z, y), strict=True):
-            column[:, at] = values
+        rho = cosines(z, scorers[0].mu)
+        for scorer, own in zip(scorers, columns, strict=True):
+            for column, values in zip(own, scorer.at(rho, y), strict=True):
+                column[:, at] = values
         if progress is not None:
             progress("decisions", at.stop / len(labels))
-    return scorer.decisions(labels, columns)
+    return [s.decisions(labels, own) for s, own in zip(scorers, columns, strict=True)]
 
 
 def realization_grid(

@@ -13,6 +13,7 @@ from resultant.analysis.metrics import class_means, paired_gain, rank_correlatio
 from resultant.analysis.result import Result, UnansweredError
 from resultant.analysis.sampling import rank_in_class
 from resultant.analysis.space import FrozenSpace, unit
+from resultant.classes.cosines import cosines
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
@@ -196,7 +197,9 @@ def _judge(space: FrozenSpace, components: Components, judging: Tensor) -> tuple
     floor = on.log_weight - log_normalizer_at(space.dim, on.state.kappa)
     decided, cosine, density = [], [], []
     for _, x, y in space.queries(judging):
-        decided.append(torch.stack([on.of_classes(rule(x)).argmax(1) for rule in rules]).cpu())
+        rho = cosines(x, state.mu)
+        scores = (on.of_classes(rule.at(rho)) for rule in rules)
+        decided.append(torch.stack([s.max(1).indices for s in scores]).cpu())
         rho = x.double() @ on.state.mu.T
         joint = torch.addcmul(floor, on.state.kappa, rho)
         density.append(on.of_classes(joint).gather(1, y[:, None])[:, 0].cpu())

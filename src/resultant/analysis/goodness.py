@@ -173,15 +173,14 @@ def _simulated(
     kappa = space.statistics.state("corrected").kappa[classes]
     distance = torch.empty(SIMULATED, dtype=torch.float64)
     histogram = torch.zeros(BINS, dtype=torch.int64)
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would seed all devices.
-        torch.default_generator.manual_seed(seed)
-        for some in _by_size(torch.maximum(n, number), 1, CPU):
-            size = number[some]
-            own = torch.arange(len(some)).repeat_interleave(size)
-            law = _simulated_law(n[some], kappa[some], own, space.dim, space.estimator)
-            distance[some] = _kolmogorov(law, own, size)
-            histogram += _histogram(law)
+    # Of its own: several spaces may be analyzed at a time.
+    draws = torch.Generator().manual_seed(seed)
+    for some in _by_size(torch.maximum(n, number), 1, CPU):
+        size = number[some]
+        own = torch.arange(len(some)).repeat_interleave(size)
+        law = _simulated_law(n[some], kappa[some], own, space.dim, space.estimator, draws)
+        distance[some] = _kolmogorov(law, own, size)
+        histogram += _histogram(law)
     rejected = _p_value(distance, number) < SIGNIFICANCE
     return float(rejected.double().mean()), histogram.double() / histogram.sum()
 
@@ -196,7 +195,9 @@ def _p_value(distance: Tensor, number: Tensor) -> Tensor:
     return torch.as_tensor(2 * smirnov(number.numpy(), distance.numpy())).clamp_max(1.0)
 
 
-def _simulated_law(n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str) -> Tensor:
+def _simulated_law(
+    n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str, draws: torch.Generator
+) -> Tensor:
     r"""Values [N] of the fitted distribution functions at new queries of classes ``own`` [N].
 
     The classes are vMFs of ``kappa`` [B], fitted to ``n`` [B] rows. No vector is drawn, so the cost
@@ -207,24 +208,24 @@ def _simulated_law(n: Tensor, kappa: Tensor, own: Tensor, p: int, estimator: str
     cosine :math:`\cos\theta` to mu and :math:`w\sin\theta` across it.
     """
     row = torch.arange(len(n)).repeat_interleave(n)
-    theta = sample_angle(p, kappa[row])
+    theta = sample_angle(p, kappa[row], draws)
     along = torch.zeros_like(kappa).index_add_(0, row, theta.cos())
     across = kappa.new_zeros(len(n), int(n.max()))
     across[row, _ranks(row, n)] = theta.sin()
     while across.shape[1] > 1:
         across = torch.nn.functional.pad(across, (0, across.shape[1] % 2))
         a, b = across[:, ::2], across[:, 1::2]
-        w = _coordinate(a.numel(), p).view_as(a)
+        w = _coordinate(a.numel(), p, draws).view_as(a)
         across = (a.square() + b.square() + 2 * a * b * w).clamp_min(0).sqrt()
     mu, R = fit_direction(torch.stack([along, across[:, 0]], 1), n := n.to(kappa.dtype))
-    theta = sample_angle(p, kappa[own])
-    rho = mu[own, 0] * theta.cos() + mu[own, 1] * theta.sin() * _coordinate(len(own), p)
+    theta = sample_angle(p, kappa[own], draws)
+    rho = mu[own, 0] * theta.cos() + mu[own, 1] * theta.sin() * _coordinate(len(own), p, draws)
     return _law(rho.clamp(-1, 1), own, capped_concentration(p, R, estimator, n), p)
 
 
-def _coordinate(number: int, p: int) -> Tensor:
+def _coordinate(number: int, p: int, draws: torch.Generator) -> Tensor:
     """One coordinate of uniform directions across mu, [number]."""
-    return sample_angle(p - 1, torch.zeros(number, dtype=torch.float64)).cos()
+    return sample_angle(p - 1, torch.zeros(number, dtype=torch.float64), draws).cos()
 
 
 def _law(rho: Tensor, own: Tensor, kappa: Tensor, p: int) -> Tensor:

@@ -7,7 +7,7 @@ process of its own where one is given. Nearest centroids need no fit: sums of th
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -201,9 +201,10 @@ class References:
             task = reference_task(space, rows, self.samples, level)
             self.query, self.future = task.query, (calls or Foreground(FIT)).submit(task)
 
-    def done(self) -> bool:
-        """Return True if `rules` need not wait."""
-        return self.future is None or self.future.done()
+    def wait(self, seconds: float) -> None:
+        """Wait until `rules` need not wait, but no longer than some seconds."""
+        if self.future is not None:
+            wait([self.future], seconds)
 
     @property
     def left_out(self) -> str:

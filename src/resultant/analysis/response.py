@@ -11,13 +11,13 @@ from torch import Tensor
 from resultant.analysis.decisions import (
     BETAS,
     RealizationGrid,
-    decide,
+    decide_at,
     grid_policies,
     measure,
 )
 from resultant.analysis.result import Result
 from resultant.analysis.sampling import rank_in_class
-from resultant.analysis.space import FrozenSpace, Progress
+from resultant.analysis.space import FrozenSpace
 from resultant.classes.rule import REALIZATIONS
 
 # Temperatures of a response, as multiples of the temperature of the space.
@@ -58,7 +58,6 @@ def response(
     gammas: Iterable[float] = PRIORS,
     scores: int = SCORES,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> Response:
     """Measure realizations over temperatures, betas and gammas.
 
@@ -71,7 +70,6 @@ def response(
         scores: The most scores per temperature; beyond, each class keeps an equal number of
             random queries.
         seed: Seed of that choice.
-        progress: Called with "response" and the fraction that is done.
 
     Returns:
         Accuracy and calibration of every policy at every temperature.
@@ -87,12 +85,12 @@ def response(
     kept = tuple(r for r in REALIZATIONS if r in {"native", "cosine", *realizations})
     policies = [p for p in grid_policies(betas, gammas) if p.realization in kept]
     taus = sorted({space.tau * step for step in STEPS} if taus is None else set(taus))
-    grids = []
-    for i, tau in enumerate(taus):
-        at = replace(space, tau=tau)
-        grids.append(measure(at, betas, gammas, policies, decide(at, policies, rows)))
-        if progress is not None:
-            progress("response", (i + 1) / len(taus))
+    spaces = [replace(space, tau=tau) for tau in taus]
+    decided = decide_at(spaces, policies, rows)
+    grids = [
+        measure(at, betas, gammas, policies, decisions)
+        for at, decisions in zip(spaces, decided, strict=True)
+    ]
     number = len(space.test_labels)
     used = number if rows is None else len(rows)
     return Response(kept, tuple(taus), tuple(grids), used, number)

@@ -58,6 +58,8 @@ class Components:
 
     def of_classes(self, scores: Tensor) -> Tensor:
         """Sum the components: log-sum-exp of scores [N, M] over each class, [N, C]."""
+        if len(self.owner) == len(self.number):
+            return scores
         index = self.owner.expand_as(scores)
         top = scores.new_full((len(scores), len(self.number)), -torch.inf)
         top = top.scatter_reduce(1, index, scores, "amax")

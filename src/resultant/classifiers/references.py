@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -151,15 +152,28 @@ def fit_references(task: Task) -> list[Reference]:
     """Fit the references that a task has samples for."""
     from threadpoolctl import threadpool_limits
 
+    families = [
+        [family for key, family in group if key in task.samples]
+        for group in ((("logistic", _logistic),), (("lda", _lda), ("knn", _knn)))
+    ]
     # Convergence within the iterations of the budget is not needed for a reference. Small products
     # are no faster on several threads of BLAS, which wait for one another beside those of torch.
-    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(1, "blas"),
+        ThreadPoolExecutor(len(families)) as threads,
+    ):
         warnings.simplefilter("ignore")
-        references = []
-        for key, family in (("lda", _lda), ("knn", _knn), ("logistic", _logistic)):
-            if key in task.samples:
-                references += family(task)
-        return references
+        fitted = threads.map(lambda group: [_fitted(family, task) for family in group], families)
+        return [r for group in fitted for references in group for r in references]
+
+
+def _fitted(family: Callable[[Task], list[Reference]], task: Task) -> list[Reference]:
+    from sklearn import config_context
+
+    # Rows are checked already; hundreds of fits of small classes are not checked again.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        return family(task)
 
 
 def _lda(task: Task) -> list[Reference]:

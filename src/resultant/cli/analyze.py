@@ -63,16 +63,18 @@ def analyze(options: Analyze) -> None:
 def _analyze(options: Analyze, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
-    from resultant.analysis import QUESTIONS, Analysis
+    from resultant.analysis import QUESTIONS, Analysis, FrozenSpace
     from resultant.analysis import ray as ray_engine
+    from resultant.analysis.response import Response
     from resultant.cli._analysis import (
-        analyze_store,
+        explore,
         page_sides,
         print_facts,
         print_rest,
         provenance,
         require_space_for_copies,
     )
+    from resultant.cli._store import analyze_store
     from resultant.cli.progress import StepProgress, open_console
     from resultant.features.packaged import packaged_file
     from resultant.features.partition import open_store
@@ -102,12 +104,14 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
         progress = stack.enter_context(StepProgress(log, steps))
         if not on_ray:
             check_features(prepared, progress)
-        where, printed = printable(os.path.basename(os.path.abspath(source))), False
+        where = printable(os.path.basename(os.path.abspath(source)))
 
-        def print_first(analyses: dict[str, Analysis]) -> None:
-            nonlocal printed
+        moved: dict[str, Response] = {}
+
+        def print_first(analyses: dict[str, Analysis], spaces: dict[str, FrozenSpace]) -> None:
             print_facts(summary(analyses, where, prepared.names))
-            printed = True
+            name = foremost({name: analyses[name] for name in spaces})
+            moved[name] = explore(spaces[name], analyses[name], progress)
 
         results = analyze_store(
             prepared,
@@ -124,19 +128,17 @@ def _analyze(options: Analyze, calls: Calls | None) -> None:
             first=print_first,
         )
         analyses = {name: analysis for name, (_, analysis) in results.items()}
-        # Rows of a cluster are not here.
-        explored = None if on_ray else foremost(analyses)
         report = analysis_page(
             analyses,
             where,
             prepared.names,
             prepared.notes,
             provenance(prepared, device),
-            page_sides(results, progress, explored=explored),
+            page_sides(results, moved),
         )
         folder = stack.enter_context(replacing_folder(options.out))
         page.write_page(folder, report, progress, figure_files=options.figures)
-    if not printed:
+    if not moved:
         print_facts(report.facts)
     print_rest(report, options.out)
 

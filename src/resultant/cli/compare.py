@@ -57,12 +57,13 @@ def _compare(options: Compare, calls: Calls | None) -> None:
     from resultant._core.files import replacing_folder
     from resultant._core.text import printable
     from resultant.cli._analysis import (
-        analyze_store,
+        explore,
         page_sides,
         print_summary,
         provenance,
         require_space_for_copies,
     )
+    from resultant.cli._store import analyze_store
     from resultant.cli.progress import StepProgress, open_console
     from resultant.features.prepare import check_features, prepare
     from resultant.report import comparison_page, page
@@ -123,7 +124,7 @@ def _compare(options: Compare, calls: Calls | None) -> None:
             # The same rules and settings on both sides.
             rules = [settings(analysis) for _, analysis in answers]
             own = (
-                page_sides({side: answer}, progress, explored=side, others=rules)[side]
+                page_sides({side: answer}, {side: explore(*answer, progress, rules)})[side]
                 for side, answer in zip(sides, answers, strict=True)
             )
             a, b = (replace(side, name=name) for side, name in zip(own, sides, strict=True))

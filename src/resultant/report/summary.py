@@ -13,14 +13,15 @@ HEADINGS = ("found", "do", "worth")
 
 
 def foremost(analyses: Mapping[str, Analysis]) -> str:
-    """Return the features whose advised rule is best."""
+    """Return the features that are compared with references, and whose advised rule is best."""
 
-    def quality(name: str) -> float:
+    def quality(name: str) -> tuple[bool, float]:
         a = analyses[name]
         if (advice := a.advice) is not None:
             row = advice.row(advice.advised)
-            return row.balanced if advice.metric == "balanced" else row.accuracy
-        return -1.0
+            value = row.balanced if advice.metric == "balanced" else row.accuracy
+            return advice.verdict != "alone", value
+        return False, -1.0
 
     return max(analyses, key=quality)
 

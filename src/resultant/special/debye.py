@@ -29,28 +29,36 @@ MAX_TERMS = 14
 
 
 @cache
+def _debye(k: int) -> tuple[Fraction, ...]:
+    """Return the coefficients of ``U_k`` of DLMF 10.41.9."""
+    if k == 0:
+        return (Fraction(1),)
+    last = _debye(k - 1)
+    coefficients = [Fraction(0)] * (len(last) + 3)
+    for m, c in enumerate(last):
+        if c:
+            coefficients[m + 1] += c * m / 2 + c / (8 * (m + 1))
+            coefficients[m + 3] -= c * m / 2 + 5 * c / (8 * (m + 3))
+    return tuple(coefficients)
+
+
+@cache
+def _log_debye(k: int) -> tuple[Fraction, ...]:
+    """Return the coefficients of ``D_k``, by the series of a logarithm."""
+    d = list(_debye(k))
+    for j in range(1, k):  # k U_k = sum_j j D_j U_{k-j}
+        for m, c in enumerate(_log_debye(j)):
+            if c:
+                factor = Fraction(j, k) * c
+                for n, b in enumerate(_debye(k - j)):
+                    if b:
+                        d[m + n] -= factor * b
+    return tuple(d)
+
+
 def log_debye(terms: int) -> tuple[tuple[Fraction, ...], ...]:
     """Return ``D_1 .. D_terms``: entry ``[k-1][m]`` is the coefficient of ``u**m`` in ``D_k``."""
-    zero = Fraction(0)
-    debye = [[Fraction(1)]]  # U_0, U_1, ... of DLMF 10.41.9
-    for _ in range(terms):
-        last = debye[-1]
-        following = [zero] * (len(last) + 3)
-        for m, c in enumerate(last):
-            following[m + 1] += c * m / 2 + c / (8 * (m + 1))
-            following[m + 3] -= c * m / 2 + 5 * c / (8 * (m + 3))
-        debye.append(following)
-    # The series of a logarithm: k U_k = sum_j j D_j U_{k-j}.
-    logs = [[zero]]
-    for k in range(1, terms + 1):
-        d = list(debye[k])
-        for j in range(1, k):
-            for m, c in enumerate(logs[j]):
-                if c:
-                    for n, b in enumerate(debye[k - j]):
-                        d[m + n] -= Fraction(j, k) * c * b
-        logs.append(d)
-    return tuple(tuple(d) for d in logs[1:])
+    return tuple(_log_debye(k) for k in range(1, terms + 1))
 
 
 @cache

@@ -1,0 +1,211 @@
+"""The analyses of all features of a store, with the summary as soon as the advice is there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from resultant.analysis import Advice, Analysis, FrozenSpace, advise, analyze_space, load_space
+from resultant.analysis import ray as ray_engine
+from resultant.analysis.advising import JUDGED, Plan, Settled, plan, settle
+from resultant.analysis.cosine import cosine_accuracy
+from resultant.analysis.decisions import BETAS, GAMMAS
+from resultant.analysis.references import Calls, References
+from resultant.analysis.result import UnansweredError
+from resultant.analysis.snippet import Source
+from resultant.cli.progress import Step
+from resultant.features.prepare import Prepared
+
+# Temperature of the scores where none is chosen.
+TEMPERATURE = 0.1
+
+# Seconds that the other questions wait for the references.
+PATIENCE = 2.0
+
+# Questions that a summary answers.
+FIRST = ("gains", "cosine")
+
+
+def analyze_store(
+    prepared: Prepared,
+    questions: Sequence[str],
+    progress: Step,
+    *,
+    temperature: float | None,
+    estimator: str,
+    engine: str = "local",
+    device: torch.device | str = "cpu",
+    fit_fraction: float | None = None,
+    references: str = "none",
+    calls: Calls | None = None,
+    opened: str | None = None,
+    mixtures: bool = True,
+    first: Callable[[dict[str, Analysis], dict[str, FrozenSpace]], object] | None = None,
+) -> dict[str, tuple[FrozenSpace, Analysis]]:
+    """Fit a space to each of the features of a store, and analyze it.
+
+    Args:
+        prepared: The store.
+        questions: Names of questions.
+        progress: Called with the name of a step and the fraction that is done.
+        temperature: Temperature of the scores; None to choose it.
+        estimator: Estimator of kappa.
+        engine: "local" or "ray".
+        device: Device of the computation.
+        fit_fraction: Fraction of the training rows that are fitted.
+        references: References of the advice, "none", "fast" or "all".
+        calls: Calls that fit the references, such as those of another process.
+        opened: Code that opens the store, for the snippet of the advice.
+        mixtures: Also try a mixture per class, where rows are few.
+        first: Called as soon as the analyses have the advice and the answers of a summary, with
+            the analyses and with the spaces that have an advice, while the other questions are
+            answered.
+
+    Returns:
+        The space and the analysis by features.
+    """
+    store, on_ray, lock = prepared.store, engine == "ray", threading.Lock()
+
+    def report(name: str, step: str, fraction: float) -> None:
+        with lock:
+            progress(f"{name}: {step}", fraction)
+
+    steps = {name: partial(report, name) for name in prepared.features}
+    fit = partial(load_space, device=device, fitting_share=fit_fraction, val=prepared.val)
+    if on_ray:
+        fit = ray_engine.fit_space
+    tau = TEMPERATURE if temperature is None else temperature
+    options = {"test": prepared.test, "tau": tau, "estimator": estimator}
+    spaces = {n: fit(store, n, **options, progress=steps[n]) for n in steps}
+    most = None if references == "all" else JUDGED
+    plans: dict[str, Plan] = {}
+    unanswered: dict[str, str] = {}
+    for name, space in spaces.items():
+        try:
+            plans[name] = plan(space, ray_engine.judging_rows(space) if on_ray else most)
+        except UnansweredError as error:
+            unanswered[name] = str(error)
+    # Fast references are fitted to the features of the best class directions alone.
+    compared = list(plans)
+    if references == "fast" and not on_ray and len(plans) > 1:
+        compared = [max(plans, key=lambda n: cosine_accuracy(spaces[n], plans[n].judged))]
+    pending: dict[str, References] = {}
+    for name in compared:
+        if on_ray:
+            ray_engine.fetch_for_advice(spaces[name], plans[name], references)
+        pending[name] = References(
+            spaces[name], plans[name].rows, references, plans[name].judged, calls
+        )
+    settled: dict[str, Settled] = {}
+    answers: dict[str, Analysis] = {}
+    asked = [q for q in FIRST if q in questions]
+
+    def prepare(name: str) -> FrozenSpace:
+        """Choose the settings of the vMF rules; return the space at the chosen temperature."""
+        if name not in plans:
+            return spaces[name]
+        try:
+            settled[name] = settle(
+                spaces[name],
+                temperature=temperature,
+                plan=plans[name],
+                progress=steps[name],
+                mixtures=mixtures and not on_ray,
+                fold_sums=ray_engine.fold_sums if on_ray else None,
+            )
+        except UnansweredError as error:
+            unanswered[name] = str(error)
+            return spaces[name]
+        return settled[name].at(spaces[name])
+
+    def advised(name: str) -> Advice | None:
+        """Finish the advice, which may wait for the references."""
+        if name not in settled:
+            return None
+        source = None
+        if opened is not None:
+            source = Source(opened, name, prepared.test, spaces[name].estimator, fit_fraction)
+        own = pending.get(name) or References(spaces[name], plans[name].rows, "none")
+        hashes = ray_engine.row_hashes if on_ray else None
+        advice, _ = advise(
+            spaces[name], settled=settled[name], fitted=own, hashes=hashes, source=source
+        )
+        report(name, "references", 1.0)
+        return advice
+
+    def answer(name: str, at: FrozenSpace, early: Analysis | None = None) -> Analysis:
+        """Ask all questions but those that were answered early."""
+        if early is None:
+            early = analyze_space(at, asked, progress=steps[name])
+        rest = [q for q in questions if q not in asked]
+        late = analyze_space(at, rest, **_grid(settled.get(name)), progress=steps[name])
+        seconds = {**(early.seconds or {}), **(late.seconds or {})}
+        notes = {**(early.notes or {}), **(late.notes or {})}
+        return replace(late, **{q: getattr(early, q) for q in asked}, seconds=seconds, notes=notes)
+
+    if on_ray:
+        at = {name: prepare(name) for name in spaces}
+        # The rows of the advice make room for those of the questions.
+        advice = {name: advised(name) for name in spaces}
+        for name in spaces:
+            grid = _grid(settled.get(name))
+            ask = ray_engine.analyze_on_cluster
+            answers[name] = ask(at[name], questions, **grid, progress=steps[name])
+        return {n: (at[n], _with_advice(answers[n], advice[n], unanswered.get(n))) for n in at}
+    # What the summary shows comes first; others follow beside the rest of the questions.
+    shown = compared if references == "fast" and compared else list(spaces)
+    at = {name: prepare(name) for name in shown}
+    early = {n: analyze_space(at[n], asked, progress=steps[n]) for n in shown}
+    # The cores belong to the references, which the summary waits for, unless those take long.
+    for name in shown:
+        if name in pending:
+            pending[name].wait(PATIENCE)
+    others = [name for name in spaces if name not in at]
+    with _workers(len(spaces)) as pool:
+        tasks = {n: pool.submit(answer, n, at[n], early[n]) for n in shown}
+        ready = {n: pool.submit(prepare, n) for n in others}
+        tasks |= {n: pool.submit(lambda n=n: answer(n, ready[n].result())) for n in others}
+        advice = {name: advised(name) for name in shown}
+        if first is not None:
+            known = {n: Analysis(spaces[n].summary()) for n in spaces} | early
+            first(
+                {n: _with_advice(a, advice.get(n), unanswered.get(n)) for n, a in known.items()},
+                at,
+            )
+        for name in others:
+            at[name] = ready[name].result()
+            advice[name] = advised(name)
+        answers = {name: task.result() for name, task in tasks.items()}
+    return {n: (at[n], _with_advice(answers[n], advice[n], unanswered.get(n))) for n in spaces}
+
+
+def _workers(features: int) -> ThreadPoolExecutor:
+    """Return threads for the questions about the features, which share the cores."""
+    cores = torch.get_num_threads()
+    number = max(1, min(features, cores))
+    return ThreadPoolExecutor(
+        number, initializer=torch.set_num_threads, initargs=(max(1, cores // number),)
+    )
+
+
+def _with_advice(analysis: Analysis, advice: Advice | None, reason: str | None) -> Analysis:
+    """Return an analysis with its advice, or the reason why there is none."""
+    notes = analysis.notes if reason is None else {**(analysis.notes or {}), "advice": reason}
+    return replace(analysis, advice=advice, notes=notes)
+
+
+def _grid(settled: Settled | None) -> dict[str, Any]:
+    """Return beta and gamma of a grid that has the preferred rule."""
+    if settled is None:
+        return {}
+    s = settled.row.settings
+    return {
+        "betas": tuple(sorted({*BETAS, s["beta"]})),
+        "gammas": tuple(sorted({*GAMMAS, s["prior"]})),
+    }
