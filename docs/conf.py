@@ -33,6 +33,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "myst_nb",
     "generated_pages",
+    "links",
     "mathml",
     "names",
     "reproduction_pages",
@@ -49,9 +50,11 @@ html_theme = "furo"
 html_title = "resultant"
 html_static_path = ["_static"]
 html_css_files = ["site.css", "explorer/explorer.css"]
-html_js_files = [f"explorer/{name}.js" for name in ("vmf", "picture", "explorer", "tour")]
+html_js_files = ["site.js"] + [
+    f"explorer/{name}.js" for name in ("vmf", "picture", "explorer", "tour")
+]
 html_show_sourcelink = False
-templates_path = ["_templates"]
+html_use_index = False  # the search finds names
 
 # Formulas are MathML, which browsers draw themselves: no script, no network.
 html_math_renderer = "mathml"
@@ -61,7 +64,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath", "at
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 180
+nb_execution_timeout = 600  # on a busy machine
 nb_merge_streams = True
 
 # Gallery
@@ -86,4 +89,5 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 default_role = "name"

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+
+# Browsers ignore the style of a letter; these are letters of their own.
+LETTERS = {
+    'double-struck">E': "&#x1D53C;",
+    'double-struck">S': "&#x1D54A;",
+    'script">N': "&#x1D4A9;",
+    'bold">1': "&#x1D7CF;",
+}
+STYLED = re.compile(rf'<m[in] mathvariant="({"|".join(LETTERS)})</m[in]>')
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -27,4 +38,8 @@ def _block(writer: nodes.NodeVisitor, node: nodes.Element) -> None:
 
 
 def _mathml(tex: str, display: str) -> str:
-    return convert(tex, display=display)
+    tex = tex.replace(r"\arg\max_c", r"\text{arg max}_c\,")
+    # Names of functions are set apart from letters, as TeX does.
+    tex = re.sub(r"(?<=[A-Za-z}])\s*\\(log|exp)\b", r"\\,\\\1", tex)
+    tex = re.sub(r"\\(log|exp)\s*(?=[A-Za-z]|\\(?!left|bigl|,))", r"\\\1\\,", tex)
+    return STYLED.sub(lambda found: f"<mi>{LETTERS[found[1]]}</mi>", convert(tex, display=display))

@@ -39,7 +39,7 @@ def bash(line: str, cell: str) -> None:
     done.check_returncode()
 
 
-def screenshot(page: str, alt: str, height: int = 1300) -> None:
+def screenshot(page: str, height: int = 1300) -> None:
     """Show the top of a page, if there is a browser to draw it."""
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
@@ -52,4 +52,4 @@ def screenshot(page: str, alt: str, height: int = 1300) -> None:
         address = Path(page).absolute().as_uri()
         command = [browser, *flags, *size, *files, address]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
-    display(Image("page.png", alt=alt))
+    display(Image("page.png"))
