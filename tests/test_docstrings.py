@@ -20,6 +20,14 @@ FUNCTIONS = [
     for name in module.__all__
     if inspect.isfunction(getattr(module, name)) or name in ("Result", "Policy", "FeatureStore")
 ]
+FUNCTIONS += [
+    "resultant.images.indexable.open_indexable",
+    "resultant.images.opening.open_images",
+    "resultant.training.cifar.train_cifar",
+    "resultant.training.config.TrainConfig",
+    "resultant.training.image_sets.train_images",
+    "resultant.training.job.Job",
+]
 OPENINGS = re.compile(r"(What|Which|Whether|How|Where|Of|Beside)\b")
 
 

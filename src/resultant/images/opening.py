@@ -86,6 +86,20 @@ def open_images(
 
     Raises:
         ValueError: If the dataset is missing or broken, in one line that names the file and row.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> from resultant.images.opening import open_images
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cat", "dog"):
+        ...     (folder / name).mkdir()
+        ...     for i in range(5):
+        ...         Image.new("RGB", (8, 8)).save(folder / name / f"{i}.png")
+        >>> images = open_images(folder)
+        >>> images.class_names, len(images.train), len(images.test)
+        (('cat', 'dog'), 8, 2)
     """
     if not 0 < held_out < 1:
         raise ValueError(f"expected held_out in (0, 1), got {held_out}")

@@ -44,6 +44,15 @@ def train_cifar(
 
     Raises:
         ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from resultant.images.cifar import load_cifar
+        >>> from resultant.training.cifar import train_cifar
+        >>> from resultant.training.config import Run, TrainConfig
+        >>> from resultant.training.job import Job
+        >>> job = Job(TrainConfig(), (Run("native"), Run("angular")), Path("out"))
+        >>> trained = train_cifar(job, load_cifar("cifar10", "data"), "cuda")  # doctest: +SKIP
     """
     device = torch.device(device)
     job = replace(job.on(device), class_names=tuple(data.class_names))

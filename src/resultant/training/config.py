@@ -41,7 +41,6 @@ CHOICES = {
 }
 
 CIFAR = ("cifar10", "cifar100")
-
 Channels = tuple[float, float, float]
 # Mean and standard deviation of the channels in the recipes.
 IMAGENET_CHANNELS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -49,7 +48,6 @@ RECIPE_CHANNELS = {
     "imagenet-lt": IMAGENET_CHANNELS,
     "inaturalist18": ((0.466, 0.471, 0.380), (0.195, 0.194, 0.192)),
 }
-
 # Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
 # As in `resultant.classes.rule`, which loads torch; settings and records do not need it.
@@ -71,7 +69,13 @@ SEEDS = 2**32
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Settings of a training run, except its realization, beta and seed."""
+    """Settings of a training run, except its realization, beta and seed.
+
+    Example:
+        >>> from resultant.training.config import TrainConfig
+        >>> TrainConfig(dataset="cifar100", epochs=50).batch_size
+        256
+    """
 
     dataset: Dataset = "cifar10"
     """Dataset of the training images."""
@@ -182,12 +186,10 @@ class TrainConfig:
         if not any(getattr(self, name) for name in weights):
             rule = f"expected {' or '.join(weights)} > 0 for the {self.objective} objective"
             raise ValueError(f"{rule}, got 0")
-        if self.clip is not None and (
-            self.dataset in CIFAR or not _is_number(self.clip) or self.clip <= 0
-        ):
+        cifar = self.dataset in CIFAR
+        if self.clip is not None and (cifar or not _is_number(self.clip) or self.clip <= 0):
             rule = "expected clip > 0 and finite, and None for CIFAR"
             raise ValueError(f"{rule}, got {self.clip!r} for {self.dataset}")
-        cifar = self.dataset in CIFAR
         for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
             if (got := getattr(self, name)) != getattr(TrainConfig, name):
                 where = "other datasets than CIFAR" if cifar else "CIFAR alone"

@@ -123,6 +123,16 @@ def train_images(
         ValueError: As `resultant.training.loop.train`, if the job does not fit images, and if an
             image is broken.
         OSError: If the disk is full. Images that are decoded stay so.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from resultant.images.opening import open_images
+        >>> from resultant.training.config import Run, TrainConfig
+        >>> from resultant.training.image_sets import train_images
+        >>> from resultant.training.job import Job
+        >>> config = TrainConfig(dataset="images", architecture="resnet50", size=224)
+        >>> job = Job(config, (Run("angular"),), Path("out"))
+        >>> trained = train_images(job, open_images("photos"), "cuda")  # doctest: +SKIP
     """
     device = torch.device(device)
     job = replace(job.on(device), class_names=data.class_names)

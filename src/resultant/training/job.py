@@ -30,6 +30,14 @@ class Job:
         concurrent_jobs: Other jobs sharing the device; the recorded seconds include the sharing.
         tensorboard: Write the metrics for TensorBoard too.
         class_names: Names of the classes, kept with the networks; empty for none.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from resultant.training.config import Run, TrainConfig
+        >>> from resultant.training.job import Job
+        >>> runs = (Run("native"), Run("angular", beta=0.0))
+        >>> [run.name for run in Job(TrainConfig(), runs, Path("out")).runs]
+        ['native-seed0', 'angular-beta0-seed0']
     """
 
     config: TrainConfig
