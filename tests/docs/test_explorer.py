@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import shutil
-import subprocess
 import warnings
-from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from browser import Browser
 from resultant import (
     ClassState,
     Rule,
@@ -27,8 +23,6 @@ from resultant import (
     vmf_score_slope,
 )
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-STATIC = Path(__file__).parents[2] / "docs" / "_static" / "explorer"
 # Positions of the controls: realization, beta, and sliders from 0 to 1 or in degrees.
 MOVES = [
     ("angular", 0.0, {}),
@@ -37,11 +31,9 @@ MOVES = [
     ("cosine", 0.0, {"angle": 120, "p": 0.9}),
     ("native", 1.0, {"kappa1": 0.7, "angle": 40}),
 ]
-PROBE = """
-<script>
-addEventListener("load", () => {
+PROBE = """((moves) => {
   const root = document.getElementById("explorer");
-  const moved = MOVES.map(([realization, beta, sliders]) => {
+  const moved = moves.map(([realization, beta, sliders]) => {
     for (const [name, x] of Object.entries({ realization, beta, ...sliders }))
       root.querySelector(`[name=${name}]`).value = x;
     root.dispatchEvent(new Event("input"));
@@ -52,34 +44,15 @@ addEventListener("load", () => {
     for (const tau of [0.02, 1]) for (const rho of [-1, -0.3, 0.5, 1])
       points.push([p, kappa, tau, rho, vmf.score(rho, kappa, tau, p), vmf.slope(rho, kappa, tau, p),
                    vmf.resultant(kappa, p), vmf.expansion(rho, kappa, tau, p)]);
-  document.title = JSON.stringify({ moved, points });
-});
-</script>
-"""
+  return { moved, points };
+})"""
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
-    scripts = "".join(
-        f"<script>{(STATIC / n).read_text()}</script>"
-        for n in ("vmf.js", "picture.js", "explorer.js")
-    )
-    probe = PROBE.replace("MOVES", json.dumps(MOVES))
-    folder = tmp_path_factory.mktemp("explorer")
-    page = folder / "index.html"
-    page.write_text(f"<title></title>{scripts}{(STATIC / 'explorer.html').read_text()}{probe}")
-    done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom",
-         "--enable-logging=stderr", "--virtual-time-budget=20000",
-         f"--user-data-dir={folder / 'profile'}", page.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title is not None
-    return json.loads(unescape(title[1]))
+def seen(page: Browser) -> dict[str, Any]:
+    answer = page.js(f"{PROBE}({json.dumps(MOVES)})")
+    assert page.errors == []
+    return answer
 
 
 @pytest.mark.slow

@@ -1,0 +1,33 @@
+"""One page with the explorer and all pictures of the tour, in a browser that all tests share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import CHROMIUM, Browser
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    folder = DOCS / "_static" / "explorer"
+    scripts = "".join(
+        f"<script>{(folder / f'{name}.js').read_text()}</script>"
+        for name in ("vmf", "picture", "explorer", "tour")
+    )
+    tour = (DOCS / "tutorials" / "theory.md").read_text()
+    forms = "".join(re.findall(r'<form class="movable tour".*?</form>', tour))
+    path = tmp_path_factory.mktemp("site") / "index.html"
+    explorer = (folder / "explorer.html").read_text()
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{scripts}{explorer}{forms}")
+    browser = Browser()
+    browser.open(path)
+    yield browser
+    browser.close()
