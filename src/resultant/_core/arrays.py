@@ -26,8 +26,11 @@ class _UnitVector(constraints.Constraint):
         """Return ``|x| - 1`` and its tolerance."""
         # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.
         norm = x.to(COMPUTE_DTYPE[x.dtype]).square().sum(-1).sqrt()
+        return norm - 1, self.tolerance(x)
+
+    def tolerance(self, x: Tensor) -> float:
         rounding = (8 + math.sqrt(x.shape[-1])) * torch.finfo(torch.float32).eps
-        return norm - 1, rounding + 2 * torch.finfo(x.dtype).eps
+        return rounding + 2 * torch.finfo(x.dtype).eps
 
     def require(self, name: str, x: Tensor) -> None:
         self.refuse(name, *self.excess(x))

@@ -46,6 +46,17 @@ def evaluate(
     return ExactScorer(kappa, tau, p)(rho, slope)
 
 
+def partials(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, by_kappa: bool = True, by_tau: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Compute dq/dkappa and dq/dtau by the compiled kernel in one pass, broadcasting; a result that
+    is not requested is empty."""
+    shape = validation.broadcast(rho.shape, kappa.shape, tau.shape)
+    rows = _rows(rho, kappa, tau, shape)
+    first, second = compiled.partials(*rows, p, by_kappa=by_kappa, by_tau=by_tau)
+    return first.reshape(shape) if by_kappa else first, second.reshape(shape) if by_tau else second
+
+
 def is_long(p: int, dtype: torch.dtype) -> bool:
     """Return True if the expression for p has a recurrence or two legs, which takes minutes to
     compile; an exported program has the expression, and does not need this package."""

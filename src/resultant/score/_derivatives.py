@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resultant._core.autograd import batched, elementwise, is_constant, signed
 from resultant._core.compensated import two_product
-from resultant.score._backends import OPERATORS, Tilt, evaluate, is_long
+from resultant.score._backends import OPERATORS, Tilt, evaluate, is_long, partials
 from resultant.special import compiled
 from resultant.special.debye import expansion
 from resultant.special.differences import (
@@ -137,6 +137,8 @@ def _concentration_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     both ratios are near one, and the difference of r, which is small where the tilt is. The sum of
     the smaller terms is used.
     """
+    if compiled.available(rho, kappa, tau):
+        return partials(rho, kappa, tau, p, by_tau=False)[0]
     rho = rho.clamp(-1, 1)
     tilt = Tilt(kappa, tau)
     y1, h = tilt.y1(rho), tilt.h(rho)
@@ -168,6 +170,8 @@ _concentration_slope = elementwise(
 @_one_operation
 def _temperature_value(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     r"""dq/dtau :math:`= -t^2 (t + \kappa\rho) R(\tilde\kappa)/\tilde\kappa`."""
+    if compiled.available(rho, kappa, tau):
+        return partials(rho, kappa, tau, p, by_kappa=False)[1]
     a = _Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * a.r()
 
@@ -227,6 +231,9 @@ class _Reverse(torch.autograd.Function):
         *inputs, slope = ctx.saved_tensors
         args = (*inputs, ctx.p)
         firsts = (lambda *_: slope, _concentration_slope, _temperature_slope)
+        if all(ctx.needs_input_grad[1:3]) and compiled.available(*inputs) and is_constant(*inputs):
+            by_kappa, by_tau = partials(*args)
+            firsts = (firsts[0], lambda *_: by_kappa, lambda *_: by_tau)
         grads: list[Tensor | None] = [None] * 4
         for i in range(3):
             if ctx.needs_input_grad[i] and (grad_q is not None or grad_slope is not None):

@@ -48,21 +48,18 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
 INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *direct, const T *x) {
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
-    const int near = !e->shift || !all_above(square, e->far);
-    if (near) slopes_by(out, e, x);
-    if (!e->shift || !any_above(square, e->far)) return;
-    if (!near) {
-        slopes_by(out, direct, x);
-        return;
-    }
-    Slopes beyond;
-    slopes_by(&beyond, direct, x);
-    EACH {
-        const int far = square[i] >= e->far;
-        out->r[i] = far ? beyond.r[i] : out->r[i];
-        out->complement[i] = far ? beyond.complement[i] : out->complement[i];
-        out->first[i] = far ? beyond.first[i] : out->first[i];
-        out->second[i] = far ? beyond.second[i] : out->second[i];
+    const int first = e->shift && all_above(square, e->far);
+    const int last = e->shift && any_above(square, e->far);
+    for (int far = first; far <= last; far++) {
+        Slopes at;
+        slopes_by(&at, far ? direct : e, x);
+        EACH {
+            const int chosen = far == first || square[i] >= e->far;
+            out->r[i] = chosen ? at.r[i] : out->r[i];
+            out->complement[i] = chosen ? at.complement[i] : out->complement[i];
+            out->first[i] = chosen ? at.first[i] : out->first[i];
+            out->second[i] = chosen ? at.second[i] : out->second[i];
+        }
     }
 }
 
@@ -102,16 +99,18 @@ EXPORT void EXPORTED(ratio)(const T *expansion, const T *direct_expansion, const
     }
 }
 
-/* The x with R(x) = r, where gap = 1 - r, by Halley's steps from the start of Banerjee et al. */
-EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, const T *r,
-                              const T *gap, T *out, int64_t count, int64_t steps) {
+/* The x with R(x) = r, given r or, if `complement`, 1 - r, by Halley's steps from the start of
+   Banerjee et al. */
+EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, const T *given,
+                              T *out, int64_t count, int64_t steps, int64_t complement) {
     const Expansion e = read(expansion), direct = read(direct_expansion);
     const T p = 2 * e.nu + 2;
     for (int64_t first = 0; first < count; first += B) {
-        T room[B], other[B], start[B], x[B], at[B];
-        const T *length = block(room, r + first, 1, count - first);
-        const T *rest = block(other, gap + first, 1, count - first);
+        T room[B], length[B], rest[B], start[B], x[B], at[B];
+        const T *value = block(room, given + first, 1, count - first);
         EACH {
+            length[i] = complement ? 1 - value[i] : value[i];
+            rest[i] = complement ? value[i] : 1 - value[i];
             start[i] = length[i] * (p - length[i] * length[i]) / (rest[i] * (1 + length[i]));
             x[i] = start[i];
         }
@@ -135,58 +134,58 @@ EXPORT void EXPORTED(inverse)(const T *expansion, const T *direct_expansion, con
     }
 }
 
-/* One leg of the path from x0 to x1: the step of phi, or by how much dx exceeds it. */
-INLINE void leg(T *out, const Expansion *e, const T *x0, const T *x1, int shortfall) {
-    T y0[B], y1[B], h[B];
-    Lower lower;
-    Step step;
-    EACH {
-        y0[i] = x0[i] * x0[i];
-        y1[i] = x1[i] * x1[i];
-        h[i] = (x1[i] - x0[i]) * (x1[i] + x0[i]);
-    }
-    lower_point(&lower, e, y0);
-    difference(&step, e, &lower, y1, h, 0, 0);
-    if (shortfall) {
+/* The rise of phi from x0 to x1, and the amount by which x1 - x0 exceeds it. At a small order the
+   path has two legs, which meet in the corner: beyond it the recurrence would lose digits. */
+INLINE void path(T *rise, T *shortfall, const Expansion *e, const Expansion *direct, const T *x0,
+                 const T *x1) {
+    const T corner = e->shift ? SQRT(e->far - e->nu * e->nu) : (T)INFINITY;
+    const int legs = any_above(x0, corner) || any_above(x1, corner) ? 2 : 1;
+    EACH rise[i] = shortfall[i] = 0;
+    for (int leg = 0; leg < legs; leg++) {
+        const Expansion *by = leg ? direct : e;
+        T a[B], b[B], y0[B], y1[B], h[B];
+        Lower lower;
+        Step step;
         EACH {
-            const T lag = (e->a / (lower.s[i] + x0[i])) * (e->a / (step.s[i] + x1[i]));
-            out[i] = lag * ((x1[i] - x0[i]) + step.ds[i]) - step.corrections[i]
-                     + e->a * step.log[i];
+            a[i] = leg ? (x0[i] < corner ? corner : x0[i]) : x0[i] > corner ? corner : x0[i];
+            b[i] = leg ? (x1[i] < corner ? corner : x1[i]) : x1[i] > corner ? corner : x1[i];
+            y0[i] = a[i] * a[i];
+            y1[i] = b[i] * b[i];
+            h[i] = (b[i] - a[i]) * (b[i] + a[i]);
         }
-        if (e->shift) EACH out[i] -= step.down[i];
-    } else {
+        lower_point(&lower, by, y0);
+        difference(&step, by, &lower, y1, h, 0, 0);
+        if (!by->shift) EACH step.down[i] = 0;
         EACH {
-            const T others = step.corrections[i] + e->a * (step.x[i] - step.log[i]);
-            out[i] = others + step.ds[i] * lower.share[i];
+            const T lag = (by->a / (lower.s[i] + a[i])) * (by->a / (step.s[i] + b[i]));
+            const T others = step.corrections[i] + by->a * (step.x[i] - step.log[i]);
+            rise[i] += others + step.ds[i] * lower.share[i] + step.down[i];
+            shortfall[i] += lag * ((b[i] - a[i]) + step.ds[i]) - step.corrections[i]
+                            + by->a * step.log[i] - step.down[i];
         }
-        if (e->shift) EACH out[i] += step.down[i];
     }
 }
 
-/* phi(x1) - phi(x0) or, if `shortfall`, x1 - x0 less that; x0 has the given step. At a small order
-   the path has two legs, which meet in the corner: beyond it the recurrence would lose digits. */
+/* phi(x1) - phi(x0) (kind 0), x1 - x0 less that (1), or x1 R(x1) less that (2); x0 has the given
+   step. */
 EXPORT void EXPORTED(step)(const T *expansion, const T *direct_expansion, const T *x0, const T *x1,
-                           T *out, int64_t count, int64_t x0_step, int64_t shortfall) {
+                           T *out, int64_t count, int64_t x0_step, int64_t kind) {
     const Expansion e = read(expansion), direct = read(direct_expansion);
-    const T corner = e.shift ? SQRT(e.far - e.nu * e.nu) : 0;
     for (int64_t first = 0; first < count; first += B) {
-        T room[B], other[B], result[B], beyond[B], a[B], b[B];
+        T room[B], other[B], rise[B], shortfall[B];
         const T *from = block(room, x0 + x0_step * first, x0_step, count - first);
         const T *to = block(other, x1 + first, 1, count - first);
-        if (!e.shift) {
-            leg(result, &e, from, to, (int)shortfall);
-        } else {
-            EACH a[i] = from[i] > corner ? corner : from[i];
-            EACH b[i] = to[i] > corner ? corner : to[i];
-            leg(result, &e, a, b, (int)shortfall);
-            if (any_above(from, corner) || any_above(to, corner)) {
-                EACH a[i] = from[i] < corner ? corner : from[i];
-                EACH b[i] = to[i] < corner ? corner : to[i];
-                leg(beyond, &direct, a, b, (int)shortfall);
-                EACH result[i] += beyond[i];
+        path(rise, shortfall, &e, &direct, from, to);
+        if (kind == 2) {
+            Slopes at;
+            slopes_at(&at, &e, &direct, to);
+            /* Of two differences the one whose terms do not cancel. */
+            EACH {
+                const T gap = at.complement[i], small = to[i] * to[i] * at.r[i] - rise[i];
+                rise[i] = gap > (T)0.5 ? small : shortfall[i] - to[i] * gap;
             }
         }
-        store(out + first, result, count - first);
+        store(out + first, kind == 1 ? shortfall : rise, count - first);
     }
 }
 
@@ -291,4 +290,30 @@ EXPORT void EXPORTED(log)(const T *expansion, const T *direct_expansion, const T
         }
         store(out + first, result, count - first);
     }
+}
+
+void resultant_step_f64(const double *, const double *, const double *, const double *, double *,
+                        int64_t, int64_t, int64_t);
+
+/* Log densities peak - kappa |x - loc|^2/2 of x [count, p], with the log of the peak in double
+   precision. Returns 0 if the length of a row is not within the tolerance of one, else 1. */
+EXPORT int64_t EXPORTED(density)(const double *expansion, const double *direct_expansion,
+                                 const T *x, const T *loc, const T *concentration, T *out,
+                                 int64_t count, int64_t p, double log_area, double tolerance) {
+    const double zero = 0, kappa = *concentration;
+    double peak;
+    resultant_step_f64(expansion, direct_expansion, &zero, &kappa, &peak, 1, 0, 1);
+    for (int64_t row = 0; row < count; row++) {
+        double chord = 0, square = 0;
+        const T *at = x + row * p;
+#pragma omp simd reduction(+ : chord, square)
+        for (int64_t i = 0; i < p; i++) {
+            const double value = at[i], d = value - loc[i];
+            chord += d * d;
+            square += value * value;
+        }
+        if (!(fabs(sqrt(square) - 1) <= tolerance)) return 0;
+        out[row] = (T)((peak - log_area) - 0.5 * kappa * chord);
+    }
+    return 1;
 }

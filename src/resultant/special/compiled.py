@@ -72,7 +72,9 @@ _SCORE = _functions("score", "ppppppnnnn")
 _THREE = _functions("three", "ppppppnnnn")
 _INSIDE = _functions("inside", "pnxx", ctypes.c_int64)
 _RATIO = _functions("ratio", "ppppnn")
-_INVERSE = _functions("inverse", "pppppnn")
+_PARTIALS = _functions("partials", "pppppppnnnn")
+_INVERSE = _functions("inverse", "ppppnnn")
+_DENSITY = _functions("density", "ppppppnnxx", ctypes.c_int64)
 _STEP = _functions("step", "pppppnnn")
 _LOG = _functions("log", "ppppnnpn")
 
@@ -145,41 +147,59 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     """Compute q and, if ``slope``, its slope (else an empty tensor) of rho [rows, classes] for
     kappa and tau, each [classes] or [1]; or of rho of any shape, for kappa and tau of that shape or
     of one element."""
-    rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
-    q = torch.empty_like(rho)
-    slopes = torch.empty_like(rho) if slope else rho.new_empty(0)
-    total = rho.numel()
-    if not total:
-        return q, slopes
-    kappa_step, tau_step = int(kappa.numel() > 1), int(tau.numel() > 1)
-    columns = max(kappa.numel(), tau.numel())
-    # One row, if all elements have one kappa and tau.
-    rows, columns = (total // columns, columns) if columns > 1 else (1, total)
-    size, function = rho.element_size(), (_THREE if p == 3 else _SCORE)[rho.dtype]
-    table = _three(rho.dtype) if p == 3 else _addresses(p / 2 - 1, rho.dtype)[0]
-    rho_at, kappa_at, tau_at, q_at = (a.data_ptr() for a in (rho, kappa, tau, q))
-    slope_at = slopes.data_ptr() if slope else 0
+    dtype = rho.dtype
+    if p == 3:
+        return _grid(_THREE[dtype], (_three(dtype),), rho, kappa, tau, True, slope)
+    return _grid(_SCORE[dtype], _addresses(p / 2 - 1, dtype)[:1], rho, kappa, tau, True, slope)
 
-    def part(first: int, last: int) -> None:
-        """Score rows or, if there is one, columns."""
-        move = first * size * (columns if rows > 1 else 1)
-        along = 0 if rows > 1 else move
-        height, width = (last - first, columns) if rows > 1 else (1, last - first)
-        function(
-            table,
-            rho_at + move,
-            kappa_at + kappa_step * along,
-            tau_at + tau_step * along,
-            q_at + move,
-            slope_at + move if slope else None,
-            height,
-            width,
-            kappa_step,
-            tau_step,
-        )
+
+def partials(
+    rho: Tensor, kappa: Tensor, tau: Tensor, p: int, *, by_kappa: bool = True, by_tau: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Compute dq/dkappa and dq/dtau, each if requested (else an empty tensor), of arguments as
+    those of `score`."""
+    tables = _addresses(p / 2 - 1, rho.dtype)
+    return _grid(_PARTIALS[rho.dtype], tables, rho, kappa, tau, by_kappa, by_tau)
+
+
+def _grid(
+    function: Callable[..., None],
+    tables: tuple[int, ...],
+    rho: Tensor,
+    kappa: Tensor,
+    tau: Tensor,
+    one: bool,
+    other: bool,
+) -> tuple[Tensor, Tensor]:
+    """Call the kernel on rho and its classes for ``one`` and the ``other`` result; a result that is
+    not wanted is empty."""
+    rho, kappa, tau = rho.contiguous(), kappa.contiguous(), tau.contiguous()
+    first = torch.empty_like(rho) if one else rho.new_empty(0)
+    second = torch.empty_like(rho) if other else rho.new_empty(0)
+    total, classes = rho.numel(), max(kappa.numel(), tau.numel())
+    if not total:
+        return first, second
+    # One row, if all elements have one kappa and tau.
+    rows, columns = (total // classes, classes) if classes > 1 else (1, total)
+    steps = int(kappa.numel() > 1), int(tau.numel() > 1)
+    inputs = rho.data_ptr(), kappa.data_ptr(), tau.data_ptr()
+    outputs = first.data_ptr() if one else None, second.data_ptr() if other else None
+    if total <= GRAIN:
+        function(*tables, *inputs, *outputs, rows, columns, *steps)
+        return first, second
+    size = rho.element_size()
+
+    def part(start: int, end: int) -> None:
+        """Compute rows or, if there is one, columns."""
+        move = start * size * (columns if rows > 1 else 1)
+        along = [0 if rows > 1 else move * step for step in steps]
+        moved = [a + m for a, m in zip(inputs, (move, *along), strict=True)]
+        out = [a if a is None else a + move for a in outputs]
+        height, width = (end - start, columns) if rows > 1 else (1, end - start)
+        function(*tables, *moved, *out, height, width, *steps)
 
     in_parts(part, rows if rows > 1 else columns, total)
-    return q, slopes
+    return first, second
 
 
 def _each(
@@ -207,9 +227,21 @@ def ratio(nu: float, x: Tensor, kind: int) -> Tensor:
     return _each(_RATIO[x.dtype], [x], kind, nu=nu)
 
 
-def inverse(nu: float, r: Tensor, gap: Tensor, steps: int) -> Tensor:
-    """Solve R_nu(x) = r for x in ``steps`` steps, where 1 - r is the gap."""
-    return _each(_INVERSE[r.dtype], [r, gap], steps, nu=nu)
+def inverse(nu: float, r: Tensor, steps: int, *, complement: bool) -> Tensor:
+    """Solve R_nu(x) = r or, for the ``complement``, 1 - R_nu(x) = r, for x in ``steps`` steps."""
+    return _each(_INVERSE[r.dtype], [r], steps, int(complement), nu=nu)
+
+
+def density(
+    x: Tensor, loc: Tensor, kappa: Tensor, log_area: float, tolerance: float
+) -> Tensor | None:
+    """Compute the log densities of x [..., p] under one distribution, of loc [p] and kappa [];
+    None if a row is not of unit length to the ``tolerance``."""
+    x, p = x.contiguous(), loc.shape[0]
+    out = x.new_empty(x.shape[:-1])
+    tables = _addresses(p / 2 - 1, torch.float64)
+    at = [a.data_ptr() for a in (x, loc.contiguous(), kappa, out)]
+    return out if _DENSITY[x.dtype](*tables, *at, out.numel(), p, log_area, tolerance) else None
 
 
 def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
@@ -217,6 +249,11 @@ def step(nu: float, x0: Tensor, x1: Tensor, *, shortfall: bool) -> Tensor:
     if x0.shape != x1.shape:
         x0, x1 = torch.broadcast_tensors(x0, x1)
     return _each(_STEP[x1.dtype], [x0, x1], 1, int(shortfall), nu=nu)
+
+
+def information(nu: float, x: Tensor) -> Tensor:
+    """Compute x R(x) - (phi(x) - phi(0))."""
+    return _each(_STEP[x.dtype], [torch.zeros_like(x), x], 1, 2, nu=nu)
 
 
 def log(nu: float, x: Tensor, *, scaled: bool) -> Tensor:

@@ -109,10 +109,12 @@ ratio_integral = elementwise(
 )
 
 
-def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
-    """Solve R_nu(x) = r for x, where 1 - r is the gap."""
-    if not isinstance(nu, Tensor) and compiled.available(r):
-        return compiled.inverse(nu, r, gap, HALLEY_STEPS if nu < 0.5 else 2)
+def _solve(nu: Number, given: Tensor, complement: bool) -> Tensor:
+    """Solve R_nu(x) = r for x, given r or, for the ``complement``, 1 - r."""
+    if not isinstance(nu, Tensor) and compiled.available(given):
+        steps = HALLEY_STEPS if nu < 0.5 else 2
+        return compiled.inverse(nu, given, steps, complement=complement)
+    r, gap = (1 - given, given) if complement else (given, 1 - given)
     p = 2 * nu + 2
     start = x = r * (p - r * r) / (gap * (1 + r))
     for _ in range(HALLEY_STEPS):
@@ -128,12 +130,12 @@ def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
 
 # ratio_inverse(nu, r): the x with R_nu(x) = r; gap_inverse(nu, gap): with 1 - R_nu(x) = gap.
 ratio_inverse = elementwise(
-    lambda nu, r: _solve(nu, r, 1 - r),
+    lambda nu, r: _solve(nu, r, False),
     None,
     lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1),
 )
 gap_inverse = elementwise(
-    lambda nu, gap: _solve(nu, 1 - gap, gap),
+    lambda nu, gap: _solve(nu, gap, True),
     None,
     lambda nu, gap: -1 / ratio(nu, gap_inverse(nu, gap), 1),
 )

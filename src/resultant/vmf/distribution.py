@@ -18,7 +18,7 @@ from torch.distributions import Distribution, constraints, register_kl
 
 from resultant._core import validation
 from resultant._core.arrays import unit_vector
-from resultant._core.autograd import elementwise
+from resultant._core.autograd import elementwise, is_constant
 from resultant._core.validation import COMPUTE_DTYPE, Number
 from resultant.special import compiled
 from resultant.special.differences import bregman, ratio_step, shortfall
@@ -52,14 +52,9 @@ _shortfall = elementwise(
 
 
 def _information_value(nu: float, x: Tensor) -> Tensor:
-    if not compiled.available(x):
-        return bregman(nu, x, torch.zeros_like(x))
-    # Two differences, of which the one whose terms do not cancel is used.
-    gap = compiled.ratio(nu, x, 3)
-    zero = torch.zeros_like(x)
-    small = x * compiled.ratio(nu, x, 0) - compiled.step(nu, zero, x, shortfall=False)
-    large = compiled.step(nu, zero, x, shortfall=True) - x * gap
-    return torch.where(gap > 0.5, small, large)
+    if compiled.available(x):
+        return compiled.information(nu, x)
+    return bregman(nu, x, torch.zeros_like(x))
 
 
 # phi(0) - phi(x) + x R(x): the KL divergence from concentration x to the uniform distribution.
@@ -75,6 +70,8 @@ def _by_default(validate_args: bool | None) -> bool | None:
         return None if turned_off else False
     return validate_args
 
+
+_KERNEL_DTYPES = (torch.float32, torch.float64)
 
 # The square of a concentration must be finite in float64.
 LARGEST_CONCENTRATION = 1e150
@@ -117,7 +114,7 @@ class VonMisesFisher(Distribution):
             raise ValueError(f"expected loc to be a tensor [..., p] with p >= 2, got {got}")
         shapes = tuple(loc.shape[:-1]), tuple(getattr(concentration, "shape", ()))
         try:
-            batch = torch.broadcast_shapes(*shapes)
+            batch = validation.broadcast(*map(torch.Size, shapes))
         except RuntimeError:
             rule = "expected batch shapes of loc and concentration that broadcast"
             raise ValueError(f"{rule}, got {shapes[0]} and {shapes[1]}") from None
@@ -256,6 +253,9 @@ class VonMisesFisher(Distribution):
         neither large concentrations nor the rounding of x to unit length cost digits.
         """
         p = self.event_shape[0]
+        small = self._small_log_prob(value)
+        if small is not None:
+            return small
         (x, loc), dtype = validation.tensors(value=value, loc=self.loc)
         if x.dim() == 0 or x.shape[-1] != p:
             raise ValueError(f"expected value [..., {p}], got shape {tuple(x.shape)}")
@@ -264,6 +264,20 @@ class VonMisesFisher(Distribution):
         peak = _shortfall(self._nu, self.concentration.double()) - log_area(p)
         chord = (x - loc).square().sum(-1)
         return (peak.to(x.dtype) - 0.5 * self._kappa * chord).to(dtype)
+
+    def _small_log_prob(self, value: Tensor) -> Tensor | None:
+        """Compute the log density of few vectors under one distribution by the compiled kernel
+        alone; None if the arguments need a conversion, a derivative or an error."""
+        loc, kappa = self.loc, self.concentration
+        if type(value) is not Tensor or loc.dim() != 1 or value.dtype not in _KERNEL_DTYPES:
+            return None
+        same = value.shape[-1:] == loc.shape and value.dtype == loc.dtype == kappa.dtype
+        if not same or value.numel() > compiled.GRAIN:
+            return None
+        if not (compiled.available(value, loc, kappa) and is_constant(value, loc, kappa)):
+            return None
+        tolerance = unit_vector.tolerance(value) if self._validate_args else float("inf")
+        return compiled.density(value, loc, kappa, log_area(loc.shape[0]), tolerance)
 
     def rsample(
         self, sample_shape: Any = (), *, generator: torch.Generator | None = None
