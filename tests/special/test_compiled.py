@@ -14,6 +14,7 @@ from resultant import (
     bessel_ratio_inverse,
     log_bessel_i,
     log_bessel_ie,
+    vmf_score,
     vmf_score_and_slope,
 )
 from resultant.special import compiled
@@ -44,6 +45,97 @@ def test_score_against_arb(p: int, dtype: torch.dtype) -> None:
     eps = torch.finfo(dtype).eps
     assert (abs(q - truth[0]) <= 12 * eps * np.maximum(abs(truth[0]), abs(rho * truth[1]))).all()
     assert (abs(slope - truth[1]) <= 12 * eps * abs(truth[1])).all()
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("p", [2, 3, 17, 61, 1024])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_derivatives_in_kappa_and_tau_against_arb(p: int, dtype: torch.dtype) -> None:
+    """To 48 roundings of the result and of the inputs, also where terms cancel."""
+    rng = np.random.default_rng([1, p])
+    n = 40
+    rho = rng.choice([-1.0, 1.0, 0.0, -0.75, 1e-19], n)
+    kappa, tau = 10 ** rng.uniform(-4, 5, n), 10 ** rng.uniform(-3, 2, n)
+    kappa[:10] = (1 + 10 ** rng.uniform(-6, 0, 10)) / tau[:10]
+    inputs = [a.astype(np.float32).astype(np.float64) for a in (rho, kappa, tau)]
+    points = list(zip(*inputs, strict=True))
+    truth = np.array([arb.score(*x, p)[2:] for x in points]).T
+    second = np.array([arb.hessian(*x, p) for x in points]).T
+    arguments = [torch.from_numpy(a).to(dtype).requires_grad_() for a in inputs]
+    ours = torch.autograd.grad(vmf_score(*arguments, p).sum(), arguments[1:])  # type: ignore[call-arg]
+    for value, true, row in zip(ours, truth, second[[[1, 3, 4], [2, 4, 5]]], strict=True):
+        steps = sum(abs(a * b) for a, b in zip(inputs, row, strict=True))
+        allowed = 48 * torch.finfo(dtype).eps * (abs(true) + steps)
+        assert (abs(value.double().numpy() - true) <= allowed).all()
+
+
+@built
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shapes", [((40, 7), (7,), ()), ((5,), (3, 1), (3, 1)), ((1,), (6,), ())])
+def test_backward_agrees(
+    shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient in all arguments at once, summed to their shapes, as by torch."""
+    rho, kappa, tau = (torch.rand(shape).double() for shape in shapes)
+    inputs = [a.to(dtype).requires_grad_() for a in (2 * rho - 1, 60 * kappa, 0.05 + tau)]
+
+    def gradients() -> tuple[torch.Tensor, ...]:
+        q = vmf_score(*inputs, 17)  # type: ignore[call-arg]
+        return torch.autograd.grad(q.square().sum(), inputs)
+
+    with_kernel = gradients()
+    monkeypatch.setattr(compiled, "_library", None)
+    bar = 256 * torch.finfo(dtype).eps
+    torch.testing.assert_close(with_kernel, gradients(), rtol=bar, atol=100 * bar)
+
+
+@pytest.mark.usefixtures("path")
+def test_gradients_under_vmap() -> None:
+    rho, kappa = torch.rand(6, 4).double() * 2 - 1, torch.rand(4).double() * 50
+    tau = torch.tensor(0.2).double()
+
+    def total(r: torch.Tensor, k: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return vmf_score(r, k, t, 17).sum()
+
+    mapped = torch.func.vmap(torch.func.grad(total, (1, 2)), (0, None, None))(rho, kappa, tau)
+    for i, row in enumerate(rho):
+        inputs = [a.clone().requires_grad_() for a in (kappa, tau)]
+        expected = torch.autograd.grad(total(row, *inputs), inputs)
+        torch.testing.assert_close(tuple(a[i] for a in mapped), expected)
+
+
+@built
+@pytest.mark.slow
+def test_exported_program() -> None:
+    """A program exported where there is the kernel does not need it."""
+
+    class Score(torch.nn.Module):
+        def forward(self, rho: torch.Tensor, kappa: torch.Tensor) -> torch.Tensor:
+            return vmf_score(rho, kappa, 0.1, 61)
+
+    inputs = torch.rand(3, 4).double(), torch.rand(4).double() * 20
+    program = torch.export.export(Score(), inputs)
+    assert not [node for node in program.graph.nodes if "resultant" in str(node.target)]
+    torch.testing.assert_close(program.module()(*inputs), vmf_score(*inputs, 0.1, 61))
+
+
+@built
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [2, 3, 40, 1024])
+def test_log_densities_agree(p: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.nn.functional.normalize(torch.randn(3, 5, p).double(), dim=-1).to(dtype)
+    for kappa in (0.0, 2.0, 1e4):
+        law = VonMisesFisher(x[0, 0], kappa)
+        values = law.log_prob(x), law.log_prob(x[0, 0])
+        bad = x.clone()
+        bad[1, 2] *= 1.1
+        with pytest.raises(ValueError, match=r"\|value\| - 1"):
+            law.log_prob(bad)
+        with monkeypatch.context() as m:
+            m.setattr(compiled, "_library", None)
+            bar = 32 * torch.finfo(dtype).eps
+            expected = law.log_prob(x), law.log_prob(x[0, 0])
+            torch.testing.assert_close(values, expected, rtol=bar, atol=bar * max(1, kappa))
 
 
 @built
