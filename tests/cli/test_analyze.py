@@ -99,7 +99,7 @@ def test_results_are_those_of_an_independent_count(report: Path) -> None:
         assert float(row["accuracy"]) == pytest.approx(right, abs=1e-12)
         with open(report / "tables" / f"{name}-classes.csv") as file:
             rows = list(csv.DictReader(file))
-        assert sorted(int(r["rows"]) for r in rows) == sorted(COUNTS)
+        assert sorted(int(r["training rows"]) for r in rows) == sorted(COUNTS)
         assert {r["class"] for r in rows} == set(results["class_names"])
 
 

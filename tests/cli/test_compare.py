@@ -72,7 +72,7 @@ def test_two_networks(cifar: Path, trained: Path, tmp_path: Path, capsys: Shown)
     assert cli.main(["compare", *words]) == 0
     shown = capsys.readouterr().out
     assert f"A = {NATIVE}.safetensors, B = {ANGULAR}.safetensors" in shown
-    assert "B - A is" in shown and "the same 30 rows" in shown
+    assert "B - A is" in shown and "the same 30 held-out rows" in shown
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
     results = json.loads((out / "results.json").read_text())
     assert set(results["features"]) == {"encoder", "projection"}

@@ -16,6 +16,7 @@ from browser import Browser
 from resultant import certificate, class_scores, realize
 from resultant.analysis import FrozenSpace
 from resultant.analysis.arcs import arcs
+from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.decisions.boundaries import short_arc_roots
 from resultant.report.comparison_page import comparison_page, verdict
@@ -134,16 +135,22 @@ def test_sliders_give_the_numbers_of_class_scores(
         kept.js("""[...document.querySelectorAll(".settings tbody tr")].map((r) =>
           [r.cells[0].textContent, [...r.cells].slice(1).map((c) => c.textContent)])""")
     )
+    # Native is shown once.
+    own = 0 if rule == "native" else 1
     shown = [f"{100 * float(r.mean()):.2f}\u00a0%" for r in right]
-    assert rows["accuracy"][:2] == shown
+    assert rows["accuracy"][: own + 1] == shown[: own + 1]
     nll = torch.nn.functional.cross_entropy(scores.double(), y)
-    assert float(rows["log-loss"][1]) == pytest.approx(float(nll), abs=6e-4)
+    assert float(rows["log-loss"][own]) == pytest.approx(float(nll), abs=6e-4)
     change = kept.js(f"figures.source('{GROUP}-class').data['change (points)']")
     assert change == pytest.approx((100 * (per_class[1] - per_class[0])).tolist())
-    for i, group in enumerate(("head", "medium", "tail")):
-        expected = per_class[1][space.groups == i].mean()
-        if group in rows:
-            assert rows[group][1] == f"{100 * float(expected):.2f}\u00a0%"
+    groups = [i for i in range(3) if (space.groups == i).any()]
+    means = [100 * float(per_class[1][space.groups == i].mean()) for i in groups]
+    assert kept.js(f"figures.source('{GROUP}-groups-0-rule').data.y") == pytest.approx(means)
+    for i, mean in zip(groups, means, strict=True):
+        assert rows[GROUPS[i]][own] == f"{mean:.2f}\u00a0%"
+    # Without changes there is no figure of them.
+    hidden = kept.js(f"document.getElementById('plot-{GROUP}-classes').closest('figure').hidden")
+    assert hidden == (rule == "native")
     assert kept.errors == []
 
 

@@ -28,7 +28,7 @@ def test_verdict_on_the_same_rows() -> None:
     assert comparison_page.verdict(b, a, same_rows=True).better == "A"
     assert (same := comparison_page.verdict(a, a, same_rows=True)).better is None
     # No interval of zero width.
-    assert comparison_page._answer("z", same).endswith("both are correct on the same of 100 rows")
+    assert comparison_page._answer(same).endswith("both are correct on the same rows")
 
 
 def test_verdict_on_other_rows() -> None:

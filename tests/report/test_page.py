@@ -4,69 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from resultant.report import page, style
 from resultant.report.explorer import Side
-from resultant.report.figures import Drawing
 from resultant.report.page import (
     Page,
     Section,
-    inline_svg,
-    render,
     require_report_folder,
     write_page,
 )
 from resultant.report.paper import printed
 from resultant.report.table import Column, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Still(Drawing):
-    """A figure that is not interactive, as those of the reproduction."""
-
-    def figure(self) -> Figure:
-        with style.style():
-            figure, (ax,) = style.panels()
-            ax.plot([1, 2], [1, 2])
-        return figure
-
-
-STILL = Still("still", "Still", "S.", "fig:x")
-
-
-def test_figures_have_the_colours_of_the_page() -> None:
-    svg = inline_svg(STILL.figure(), "a/b c")
-    assert "#000000" not in svg and "#ffffff" not in svg and "#e4e4e4" not in svg
-    assert "currentColor" in svg and "var(--grid)" in svg
-    assert not re.search(r'<svg[^>]* (width|height)="', svg) and "viewBox" in svg
-    ids = re.findall(r'\bid="([^"]+)"', svg)
-    assert ids and all(i.startswith("a-b-c-") for i in ids)
-    for reference in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
-        assert reference in ids
-
-
-@pytest.mark.slow
-def test_wide_figures_are_enlarged_up_to_a_limit(tmp_path: Path) -> None:
-    section = Section("s", "S", "", [STILL])
-    for wide in (False, True):
-        write_page(tmp_path, Page("P", [], [section], wide=wide))
-        html = (tmp_path / "index.html").read_text()
-        assert "PDF</a>" not in html and "Bokeh" not in html and not (tmp_path / "figures").exists()
-        box = re.search(r'viewBox="0 0 ([0-9.]+) ', html)
-        limit = re.search(r'<svg style="max-width: ([0-9]+)px"', html)
-        assert box and ('<body class="wide">' in html) == (limit is not None) == wide
-        if limit:
-            assert float(limit[1]) == pytest.approx(1.6 * float(box[1]), abs=1)
 
 
 class Links(HTMLParser):
@@ -145,18 +98,6 @@ def test_small_tables_are_embedded(tmp_path: Path) -> None:
     assert links[1] == "tables/s-large.csv"
 
 
-def test_lists_of_a_section() -> None:
-    text = "First.\n\n- one\n- two - and a half\nLast."
-    assert Section("s", "S", text).blocks() == [
-        (False, ["First.", ""]),
-        (True, ["one", "two - and a half"]),
-        (False, ["Last."]),
-    ]
-    assert Section("s", "S", "").blocks() == []
-    html = render(Page("p", [("use", "x")], [Section("s", "S", "- <b>\n- c")]))
-    assert '<ul class="text"><li>&lt;b&gt;</li><li>c</li></ul>' in html
-
-
 def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"bokeh and jinja2: pip install resultant\[report\]"):
@@ -188,4 +129,3 @@ def test_folder_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "own.txt").touch()
     with pytest.raises(ValueError, match=r"new or an earlier report, got other files: .*own.txt$"):
         require_report_folder(tmp_path)
-    require_report_folder(tmp_path, lambda name: name == "own.txt")

@@ -47,7 +47,7 @@ def test_native_that_is_kept_changes_nothing(analysis: Analysis, advice: Advice)
     captions = {d.name: d.sentence for s in page.sections for d in s.drawings}
     assert " of 0" not in captions["calibration"] and ", " not in captions["calibration"][:60]
     (table,) = (t for s in page.sections for t in s.tables if t.name == "classes")
-    assert [c.name for c in table.columns][-2:] == ["held out", "native"]
+    assert [c.name for c in table.columns][-2:] == ["held-out rows", "Native"]
     assert table.sentence.endswith("its accuracy under Native.")
     assert {len(row) for row in table.rows} == {len(table.columns)}
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 from resultant.report import words
 from resultant.report.page import Page, Section, render
-from resultant.report.table import SHOWN, Column, Table
+from resultant.report.table import SHOWN, Column, Table, share
 
 
 def test_long_tables_are_shown_in_part(tmp_path: Path) -> None:
-    rows = [(f"c{i}", None if i % 2 else i / 3, float("nan")) for i in range(SHOWN + 5)]
-    columns = (Column("name"), Column("third", words.percent), Column("none"))
+    rows = [(f"c{i}", None if i % 2 else i / 3, float("nan"), "x") for i in range(SHOWN + 5)]
+    columns = (Column("name"), share("third"), Column("none"), Column("note", small=True))
     table = Table("t", "T", "S.", "tab:x", columns, rows)
     assert len(table.shown()) == SHOWN
-    assert table.shown()[1][1] == (words.MISSING, "", True)
-    assert table.shown()[2][1] == ("66.67\u00a0%", repr(2 / 3), True)
+    assert table.shown()[1][1] == (words.MISSING, "", True, "")
+    assert table.shown()[2] == [("c2", "c2", False, "x"), ("66.67", repr(2 / 3), True, ""), ANY]
     html = render(Page("p", [("use", "x")], [Section("s", "S", "", (), (table,))]))
     assert f"The first {SHOWN} of {SHOWN + 5} rows." in html
+    assert "third <span>(%)</span>" in html and "<small>x</small>" in html
     table.write(tmp_path / "t.csv")
     lines = (tmp_path / "t.csv").read_text().splitlines()
-    assert len(lines) == SHOWN + 6 and lines[2] == "c1,," and lines[3] == f"c2,{2 / 3!r},"
+    assert len(lines) == SHOWN + 6 and lines[2] == "c1,,,x" and lines[3] == f"c2,{2 / 3!r},,x"
 
 
 def test_classes_and_realizations_have_their_columns(report: Page) -> None:
@@ -28,4 +30,4 @@ def test_classes_and_realizations_have_their_columns(report: Page) -> None:
     realizations = tables["realizations"]
     assert realizations.sentence.endswith(words.NATIVE_IN_PAPER)
     assert {row[0] for row in realizations.rows} == set(words.NAMES.values())
-    assert "native" in [c.name for c in tables["classes"].columns]
+    assert "Native" in [c.name for c in tables["classes"].columns]

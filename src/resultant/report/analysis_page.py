@@ -7,11 +7,11 @@ from typing import Any
 
 from resultant._core.text import counted, file_name, listed, shown
 from resultant.analysis import Analysis
+from resultant.analysis.fits import FITS
 from resultant.classes.groups import GROUPS
 from resultant.report import decision_figures, explorer_figures, theory_figures
-from resultant.report.charts import kept
+from resultant.report.charts import Chart, kept
 from resultant.report.explorer import Side, payload, rows_of
-from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
 from resultant.report.summary import foremost, headline, summary
@@ -63,7 +63,6 @@ def analysis_page(
         headline=headline(analyses[first]),
         warnings=[] if advice is None else [w.text for w in advice.warnings],
         snippets=snippets(analyses[first]),
-        glossary=True,
         results={
             **about,
             "summary": dict(summary(analyses, where, names)),
@@ -95,7 +94,7 @@ def _sections(
         name: str,
         heading: str,
         text: str,
-        drawings: Sequence[Drawing | None] = (),
+        drawings: Sequence[Chart | None] = (),
         tables: Sequence[Table] = (),
         *,
         open: bool = False,
@@ -214,8 +213,12 @@ def footer(about: Mapping[str, Any]) -> str:
 
 def _text(a: Analysis) -> str:
     s = a.space
-    groups = ", ".join(f"{n} {name}" for name, n in s.groups.items()) or ONE_SIZE
-    return f"{s.dim} dimensions, temperature {s.tau:g}, estimator {s.estimator}; {groups}."
+    groups = ", ".join(f"{n} {name}" for name, n in s.groups.items() if n)
+    groups = f"{groups} classes" if groups else ONE_SIZE
+    fitted = FITS.get(s.estimator, s.estimator)
+    return (
+        f"{s.dim} dimensions, temperature {s.tau:g}, concentrations fitted by {fitted}; {groups}."
+    )
 
 
 def _notes(name: str, a: Analysis, names: Sequence[str]) -> list[str]:

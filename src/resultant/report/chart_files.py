@@ -102,11 +102,8 @@ def _axes(ax: Axes, chart: Chart) -> None:
     if chart.y.ends is not None:
         ax.set_ylim(*chart.y.ends)
     if chart.x.factors:
-        ax.set_xticks(range(len(chart.x.factors)), list(chart.x.factors))
         ax.grid(axis="x", visible=False)
-    for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "log":
-            axis.set_major_formatter("{x:g}")
-            low, high = axis.get_view_interval()
-            powers = sum(low <= at <= high for at in axis.get_majorticklocs())
-            axis.set_minor_formatter("{x:g}" if powers < 2 else "")
+    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
+        if ticks := chart.ticks(name):
+            axis.set_ticks(*zip(*ticks, strict=True))
+            axis.set_minor_formatter("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from resultant.classes.groups import GROUPS
 from resultant.report import style
-from resultant.report.figures import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,16 +106,24 @@ Mark = Points | Line | Bars | Level
 
 
 @dataclass(frozen=True)
-class Chart(Drawing):
+class Chart:
     """A figure of one panel.
 
     Attributes:
+        name: Name for files.
+        title: Heading.
+        sentence: Caption: the meaning and the numbers.
+        label: The paper's label of the corresponding table, figure or section.
         x, y: The axes.
         marks: Points, lines, bars and levels, the lowest first.
         diagonal: Also draw x = y.
         live: The page changes the figure when a slider moves.
     """
 
+    name: str
+    title: str
+    sentence: str
+    label: str
     x: Axis = field(default_factory=lambda: Axis(""))
     y: Axis = field(default_factory=lambda: Axis(""))
     marks: tuple[Mark, ...] = ()
@@ -123,9 +131,25 @@ class Chart(Drawing):
     live: bool = False
 
     def figure(self) -> Figure:
+        """Return the figure of matplotlib, laid out once for all its files."""
         from resultant.report.chart_files import draw
 
         return draw(self)
+
+    def ticks(self, axis: str) -> list[tuple[float, str]]:
+        """Return positions and labels of the ticks of a logarithmic axis, "x" or "y"; others are
+        left to the library that draws."""
+        own: Axis = getattr(self, axis)
+        if own.factors:
+            return [(float(i), name) for i, name in enumerate(own.factors)]
+        if not own.log:
+            return []
+        drawn = [
+            torch.as_tensor(getattr(m, axis)) for m in self.marks if isinstance(m, Points | Line)
+        ]
+        values = torch.cat([v.flatten().double() for v in drawn]) if drawn else torch.empty(0)
+        values = values[values.isfinite() & (values > 0)]
+        return log_ticks(float(values.min()), float(values.max())) if len(values) else []
 
     def legend(self) -> list[tuple[str, str, str]]:
         """Return labels with their colours and shapes, without repetitions."""
@@ -159,13 +183,43 @@ class Chart(Drawing):
         return ""
 
 
-def kept(charts: Sequence[Drawing | None]) -> tuple[list[Drawing], list[str]]:
+def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return ticks between two positive numbers with their labels.
+
+    Example:
+        >>> log_ticks(3, 250)
+        [(10.0, '10'), (100.0, '100')]
+        >>> log_ticks(0.025, 0.4)
+        [(0.05, '0.05'), (0.1, '0.1'), (0.2, '0.2')]
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = math.log10(high / low)
+    digits: Sequence[float] = (1,) if decades > 1.5 else (1, 2, 5)
+    step = max(1, math.ceil(decades / 6))
+    for steps in (digits, (1, 2, 3, 5, 7), (1, 1.2, 1.5, *range(2, 10))):
+        at = [d * 10.0**e for e in range(first, last + 1, step) for d in steps]
+        inside = [v for v in at if low <= v * 1.001 and v <= high * 1.001]
+        if len(inside) > 1:
+            break
+    # A range within two of these numbers has its ends.
+    return [(v, _tick(v)) for v in inside or sorted({low, high})]
+
+
+def _tick(value: float) -> str:
+    if 1e-4 <= value < 1e5:
+        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    digit, power = f"{value:.0e}".split("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{'' if digit == '1' else f'{digit}·'}10{raised}"
+
+
+def kept(charts: Sequence[Chart | None]) -> tuple[list[Chart], list[str]]:
     """Return the figures that show something, and a sentence about each of the others."""
     drawn, omitted = [], []
     for chart in charts:
         if chart is None:
             continue
-        why = chart.missing() if isinstance(chart, Chart) and not chart.live else ""
+        why = "" if chart.live else chart.missing()
         if why:
             omitted.append(f"The figure “{chart.title}” is left out: {why}.")
         else:

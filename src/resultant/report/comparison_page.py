@@ -18,7 +18,6 @@ from resultant.report import decision_figures, explorer_figures
 from resultant.report.analysis_page import class_columns, footer, slugs, snippets
 from resultant.report.charts import Axis, Chart, Points, kept
 from resultant.report.explorer import Side, payload, rows_of
-from resultant.report.figures import Drawing
 from resultant.report.page import Page, Section
 from resultant.report.plots import ClassColumns
 from resultant.report.table import Column, Table
@@ -26,6 +25,7 @@ from resultant.report.tables import rules
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
+    Share,
     features_name,
     number,
     p_value,
@@ -118,12 +118,12 @@ def comparison_page(
     first = max(verdicts, key=lambda name: max(verdicts[name].accuracy))
     best = pairs[first]
     facts = [
-        ("better", _answer(first, verdicts[first])),
+        ("better", _answer(verdicts[first])),
         ("compared", f"A = {wheres[0]}, B = {wheres[1]}"),
     ]
     for name, pair in pairs.items():
         if name != first:
-            facts.append((name, _answer(name, verdicts[name])))
+            facts.append((name, _answer(verdicts[name])))
         for side in pair:
             facts.append((f"{name} {side.name}", _advice(side.analysis)))
     ordered = sorted(pairs, key=lambda name: name != first)
@@ -153,12 +153,12 @@ def comparison_page(
         results,
         headline=_headline(first, verdicts[first], best),
         warnings=_warnings(verdicts[first], best),
+        # The better side first, which is unfolded.
         snippets=[
             (f"{side.name}: {heading}", code)
-            for side in best
+            for side in sorted(best, key=lambda side: side.name != verdicts[first].better)
             for heading, code in snippets(side.analysis)
         ],
-        glossary=True,
     )
 
 
@@ -171,15 +171,13 @@ def _headline(name: str, v: Verdict, pair: tuple[Side, Side]) -> list[tuple[str,
     else:
         chosen = rules_[SIDES.index(v.better)]
         do = f"Use the {features_name(name)} of {v.better}, with {chosen}."
-    return [("found", _found(name, v)), ("do", do), ("worth", _worth(pair, used))]
+    return [("found", _found(v)), ("do", do), ("worth", _worth(pair, used))]
 
 
-def _found(name: str, v: Verdict) -> str:
-    a, b = map(percent, v.accuracy)
-    text = _answer(name, v)
-    better, _, rest = text.partition(": ")
+def _found(v: Verdict) -> str:
+    better, _, rest = _answer(v).partition(": ")
     subject = f"{better} is better" if v.better else "Neither side is shown to be better"
-    return f"{subject}: {rest}." if rest else f"A is {a} accurate and B {b}."
+    return f"{subject}: {rest}."
 
 
 def _worth(pair: tuple[Side, Side], used: Sequence[Policy]) -> str:
@@ -286,7 +284,7 @@ def _columns(both: Pair, names: Sequence[str]) -> ClassColumns | None:
     return ClassColumns(names, {**own, **gains, "A (%)": nothing, "B (%)": nothing})
 
 
-def drawings(pair: Pair) -> list[Drawing]:
+def drawings(pair: Pair) -> list[Chart]:
     """Return the figures of gains and calibration that both sides have."""
     return [d for d in (_gains(pair), _calibration(pair)) if d is not None]
 
@@ -296,18 +294,27 @@ def table(pair: Pair) -> Table:
     rows = []
     for name, a, b in zip(*_numbers(pair[0]), _numbers(pair[1])[1], strict=True):
         if a is not None or b is not None:
-            rows.append((name, a, b, None if a is None or b is None else b - a))
+            d = None if a is None or b is None else b - a
+            rows.append((name, a, b, Share(d) if isinstance(a, Share) and d is not None else d))
     return Table(
         "comparison",
         "Side by side",
-        f"Fractions are between 0 and 1; the difference is B minus A. {NATIVE_IN_PAPER}",
+        f"The difference of two percentages is in points. {NATIVE_IN_PAPER}",
         "tab:frozen-vmf",
-        (Column("quantity"), Column("A"), Column("B"), Column("B - A")),
+        (Column("quantity"), Column("A"), Column("B"), Column("B - A", _difference)),
         rows,
     )
 
 
+def _difference(value: float | None) -> str:
+    return f"{points(value)} points" if isinstance(value, Share) else number(value)
+
+
 def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
+    def share(value: float | None) -> Share | None:
+        return None if value is None else Share(value)
+
+    grid, gains, cosine = a.grid, a.gains, a.cosine
     values: dict[str, float | int | None] = {
         "classes": a.space.num_classes,
         "dimensions": a.space.dim,
@@ -315,36 +322,34 @@ def _numbers(a: Analysis) -> tuple[list[str], list[float | int | None]]:
         "rows held out": a.space.held_out,
     }
     for name in ("native", *EDITED, "cosine"):
-        point = None if a.grid is None else a.grid.point(name, 0.0)
-        values[f"accuracy, {rule_name(name, 0.0)}"] = None if point is None else point.accuracy
-    native = None if a.grid is None else a.grid.point("native")
+        point = None if grid is None else grid.point(name, 0.0)
+        values[f"accuracy, {rule_name(name, 0.0)}"] = share(point and point.accuracy)
+    native = None if grid is None else grid.point("native")
     for group in GROUPS:
         groups = {} if native is None else native.groups or {}
-        values[f"{NAMES['native']}, {group}"] = groups.get(group)
-    values[f"calibration error, {NAMES['native']}"] = None if native is None else native.ece
-    values[f"cross-entropy, {NAMES['native']}"] = None if native is None else native.nll
-    values["mean gain"] = None if a.gains is None else a.gains.mean
-    values["spread of gains"] = None if a.gains is None else a.gains.spread
-    corrected = None if a.gains is None else a.gains.corrected_spread
-    values["spread of gains, corrected for few rows"] = corrected
-    values["agreement with cosine"] = None if a.cosine is None else a.cosine.agreement
-    values["certified agreement with cosine"] = None if a.cosine is None else a.cosine.coverage
+        values[f"accuracy, {NAMES['native']}, {group} classes"] = share(groups.get(group))
+    values[f"calibration error, {NAMES['native']}"] = share(native and native.ece)
+    values[f"log-loss, {NAMES['native']}"] = native and native.nll
+    values["mean gain"] = gains and gains.mean
+    values["spread of gains"] = share(gains and gains.spread)
+    values["spread of gains without the bias of few rows"] = share(gains and gains.corrected_spread)
+    values["agreement with cosine"] = share(cosine and cosine.agreement)
+    values["certified agreement with cosine"] = share(cosine and cosine.coverage)
     drift = None if a.intercepts is None else a.intercepts.largest.get("temperature")
     values["largest drift of an intercept"] = drift
     return list(values), list(values.values())
 
 
-def _answer(name: str, v: Verdict) -> str:
-    rows = f"the same {counted(v.rows[0], 'row', 'rows')}"
-    if not v.same_rows:
-        rows = f"{v.rows[0]:,} and {v.rows[1]:,} rows, not the same"
-    interval = f"95 % interval {points(v.low)} to {points(v.high)} ({p_value(v.p)}, {rows})"
-    gain = f"B - A is {points(v.gain)} points, {interval}"
-    if v.same_rows and v.low == v.high:
-        gain = f"both are correct on the same of {counted(v.rows[0], 'row', 'rows')}"
+def _answer(v: Verdict) -> str:
     a, b = map(percent, v.accuracy)
+    rows = f"the same {counted(v.rows[0], 'held-out row', 'held-out rows')}"
+    if not v.same_rows:
+        rows = f"{v.rows[0]:,} and {v.rows[1]:,} held-out rows, which are not known to be the same"
+    gain = f"B - A is {points(v.gain)} points [{points(v.low)}, {points(v.high)}], {p_value(v.p)}"
+    if v.same_rows and v.low == v.high:
+        gain = "both are correct on the same rows"
     best = v.better or "neither is shown to be"
-    return f"{best}: on {features_name(name)} A is {a} accurate and B {b}; {gain}"
+    return f"{best}: {a} accuracy in A and {b} in B on {rows}; {gain}"
 
 
 def _advice(a: Analysis) -> str:

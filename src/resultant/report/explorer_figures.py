@@ -10,6 +10,7 @@ from torch import Tensor
 
 from resultant.analysis import RealizationGrid
 from resultant.classes.groups import GROUPS, group_rule
+from resultant.classes.rule import EDITED
 from resultant.report import style
 from resultant.report.charts import Axis, Bars, Chart, Level, Line, Points
 from resultant.report.explorer import Side, start
@@ -31,8 +32,10 @@ def charts(sides: Sequence[Side]) -> list[Chart]:
 def _along(sides: Sequence[Side], at: Settings, which: str) -> list[Line]:
     """Lines of the chosen rule and of native along one slider."""
     lines = []
+    # Native and cosine have no beta: Pure Angular shows what beta would do.
+    moved = "angular" if which == "beta" and at.realization not in EDITED else at.realization
     for i, side in enumerate(sides):
-        for role, rule in (("native", "native"), ("rule", at.realization)):
+        for role, rule in (("native", "native"), ("rule", moved)):
             xs, ys = [], []
             for x, grid, here in _steps(side, at._replace(realization=rule), which):
                 point = grid.point(here.realization, here.beta, here.prior)
@@ -70,7 +73,8 @@ def _along_beta(sides: Sequence[Side], at: Settings) -> Chart:
         "along-beta",
         "Accuracy along β",
         "β = 1 keeps all gains as they are, β = 0 makes them equal. A flat line says that the "
-        "differences of the gains do not matter for this file.",
+        "differences of the gains do not matter for this file. Native and Cosine have no β: the "
+        "line is then Pure Angular, which is Native at β = 1 and nearly Cosine at β = 0.",
         "tab:frozen-vmf-realizations",
     )
 
@@ -105,25 +109,28 @@ def _by_group(sides: Sequence[Side], at: Settings) -> Chart | None:
     present = [g for g in GROUPS if sides[0].analysis.space.groups.get(g)]
     if not present:
         return None
+    shown = [(side, at, side.name, SIDE_COLOURS[i], f"{i}-rule") for i, side in enumerate(sides)]
+    if len(sides) == 1:
+        native = at._replace(realization="native")
+        shown = [
+            (sides[0], native, "Native", style.GREY, "0-native"),
+            (sides[0], at, "this rule", style.BLUE, "0-rule"),
+        ]
     bars = []
-    width = 0.8 / len(sides)
-    for i, side in enumerate(sides):
-        before, after = (
-            (side.point(p).groups or {}) for p in (at._replace(realization="native"), at)
-        )
-        changes = [100 * ((after.get(g) or 0) - (before.get(g) or 0)) for g in present]
-        x = [j + (i + 0.5) * width - 0.4 for j in range(len(present))]
-        colour = SIDE_COLOURS[i]
-        bars.append(Bars(x, changes, 0.94 * width, side.name or "change", colour, name=f"{i}"))
+    for i, (side, here, label, colour, name) in enumerate(shown):
+        groups = side.point(here).groups or {}
+        heights = [100 * (groups.get(g) or 0) for g in present]
+        x = [j + 0.4 * i - 0.2 for j in range(len(present))]
+        bars.append(Bars(x, heights, 0.37, label, colour, name=name))
     return Chart(
         "groups",
         "Head, medium and tail classes",
-        "Change of the mean accuracy of each group from Native at the same temperature and prior; "
+        "Mean accuracy of the classes of each group at the settings of the sliders; "
         f"{group_rule(sides[0].analysis.space.num_classes)}.",
         "sec:frozen-states",
         Axis("", factors=tuple(present)),
-        Axis("change from Native (points)"),
-        (Level(0), *bars),
+        Axis("mean accuracy (%)"),
+        tuple(bars),
         live=True,
     )
 

@@ -192,6 +192,13 @@ TERMS = (
         ("head, medium and tail", "head classes", "tail classes", "tail", "medium"),
     ),
     Term(
+        "accuracy",
+        "accuracy, points",
+        "The percentage of the held-out rows that get their true class. Differences of percentages "
+        "are in points: from 40 % to 42 % are two points.",
+        ("percentage points", "points"),
+    ),
+    Term(
         "balanced",
         "balanced accuracy",
         "The mean of the accuracies of the classes: every class counts the same, however many "
@@ -211,15 +218,56 @@ TERMS = (
         "The mean difference between how sure a rule says it is and how often it is right, over "
         "15 equal bins of confidence (ECE). 0 % means that rows with confidence 0.8 are right "
         "four times out of five.",
-        ("expected calibration error", "ECE", "calibration", "calibrated"),
+        ("expected calibration error", "ECE", "calibration", "calibrated", "confidence"),
     ),
     Term(
         "interval",
         "95 % interval, tie",
         "Another sample of held-out rows would give a number within the interval about 19 times "
-        "out of 20. Two rules tie if their difference is smaller than the margin of equivalence, "
-        "or if it could be zero.",
-        ("95 % interval", "ties", "tie"),
+        "out of 20. Two rules tie if their difference is smaller than the margin of equivalence "
+        "(equivalent), or if it could be zero (undecided).",
+        ("95 % interval", "95\u00a0% interval", "ties", "tie", "equivalent", "undecided"),
+    ),
+    Term(
+        "p-value",
+        "p, p-value",
+        "How often chance alone would give a difference at least this large. Below 0.05 the "
+        "difference is called shown.",
+        ("p-value", "p =", "p <"),
+    ),
+    Term(
+        "rank-correlation",
+        "rank correlation",
+        "Whether two quantities order the classes in the same way: +1 if they do, -1 if one order "
+        "is the reverse of the other, 0 if they have nothing to do with each other.",
+    ),
+    Term(
+        "cross-validation",
+        "cross-validation, fold",
+        "The training rows are split into parts (folds); each part judges a fit to the others. "
+        "Settings are chosen this way if there is no split val, so that the held-out rows choose "
+        "nothing.",
+        ("5-fold cross-validation", "cross-validation", "folds", "fold"),
+    ),
+    Term(
+        "mixture",
+        "mixture per class",
+        "Several vMF distributions for each class instead of one, for classes with several kinds "
+        "of rows. They are fitted by several passes over the rows.",
+        ("mixture of vMF", "mixtures", "mixture", "components"),
+    ),
+    Term(
+        "curvature",
+        "residual, linear term",
+        "The score is nearly a straight line in the cosine: intercept plus gain times cosine (the "
+        "linear term). The residual is the small rest.",
+        ("linear term", "residual"),
+    ),
+    Term(
+        "self-inclusion",
+        "self-inclusion",
+        "A training row is part of the mean of its own class, and so raises its own score. Rows of "
+        "small classes raise it most.",
     ),
     Term(
         "reference",

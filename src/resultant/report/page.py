@@ -6,27 +6,20 @@ import base64
 import hashlib
 import importlib.resources
 import importlib.util
-import io
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from resultant._core.files import require_writable_folder
 from resultant._core.text import script_json
 from resultant.report import style
 from resultant.report.charts import Chart
-from resultant.report.figures import Drawing
 from resultant.report.glossary import TERMS, link_terms
 from resultant.report.paper import printed
 from resultant.report.plots import ClassColumns, Plots, javascript
 from resultant.report.table import SHOWN, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RESULTS = "results.json"
 # All files and folders of a report.
@@ -47,12 +40,6 @@ SWATCHES = {
     "bar": '<rect x="5" y="1" width="12" height="10" fill="{colour}"/>',
 }
 
-# Largest magnification of a figure of several panels.
-ENLARGED = 1.6
-
-# Fonts with the widths of DejaVu Sans, for which the figures are laid out.
-FONTS = "'DejaVu Sans', Verdana, Geneva, system-ui, sans-serif"
-
 
 @dataclass(frozen=True)
 class Section:
@@ -61,7 +48,7 @@ class Section:
     Attributes:
         name: Anchor of the section.
         title: Heading.
-        text: Each line is a paragraph, or an item of a list if it begins with a dash.
+        text: Each line is a paragraph.
         drawings: Figures.
         tables: Tables.
         open: Show the section unfolded.
@@ -75,7 +62,7 @@ class Section:
     name: str
     title: str
     text: str
-    drawings: Sequence[Drawing] = ()
+    drawings: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     open: bool = True
     group: str = ""
@@ -86,16 +73,6 @@ class Section:
     @property
     def key(self) -> str:
         return self.group or self.name
-
-    @property
-    def file(self) -> str:
-        """The beginning of the names of the files."""
-        return self.key
-
-    def blocks(self) -> list[tuple[bool, list[str]]]:
-        """Group the lines of the text: True with the items of a list, False with paragraphs."""
-        by_kind = groupby(self.text.splitlines(), lambda line: line.startswith("- "))
-        return [(listed, [line.removeprefix("- ") for line in lines]) for listed, lines in by_kind]
 
 
 @dataclass(frozen=True)
@@ -109,11 +86,9 @@ class Page:
         notes: Sentences below the summary.
         footer: Last line.
         results: Contents of results.json.
-        wide: Show one figure per row, for figures of several panels.
         headline: Sentences that the page opens with instead of the facts, each with a heading.
         warnings: Sentences about problems of the data.
         snippets: Python to copy, each with a heading.
-        glossary: Link terms to a glossary at the end.
     """
 
     title: str
@@ -122,11 +97,9 @@ class Page:
     notes: Sequence[str] = ()
     footer: str = ""
     results: Mapping[str, Any] = field(default_factory=dict)
-    wide: bool = False
     headline: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
     snippets: Sequence[tuple[str, str]] = ()
-    glossary: bool = False
 
     def linked(self) -> list[Section]:
         """Return the sections to link: those of the first group, and the first of each other."""
@@ -173,40 +146,30 @@ def write_page(
         progress: Called with "figures" and the fraction of them that is written.
         figure_files: Also write each figure as PDF and PNG, and link the PDF from the page.
     """
-    plots, drawn, files = Plots(), {}, set()
+    plots, files = Plots(), set()
     total, done = sum(len(s.drawings) for s in page.sections), 0
-    enlarged = ENLARGED if page.wide else None
     for section in page.sections:
         for drawing in section.drawings:
-            stem = f"{section.file}-{drawing.name}"
-            interactive = isinstance(drawing, Chart)
-            if interactive:
-                plots.add(section.name, section.key, drawing, section.classes)
+            plots.add(section.name, section.key, drawing, section.classes)
             # Figures that only the page fills have no file.
-            filled = figure_files and not (interactive and drawing.missing())
-            if filled or not interactive:
-                figure = drawing.figure()
-                if filled:
-                    style.save(figure, folder / "figures" / stem)
-                    files.add((section.name, drawing.name))
-                if not interactive:
-                    drawn[section.name, drawing.name] = inline_svg(figure, stem, enlarged)
+            if figure_files and not drawing.missing():
+                style.save(drawing.figure(), folder / "figures" / f"{section.key}-{drawing.name}")
+                files.add((section.name, drawing.name))
             done += 1
             if progress is not None:
                 progress("figures", done / total)
         for table in section.tables:
             (folder / "tables").mkdir(exist_ok=True)
-            table.write(folder / "tables" / f"{section.file}-{table.name}.csv")
+            table.write(folder / "tables" / f"{section.key}-{table.name}.csv")
     text = json.dumps(page.results, indent=1, allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
-    html = render(page, plots, drawn, files)
+    html = render(page, plots, files)
     (folder / "index.html").write_text(html, encoding="utf-8")
 
 
 def render(
     page: Page,
     plots: Plots | None = None,
-    drawn: Mapping[tuple[str, str], str] | None = None,
     files: Collection[tuple[str, str]] = (),
 ) -> str:
     """Return the page as HTML.
@@ -214,7 +177,6 @@ def render(
     Args:
         page: The contents.
         plots: Interactive figures.
-        drawn: Other figures as SVG, by section and name.
         files: Sections and names of the figures that have a PDF file.
 
     Example:
@@ -238,9 +200,7 @@ def render(
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        environment.filters["terms"] = lambda text: (
-            Markup(link_terms(text)) if page.glossary else text
-        )
+        environment.filters["terms"] = lambda text: Markup(link_terms(text))
         environment.filters["printed"] = printed
         js = "\n".join(scripts if len(plots) else scripts[:1])
         bokeh = javascript() if len(plots) else ""
@@ -256,9 +216,8 @@ def render(
             shown=SHOWN,
             files=files,
             swatch=lambda shape, colour: Markup(SWATCHES[shape].format(colour=colour)),
-            glossary=TERMS if page.glossary else (),
-            pictures={term.slug: Markup(term.picture) for term in TERMS} if page.glossary else {},
-            drawn={key: Markup(svg) for key, svg in (drawn or {}).items()},
+            glossary=TERMS,
+            pictures={term.slug: Markup(term.picture) for term in TERMS},
         )
 
 
@@ -267,32 +226,3 @@ def script_hash(script: str) -> str:
     # The template puts the script on lines of its own.
     digest = hashlib.sha256(f"\n{script}\n".encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
-
-
-def inline_svg(figure: Figure, prefix: str, enlarged: float | None = None) -> str:
-    """Return a figure as SVG for a page.
-
-    Black becomes the colour of the text, and the grid the grid colour of the page. The ids begin
-    with ``prefix``, so that they are unique in the page. The figure fills the width of its
-    container, up to ``enlarged`` times its own width.
-    """
-    buffer = io.StringIO()
-    with style.style():
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # The page sets the size; the box keeps the proportions.
-    svg = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg\b[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    # matplotlib omits black fills, because black is the default.
-    svg = svg.replace("<svg", '<svg fill="currentColor"', 1)
-    if enlarged is not None:
-        widest = enlarged * 72 * figure.get_figwidth()
-        svg = svg.replace("<svg", f'<svg style="max-width: {widest:.0f}px"', 1)
-    svg = svg.replace(style.BLACK, "currentColor").replace("#e4e4e4", "var(--grid)")
-    svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", rf"\1{FONTS}", svg)
-    own = re.sub(r"[^A-Za-z0-9-]", "-", prefix)
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', svg)
-    svg = re.sub(r'href="#([^"]+)"', rf'href="#{own}-\1"', svg)
-    return re.sub(r"url\(#([^)]+)\)", rf"url(#{own}-\1)", svg)

@@ -73,8 +73,8 @@ class Plots:
             {
                 "name": name,
                 "title": chart.title,
-                "x": asdict(chart.x),
-                "y": asdict(chart.y),
+                "x": {**asdict(chart.x), "ticks": chart.ticks("x")},
+                "y": {**asdict(chart.y), "ticks": chart.ticks("y")},
                 "diagonal": chart.diagonal,
                 "marks": [_mark(mark) for mark in chart.marks],
             }

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resultant._core.files import replacing
 from resultant._core.text import csv_cell
-from resultant.report.words import number
+from resultant.report.words import number, percent, points
 
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 200
@@ -24,10 +24,38 @@ EMBEDDED = 64_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, and the format of its values on the page."""
+    """A column.
+
+    Attributes:
+        name: Heading.
+        format: Format of the values on the page.
+        unit: Unit of the values on the page; the CSV file has fractions, and no unit.
+        small: No column on the page, but small print below the first cell.
+    """
 
     name: str
     format: Callable[[Any], str] = number
+    unit: str = ""
+    small: bool = False
+
+
+def share(name: str) -> Column:
+    """Return a column of fractions, in percent on the page."""
+    return Column(name, lambda v: percent(v).removesuffix("\u00a0%"), "%")
+
+
+def change(name: str) -> Column:
+    """Return a column of differences of fractions, in points on the page."""
+    return Column(name, points, "points")
+
+
+class Cell(NamedTuple):
+    """A cell of the page: its text, the key that sorts it, True for a number, and small print."""
+
+    text: str
+    key: str
+    numeric: bool
+    small: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,18 +80,22 @@ class Table:
     rows: list[tuple[Any, ...]]
     marked: Mapping[int, str] = field(default_factory=dict)
 
-    def shown(self) -> list[list[tuple[str, str, bool]]]:
-        """Return the first rows as cells: text, sort key, and True for a number."""
-        return [
-            [_cell(column, value) for column, value in zip(self.columns, row, strict=True)]
-            for row in self.rows[:SHOWN]
-        ]
+    def shown(self) -> list[list[Cell]]:
+        """Return the first rows as cells, without those of small columns."""
+        rows = []
+        for row in self.rows[:SHOWN]:
+            cells = [(c, _cell(c, value)) for c, value in zip(self.columns, row, strict=True)]
+            first, *others = (cell for c, cell in cells if not c.small)
+            small = "; ".join(cell.text for c, cell in cells if c.small and cell.key)
+            rows.append([first._replace(small=small), *others])
+        return rows
 
     def heads(self) -> list[tuple[Column, bool]]:
-        """Return the columns, each with True if it holds numbers."""
+        """Return the columns that have a heading, each with True if it holds numbers."""
         return [
             (column, any(isinstance(row[i], int | float) for row in self.rows))
             for i, column in enumerate(self.columns)
+            if not column.small
         ]
 
     def csv(self) -> bytes:
@@ -91,8 +123,8 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
-def _cell(column: Column, value: Any) -> tuple[str, str, bool]:
+def _cell(column: Column, value: Any) -> Cell:
     if _is_missing(value):
-        return column.format(None), "", True
+        return Cell(column.format(None), "", True)
     numeric = isinstance(value, int | float)
-    return column.format(value), repr(float(value)) if numeric else str(value), numeric
+    return Cell(column.format(value), repr(float(value)) if numeric else str(value), numeric)

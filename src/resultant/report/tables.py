@@ -9,18 +9,18 @@ from resultant._core.text import counted
 from resultant.analysis import Analysis, GainDistribution
 from resultant.analysis.fits import FITS
 from resultant.classes.groups import GROUPS
-from resultant.report.table import Column, Table
+from resultant.report.table import Column, Table, change, share
 from resultant.report.words import (
     NAMES,
     NATIVE_IN_PAPER,
     before_and_after,
     number,
-    percent,
     plain,
-    points,
     seconds,
     short,
 )
+
+SYMBOLS = {"temperature": "τ", "beta": "β", "prior": "γ"}
 
 
 def rules(a: Analysis) -> Table | None:
@@ -46,13 +46,14 @@ def rules(a: Analysis) -> Table | None:
         if any(marks.values()):
             marked[i] = " ".join(name for name, on in marks.items() if on)
     columns = (
-        *(Column("rule"), Column("accuracy", percent), Column("95 % interval")),
-        *(Column("difference", points), Column("verdict"), Column("balanced", percent)),
-        *(Column(g, percent) for g in groups),
-        *(Column("log-loss", plain), Column("scaled", plain)),
-        *(Column("ECE", percent), Column("ECE scaled", percent)),
-        *(Column("fit s", seconds), Column("predict s", seconds), Column("settings")),
-        *((Column("note"),) if notes else ()),
+        *(Column("rule"), share("accuracy"), Column("95 % interval")),
+        *(change("difference"), Column("verdict")),
+        share("balanced accuracy"),
+        *(share(g) for g in groups),
+        *(Column("log-loss", plain), Column("log-loss, scaled", plain)),
+        *(share("calibration error"), share("calibration error, scaled")),
+        *(Column("fit", seconds, "s"), Column("predict", seconds, "s")),
+        *(Column("settings", small=True), *((Column("note", small=True),) if notes else ())),
     )
     of = "balanced accuracy" if advice.metric == "balanced" else "accuracy"
     return Table(
@@ -61,8 +62,9 @@ def rules(a: Analysis) -> Table | None:
         f"All rules on the same {counted(advice.judged_rows, 'held-out row', 'held-out rows')}, "
         f"which chose nothing; settings were chosen on {advice.chosen_on}. The advised rule is "
         f"highlighted, the best has a star. The difference is in points of {of} to the advised "
-        f"rule; below {100 * advice.margin:g} points it is a tie. Log-loss and calibration error "
-        f"(ECE) are as the rule gives them, and with its fitted scale (scaled). {advice.left_out}",
+        f"rule; below {100 * advice.margin:g} points it is a tie, and undecided if its interval "
+        "reaches beyond. Log-loss and calibration error are as the rule gives them, and with its "
+        f"fitted scale (scaled). {advice.left_out}",
         "tab:frozen-vmf",
         columns,
         rows,
@@ -71,7 +73,8 @@ def rules(a: Analysis) -> Table | None:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_short(v)}" for name, v in values.items() if v is not None)
+    shown = {SYMBOLS.get(name, name): v for name, v in values.items() if v is not None}
+    return ", ".join(f"{name} {_short(v)}" for name, v in shown.items())
 
 
 def _short(value: object) -> str:
@@ -114,22 +117,22 @@ def fit_tables(a: Analysis) -> list[Table]:
         for i, row in enumerate(r.rows)
     ]
     decided = [
-        Column(f"{NAMES[d.realization]}{more}", kind)
+        column
         for d in r.rows[0].decisions
-        for more, kind in (("", percent), (", change", points))
+        for column in (share(NAMES[d.realization]), change(f"{NAMES[d.realization]}, change"))
     ]
     return [
         Table(
             "fits",
             "Other fits of the classes",
-            f"{r.sentence} The first row is the fit of this page. A fit expects the mean cosine "
-            "“expected” of new rows with the direction of their class; held-out rows have "
-            f"“seen”. Accuracies are of {counted(r.judged, 'held-out row', 'held-out rows')} "
+            f"{r.sentence} The first row is the fit of this page. A fit expects a mean cosine of "
+            "new rows with the direction of their class; held-out rows show the one that is seen. "
+            f"Accuracies are of {counted(r.judged, 'held-out row', 'held-out rows')} "
             f"at temperature {a.space.tau:g}.",
             "sec:self-inclusion",
             (
-                *(Column("fit of kappa"), Column("mean gain"), Column("expected")),
-                *(Column("seen"), *decided),
+                *(Column("fit of the concentrations"), Column("mean gain")),
+                *(Column("expected cosine"), Column("seen cosine"), *decided),
             ),
             rows,
         )
@@ -158,20 +161,21 @@ def _realizations(a: Analysis) -> Table | None:
             Column("realization"),
             Column("beta", short),
             Column("gamma", short),
-            Column("accuracy", percent),
+            share("accuracy"),
         ),
-        *(Column("change", points), Column("balanced", percent)),
-        *(Column(g, percent) for g in groups),
-        *(Column("NLL"), Column("ECE", percent), Column("as cosine", percent)),
+        *(change("change"), share("balanced accuracy")),
+        *(share(g) for g in groups),
+        *(Column("log-loss"), share("calibration error")),
+        share("same as cosine"),
     )
     undefined = sum(bool(p.undefined) for p in a.grid.points)
     missing = f" Undefined, because a class would need a negative temperature: {undefined}."
     return Table(
         "realizations",
         "All realizations",
-        f"Accuracy, its change from {NAMES['native']} in points, its mean over the classes"
-        f"{' and by group' if groups else ''}, cross-entropy (NLL), calibration error (ECE) and "
-        "agreement with cosine, on all held-out rows."
+        f"Every way to edit the gains, on all held-out rows: accuracy and its change from "
+        f"{NAMES['native']}, its mean over the classes{' and by group' if groups else ''}, quality "
+        "of the probabilities, and the fraction of rows that get the class of the cosine rule."
         f"{missing if undefined else ''} {NATIVE_IN_PAPER}",
         "tab:frozen-vmf-realizations",
         columns,
@@ -192,15 +196,15 @@ def _cosine(a: Analysis) -> Table | None:
         ]
     if (g := a.gradients) is not None:
         rows += [
-            ("mean |ΔL|", g.loss_mean),
-            ("mean bound 2ε of |ΔL|", g.loss_bound_mean),
-            ("gradient error (%)", g.gradient_error),
-            ("median gradient cosine", g.median_cosine),
-            ("bounds held on every row", g.bounds_held),
+            ("mean difference of the losses, |ΔL|", g.loss_mean),
+            ("mean of its bound, 2ε", g.loss_bound_mean),
+            ("relative error of the gradients (%)", g.gradient_error),
+            ("median cosine between the gradients", g.median_cosine),
+            ("bounds hold on every row", g.bounds_held),
         ]
     if not rows:
         return None
-    exact = Column("value", lambda v: f"{v:.8f}" if isinstance(v, float) else number(v))
+    exact = Column("value", lambda v: f"{v:.6g}" if isinstance(v, float) else number(v))
     return Table(
         "cosine",
         "Pure Angular and cosine",
@@ -222,8 +226,8 @@ def _same_state(a: Analysis, names: Sequence[str]) -> Table | None:
         f"classes at β = {r.beta:g}, γ = {r.gamma:g}.",
         "sec:same-state-diagnostic",
         (
-            *(Column("realization"), Column("cross-entropy"), Column("accuracy", percent)),
-            *(Column("classes predicted"), Column("most predicted"), Column("share", percent)),
+            *(Column("realization"), Column("log-loss"), share("accuracy")),
+            *(Column("classes predicted"), Column("most predicted"), share("share")),
         ),
         [
             (
@@ -254,10 +258,10 @@ def _classes(a: Analysis, names: Sequence[str]) -> Table | None:
     rows.sort(key=lambda row: -abs(row[-1]) if row[-1] == row[-1] else 1.0)
     rules = [NAMES[p.realization] for p in both]
     columns = (
-        *(Column("class"), Column("rows"), Column("group"), Column("gain")),
-        *(Column("A"), Column("kappa"), Column("held out")),
-        *(Column(rule.lower(), percent) for rule in rules),
-        Column("change", points),
+        *(Column("class"), Column("training rows"), Column("group"), Column("gain g")),
+        *(Column("mean length A"), Column("concentration κ"), Column("held-out rows")),
+        *(share(rule) for rule in rules),
+        change("change"),
     )
     compared = f"{rules[0]} and {rules[1]}, the most changed classes first"
     if both[0] is both[1]:
@@ -290,7 +294,7 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
         for (i, j), *rest in zip(
             *(
                 r.pairs.tolist(),
-                r.kind if a.space.groups else none,
+                [_kind(k) for k in r.kind] if a.space.groups else none,
                 r.cosine.tolist(),
                 r.theta_degrees.tolist(),
             ),
@@ -303,12 +307,18 @@ def _pairs(a: Analysis, names: Sequence[str]) -> Table | None:
         "pairs",
         "Boundaries between pairs",
         "Position of the boundary on the arc between two prototypes, in degrees from the first, "
-        "before and after temperatures make the gains equal.",
+        "before and after temperatures make the gains equal. A boundary is displaced; if it was "
+        "beyond the arc before it is created, if it is after it has vanished.",
         "fig:main-boundaries, sec:boundary-selection",
         (
-            *(Column("first"), Column("second"), Column("kind"), Column("cosine")),
-            *(Column("arc"), Column("before"), Column("after"), Column("shift")),
+            *(Column("first class"), Column("second class"), Column("groups"), Column("cosine")),
+            *(Column(name, number, "°") for name in ("arc", "before", "after", "shift")),
             Column("change"),
         ),
         rows,
     )
+
+
+def _kind(letters: str) -> str:
+    """Return the groups of a pair: "HT" is "head, tail"."""
+    return ", ".join(g for letter in letters for g in GROUPS if g[0].upper() == letter)

@@ -34,10 +34,16 @@ def points(change: float | None) -> str:
     return MISSING if change is None or change != change else f"{100 * change:+.2f}"
 
 
+class Share(float):
+    """A fraction that a table shows in percent."""
+
+
 def number(value: object) -> str:
     """Return any value of a table as text."""
     if value is None or value != value:
         return MISSING
+    if isinstance(value, Share):
+        return percent(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -156,7 +156,7 @@ class Explorer {
   write(at, native) {
     const rule = this.data.rules[at.rule], several = this.sides.length > 1;
     const words = { nll: "log-loss", ece: "calibration error", balanced: "balanced accuracy" };
-    const heads = this.sides.flatMap((side) => ["Native", rule, "change"].map((h) => several ? `${side.name}: ${h}` : h));
+    const heads = several ? ["A", "B", "B − A"] : at.rule === 0 ? [rule] : ["Native", rule, "change"];
     const row = (parent, cells, kind) => {
       const tr = document.createElement("tr");
       cells.forEach((text, i) => {
@@ -173,12 +173,11 @@ class Explorer {
     row(this.table.tHead, ["", ...heads], "th");
     for (const name of this.sides[0].measures) {
       const show = name === "nll" ? plain : percent;
-      const cells = this.sides.flatMap((side) => {
-        const [old, now] = [native, at].map((s) => side.at(name, s));
-        const change = name === "nll" ? `${now >= old ? "+" : "−"}${plain(Math.abs(now - old))}` : points(now - old);
-        return [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
-      });
-      row(this.table.tBodies[0], [words[name] ?? name, ...cells], "td");
+      const [first, second = first] = this.sides;
+      const old = first.at(name, several ? at : native), now = second.at(name, at);
+      const change = name === "nll" ? `${now >= old ? "+" : "−"}${plain(Math.abs(now - old))}` : points(now - old);
+      const cells = [show(old), show(now), Number.isNaN(now - old) ? "–" : change];
+      row(this.table.tBodies[0], [words[name] ?? name, ...cells.slice(0, heads.length)], "td");
     }
     const [now] = this.now, [before] = this.before;
     const up = now.filter((v, c) => v > before[c] + 1e-12).length;
@@ -188,8 +187,11 @@ class Explorer {
     const undefined_ = Number.isNaN(this.sides[0].at("accuracy", at));
     this.live.textContent = undefined_
       ? `${rule} is undefined here: a class would need a negative temperature.`
-      : `${rule}: accuracy ${accuracy.join(", ")}` + (several || at.rule === 0 ? "."
+      : `${rule}: accuracy ${accuracy.join(", ")}` + (several ? "." : at.rule === 0
+        ? ". The figure of the changes of the classes is left out: Native is what others are compared with. Choose another rule to see it."
         : `, ${change} points from Native; ${up} classes rise and ${down} fall.`);
+    const classes = document.getElementById(`plot-${this.group}-classes`);
+    classes.closest("figure").hidden = !several && at.rule === 0;
   }
 
   draw(at, native) {
@@ -198,19 +200,23 @@ class Explorer {
     for (const [chart, [axis, nodes]] of Object.entries(axes)) {
       if (!figures.source(name(chart, "now"))) continue;
       const now = { x: [], y: [] };
+      // As in Python: Pure Angular shows what beta would do to a rule without beta.
+      const without = axis === "beta" && !this.data.edited[at.rule];
+      const moved = without ? { ...at, rule: 3 } : at;
       this.sides.forEach((side, i) => {
-        for (const [role, settings] of [["native", native], ["rule", at]]) {
+        for (const [role, settings] of [["native", native], ["rule", moved]]) {
           const y = side[nodes].map((x) => 100 * side.at("accuracy", { ...settings, [axis]: x }));
           figures.set(name(chart, `${i}-${role}`), { x: [...side[nodes]], y });
         }
-        now.x.push(at[axis]);
+        now.x.push(without ? Number(at.rule === 0) : at[axis]);
         now.y.push(100 * side.at("accuracy", at));
       });
       figures.set(name(chart, "now"), now);
     }
     this.sides.forEach((side, i) => {
-      const y = this.data.groups.map((g) => 100 * (side.at(g, at) - side.at(g, native)));
-      figures.set(name("groups", i), { y });
+      for (const [role, settings] of [["native", native], ["rule", at]]) {
+        figures.set(name("groups", `${i}-${role}`), { y: this.data.groups.map((g) => 100 * side.at(g, settings)) });
+      }
     });
     // The last mark of the figure of the classes.
     const mark = (axis) => `${name("classes", this.sides.length > 1 ? 0 : 2)}-${axis}`;

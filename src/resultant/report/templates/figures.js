@@ -54,6 +54,8 @@ const figures = {
     const colour = (name) => style.getPropertyValue(name).trim();
     const ink = colour("--text"), soft = colour("--soft"), grid = colour("--grid");
     for (const plot of Object.values(this.drawn).flatMap((own) => own.plots)) {
+      // A canvas without a ground keeps remains of earlier layouts at its edge.
+      plot.setv({ border_fill_color: colour("--card") });
       for (const axis of [...plot.below, ...plot.left]) {
         axis.setv({
           axis_line_color: soft, major_tick_line_color: soft, minor_tick_line_color: null,
@@ -134,7 +136,7 @@ class Plot {
       x_axis_type: this.logarithmic(x, "x") ? "log" : "linear",
       y_axis_type: this.logarithmic(y, "y") ? "log" : "linear",
       x_axis_label: x.label, y_axis_label: y.label,
-      background_fill_color: null, border_fill_color: null, outline_line_color: null,
+      background_fill_color: null, outline_line_color: null,
     };
     if (x.ends) options.x_range = range(x);
     if (y.ends) options.y_range = range(y);
@@ -144,12 +146,12 @@ class Plot {
       major_label_text_font_size: "12px", major_label_text_font: FONT,
     };
     for (const axis of [...this.figure.below, ...this.figure.left]) axis.setv(text);
-    if (x.factors.length) {
-      this.figure.below[0].setv({
-        ticker: new Bokeh.FixedTicker({ ticks: x.factors.map((_, i) => i) }),
-        major_label_overrides: new Map(x.factors.map((name, i) => [i, name])),
-      });
-      for (const part of this.figure.center) if (part.type === "Grid" && part.dimension === 0) part.setv({ visible: false });
+    for (const [axis, { ticks }] of [[this.figure.below[0], x], [this.figure.left[0], y]]) {
+      if (!ticks.length) continue;
+      const ticker = new Bokeh.FixedTicker({ ticks: ticks.map(([at]) => at) });
+      axis.setv({ ticker, major_label_overrides: new Map(ticks) });
+      const grid = this.figure.center.find((part) => part.type === "Grid" && part.dimension === (axis === this.figure.left[0] ? 1 : 0));
+      grid.setv(x.factors.length && grid.dimension === 0 ? { visible: false } : { ticker });
     }
     if (chart.diagonal) {
       const look = { line_color: "#8a8a8a", line_dash: "dotted" };
